@@ -1,0 +1,118 @@
+"""Dense, dumb oracles: slow, short, and independent of the code they judge.
+
+Everything here is meant for a handful of sites and is written for being obviously right.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def all_configs(n_sites: int, local_dim: int = 2, magnetisation: int | None = None) -> np.ndarray:
+    """Every configuration in lexicographic order, or those with this twice-total-Sz: (n, N)."""
+    configs = np.array(list(itertools.product(range(local_dim), repeat=n_sites)), dtype=np.int8)
+    if magnetisation is None:
+        return configs
+    twice_sz = n_sites * (local_dim - 1) - 2 * configs.sum(axis=1, dtype=int)
+    return configs[twice_sz == magnetisation]
+
+
+def config_index(config: Sequence[int], local_dim: int = 2) -> int:
+    """Place of a configuration in `all_configs`: its digits, first site most significant."""
+    index = 0
+    for state in config:
+        index = index * local_dim + int(state)
+    return index
+
+
+def embed(matrix: np.ndarray, sites: Sequence[int], n_sites: int, local_dim: int = 2) -> np.ndarray:
+    """A matrix on `sites`, in the order named, as a matrix on all N sites."""
+    others = [site for site in range(n_sites) if site not in sites]
+    order = [*sites, *others]
+    big = np.kron(matrix, np.eye(local_dim ** len(others)))
+    legs = big.reshape((local_dim,) * (2 * n_sites))
+    back = [order.index(site) for site in range(n_sites)]
+    legs = legs.transpose(back + [n_sites + axis for axis in back])
+    return legs.reshape(local_dim**n_sites, local_dim**n_sites)
+
+
+def dense_hamiltonian(operator: Any) -> np.ndarray:
+    """The matrix of an operator in the full space, term by term: (d^N, d^N)."""
+    n_sites, d = operator.lattice.n_sites, operator.local_dim
+    total = np.zeros((d**n_sites, d**n_sites), dtype=complex)
+    for term in operator.terms:
+        total += embed(term.matrix, term.sites, n_sites, d)
+    return total if np.any(total.imag) else total.real
+
+
+def dense_sector(operator: Any, magnetisation: int) -> np.ndarray:
+    """The block of `dense_hamiltonian` with this twice-total-Sz."""
+    configs = all_configs(operator.lattice.n_sites, operator.local_dim, magnetisation)
+    rows = [config_index(config, operator.local_dim) for config in configs]
+    return dense_hamiltonian(operator)[np.ix_(rows, rows)]
+
+
+def dense_amplitude(
+    tensors: Sequence[np.ndarray], shape: tuple[int, int], config: Sequence[int]
+) -> complex:
+    """Contract a PEPS at one configuration, exactly.
+
+    `tensors`: row by row, legs (d, up, left, down, right).  The last leg of a row or column
+    meets the first one, which is nothing but 1 x 1 for open boundaries.
+    """
+    n_rows, n_cols = shape
+    n_sites = n_rows * n_cols
+    operands: list[Any] = []
+    for site, tensor in enumerate(tensors):
+        row, col = divmod(site, n_cols)
+        above = (row - 1) % n_rows * n_cols + col
+        before = row * n_cols + (col - 1) % n_cols
+        # A vertical leg is named after its upper site, a horizontal one after its left site.
+        operands += [tensor[config[site]], [above, n_sites + before, site, n_sites + site]]
+    return np.einsum(*operands, [], optimize="greedy")[()]
+
+
+def dense_state(
+    tensors: Sequence[np.ndarray], shape: tuple[int, int], configs: np.ndarray
+) -> np.ndarray:
+    """Amplitudes of a PEPS at many configurations: (n,)."""
+    return np.array([dense_amplitude(tensors, shape, config) for config in configs])
+
+
+def dense_local_energy(hamiltonian: np.ndarray, psi: np.ndarray) -> np.ndarray:
+    """<s|H|psi> / <s|psi> for every basis state."""
+    return (hamiltonian @ psi) / psi
+
+
+def exact_distribution(psi: np.ndarray) -> np.ndarray:
+    """|psi(s)|^2, summing to 1."""
+    weight = np.abs(psi) ** 2
+    return weight / weight.sum()
+
+
+def finite_difference(
+    function: Callable[[np.ndarray], Any], theta: np.ndarray, step: float = 1e-6
+) -> np.ndarray:
+    """Central differences of a function of a vector: (..., P) for values of shape (...).
+
+    For a holomorphic function of complex theta the step along the real axis is the derivative.
+    """
+    columns = []
+    for k in range(len(theta)):
+        change = np.zeros_like(theta)
+        change[k] = step
+        ahead, behind = np.asarray(function(theta + change)), np.asarray(function(theta - change))
+        columns.append((ahead - behind) / (2 * step))
+    return np.stack(columns, axis=-1)
+
+
+def finite_difference_log(
+    amplitude: Callable[[np.ndarray], Any], theta: np.ndarray, step: float = 1e-6
+) -> np.ndarray:
+    """d ln psi / d theta = psi' / psi, free of branches of the logarithm."""
+    derivative = finite_difference(amplitude, theta, step)
+    return derivative / np.asarray(amplitude(theta))[..., None]

@@ -1,0 +1,51 @@
+"""Ground states of quantum lattice models: PEPS amplitudes and variational Monte Carlo.
+
+>>> from tnvmc import PEPS, SR, SRC, VMC, Sampler, heisenberg, square
+
+Names are loaded when they are first used, so that the import itself is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tnvmc._version import __version__
+
+_NAMES_OF = {
+    "tnvmc.lattice": ("Lattice", "chain", "from_bonds", "square"),
+    "tnvmc.operators.term": ("Operator", "Term"),
+    "tnvmc.operators.models": (
+        "heisenberg", "j1j2", "rydberg", "shastry_sutherland", "tfim", "xxz",
+    ),
+    "tnvmc.operators.reference": ("known_energy",),
+    "tnvmc.exact": ("exact_ground_state",),
+    "tnvmc.ansatz.peps": ("PEPS",),
+    "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
+    "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
+    "tnvmc.contraction.schemes": ("SRC", "Exact", "Variational", "ZipUp"),
+    "tnvmc.sampling.chains": ("Sampler",),
+    "tnvmc.optimize.sr": ("SR",),
+    "tnvmc.optimize.first_order": ("Adam", "GradientDescent", "RandomSign"),
+    "tnvmc.run.guard": ("Guard",),
+    "tnvmc.run.vmc": ("VMC", "Enumerate"),
+    "tnvmc.run.session": ("run_file",),
+}  # fmt: skip
+_HOME = {name: (home, name) for home, names in _NAMES_OF.items() for name in names}
+# The lattice and the model bear one name; the model, which is used more, keeps it here.
+_HOME["shastry_sutherland_lattice"] = ("tnvmc.lattice", "shastry_sutherland")
+
+__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tnvmc' has no attribute {name!r}")
+    module, original = _HOME[name]
+    value = getattr(importlib.import_module(module), original)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

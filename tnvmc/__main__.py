@@ -1,0 +1,7 @@
+"""``python -m tnvmc`` does what ``tnvmc`` does."""
+
+import sys
+
+from tnvmc.run.cli import main
+
+sys.exit(main())

@@ -1,0 +1,242 @@
+"""Sweep and measure any wave function that knows its amplitude and its log-derivatives.
+
+`GenericAnsatz` derives `start`, `sweep` and `measure` of the seam; the functions below it are
+its parts, and an ansatz with passes of its own uses them for terms that fit no window.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from tnvmc.ansatz.jacobian import DenseJacobian
+from tnvmc.ansatz.protocol import Jacobian, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.lattice.lattice import Lattice, Patch
+
+Array = Any
+
+
+class GenericAnsatz(ABC):
+    """Derives `start`, `sweep` and `measure` from `log_amplitude` and `log_derivatives`.
+
+    Every ratio is the quotient of two full amplitudes, so a sweep of n moves costs n amplitudes
+    per walker, and a measurement one per replacement.  An ansatz that can reuse environments
+    overrides all three.  A configuration with psi = 0 has ratios and log-derivatives zero by
+    convention: it is never drawn from |psi|^2 and has no weight under enumeration.
+    """
+
+    lattice: Lattice
+    local_dim: int
+    n_params: int
+
+    rows_per_call = 2048
+    """Most configurations given to one call of `log_amplitude` while measuring."""
+
+    @abstractmethod
+    def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
+        """psi(s) for configurations (B, N)."""
+
+    @abstractmethod
+    def log_derivatives(self, theta: Array, configs: Array) -> Array:
+        """O_k(s) = d ln psi(s) / d theta_k as a dense (B, P) array, zero where psi = 0."""
+
+    def jacobian(self, theta: Array, configs: Array) -> Jacobian:
+        """Log-derivatives at `configs`; override it where O has structure worth keeping."""
+        return DenseJacobian(self.log_derivatives(theta, configs))
+
+    def start(self, theta: Array, configs: Array) -> Walkers:
+        """Walkers at `configs`; nothing is remembered beyond their amplitudes."""
+        return Walkers(configs, self.log_amplitude(theta, configs))
+
+    def sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """Propose the moves one after another, in the order of `moves`."""
+        xp = array_namespace(uniforms)
+        configs = xp.asarray(walkers.configs, copy=True)
+        phase = xp.asarray(walkers.amplitude.phase, copy=True)
+        log_abs = xp.asarray(walkers.amplitude.log_abs, copy=True)
+        proposed = xp.zeros(configs.shape[0], dtype=xp.float64)
+        accepted = xp.zeros(configs.shape[0], dtype=xp.float64)
+        for column, (patch, table) in enumerate(moves.items()):
+            states = local_states(configs, patch, self.local_dim)
+            target, remainder = propose(table, states, uniforms[:, column])
+            possible = target >= 0
+            if not xp.any(possible):
+                continue
+            trial = replaced(configs[possible], patch, target[possible], self.local_dim)
+            new = self.log_amplitude(theta, trial)
+            old = LogAmplitude(phase[possible], log_abs[possible])
+            taken = remainder[possible] < acceptance(new, old)
+            moved = xp.asarray(possible, copy=True)
+            moved[possible] = taken
+            configs[moved], phase[moved], log_abs[moved] = (
+                trial[taken],
+                new.phase[taken],
+                new.log_abs[taken],
+            )
+            proposed += xp.astype(possible, xp.float64)
+            accepted += xp.astype(moved, xp.float64)
+        return Walkers(configs, LogAmplitude(phase, log_abs)), SweepInfo(proposed, accepted)
+
+    def measure(
+        self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
+    ) -> tuple[Walkers, Snapshot]:
+        """Ratios of all replacements, batched over patches, and log-derivatives."""
+        ratios = replacement_ratios(
+            lambda configs: self.log_amplitude(theta, configs),
+            walkers.configs,
+            walkers.amplitude,
+            replacements,
+            self.local_dim,
+            self.rows_per_call,
+        )
+        derivatives = self.jacobian(theta, walkers.configs) if jacobian else None
+        return walkers, Snapshot(walkers.configs, walkers.amplitude, ratios, derivatives)
+
+
+def as_log_amplitude(value: Array, log_scale: Array) -> LogAmplitude:
+    """Split psi = value * exp(log_scale), both of shape (B,), into phase and ln|psi|."""
+    xp = array_namespace(value)
+    modulus = xp.abs(value)
+    zero = modulus == 0
+    safe = xp.where(zero, xp.ones_like(modulus), modulus)
+    log_abs = xp.where(zero, xp.full_like(modulus, -float("inf")), xp.log(safe) + log_scale)
+    return LogAmplitude(value / safe, log_abs)
+
+
+def local_states(configs: Array, patch: Patch, local_dim: int) -> Array:
+    """Local state (B,) of a patch in configurations (B, N); its first site is most significant."""
+    xp = array_namespace(configs)
+    states = xp.zeros(configs.shape[0], dtype=xp.int64)
+    for site in patch:
+        states = states * local_dim + xp.astype(configs[:, site], xp.int64)
+    return states
+
+
+def replaced(configs: Array, patch: Patch, states: Array, local_dim: int) -> Array:
+    """Copies of configurations (B, N) with the patch set to local states (B,)."""
+    xp = array_namespace(configs)
+    copies = xp.asarray(configs, copy=True)
+    for site in reversed(patch):
+        copies[:, site] = xp.astype(states % local_dim, configs.dtype)
+        states = states // local_dim
+    return copies
+
+
+def propose(table: Array, states: Array, uniforms: Array) -> tuple[Array, Array]:
+    """Pick one replacement per walker, as the seam prescribes.
+
+    Returns the new local state (B,), -1 where the move is impossible, and the remainder of the
+    uniform number (B,), again uniform in [0, 1).  A move is accepted if the remainder is below
+    |psi'/psi|^2.
+    """
+    xp = array_namespace(uniforms)
+    table = xp.asarray(table)
+    scaled = uniforms * table.shape[1]
+    pick = xp.floor(scaled)
+    places = states * table.shape[1] + xp.astype(pick, xp.int64)
+    return xp.take(xp.reshape(table, (-1,)), places, axis=0), scaled - pick
+
+
+def acceptance(new: LogAmplitude, old: LogAmplitude) -> Array:
+    """min(1, |psi'/psi|^2) per walker, shape (B,).
+
+    Where psi = 0 a move to psi' != 0 is always accepted and a move to psi' = 0 half of the
+    time, so that a walker put outside the support wanders at random until it gets inside.
+    """
+    xp = array_namespace(new.phase)
+    leaves_zero, enters_zero = old.phase == 0, new.phase == 0
+    gap = _log_quotient(new, old)
+    probability = xp.exp(2.0 * xp.where(gap < 0, gap, xp.zeros_like(gap)))
+    probability = xp.where(enters_zero, xp.zeros_like(gap), probability)
+    escape = xp.where(enters_zero, xp.full_like(gap, 0.5), xp.ones_like(gap))
+    return xp.where(leaves_zero, escape, probability)
+
+
+def amplitude_ratio(new: LogAmplitude, old: LogAmplitude) -> Array:
+    """psi'/psi, shape (B,); 0 where psi = 0.
+
+    Its modulus is cut at the square root of the largest float: only amplitudes below any
+    weight that could be seen get there, and their |ratio|^2 must stay finite.
+    """
+    xp = array_namespace(new.phase)
+    gap = _log_quotient(new, old)
+    largest = 0.49 * float(xp.log(xp.asarray(xp.finfo(gap.dtype).max)))
+    size = xp.exp(xp.where(gap < largest, gap, xp.full_like(gap, largest)))
+    vanishes = old.phase == 0
+    turn = new.phase / xp.where(vanishes, xp.ones_like(old.phase), old.phase)
+    return xp.where(vanishes, xp.zeros_like(turn), turn * size)
+
+
+def _log_quotient(new: LogAmplitude, old: LogAmplitude) -> Array:
+    """ln|psi'/psi|, with 0 in place of ln|psi| where a wave function vanishes."""
+    xp = array_namespace(new.phase)
+
+    def finite(amplitude: LogAmplitude) -> Array:
+        log_abs = amplitude.log_abs
+        return xp.where(amplitude.phase == 0, xp.zeros_like(log_abs), log_abs)
+
+    return finite(new) - finite(old)
+
+
+def replacement_ratios(
+    log_amplitude: Callable[[Array], LogAmplitude],
+    configs: Array,
+    amplitude: LogAmplitude,
+    replacements: Targets,
+    local_dim: int,
+    rows_per_call: int = 2048,
+) -> dict[Patch, Array]:
+    """psi(s with the patch replaced) / psi(s) by full amplitudes, (B, R) per patch.
+
+    Only replacements that exist are evaluated, those of all patches together in batches of
+    `rows_per_call` configurations.  Memory: N bytes per replaced configuration.
+    """
+    xp = array_namespace(configs)
+    changed, slots = [], []
+    for patch, table in replacements.items():
+        rows = xp.take(xp.asarray(table), local_states(configs, patch, local_dim), axis=0)
+        targets = xp.reshape(rows, (-1,))
+        slot = xp.nonzero(targets >= 0)[0]
+        walker = slot // rows.shape[1]
+        chosen = xp.take(configs, walker, axis=0)
+        changed.append(replaced(chosen, patch, xp.take(targets, slot, axis=0), local_dim))
+        slots.append((patch, rows.shape, walker, targets >= 0))
+    values = _in_batches(log_amplitude, changed, rows_per_call, amplitude)
+
+    ratios, offset = {}, 0
+    for patch, shape, walker, exists in slots:
+        end = offset + walker.shape[0]
+        new = LogAmplitude(values.phase[offset:end], values.log_abs[offset:end])
+        old = LogAmplitude(
+            xp.take(amplitude.phase, walker, axis=0), xp.take(amplitude.log_abs, walker, axis=0)
+        )
+        flat = xp.zeros(exists.shape[0], dtype=values.phase.dtype)
+        flat[exists] = amplitude_ratio(new, old)
+        ratios[patch] = xp.reshape(flat, shape)
+        offset = end
+    return ratios
+
+
+def _in_batches(
+    log_amplitude: Callable[[Array], LogAmplitude],
+    pieces: list[Array],
+    rows_per_call: int,
+    like: LogAmplitude,
+) -> LogAmplitude:
+    """Amplitudes of the configurations in `pieces`, `rows_per_call` at a time."""
+    if sum(piece.shape[0] for piece in pieces) == 0:
+        return LogAmplitude(like.phase[:0], like.log_abs[:0])
+    xp = array_namespace(*pieces)
+    configs = xp.concat(pieces, axis=0)
+    n_rows = configs.shape[0]
+    done = [
+        log_amplitude(configs[begin : min(begin + rows_per_call, n_rows), :])
+        for begin in range(0, n_rows, rows_per_call)
+    ]
+    return LogAmplitude(
+        xp.concat([part.phase for part in done]), xp.concat([part.log_abs for part in done])
+    )

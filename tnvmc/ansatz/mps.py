@@ -1,0 +1,136 @@
+"""Matrix product states: the periodic one in trace form, and a factory for both boundaries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
+from tnvmc.ansatz.jacobian import SliceJacobian
+from tnvmc.ansatz.protocol import Ansatz, Jacobian, LogAmplitude
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.lattice.lattice import Lattice
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class PeriodicMPS(GenericAnsatz):
+    """psi(s) = Tr A_0[s_0] A_1[s_1] ... A_{N-1}[s_{N-1}], sites in the order of their index.
+
+    `theta` is the (N, d, D, D) array of the tensors A (spin, left, right), flattened, real or
+    complex.  Nothing is truncated.  Cost per configuration: N D^3 for an amplitude, 3 N D^3 for
+    its log-derivatives; sweep and measure are the generic ones, N^2 D^3, without reuse of
+    environments.
+    """
+
+    lattice: Lattice
+    D: int
+    dtype: Any = np.float64
+    local_dim: int = 2
+
+    def __post_init__(self) -> None:
+        if self.D < 1:
+            raise ValueError(f"PeriodicMPS: bond dimension D must be at least 1, got {self.D}")
+
+    @property
+    def n_params(self) -> int:
+        """P = N d D^2."""
+        return self.lattice.n_sites * self.local_dim * self.D**2
+
+    def tensors(self, theta: Array) -> Array:
+        """The site tensors (N, d, D, D) in `theta`, leg order (spin, left, right)."""
+        shape = (self.lattice.n_sites, self.local_dim, self.D, self.D)
+        return array_namespace(theta).reshape(theta, shape)
+
+    def flatten(self, tensors: Array) -> Array:
+        """`theta` from site tensors (N, d, D, D)."""
+        return array_namespace(tensors).reshape(tensors, (-1,))
+
+    def random(self, seed: int, noise: float = 0.5) -> np.ndarray:
+        """`theta` near the uniform superposition: identity matrices plus normal noise."""
+        rng = np.random.Generator(np.random.PCG64(seed))
+        shape = (self.lattice.n_sites, self.local_dim, self.D, self.D)
+        tensors = rng.normal(size=shape).astype(self.dtype)
+        if np.issubdtype(self.dtype, np.complexfloating):
+            tensors = (tensors + 1j * rng.normal(size=shape)).astype(self.dtype) / np.sqrt(2.0)
+        return self.flatten(np.eye(self.D, dtype=self.dtype) + noise / np.sqrt(self.D) * tensors)
+
+    def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
+        """psi(s) for configurations (B, N)."""
+        xp = array_namespace(theta)
+        sites = self._selected(theta, configs)
+        product, log_scale = _normalised(next(sites), xp)
+        for matrix in sites:
+            product, log_size = _normalised(product @ matrix, xp)
+            log_scale = log_scale + log_size
+        return as_log_amplitude(_trace(product, xp), log_scale)
+
+    def log_derivatives(self, theta: Array, configs: Array) -> Array:
+        """O_k(s), dense: (B, P)."""
+        return self.jacobian(theta, configs).dense()
+
+    def jacobian(self, theta: Array, configs: Array) -> Jacobian:
+        """Selected slices E_i^T / Tr(A_i E_i), with E_i the product of all other matrices.
+
+        Each site is divided by its own closure, so that sum(A_i * O_i) = 1 exactly.
+        """
+        xp = array_namespace(theta)
+        sites = list(self._selected(theta, configs))
+        ahead = [xp.zeros_like(sites[0]) + xp.eye(self.D, dtype=theta.dtype)]
+        for matrix in reversed(sites[1:]):
+            ahead.append(_normalised(matrix @ ahead[-1], xp)[0])
+        slices, behind = [], ahead[0]
+        for matrix in sites:
+            hole = xp.matrix_transpose(ahead.pop() @ behind)
+            closure = xp.sum(matrix * hole, axis=(1, 2))
+            zero = closure == 0
+            weight = xp.where(zero, 0.0 * closure, 1.0 / xp.where(zero, 1.0 + closure, closure))
+            slices.append(xp.reshape(hole * weight[:, None, None], (configs.shape[0], -1)))
+            behind = _normalised(behind @ matrix, xp)[0]
+        return SliceJacobian(slices, configs, self.local_dim)
+
+    def _selected(self, theta: Array, configs: Array) -> Any:
+        """Yield A_i[s_i] for one site after another: (B, D, D)."""
+        xp = array_namespace(theta)
+        tensors = self.tensors(theta)
+        for site in range(self.lattice.n_sites):
+            spins = xp.astype(configs[:, site], xp.int64)
+            yield xp.take(tensors[site, ...], spins, axis=0)
+
+
+def MPS(  # noqa: N802  (the field's name for the state, open or periodic)
+    lattice: Lattice, D: int, boundary: str | None = None, dtype: Any = np.float64
+) -> Ansatz:
+    """Make a matrix product state: a PEPS of one row when open, `PeriodicMPS` when periodic.
+
+    `boundary` defaults to the one of the lattice.  An open MPS on more than one row is not
+    offered: use a PEPS there.
+    """
+    boundary = boundary or lattice.boundary
+    if boundary == "periodic":
+        return PeriodicMPS(lattice, D, dtype)
+    if boundary != "open":
+        raise ValueError(f"MPS: boundary must be 'open' or 'periodic', got {boundary!r}")
+    if lattice.shape[0] != 1:
+        raise ValueError(
+            f"MPS: an open MPS needs a lattice of one row, this one is {lattice.shape}. "
+            "Use PEPS, or chain(length)."
+        )
+    from tnvmc.ansatz.peps import PEPS
+
+    return PEPS(lattice, D, dtype=dtype)
+
+
+def _normalised(matrices: Array, xp: Any) -> tuple[Array, Array]:
+    """Scale matrices (B, D, D) to largest entry 1; returns them and the log of their scales."""
+    size = xp.max(xp.abs(matrices), axis=(1, 2))
+    size = xp.where(size == 0, xp.ones_like(size), size)
+    return matrices / size[:, None, None], xp.log(size)
+
+
+def _trace(matrices: Array, xp: Any) -> Array:
+    """Traces of matrices (B, D, D)."""
+    return xp.sum(matrices * xp.eye(matrices.shape[1], dtype=matrices.dtype), axis=(1, 2))

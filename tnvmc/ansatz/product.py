@@ -1,0 +1,141 @@
+"""States that factorise into clusters of sites: product states and dimer coverings."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
+from tnvmc.ansatz.protocol import LogAmplitude
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.lattice.lattice import Lattice, Patch
+
+Array = Any
+
+
+class ClusterProduct(GenericAnsatz):
+    """psi(s) = prod_c phi_c(s_c), one free vector phi_c for each of C clusters of k sites.
+
+    `theta` is the (C, d^k) array of the vectors, flattened, each vector in the order of the
+    local states of its patch.  Cost of an amplitude: N.  All log-derivatives are 1/phi_c(s_c).
+    """
+
+    @property
+    @abstractmethod
+    def clusters(self) -> tuple[Patch, ...]:
+        """Clusters of equal size that hold every site once."""
+
+    @property
+    def n_params(self) -> int:
+        """P = C d^k."""
+        return len(self.clusters) * self.local_dim ** len(self.clusters[0])
+
+    def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
+        """psi(s) for configurations (B, N)."""
+        xp = array_namespace(theta)
+        vectors, states = self._vectors(theta), self._states(configs, xp)
+        offsets = xp.arange(states.shape[1]) * vectors.shape[1]
+        places = xp.reshape(states + offsets[None, :], (-1,))
+        factors = xp.reshape(xp.take(theta, places, axis=0), states.shape)
+        size = xp.abs(factors)
+        safe = xp.where(size == 0, xp.ones_like(size), size)
+        return as_log_amplitude(
+            xp.prod(factors / safe, axis=1), xp.sum(xp.log(safe), axis=1)
+        )
+
+    def log_derivatives(self, theta: Array, configs: Array) -> Array:
+        """1/phi_c(s_c) at the entry (c, s_c), shape (B, P); zero where that factor vanishes."""
+        xp = array_namespace(theta)
+        vectors, states = self._vectors(theta), self._states(configs, xp)
+        zero = vectors == 0
+        inverse = xp.where(
+            zero, xp.zeros_like(vectors), 1.0 / xp.where(zero, xp.ones_like(vectors), vectors)
+        )
+        held = states[:, :, None] == xp.arange(vectors.shape[1])[None, None, :]
+        rows = xp.where(held, inverse[None, :, :], xp.zeros_like(inverse)[None, :, :])
+        return xp.reshape(rows, (states.shape[0], -1))
+
+    def _vectors(self, theta: Array) -> Array:
+        return array_namespace(theta).reshape(theta, (len(self.clusters), -1))
+
+    def _states(self, configs: Array, xp: Any) -> Array:
+        """Local state of every cluster: (B, C)."""
+        sites = np.array(self.clusters)
+        states = xp.zeros((configs.shape[0], sites.shape[0]), dtype=xp.int64)
+        for column in sites.T:
+            here = xp.take(configs, xp.asarray(column), axis=1)
+            states = states * self.local_dim + xp.astype(here, xp.int64)
+        return states
+
+
+@dataclass(frozen=True)
+class ProductState(ClusterProduct):
+    """psi(s) = prod_i phi_i(s_i): mean field, P = N d."""
+
+    lattice: Lattice
+    local_dim: int = 2
+
+    @property
+    def clusters(self) -> tuple[Patch, ...]:
+        """Every site by itself."""
+        return tuple((site,) for site in range(self.lattice.n_sites))
+
+    def basis_state(self, config: Array) -> np.ndarray:
+        """`theta` of the state |config>, for instance a Neel state; psi = 0 everywhere else."""
+        return np.eye(self.local_dim)[np.asarray(config, dtype=np.int64)].ravel()
+
+    def random(self, seed: int, dtype: Any = np.float64) -> np.ndarray:
+        """`theta` with entries near 1 (moduli 0.5..1.5; random phases when complex)."""
+        return _random_entries(self.n_params, seed, dtype)
+
+
+@dataclass(frozen=True)
+class DimerCovering(ClusterProduct):
+    """psi(s) = prod over pairs phi_ab(s_a, s_b): any two-site states on a covering by pairs.
+
+    With `theta = singlets()` it is the exact ground state of the Shastry-Sutherland model for
+    J/J' below about 0.675, with E = -3/8 J' N (Shastry and Sutherland, Physica B+C 108, 1069
+    (1981)).  Raises ValueError when the pairs do not hold every site exactly once.
+    """
+
+    lattice: Lattice
+    pairs: tuple[tuple[int, int], ...]
+    local_dim: int = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pairs", tuple((int(a), int(b)) for a, b in self.pairs))
+        counts = np.bincount(np.ravel(self.pairs), minlength=self.lattice.n_sites)
+        if len(counts) > self.lattice.n_sites or np.any(counts != 1):
+            raise ValueError(
+                f"DimerCovering: the {len(self.pairs)} pairs must hold each of the "
+                f"{self.lattice.n_sites} sites once; sites {np.flatnonzero(counts != 1)[:8]} "
+                f"appear {counts[counts != 1][:8]} times. Check the list of pairs."
+            )
+
+    @property
+    def clusters(self) -> tuple[Patch, ...]:
+        """The pairs, each in increasing order of site index."""
+        return tuple((min(pair), max(pair)) for pair in self.pairs)
+
+    def singlets(self) -> np.ndarray:
+        """`theta` of the product of singlets (|01> - |10>)/sqrt(2); spin 1/2 only."""
+        if self.local_dim != 2:
+            raise ValueError(
+                f"DimerCovering.singlets: two spins 1/2 needed, local_dim is {self.local_dim}"
+            )
+        return np.tile(np.array([0.0, 1.0, -1.0, 0.0]) / np.sqrt(2.0), len(self.pairs))
+
+    def random(self, seed: int, dtype: Any = np.float64) -> np.ndarray:
+        """`theta` with entries near 1 (moduli 0.5..1.5; random phases when complex)."""
+        return _random_entries(self.n_params, seed, dtype)
+
+
+def _random_entries(n: int, seed: int, dtype: Any) -> np.ndarray:
+    rng = np.random.Generator(np.random.PCG64(seed))
+    entries = rng.uniform(0.5, 1.5, n)
+    if np.issubdtype(dtype, np.complexfloating):
+        return (entries * np.exp(2j * np.pi * rng.uniform(size=n))).astype(dtype)
+    return entries.astype(dtype)

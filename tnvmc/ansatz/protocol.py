@@ -1,0 +1,125 @@
+"""The seam: what a wave function offers, and what samplers, estimators and optimisers see of it.
+
+Arrays flow one way through these types::
+
+    configs -> start -> Walkers -> sweep -> Walkers -> measure -> Snapshot -> estimators, optimisers
+
+`Walkers` are carried from call to call; `SweepInfo` and `Snapshot` are reported and never
+come back.  `theta` is one flat vector at every seam: only the ansatz knows tensors or pytrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from tnvmc.lattice.lattice import Lattice, Patch
+
+Array = Any  # an array of whichever namespace is in use: numpy, array_api_strict, cupy
+
+Targets = Mapping[Patch, Array]
+"""Per patch of k sites an integer table of shape (d**k, R): row `a` lists the local states that
+may replace local state `a`, padded with -1.  The local state of a patch is
+``sum(config[site_j] * d**(k-1-j))``: its first site is the most significant digit."""
+
+
+@dataclass(frozen=True)
+class LogAmplitude:
+    """psi = phase * exp(log_abs), for B configurations; overflow-free at any system size."""
+
+    phase: Array  #: (B,) modulus 1, or 0 where psi vanishes; real or complex
+    log_abs: Array  #: (B,) real; -inf where psi vanishes
+
+
+@dataclass(frozen=True)
+class Walkers:
+    """Configurations in flight with whatever their ansatz remembers of them.
+
+    `cache` is made and read by one ansatz and is good for one theta: call `start` again after
+    an optimisation step.
+    """
+
+    configs: Array  #: (B, N) small integers 0..d-1; site index = row * n_cols + column
+    amplitude: LogAmplitude
+    cache: object = None
+
+
+@dataclass(frozen=True)
+class SweepInfo:
+    """What a sweep reports: moves that were possible and moves that were accepted, per walker."""
+
+    proposed: Array  #: (B,) float counts
+    accepted: Array  #: (B,) float counts
+
+
+class Jacobian(Protocol):
+    """Log-derivatives O_k(s) = d ln psi(s) / d theta_k of M samples for P parameters."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, P)."""
+
+    def apply(self, v: Array) -> Array:
+        """O v: (P,) -> (M,)."""
+
+    def adjoint(self, u: Array) -> Array:
+        """O^dagger u: (M,) -> (P,)."""
+
+    def gram(self) -> Array:
+        """O O^dagger: (M, M)."""
+
+    def dense(self) -> Array:
+        """All of O: (M, P).  For small systems and tests."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that estimators ever see of M samples.
+
+    `ratios[patch]` has shape (M, R) and holds psi(s with the patch replaced) / psi(s) for the
+    replacements that were asked for (`Targets`), zero where the table says -1.
+    """
+
+    configs: Array  #: (M, N)
+    amplitude: LogAmplitude
+    ratios: Mapping[Patch, Array]
+    jacobian: Jacobian | None = None
+    weight: Array | None = None  #: (M,) summing to 1, for enumeration; None = equal weights
+    closure_spread: Array | None = None  #: (M,) spread of ln|psi| over the places it was closed at
+
+
+@runtime_checkable
+class Ansatz(Protocol):
+    """A parametrised wave function psi_theta(s) on a lattice.
+
+    `ansatz.generic.GenericAnsatz` derives `start`, `sweep` and `measure` from `log_amplitude`
+    and a Jacobian; a PEPS overrides all three with passes over its rows.  An ansatz may also
+    offer ``draw(theta, uniforms) -> (configs, log_prob)`` when it can be sampled directly.
+    """
+
+    lattice: Lattice
+    local_dim: int
+    n_params: int
+
+    def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
+        """psi(s) for configurations (B, N)."""
+
+    def start(self, theta: Array, configs: Array) -> Walkers:
+        """Walkers at `configs` with a cache built for this `theta`."""
+
+    def sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """Propose every move once, with Metropolis acceptance.
+
+        `uniforms` has shape (B, n_moves); column j belongs to the j-th patch of `moves`,
+        whatever order the ansatz visits the patches in.  Where a table has R > 1 columns,
+        ``floor(u * R)`` picks the replacement and the remainder decides acceptance; a row
+        with -1 at the picked place is no move.
+        """
+
+    def measure(
+        self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
+    ) -> tuple[Walkers, Snapshot]:
+        """Ratios, closures and (if asked) log-derivatives at the walkers' configurations."""

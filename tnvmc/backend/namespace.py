@@ -1,0 +1,54 @@
+"""Which array library an array belongs to, and moving arrays between host and device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+
+def array_namespace(*arrays: Array) -> Any:
+    """Give the namespace (numpy, array_api_strict, cupy) that the arguments share.
+
+    Raises:
+        TypeError: two arguments belong to different libraries; nothing is moved silently.
+    """
+    spaces = {id(space): space for space in map(_namespace_of, arrays) if space is not None}
+    if len(spaces) > 1:
+        names = sorted(space.__name__ for space in spaces.values())
+        raise TypeError(
+            f"arrays of {' and '.join(names)} meet in one call; move them to one device first "
+            "with tnvmc.backend.namespace.to_host or to_namespace"
+        )
+    return next(iter(spaces.values()), np)
+
+
+def _namespace_of(array: Array) -> Any:
+    if isinstance(array, np.ndarray | np.generic):
+        return np
+    if hasattr(array, "__array_namespace__"):
+        return array.__array_namespace__()
+    return None
+
+
+def is_numpy(xp: Any) -> bool:
+    """Tell whether `xp` is NumPy itself, where in-place products and fancy indexing pay."""
+    return xp is np
+
+
+def to_host(array: Array) -> np.ndarray:
+    """Copy an array of any namespace into NumPy; a NumPy array comes back as it is."""
+    if isinstance(array, np.ndarray):
+        return array
+    if hasattr(array, "get"):  # cupy
+        return array.get()
+    return np.asarray(array)
+
+
+def to_namespace(array: Array, xp: Any) -> Array:
+    """Copy an array into namespace `xp`; one that is there already comes back as it is."""
+    if _namespace_of(array) is xp:
+        return array
+    return xp.asarray(to_host(array))

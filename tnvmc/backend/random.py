@@ -1,0 +1,67 @@
+"""Counter-based random streams: the same numbers whatever the chunks, threads or device.
+
+Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011)
+maps a counter and a key to 128 random bits.  The key is the seed and the counter is
+(column, walker, pass, step), so every uniform number of a run has an address and a sweep is a
+function of its arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+_MASK = 0xFFFFFFFF
+_ROUNDS = 10
+
+
+def philox4x32(counter: tuple[Array, ...], key: tuple[int, int], xp: Any = np) -> tuple[Array, ...]:
+    """Encrypt four uint64 arrays holding 32-bit words (broadcast together) with a two-word key.
+
+    Returns four uint64 arrays of 32-bit words.  Cost: 10 rounds of 2 multiplications.
+    """
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    mask = xp.asarray(_MASK, dtype=xp.uint64)
+    half = xp.asarray(32, dtype=xp.uint64)
+    m0, m1 = (xp.asarray(m, dtype=xp.uint64) for m in _MULTIPLIERS)
+    for _ in range(_ROUNDS):
+        p0, p1 = c0 * m0, c2 * m1
+        c0 = (p1 >> half) ^ c1 ^ xp.asarray(k0, dtype=xp.uint64)
+        c2 = (p0 >> half) ^ c3 ^ xp.asarray(k1, dtype=xp.uint64)
+        c1, c3 = p1 & mask, p0 & mask
+        k0, k1 = (k0 + _WEYL[0]) & _MASK, (k1 + _WEYL[1]) & _MASK
+    return c0, c1, c2, c3
+
+
+def uniforms(seed: int, stream: tuple[int, int], walkers: range, n: int, xp: Any = np) -> Array:
+    """Draw uniform numbers in [0, 1) of shape (len(walkers), n), float64, 53 random bits each.
+
+    Args:
+        seed: key of the run, 0 <= seed < 2**64.
+        stream: (step, pass) of the run; each pass of each step has its own numbers.
+        walkers: global indices of the walkers, so that a chunk draws what the whole would.
+        n: numbers per walker.
+
+    Raises:
+        ValueError: a seed or stream outside 0..2**64-1 and 0..2**32-1.
+    """
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"random.uniforms: seed must lie in 0..2**64-1, got {seed}")
+    if not all(0 <= part < 2**32 for part in stream):
+        raise ValueError(f"random.uniforms: stream parts must lie in 0..2**32-1, got {stream}")
+    walker = xp.arange(walkers.start, walkers.stop, dtype=xp.uint64)
+    column = xp.arange(n, dtype=xp.uint64)
+    c0, c1 = (
+        a + xp.zeros((len(walkers), n), dtype=xp.uint64) for a in (column[None, :], walker[:, None])
+    )
+    c2, c3 = (xp.full((len(walkers), n), part, dtype=xp.uint64) for part in (stream[1], stream[0]))
+    high, low, _, _ = philox4x32((c0, c1, c2, c3), (seed & _MASK, seed >> 32), xp)
+    five, six = (xp.asarray(bits, dtype=xp.uint64) for bits in (5, 6))
+    mantissa = xp.astype(high >> five, xp.float64) * 2.0**26 + xp.astype(low >> six, xp.float64)
+    return mantissa * 2.0**-53

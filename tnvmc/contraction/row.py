@@ -1,0 +1,234 @@
+"""Transfer along strips of one or more rows between two boundary MPS: environments, closures, holes.
+
+A strip is what a walker sees around the rows that are being visited::
+
+    top      o---o---o---o      boundary MPS above, or nothing at the edge
+             |   |   |   |
+    rows     #---#---#---#      site tensors at the walker's spins
+             |   |   |   |
+    bottom   o---o---o---o      boundary MPS below, or nothing at the edge
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tnvmc.backend.linalg import normalise
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.contraction.boundary import BoundaryMPS
+
+Array = Any
+
+NORMALISE_EVERY = 4
+"""Columns between rescalings: site tensors have largest entry 1, so four columns of two rows grow
+by less than D**8 chi**8, far inside the range even of float32 for the sizes in use."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Everything left (or right) of a column: exp(log_scale) * tensor, (B, top, rows..., bottom)."""
+
+    tensor: Array
+    log_scale: Array  #: (B,)
+
+    def take(self, walkers: Array) -> Environment:
+        """Select walkers by index."""
+        xp = array_namespace(self.tensor)
+        return Environment(
+            xp.take(self.tensor, walkers, axis=0), xp.take(self.log_scale, walkers, axis=0)
+        )
+
+
+def open_column(env: Array, top: Array | None, sites: Sequence[Array]) -> Array:
+    """Absorb the top and the sites of a column, leaving its lower legs open.
+
+    Args:
+        env: (B, top, row_1, ..., row_k, bottom).
+        top: (B, out, vertical, in) or None.
+        sites: k arrays (B, out, down, up, in), from the upper row to the lower.
+
+    Returns:
+        (B, top_out * row_1_out * ... * row_k_out, down * bottom).
+
+    Cost per walker: chi^3 D^(k+1) + k chi^2 D^(k+3).
+    """
+    xp = array_namespace(env)
+    batch = env.shape[0]
+    if top is None:
+        lead, x = 1, env
+    else:
+        lead, vertical, inner = top.shape[1:]
+        x = xp.matmul(
+            xp.reshape(top, (-1, lead * vertical, inner)), xp.reshape(env, (batch, inner, -1))
+        )
+    for site in sites:
+        out, down, up, inner = site.shape[1:]
+        matrix = xp.reshape(site, (-1, 1, out * down, up * inner))
+        x = xp.matmul(matrix, xp.reshape(x, (batch, lead, up * inner, -1)))
+        lead *= out
+    return xp.reshape(x, (batch, lead, -1))
+
+
+def close_column(x: Array, bottom: Array | None, shape: tuple[int, ...]) -> Array:
+    """Absorb the bottom (B or 1, vertical, in, out) into an `open_column`; `shape` is the result's."""
+    xp = array_namespace(x)
+    if bottom is None:
+        return xp.reshape(x, shape)
+    vertical, inner, out = bottom.shape[1:]
+    if bottom.shape[0] == 1:  # one product for all walkers
+        x = xp.matmul(
+            xp.reshape(x, (-1, vertical * inner)), xp.reshape(bottom, (vertical * inner, out))
+        )
+    else:
+        x = xp.matmul(x, xp.reshape(bottom, (-1, vertical * inner, out)))
+    return xp.reshape(x, shape)
+
+
+def transfer(env: Array, top: Array | None, sites: Sequence[Array], bottom: Array | None) -> Array:
+    """Absorb one column into an environment, in either direction (see the table of layouts).
+
+    Args:
+        env: (B, top, row_1, ..., row_k, bottom).
+        top: (B, out, vertical, in) or None.
+        sites: k arrays (B, out, down, up, in).
+        bottom: (B or 1, vertical, in, out) or None.
+
+    Returns:
+        The environment one column further, of the same axes.
+
+    Cost per walker: 2 chi^3 D^(k+1) + k chi^2 D^(k+3).  No array is transposed.
+    """
+    x = open_column(env, top, sites)
+    shape = (
+        env.shape[0],
+        1 if top is None else top.shape[1],
+        *(site.shape[1] for site in sites),
+        1 if bottom is None else bottom.shape[3],
+    )
+    return close_column(x, bottom, shape)
+
+
+class Strip:
+    """Rows of B walkers between the boundary above them and the boundary below.
+
+    `rows` holds the leftward sites of each row, upper first; `advance` is given the rightward
+    ones, since a sampler changes spins on its way.
+    """
+
+    def __init__(
+        self,
+        above: BoundaryMPS | None,
+        rows: Sequence[Sequence[Array]],
+        below: BoundaryMPS | None,
+    ) -> None:
+        self.above, self.rows, self.below = above, rows, below
+        self.n_cols = len(rows[0])
+
+    def edge(self) -> Environment:
+        """The empty environment outside the first or the last column, (B, 1, ..., 1)."""
+        site = self.rows[0][0]
+        xp = array_namespace(site)
+        log_scale = xp.zeros((site.shape[0],), dtype=xp.abs(site[:1, :1, :1, :1, :1]).dtype)
+        for boundary in (self.above, self.below):
+            if boundary is not None:
+                log_scale = log_scale + boundary.log_scale / 2  # each edge carries half
+        tensor = xp.ones((site.shape[0],) + (1,) * (len(self.rows) + 2), dtype=site.dtype)
+        return Environment(tensor, log_scale)
+
+    def right_environments(self) -> list[Environment]:
+        """Environments right of each column: element c holds columns c, c+1, ...; n_cols + 1 of them."""
+        stack = [self.edge()]
+        for column in reversed(range(self.n_cols)):
+            tensor = transfer(
+                stack[-1].tensor,
+                None if self.above is None else self.above.top_leftward[column],
+                [row[column] for row in self.rows],
+                None if self.below is None else self.below.bottom_leftward[column],
+            )
+            stack.append(_rescaled(tensor, stack[-1].log_scale, column))
+        return stack[::-1]
+
+    def advance(
+        self, left: Environment, column: int, sites: Sequence[Array], walkers: Array | None = None
+    ) -> Environment:
+        """Absorb `column` into `left` with the given rightward sites.
+
+        With `walkers` (indices), `left` and `sites` hold those walkers only.
+        """
+
+        def chosen(tensors: Sequence[Array]) -> Array:
+            tensor = tensors[column]
+            if walkers is None:
+                return tensor
+            return array_namespace(tensor).take(tensor, walkers, axis=0)
+
+        tensor = transfer(
+            left.tensor,
+            None if self.above is None else chosen(self.above.top_rightward),
+            sites,
+            None if self.below is None else chosen(self.below.tensors),
+        )
+        return _rescaled(tensor, left.log_scale, column)
+
+    def hole(self, left: Environment, right: Environment, column: int) -> Array:
+        """Give the environment of the site at `column` in a strip of one row, up to a scale.
+
+        Returns (B, up, left, down, right), so that its sum with the site tensor in theta's leg
+        order is the closure.  Cost per walker: 2 chi^3 D^2 + chi^2 D^4.
+        """
+        xp = array_namespace(left.tensor)
+        batch, _, d_left, bottom_in = left.tensor.shape
+        _, top_out, d_right, _ = right.tensor.shape
+        x, d_up = left.tensor, 1
+        if self.above is not None:
+            top = self.above.top_rightward[column]
+            d_up = top.shape[2]
+            x = xp.matmul(
+                xp.reshape(top, (batch, top_out * d_up, -1)),
+                xp.reshape(x, (batch, -1, d_left * bottom_in)),
+            )
+        x = xp.reshape(x, (batch, top_out, d_up * d_left, bottom_in))
+        x = xp.reshape(
+            xp.permute_dims(x, (0, 2, 1, 3)), (batch, d_up * d_left, top_out * bottom_in)
+        )
+        y, d_down = xp.matrix_transpose(right.tensor), 1  # (B, top, bottom_out, right)
+        if self.below is not None:
+            bottom = self.below.top_leftward[column]  # (B, left, vertical, right)
+            d_down = bottom.shape[2]
+            y = xp.matmul(xp.reshape(bottom, (batch, 1, bottom_in * d_down, -1)), y)
+        y = xp.reshape(y, (batch, top_out * bottom_in, d_down * d_right))
+        return xp.reshape(xp.matmul(x, y), (batch, d_up, d_left, d_down, d_right))
+
+
+def _rescaled(tensor: Array, log_scale: Array, column: int) -> Environment:
+    if column % NORMALISE_EVERY != NORMALISE_EVERY - 1:
+        return Environment(tensor, log_scale)
+    tensor, more = normalise(tensor)
+    return Environment(tensor, log_scale + more)
+
+
+def closure(left: Environment, right: Environment) -> tuple[Array, Array]:
+    """Contract a left with a right environment: phase (B,) and log modulus (B,).
+
+    A closure that vanishes has phase 0 and log modulus -inf.  Cost per walker: chi^2 D^k.
+    """
+    xp = array_namespace(left.tensor)
+    batch = left.tensor.shape[0]
+    size = prod(left.tensor.shape[1:])
+    value = xp.matmul(
+        xp.reshape(left.tensor, (batch, 1, size)), xp.reshape(right.tensor, (batch, size, 1))
+    )[:, 0, 0]
+    return split_scale(value, left.log_scale + right.log_scale)
+
+
+def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
+    """Write value * exp(log_scale) as (phase, log modulus), elementwise and without warnings."""
+    xp = array_namespace(value)
+    size = xp.abs(value)
+    alive = size > 0
+    safe = xp.where(alive, size, xp.ones_like(size))
+    log_abs = xp.where(alive, xp.log(safe) + log_scale, xp.full_like(log_scale, -xp.inf))
+    return value / xp.astype(safe, value.dtype), log_abs

@@ -1,0 +1,240 @@
+"""Schemes that absorb a row into a boundary MPS: one frozen dataclass each, with one verb.
+
+`Exact` keeps every bond.  `ZipUp` truncates by singular values.  `SRC`, the default, finds the
+range that matters with a sketch and needs only products and one thin QR per site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
+from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.contraction.boundary import BoundaryMPS, Row
+from tnvmc.contraction.row import NORMALISE_EVERY, open_column, transfer
+
+Array = Any
+
+Sketch = Sequence[Array]
+"""An MPS on the open legs of a row, shared by all walkers, as bottoms laid out leftward:
+per column (1, vertical, right, left)."""
+
+
+class Scheme(Protocol):
+    """How a row is absorbed into the boundary MPS that lies ahead of it."""
+
+    @property
+    def sketch_rank(self) -> int | None:
+        """Bond dimension of the sketch that `absorb` wants, or None where it wants none."""
+
+    def absorb(self, boundary: BoundaryMPS | None, row: Row, sketch: Sketch | None) -> BoundaryMPS:
+        """Give the boundary MPS that also contains `row`; None stands for the lattice edge."""
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Absorb without truncation: bonds multiply row by row, for small systems and for tests."""
+
+    @property
+    def sketch_rank(self) -> None:
+        """No sketch."""
+        return None
+
+    def absorb(self, boundary: BoundaryMPS | None, row: Row, sketch: Sketch | None) -> BoundaryMPS:
+        """Multiply boundary and row.  Cost per walker and site: (chi D)^2 D^2 with chi growing by D."""
+        xp = array_namespace(row.rightward[0])
+        tensors = []
+        for column, site in enumerate(row.rightward):
+            batch, right, down, up, left = site.shape
+            top = xp.ones((batch, 1, 1, 1), dtype=site.dtype)
+            if boundary is not None:
+                top = boundary.top_rightward[column]
+            out, _, inner = top.shape[1:]
+            # (out, up, inner) x (right down left, up) -> (down, inner left, out right)
+            turned = xp.reshape(xp.permute_dims(site, (0, 3, 2, 4, 1)), (batch, up, -1))
+            lead = xp.reshape(xp.permute_dims(top, (0, 3, 1, 2)), (batch, inner * out, up))
+            product = xp.reshape(xp.matmul(lead, turned), (batch, inner, out, down, left, right))
+            product = xp.permute_dims(product, (0, 3, 1, 4, 2, 5))
+            tensors.append(xp.reshape(product, (batch, down, inner * left, out * right)))
+        return _rescaled_boundary(tensors, boundary)
+
+
+@dataclass(frozen=True)
+class ZipUp:
+    """Zip-up compression with singular values (Stoudenmire and White, NJP 12, 055026 (2010)).
+
+    The boundary is brought to right-canonical form first.  Cost per walker and site: a stacked
+    SVD of (D chi, D chi) matrices, which is what `SRC` avoids.
+    """
+
+    chi: int
+
+    @property
+    def sketch_rank(self) -> None:
+        """No sketch."""
+        return None
+
+    def absorb(self, boundary: BoundaryMPS | None, row: Row, sketch: Sketch | None) -> BoundaryMPS:
+        """Absorb a row, keeping the `chi` largest singular values of each carried column."""
+        if boundary is not None:
+            boundary = _right_canonical(boundary)
+
+        def basis(y: Array, column: int) -> tuple[Array, Array | None]:
+            return leading_basis(array_namespace(y).matrix_transpose(y), self.chi)
+
+        return _sweep_rightward(boundary, row, self.chi, basis)
+
+
+@dataclass(frozen=True)
+class SRC:
+    """Successive randomised compression (Camano, Epperly, Tropp 2025), with a sketch that sees.
+
+    A plain sketch closes the uncut row with random product vectors.  Here it is closed with an
+    MPS: by default the boundary of the rows on the *other* side, at random superpositions of
+    the local states, so that the range that is kept is the one that the final contraction looks
+    at.  The sketch depends on theta and `seed` only, so psi(s) stays a function of s.
+
+    `oversample` widens the sketch beyond chi and truncates by singular values afterwards; with
+    the environment sketch it did not pay (see benchmarks).  ``sketch="random"`` uses random MPS.
+
+    Cost per walker and site: 2 chi^3 D^2 + 2 chi^2 D^4 multiplications, and one (D chi, chi) QR.
+    """
+
+    chi: int
+    oversample: int = 0
+    seed: int = 0
+    sketch: str = "environment"
+
+    @property
+    def sketch_rank(self) -> int:
+        """chi + oversample."""
+        return self.chi + self.oversample
+
+    def absorb(self, boundary: BoundaryMPS | None, row: Row, sketch: Sketch | None) -> BoundaryMPS:
+        """Absorb a row, keeping for each bond the range that the sketch to its right selects."""
+        if sketch is None:
+            raise ValueError(
+                "SRC.absorb: needs a sketch of the row's open legs; see `random_sketch`"
+            )
+        seen = _sketched_environments(boundary, row, sketch)
+
+        def basis(y: Array, column: int) -> tuple[Array, Array | None]:
+            xp = array_namespace(y)
+            probe = xp.reshape(seen[column + 1], (y.shape[0], y.shape[1], -1))
+            z = xp.matmul(xp.matrix_transpose(y), probe)
+            if self.oversample:
+                return leading_basis(z, self.chi)
+            return orthonormal_basis(z), None
+
+        return _sweep_rightward(boundary, row, self.chi, basis)
+
+
+def random_sketch(verticals: Sequence[int], rank: int, seed: Any, like: Array) -> Sketch:
+    """Draw a Gaussian MPS of bond `rank` on legs of the given sizes, laid out as a `Sketch`."""
+    xp = array_namespace(like)
+    rng = np.random.default_rng(seed)
+    sketch = []
+    for column, vertical in enumerate(verticals):
+        shape = (1, vertical, rank if column < len(verticals) - 1 else 1, rank)
+        entries: np.ndarray = rng.normal(size=shape) / np.sqrt(vertical * shape[2])
+        if xp.isdtype(like.dtype, "complex floating"):
+            entries = entries + 1j * rng.normal(size=shape) / np.sqrt(vertical * shape[2])
+        sketch.append(xp.astype(to_namespace(entries, xp), like.dtype))
+    return sketch
+
+
+def _sketched_environments(
+    boundary: BoundaryMPS | None, row: Row, sketch: Sketch
+) -> list[Array | None]:
+    """Right environments of boundary and row, closed with the sketch: c -> (B, top, row, rank)."""
+    n_cols = len(row.leftward)
+    xp = array_namespace(row.leftward[0])
+    seen: list[Array | None] = [None] * (n_cols + 1)
+    env = xp.ones((row.leftward[0].shape[0], 1, 1, 1), dtype=row.leftward[0].dtype)
+    for column in range(n_cols - 1, 0, -1):
+        top = None if boundary is None else boundary.top_leftward[column]
+        env = transfer(env, top, [row.leftward[column]], sketch[column])
+        if column % NORMALISE_EVERY == 0:
+            env, _ = normalise(env)
+        seen[column] = env
+    return seen
+
+
+def _sweep_rightward(boundary: BoundaryMPS | None, row: Row, chi: int, basis: Any) -> BoundaryMPS:
+    """Carry the part that is not yet decomposed from left to right, leaving isometries behind.
+
+    ``basis(y, column)`` gives an orthonormal basis (B, down * kappa, <= chi) for the carried
+    matrix y (B, right, down * kappa), and the weight that it cuts or None.
+    """
+    xp = array_namespace(row.rightward[0])
+    batch = row.rightward[0].shape[0]
+    carry = xp.ones((batch, 1, 1, 1), dtype=row.rightward[0].dtype)
+    tensors, cuts, logs = [], [], []
+    for column, site in enumerate(row.rightward):
+        top = None if boundary is None else boundary.top_rightward[column]
+        kappa, down = carry.shape[-1], site.shape[2]
+        open_bond = (1 if top is None else top.shape[1]) * site.shape[1]
+        y = open_column(carry, top, [site])
+        last = column == len(row.rightward) - 1
+        if last:
+            q = xp.reshape(y, (batch, down * kappa, 1))
+            q, log = normalise(q)
+            logs.append(log)
+        elif down * kappa <= chi and down * kappa <= open_bond:
+            q = xp.broadcast_to(
+                xp.eye(down * kappa, dtype=y.dtype)[None, :, :], (batch, down * kappa, down * kappa)
+            )
+        elif open_bond <= chi:
+            q = orthonormal_basis(xp.matrix_transpose(y))
+        else:
+            q, cut = basis(y, column)
+            if cut is not None:
+                cuts.append(cut)
+        tensors.append(xp.reshape(q, (batch, down, kappa, q.shape[-1])))
+        if not last:
+            carry = xp.matmul(y, _conjugate(q))
+            if column % NORMALISE_EVERY == NORMALISE_EVERY - 1:
+                carry, log = normalise(carry)
+                logs.append(log)
+            carry = xp.reshape(carry, (batch, -1, site.shape[1], q.shape[-1]))
+    log_scale, cut_weight = sum(logs), sum(cuts, start=xp.zeros_like(logs[0]))
+    if boundary is not None:
+        log_scale = log_scale + boundary.log_scale
+        cut_weight = cut_weight + boundary.cut_weight
+    return BoundaryMPS(tensors, log_scale, cut_weight)
+
+
+def _conjugate(q: Array) -> Array:
+    xp = array_namespace(q)
+    return xp.conj(q) if xp.isdtype(q.dtype, "complex floating") else q
+
+
+def _right_canonical(boundary: BoundaryMPS) -> BoundaryMPS:
+    """Sweep QR from the right, so that all tensors but the first are isometries to the left."""
+    xp = array_namespace(boundary.tensors[0])
+    tensors = list(boundary.tensors)
+    for column in range(len(tensors) - 1, 0, -1):
+        batch, vertical, left, right = tensors[column].shape
+        matrix = xp.reshape(xp.permute_dims(tensors[column], (0, 1, 3, 2)), (batch, -1, left))
+        q, r = xp.linalg.qr(matrix, mode="reduced")
+        rank = q.shape[-1]
+        q = xp.reshape(q, (batch, vertical, right, rank))
+        tensors[column] = xp.permute_dims(q, (0, 1, 3, 2))
+        r = xp.reshape(xp.matrix_transpose(r), (batch, 1, left, rank))
+        tensors[column - 1] = xp.matmul(tensors[column - 1], r)
+    return _rescaled_boundary(tensors, boundary)
+
+
+def _rescaled_boundary(tensors: list[Array], before: BoundaryMPS | None) -> BoundaryMPS:
+    """Scale every tensor to largest entry 1 and book the scales, with those of `before`."""
+    xp = array_namespace(tensors[0])
+    scaled, logs = zip(*map(normalise, tensors), strict=True)
+    log_scale, cut_weight = sum(logs), xp.zeros_like(logs[0])
+    if before is not None:
+        log_scale = log_scale + before.log_scale
+        cut_weight = cut_weight + before.cut_weight
+    return BoundaryMPS(list(scaled), log_scale, cut_weight)

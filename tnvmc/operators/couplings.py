@@ -1,0 +1,97 @@
+"""Couplings given as one number for all bonds or sites, or one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tnvmc.lattice.lattice import Lattice, Patch
+
+Coupling = Any
+"""A number, a mapping from bond (i, j) or site i to number, or an array in the order of
+`lattice.bonds[kind]` or of the sites."""
+
+
+def bonds_of_kind(lattice: Lattice, kind: str, model: str) -> tuple[Patch, ...]:
+    """Give the bonds of a kind that a model needs.
+
+    Raises:
+        ValueError: the lattice has no such kind.
+    """
+    if kind not in lattice.bonds:
+        raise ValueError(
+            f"{model}: lattice {lattice.kind!r} has no bonds of kind {kind!r}, only "
+            f"{', '.join(map(repr, lattice.bonds)) or 'none at all'}. Choose a lattice that has "
+            "them, or from_bonds with a mapping from kind to bonds"
+        )
+    return lattice.bonds[kind]
+
+
+def per_bond(name: str, value: Coupling, bonds: Sequence[Patch]) -> np.ndarray:
+    """Give the coupling of every bond: (n_bonds,).
+
+    Raises:
+        ValueError: a bond without a coupling, a coupling without a bond, or no finite real number.
+    """
+    if isinstance(value, Mapping):
+        given = value
+        value = {_sorted_bond(name, bond): number for bond, number in given.items()}
+        if len(value) != len(given):
+            raise ValueError(f"coupling {name}: a bond is given in both directions; give it once")
+    return _spread(name, value, bonds, "bond")
+
+
+def per_site(name: str, value: Coupling, n_sites: int) -> np.ndarray:
+    """Give the coupling of every site: (N,).
+
+    Raises:
+        ValueError: as `per_bond`.
+    """
+    return _spread(name, value, range(n_sites), "site")
+
+
+def uniform(**values: Coupling) -> dict[str, float] | None:
+    """Give the couplings as plain numbers if each of them is one, else None."""
+    if all(np.ndim(value) == 0 and not isinstance(value, Mapping) for value in values.values()):
+        return {name: float(value) for name, value in values.items()}
+    return None
+
+
+def _spread(name: str, value: Coupling, places: Sequence[Any], what: str) -> np.ndarray:
+    if isinstance(value, Mapping):
+        _check_keys(name, value, places, what)
+        value = [value[place] for place in places]
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "iuf" and numbers.size:
+        raise ValueError(f"coupling {name}: {value!r} is not a real number, nor real numbers")
+    if numbers.ndim and numbers.shape != (len(places),):
+        raise ValueError(
+            f"coupling {name}: an array of shape {numbers.shape} for {len(places)} {what}s; give "
+            f"one number, or one per {what} in the lattice's order"
+        )
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"coupling {name}: it holds an infinite or undefined number")
+    return np.broadcast_to(numbers.astype(np.float64), (len(places),))
+
+
+def _check_keys(name: str, value: Mapping[Any, Any], places: Sequence[Any], what: str) -> None:
+    known = set(places)
+    missing = [place for place in places if place not in value]
+    unknown = [place for place in value if place not in known]
+    if missing or unknown:
+        raise ValueError(
+            f"coupling {name}: {len(missing)} of {len(places)} {what}s have none"
+            + (f" (first: {missing[0]})" if missing else "")
+            + f" and {len(unknown)} entries name no {what} of this kind"
+            + (f" (first: {unknown[0]})" if unknown else "")
+        )
+
+
+def _sorted_bond(name: str, bond: Any) -> Patch:
+    try:
+        i, j = bond
+        return (min(i, j), max(i, j))
+    except TypeError as error:
+        raise ValueError(f"coupling {name}: key {bond!r} is not a bond (i, j)") from error

@@ -1,0 +1,151 @@
+"""Model Hamiltonians, one function each.
+
+Couplings are numbers, or one number per bond or site: a mapping (i, j) -> number (site ->
+number for fields), or an array in the order of `lattice.bonds[kind]` (of the sites).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.couplings import Coupling, bonds_of_kind, per_bond, per_site, uniform
+from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Z, exchange_matrix, kron
+from tnvmc.operators.term import Operator, Term
+
+
+def heisenberg(lattice: Lattice, J: Coupling = 1.0) -> Operator:
+    """Build H = sum_<ij> J_ij S_i . S_j over nearest neighbours.
+
+    S = sigma / 2 ("S.S" units); J > 0 is antiferromagnetic.  Divide energies published for
+    sum sigma . sigma by 4 to compare.
+
+    Raises:
+        ValueError: couplings that do not fit the bonds.
+    """
+    terms = _bond_terms(lattice, "nearest", "heisenberg", "J", J, exchange_matrix())
+    return Operator(lattice, tuple(terms), 2, "S.S", "heisenberg", uniform(J=J))
+
+
+def xxz(lattice: Lattice, J: Coupling = 1.0, Jz: Coupling = 1.0) -> Operator:
+    """Build H = sum_<ij> J_ij (Sx_i Sx_j + Sy_i Sy_j) + Jz_ij Sz_i Sz_j over nearest neighbours.
+
+    S = sigma / 2 ("S.S" units); J = Jz is the Heisenberg model, Jz = 0 the XY model.
+
+    Raises:
+        ValueError: couplings that do not fit the bonds.
+    """
+    along_z = kron(SIGMA_Z, SIGMA_Z) / 4
+    in_plane = exchange_matrix() - along_z
+    bonds = bonds_of_kind(lattice, "nearest", "xxz")
+    couplings = zip(per_bond("J", J, bonds), per_bond("Jz", Jz, bonds), strict=True)
+    terms = [
+        Term(bond, j * in_plane + jz * along_z)
+        for bond, (j, jz) in zip(bonds, couplings, strict=True)
+    ]
+    return Operator(lattice, tuple(terms), 2, "S.S", "xxz", uniform(J=J, Jz=Jz))
+
+
+def j1j2(lattice: Lattice, J1: Coupling = 1.0, J2: Coupling = 0.5) -> Operator:
+    """Build H = J1 sum_<ij> S_i . S_j + J2 sum_<<ij>> S_i . S_j.
+
+    The second sum runs over the bonds of kind "diagonal": both diagonals of every plaquette, or
+    next-nearest neighbours of a chain (at J2 = J1 / 2 the Majumdar-Ghosh point).  S = sigma / 2
+    ("S.S" units), J > 0 antiferromagnetic.
+
+    Raises:
+        ValueError: a lattice without diagonals; couplings that do not fit the bonds.
+    """
+    terms = [
+        *_bond_terms(lattice, "nearest", "j1j2", "J1", J1, exchange_matrix()),
+        *_bond_terms(lattice, "diagonal", "j1j2", "J2", J2, exchange_matrix()),
+    ]
+    return Operator(lattice, tuple(terms), 2, "S.S", "j1j2", uniform(J1=J1, J2=J2))
+
+
+def tfim(lattice: Lattice, J: Coupling = 1.0, h: Coupling = 1.0) -> Operator:
+    """Build the transverse-field Ising model H = -sum_<ij> J_ij Z_i Z_j - sum_i h_i X_i.
+
+    Pauli matrices with eigenvalues +-1 ("Pauli" units); J > 0 is ferromagnetic.  The square
+    lattice is critical at h/J = 3.044, the chain at h/J = 1.
+
+    Raises:
+        ValueError: couplings that do not fit the bonds or sites.
+    """
+    terms = [
+        *_bond_terms(lattice, "nearest", "tfim", "J", J, -kron(SIGMA_Z, SIGMA_Z)),
+        *_site_terms(lattice, "h", h, -SIGMA_X),
+    ]
+    return Operator(lattice, tuple(terms), 2, "Pauli", "tfim", uniform(J=J, h=h))
+
+
+def rydberg(
+    lattice: Lattice, V: float = 7.0, delta: Coupling = 1.0, Omega: Coupling = 1.0
+) -> Operator:
+    """Build H = sum_{i<j} V / r_ij^6 n_i n_j - sum_i delta_i n_i - sum_i Omega_i / 2 X_i.
+
+    Local state 1 is the excited atom, n = |1><1| ("n" units).  All pairs interact, at distances
+    in lattice constants (the shorter way round where the lattice is periodic).  V is the
+    interaction of neighbours at distance 1.  The sign of the drive makes all off-diagonal
+    elements non-positive; the other sign has the same spectrum.  Tr H is not zero.
+
+    Raises:
+        ValueError: V is not one real number; fields that do not fit the sites; two sites at the
+            same position.
+
+    Source: K. Sprague, S. Czischek, Commun. Phys. 7, 90 (2024).
+    """
+    strength = float(per_site("V", V, 1)[0])
+    r = lattice.distances()
+    i, j = np.triu_indices(lattice.n_sites, k=1)
+    if np.any(r[i, j] == 0):
+        where = int(np.argmin(r[i, j]))
+        raise ValueError(
+            f"rydberg: sites {i[where]} and {j[where]} are at the same position, so V / r^6 is "
+            "infinite; give the lattice coordinates that differ"
+        )
+    both = kron(NUMBER, NUMBER)
+    pairs = zip(i.tolist(), j.tolist(), (strength / r[i, j] ** 6).tolist(), strict=True)
+    terms = [
+        *(Term((first, second), v * both) for first, second, v in pairs),
+        *_site_terms(lattice, "delta", delta, -NUMBER),
+        *_site_terms(lattice, "Omega", Omega, -SIGMA_X / 2),
+    ]
+    couplings = uniform(V=strength, delta=delta, Omega=Omega)
+    return Operator(lattice, tuple(terms), 2, "n", "rydberg", couplings)
+
+
+def shastry_sutherland(lattice: Lattice, J: Coupling = 0.5, J_dimer: Coupling = 1.0) -> Operator:
+    """Build H = J sum_<ij> S_i . S_j + J_dimer sum over dimers of S_i . S_j.
+
+    J_dimer is J' in part of the literature.  S = sigma / 2 ("S.S" units).  On a periodic lattice
+    the product of dimer singlets is the ground state for J / J_dimer below about 0.675, with
+    energy -3/8 J_dimer per site.
+
+    Raises:
+        ValueError: a lattice without dimers; couplings that do not fit the bonds.
+
+    Source: B. S. Shastry, B. Sutherland, Physica B+C 108, 1069 (1981); the bound on J:
+    P. Corboz, F. Mila, Phys. Rev. B 87, 115144 (2013).
+    """
+    name = "shastry_sutherland"
+    terms = [
+        *_bond_terms(lattice, "nearest", name, "J", J, exchange_matrix()),
+        *_bond_terms(lattice, "dimer", name, "J_dimer", J_dimer, exchange_matrix()),
+    ]
+    return Operator(lattice, tuple(terms), 2, "S.S", name, uniform(J=J, J_dimer=J_dimer))
+
+
+def _bond_terms(
+    lattice: Lattice, kind: str, model: str, name: str, value: Coupling, matrix: np.ndarray
+) -> Iterator[Term]:
+    bonds = bonds_of_kind(lattice, kind, model)
+    for bond, coupling in zip(bonds, per_bond(name, value, bonds), strict=True):
+        yield Term(bond, coupling * matrix)
+
+
+def _site_terms(lattice: Lattice, name: str, value: Coupling, matrix: np.ndarray) -> Iterator[Term]:
+    for site, coupling in enumerate(per_site(name, value, lattice.n_sites)):
+        yield Term((site,), coupling * matrix)

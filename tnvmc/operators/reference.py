@@ -1,0 +1,282 @@
+"""Ground-state energies that are known, with their sources."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.term import Operator
+
+Method = Literal["exact", "QMC", "extrapolated", "variational"]
+
+
+@dataclass(frozen=True)
+class KnownEnergy:
+    """A published or exactly computable ground-state energy.
+
+    `error` is one standard deviation (or the last digit kept) and None where none is known.
+    Only "exact" and "QMC" numbers stand for the ground state; a "variational" one is an upper
+    bound that a better state may go below, an "extrapolated" one an estimate without a bound.
+    """
+
+    energy_total: float
+    error: float | None
+    source: str
+    method: Method = "exact"
+
+
+def known_energy(operator: Operator) -> KnownEnergy | None:
+    """Look up the ground-state energy of a model with uniform couplings, or give None.
+
+    Found by model, lattice shape, boundary and ratios of couplings: J1-J2 without J2 and XXZ
+    with Jz = J count as Heisenberg, and a common positive factor scales the energy.  Sums and
+    multiples of operators carry no couplings and are never found.  Covers free fermions (TFIM
+    chains of any length) and dimer singlets (Shastry-Sutherland) by formula, and the published
+    numbers in `TABLE`.
+    """
+    if operator.couplings is None:
+        return None
+    model, couplings = _canonical(operator.name, dict(operator.couplings))
+    scale = next(iter(couplings.values()), 0.0)
+    if scale <= 0:
+        return None
+    ratios = tuple(value / scale for value in couplings.values())[1:]
+    lattice = operator.lattice
+    if model == "tfim" and lattice.kind == "chain":
+        return _tfim_chain(lattice.n_sites, lattice.boundary == "periodic", **couplings)
+    if model == "shastry_sutherland":
+        return _dimer_singlets(lattice, **couplings)
+    for row in TABLE:
+        if _matches(row, model, ratios, lattice):
+            per_row = lattice.n_sites if row.per_site else 1
+            error = None if row.error is None else scale * per_row * row.error
+            return KnownEnergy(scale * per_row * row.energy, error, row.source, row.method)
+    return None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One published number: units of the first coupling, per site or total."""
+
+    model: str
+    ratios: tuple[float, ...]  #: other couplings over the first, in the order of the model
+    shape: tuple[int, int]
+    boundary: str
+    energy: float
+    error: float | None
+    per_site: bool
+    source: str
+    method: Method
+
+
+SANDVIK = "Sandvik, arXiv:2601.20189 (2026), QMC"
+VARBENCH = "Wu et al. (VarBench), Science 386, 296 (2024)"
+DIAGONALISED = "exact diagonalisation"
+UNNAMED = "reference list of this project, publication not recorded"
+
+
+def _rows(
+    model: str,
+    ratios: tuple[float, ...],
+    boundary: str,
+    source: str,
+    method: Method,
+    numbers: dict[tuple[int, int], tuple[float, float | None]],
+    per_site: bool = True,
+) -> list[Row]:
+    return [
+        Row(model, ratios, shape, boundary, energy, error, per_site, source, method)
+        for shape, (energy, error) in numbers.items()
+    ]
+
+
+TABLE: tuple[Row, ...] = (
+    *_rows(
+        "heisenberg",
+        (),
+        "open",
+        DIAGONALISED,
+        "exact",
+        {
+            (2, 2): (-2.0, 1e-12),
+            (3, 3): (-4.749327258553, 1e-12),
+            (3, 4): (-6.691680193515, 1e-12),
+            (4, 4): (-9.189207065192, 1e-12),
+            (4, 5): (-11.651570835158, 1e-12),
+        },
+        per_site=False,
+    ),
+    *_rows(
+        "heisenberg",
+        (),
+        "open",
+        f"{VARBENCH}, square_36_O, total / 4",
+        "exact",
+        {(6, 6): (-0.6035218345, 1e-10)},
+    ),
+    *_rows(
+        "heisenberg",
+        (),
+        "open",
+        SANDVIK,
+        "QMC",
+        {
+            (8, 8): (-0.6190371, 2e-7),
+            (10, 10): (-0.6286561, 2e-7),
+            (12, 12): (-0.6352007, 2e-7),
+            (14, 14): (-0.6399410, 2e-7),
+            (16, 16): (-0.6435317, 2e-7),
+            (20, 20): (-0.6486091, 4e-7),
+            (24, 24): (-0.6520251, 4e-7),
+            (32, 32): (-0.6563289, 4e-7),
+        },
+    ),
+    *_rows(
+        "heisenberg",
+        (),
+        "periodic",
+        UNNAMED,
+        "QMC",
+        {
+            (6, 6): (-0.67887215, 1e-8),
+            (8, 8): (-0.67349005, 1e-8),
+            (10, 10): (-0.67155266, 1e-8),
+        },
+    ),
+    *_rows(
+        "heisenberg",
+        (),
+        "cylinder",
+        UNNAMED,
+        "QMC",
+        {(8, 4): (-21.194178, 1.2e-5)},
+        per_site=False,
+    ),
+    *_rows(
+        "j1j2",
+        (0.5,),
+        "open",
+        DIAGONALISED,
+        "exact",
+        {(4, 4): (-7.505556950081, 1e-12)},
+        per_site=False,
+    ),
+    *_rows(
+        "j1j2",
+        (0.5,),
+        "periodic",
+        "Schulz, Ziman, Poilblanc, J. Phys. I 6, 675 (1996), exact diagonalisation",
+        "exact",
+        {(4, 4): (-0.5286202, 1e-7), (6, 6): (-0.503810, 1e-6)},
+    ),
+    *_rows(
+        "j1j2",
+        (0.5,),
+        "periodic",
+        f"{UNNAMED}, variance extrapolation",
+        "extrapolated",
+        {(8, 8): (-0.49906, None)},
+    ),
+    *_rows(
+        "j1j2",
+        (0.5,),
+        "periodic",
+        "Chen, Heyl, Nat. Phys. 20, 1476 (2024), neural state",
+        "variational",
+        {(10, 10): (-0.497715, None)},
+    ),
+    *_rows(
+        "j1j2",
+        (0.55,),
+        "open",
+        "Liu, Huang, Gong, Gu, Phys. Rev. B 103, 235155 (2021), PEPS D=8",
+        "variational",
+        {(24, 24): (-0.481989, 1e-6)},
+    ),
+    *_rows(
+        "j1j2",
+        (0.5,),
+        "open",
+        "Liu, Huang, Gong, Gu, Phys. Rev. B 103, 235155 (2021), DMRG",
+        "variational",
+        {(8, 28): (-0.489036, None), (28, 8): (-0.489036, None)},
+    ),
+    *_rows(
+        "tfim",
+        (3.0,),
+        "open",
+        DIAGONALISED,
+        "exact",
+        {(4, 4): (-50.186623882778, 1e-12)},
+        per_site=False,
+    ),
+    *_rows(
+        "tfim",
+        (3.0,),
+        "open",
+        f"{VARBENCH}, best variational state (RNN, DMRG)",
+        "variational",
+        {(12, 12): (-457.041866, 2.7e-5), (20, 20): (-1272.788, 8e-3)},
+        per_site=False,
+    ),
+    *_rows(
+        "rydberg",
+        (1 / 7, 1 / 7),
+        "open",
+        DIAGONALISED,
+        "exact",
+        {(4, 4): (-7.254611338546 / 7, 1e-12 / 7)},
+        per_site=False,
+    ),
+)
+
+
+def _canonical(name: str, couplings: dict[str, float]) -> tuple[str, dict[str, float]]:
+    """Write the special cases of other models as what they are."""
+    if name == "xxz" and math.isclose(couplings["J"], couplings["Jz"]):
+        return "heisenberg", {"J": couplings["J"]}
+    if name == "j1j2" and couplings["J2"] == 0:
+        return "heisenberg", {"J": couplings["J1"]}
+    return name, couplings
+
+
+def _matches(row: Row, model: str, ratios: tuple[float, ...], lattice: Lattice) -> bool:
+    """Open and periodic grids may be turned; a cylinder may not."""
+    shapes = {lattice.shape}
+    if lattice.boundary != "cylinder":
+        shapes.add((lattice.n_cols, lattice.n_rows))
+    return (
+        row.model == model
+        and lattice.kind == "square"
+        and row.boundary == lattice.boundary
+        and row.shape in shapes
+        and np.allclose(row.ratios, ratios, rtol=1e-9, atol=0)
+    )
+
+
+def _tfim_chain(n_sites: int, periodic: bool, J: float, h: float) -> KnownEnergy | None:
+    """Free fermions: Pfeuty, Ann. Phys. 57, 79 (1970)."""
+    source = "free fermions (Pfeuty, Ann. Phys. 57, 79, 1970)"
+    if periodic and n_sites < 3:
+        return None  # no closing bond on two sites
+    if periodic:
+        k = (2 * np.arange(n_sites) + 1) * np.pi / n_sites
+        modes = np.sqrt(J**2 + h**2 - 2 * J * h * np.cos(k))
+    else:
+        modes = np.linalg.svd(h * np.eye(n_sites) + J * np.eye(n_sites, k=1), compute_uv=False)
+    energy = -float(modes.sum())
+    return KnownEnergy(energy, abs(energy) * 1e-14, source)
+
+
+def _dimer_singlets(lattice: Lattice, J: float, J_dimer: float) -> KnownEnergy | None:
+    """All dimers in singlets: exact while J / J' is below 0.675 and every site has a dimer."""
+    complete = lattice.kind == "shastry_sutherland" and lattice.boundary == "periodic"
+    if not complete or J < 0 or J >= 0.675 * J_dimer:
+        return None
+    source = "product of dimer singlets (Shastry, Sutherland, Physica B+C 108, 1069, 1981)"
+    energy = -0.375 * J_dimer * lattice.n_sites
+    return KnownEnergy(energy, abs(energy) * 1e-14, source)

@@ -1,0 +1,48 @@
+"""Spin matrices and products of them over neighbouring factors.
+
+Local state 0 is the highest weight: spin up (Sz = +1/2, sigma^z = +1) for spin-1/2.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+
+def _constant(rows: list[list[complex]]) -> np.ndarray:
+    matrix = np.array(rows)
+    matrix.setflags(write=False)
+    return matrix
+
+
+IDENTITY = _constant([[1.0, 0.0], [0.0, 1.0]])
+SIGMA_X = _constant([[0.0, 1.0], [1.0, 0.0]])
+SIGMA_Y = _constant([[0.0, -1.0j], [1.0j, 0.0]])
+SIGMA_Z = _constant([[1.0, 0.0], [0.0, -1.0]])
+NUMBER = _constant([[0.0, 0.0], [0.0, 1.0]])  #: n = |1><1|
+
+
+def spin_matrices(local_dim: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Give S^x, S^y, S^z of spin S = (d - 1) / 2, each (d, d); hbar = 1.
+
+    Raises:
+        ValueError: d below 2.
+    """
+    if local_dim < 2:
+        raise ValueError(f"spin matrices need a local dimension of 2 or more, got {local_dim}")
+    spin = (local_dim - 1) / 2
+    m = spin - np.arange(local_dim)
+    raising = np.diag(np.sqrt(spin * (spin + 1) - m[1:] * (m[1:] + 1)), k=1)
+    return (raising + raising.T) / 2, (raising - raising.T) / 2j, np.diag(m)
+
+
+def kron(*factors: Any) -> np.ndarray:
+    """Give the Kronecker product of any number of matrices, first factor most significant."""
+    return reduce(np.kron, [np.asarray(factor) for factor in factors])
+
+
+def exchange_matrix(local_dim: int = 2) -> np.ndarray:
+    """Give S_i . S_j on two sites: real (d^2, d^2)."""
+    return np.sum([kron(s, s) for s in spin_matrices(local_dim)], axis=0).real

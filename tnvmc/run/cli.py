@@ -1,0 +1,162 @@
+"""The command line: ``tnvmc run``, ``tnvmc exact``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tnvmc._version import __version__
+
+EXAMPLE = """\
+example, heisenberg.toml:
+
+  [lattice]
+  shape = [4, 4]             # kind = "square", boundary = "open"
+
+  [hamiltonian]
+  model = "heisenberg"       # J = 1.0
+
+  [ansatz]
+  D = 4                      # kind = "peps"
+
+  tnvmc run heisenberg.toml --set optimizer.steps=60 --out runs/first
+  tnvmc run --resume runs/first --set optimizer.steps=100
+  tnvmc exact heisenberg.toml
+"""
+
+BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Complain in one line."""
+        self.exit(BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and give its exit status; bad input is one line on stderr and 2."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.command(options)
+    except KeyboardInterrupt:
+        return _complain(INTERRUPTED, "stopped before the first step; nothing was written")
+    except BrokenPipeError:  # the reader of our output has gone
+        sys.stderr.close()
+        return FAILED
+    except Exception as error:
+        if options.traceback:
+            raise
+        return _explain(error)
+
+
+def _explain(error: Exception) -> int:
+    """Print errors that users can do something about; let others through with their traceback."""
+    from tnvmc.run.load import ConfigError
+    from tnvmc.run.session import DiskError, Interrupted
+    from tnvmc.run.vmc import OptimisationFailed
+
+    if isinstance(error, ConfigError):
+        return _complain(BAD_INPUT, *error.lines)
+    if isinstance(error, Interrupted):
+        return _complain(error.exit_status, str(error))
+    if isinstance(error, OptimisationFailed):
+        return _complain(FAILED, str(error))
+    if isinstance(error, MemoryError):
+        return _complain(BAD_INPUT, f"not enough memory: {error}")
+    if isinstance(error, ValueError | DiskError):
+        return _complain(BAD_INPUT, str(error))
+    raise error
+
+
+def _complain(status: int, *lines: str) -> int:
+    for line in lines:
+        print(f"tnvmc: {' '.join(line.split())}", file=sys.stderr)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="tnvmc",
+        description="Ground states of lattice Hamiltonians: PEPS and variational Monte Carlo.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"tnvmc {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    run = _command(
+        commands, "run", _run, "optimise and measure a state", "settings; see the example"
+    )
+    run.add_argument("--out", metavar="DIR", help="folder to write (default: runs/NAME OF FILE)")
+    run.add_argument(
+        "--resume", metavar="DIR", help="go on with the run in DIR, from its last checkpoint"
+    )
+    exact = _command(
+        commands, "exact", _exact, "ground state by diagonalisation",
+        "settings; only [lattice] and [hamiltonian] count",
+    )  # fmt: skip
+    exact.add_argument(
+        "--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"
+    )
+    return parser
+
+
+def _command(commands: Any, name: str, function: Any, text: str, file: str) -> Any:
+    command = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("file", metavar="FILE.toml", nargs="?", help=file)
+    command.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], dest="overrides",
+        help="change one setting, e.g. --set ansatz.D=6; may be repeated",
+    )  # fmt: skip
+    command.add_argument(
+        "--traceback", action="store_true", help="show where in the program an error came up"
+    )
+    command.set_defaults(command=function)
+    return command
+
+
+def _run(options: argparse.Namespace) -> int:
+    from tnvmc.run.interrupts import termination_as_exception
+    from tnvmc.run.load import ConfigError
+    from tnvmc.run.session import resume_run, run_file
+
+    if options.resume is None and options.file is None:
+        raise ConfigError("tnvmc run needs a FILE.toml, or --resume DIR (see tnvmc run --help)")
+    if options.resume is not None and options.out is not None:
+        raise ConfigError("--resume writes into the folder it continues; leave --out away")
+    with termination_as_exception():
+        if options.resume is not None:
+            resume_run(options.resume, options.overrides, options.file)
+        else:
+            run_file(options.file, options.out, options.overrides)
+    return 0
+
+
+def _exact(options: argparse.Namespace) -> int:
+    from tnvmc.exact import exact_ground_state
+    from tnvmc.run.build import build_operator
+    from tnvmc.run.load import ConfigError, read_toml, validate
+
+    if options.file is None:
+        raise ConfigError("tnvmc exact needs a FILE.toml (see tnvmc exact --help)")
+    path = Path(options.file)
+    operator = build_operator(validate(read_toml(path), options.overrides))
+    exact = exact_ground_state(operator, "auto" if options.sector is None else options.sector)
+    space = "full space" if exact.sector is None else f"sector 2 Sz = {exact.sector}"
+    print(f"{operator.name}, {operator.n_sites} sites, {space}, dimension {exact.dimension}")
+    print(f"energy           {exact.energy:.12f}  ({exact.units} units)")
+    print(f"energy per site  {exact.energy_per_site:.12f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

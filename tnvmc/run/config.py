@@ -1,0 +1,189 @@
+"""Settings of a run: what a TOML file may say, what stands where it says nothing.
+
+A field's `description` is the text an error message gives as "must be ...".
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from tnvmc.operators import models
+
+Positive = Annotated[StrictInt, Field(ge=1)]
+NonNegative = Annotated[StrictInt, Field(ge=0)]
+Number = StrictFloat | StrictInt
+Coupling = Number | list[Number]
+
+MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
+_PER_BOND = "a number, or a list of one number for each bond"
+_PER_SITE = "a number, or a list of one number for each site"
+
+
+def couplings_of(model: str) -> dict[str, float]:
+    """Give the couplings of a model and their defaults, from the signature of its function."""
+    parameters = inspect.signature(getattr(models, model)).parameters
+    return {name: p.default for name, p in parameters.items() if name != "lattice"}
+
+
+def _setting(default: Any, allowed: str, **limits: Any) -> Any:
+    return Field(default, description=allowed, **limits)
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
+
+
+class LatticeSettings(_Section):
+    """Where the sites are."""
+
+    kind: Literal["chain", "square", "shastry_sutherland", "bonds"] = _setting(
+        "square", "one of chain, square, shastry_sutherland, bonds"
+    )
+    shape: Annotated[list[Positive], Field(min_length=1, max_length=2)] | Positive = _setting(
+        ..., "[n_rows, n_cols], or one integer for a chain, each >= 1"
+    )
+    boundary: Literal["open", "cylinder", "periodic"] = _setting(
+        "open", "one of open, cylinder, periodic"
+    )
+    bonds: list[Annotated[list[NonNegative], Field(min_length=2, max_length=2)]] | None = _setting(
+        None, "a list of pairs of site indices (kind = 'bonds' only)"
+    )
+
+
+class HamiltonianSettings(_Section):
+    """The model and its couplings; a list gives one number for every bond (or site)."""
+
+    model: Literal["heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland"] = _setting(
+        ..., "one of " + ", ".join(MODELS)
+    )
+    J: Coupling | None = _setting(None, _PER_BOND)
+    J1: Coupling | None = _setting(None, _PER_BOND)
+    J2: Coupling | None = _setting(None, _PER_BOND)
+    Jz: Coupling | None = _setting(None, _PER_BOND)
+    J_dimer: Coupling | None = _setting(None, _PER_BOND)
+    h: Coupling | None = _setting(None, _PER_SITE)
+    V: Number | None = _setting(None, "a number")
+    delta: Coupling | None = _setting(None, _PER_SITE)
+    Omega: Coupling | None = _setting(None, _PER_SITE)
+
+
+class AnsatzSettings(_Section):
+    """The wave function and where its parameters start."""
+
+    kind: Literal["peps", "mps", "periodic_mps", "product", "dimer"] = _setting(
+        "peps", "one of peps, mps, periodic_mps, product, dimer"
+    )
+    D: Positive | None = _setting(None, "an integer >= 1")
+    dtype: Literal["float64", "float32", "complex128", "complex64"] = _setting(
+        "float64", "one of float64, float32, complex128, complex64"
+    )
+    init: StrictStr | None = _setting(
+        None, "one of simple_update, random, product, or the path of a checkpoint"
+    )
+
+
+class ContractionSettings(_Section):
+    """How amplitudes of a PEPS are contracted."""
+
+    scheme: Literal["src", "zipup", "variational", "exact"] = _setting(
+        "src", "one of src, zipup, variational, exact"
+    )
+    chi: Positive | None = _setting(None, "an integer >= 1")
+
+
+class SamplerSettings(_Section):
+    """How configurations are drawn."""
+
+    kind: Literal["metropolis", "enumerate"] = _setting(
+        "metropolis", "one of metropolis, enumerate (all configurations with their weights)"
+    )
+    n_walkers: Positive = _setting(64, "an integer >= 1")
+    n_samples: Positive = _setting(1024, "an integer >= 1")
+    n_burn: NonNegative = _setting(1, "an integer >= 0")
+    n_thin: Positive = _setting(1, "an integer >= 1")
+    chunk: Positive | None = _setting(None, "an integer >= 1")
+    magnetisation: StrictInt = _setting(
+        0, "an integer, twice the total Sz (for Hamiltonians that conserve it)"
+    )
+
+
+class OptimizerSettings(_Section):
+    """How parameters move.  A list of learning rates makes stages, `stages` their lengths."""
+
+    kind: Literal["sr", "gradient", "random_sign", "adam"] = _setting(
+        "sr", "one of sr, gradient, random_sign, adam"
+    )
+    steps: NonNegative = _setting(100, "an integer >= 0")
+    learning_rate: (
+        Annotated[Number, Field(gt=0)]
+        | Annotated[list[Annotated[Number, Field(gt=0)]], Field(min_length=1)]
+    ) = _setting(0.05, "a number > 0, or a list of them, one for each stage")
+    schedule: Literal["constant", "exponential", "cosine", "stages"] | None = _setting(
+        None, "one of constant, exponential, cosine, stages"
+    )
+    final_learning_rate: Annotated[Number, Field(gt=0)] | None = _setting(
+        None, "a number > 0 (where exponential and cosine schedules end)"
+    )
+    stages: list[Positive] | None = _setting(
+        None, "a list of step numbers, one for each learning rate"
+    )
+    diag_shift: Annotated[Number, Field(gt=0)] = _setting(1e-3, "a number > 0")
+    momentum: Annotated[Number, Field(ge=0, lt=1)] = _setting(0.0, "a number >= 0 and < 1")
+
+
+class GuardSettings(_Section):
+    """When a step is shortened, or undone and tried again smaller."""
+
+    enabled: StrictBool = _setting(True, "true or false")
+    window: Positive = _setting(20, "an integer >= 1 (steps that count as recent)")
+    energy_jump: Annotated[Number, Field(gt=0)] = _setting(
+        8.0, "a number > 0 (in robust standard deviations of the recent energies)"
+    )
+    variance_jump: Annotated[Number, Field(gt=1)] = _setting(
+        10.0, "a number > 1 (times the largest recent variance)"
+    )
+    norm_jump: Annotated[Number, Field(gt=1)] = _setting(
+        4.0, "a number > 1 (times the median recent step)"
+    )
+    max_relative_step: Annotated[Number, Field(gt=0)] = _setting(
+        0.3, "a number > 0 (times the norm of the parameters)"
+    )
+
+
+class MeasureSettings(_Section):
+    """The measurement afresh at the end."""
+
+    n_samples: Positive | None = _setting(None, "an integer >= 1")
+    n_burn: NonNegative = _setting(10, "an integer >= 0")
+    n_thin: Positive | None = _setting(None, "an integer >= 1")
+    chi: Positive | None = _setting(None, "an integer >= 1")
+
+
+class RunSettings(_Section):
+    """Randomness, place on the disk, threads."""
+
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = _setting(0, "an integer >= 0, below 2**63")
+    out: StrictStr | None = _setting(None, "the path of a directory")
+    threads: Positive | None = _setting(None, "an integer >= 1")
+    checkpoint_every: Positive = _setting(10, "an integer >= 1 (steps)")
+
+
+class Settings(_Section):
+    """All settings of a run, validated; `load` reads them, `as_dict` gives them back."""
+
+    lattice: LatticeSettings
+    hamiltonian: HamiltonianSettings
+    ansatz: AnsatzSettings = AnsatzSettings()
+    contraction: ContractionSettings = ContractionSettings()
+    sampler: SamplerSettings = SamplerSettings()
+    optimizer: OptimizerSettings = OptimizerSettings()
+    guard: GuardSettings = GuardSettings()
+    measure: MeasureSettings = MeasureSettings()
+    run: RunSettings = RunSettings()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain nested dicts without the keys that do not apply (None), ready for TOML."""
+        return self.model_dump(exclude_none=True)

@@ -1,0 +1,254 @@
+"""Reading settings: TOML file and ``--set`` overrides in, checked and completed `Settings` out.
+
+Every problem becomes one short line: key, value given, what is allowed, nearest known key.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from tnvmc.run.config import Settings, couplings_of
+
+_BARE_WORD = re.compile(r"[A-Za-z_~./][\w~./\-]*")
+_LITERAL_KINDS = ("literal_error", "enum")
+
+
+class ConfigError(ValueError):
+    """Settings that cannot run; `lines` holds one short line for each problem."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("; ".join(lines))
+        self.lines = lines
+
+
+def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
+    """Read, check and complete the settings of a TOML file.
+
+    Raises `ConfigError`, with one line for each problem.
+    """
+    return complete(validate(read_toml(path), overrides), default_name=path.stem)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file, raising `ConfigError` where it is missing or not TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not a text file; settings are TOML in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def validate(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings:
+    """Check nested dicts (with ``section.key=value`` overrides) against what is allowed."""
+    merged = copy.deepcopy(dict(data))
+    for override in overrides:
+        _apply_override(merged, override)
+    try:
+        settings = Settings.model_validate(merged)
+    except ValidationError as error:
+        lines = [_explain(problem["type"], problem["loc"], merged) for problem in error.errors()]
+        raise ConfigError(*dict.fromkeys(lines)) from None
+    problems = _inconsistencies(settings)
+    if problems:
+        raise ConfigError(*problems)
+    return settings
+
+
+def _apply_override(data: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    keys = [key.strip() for key in path.split(".")]
+    if not equals or len(keys) != 2 or not all(keys):
+        raise ConfigError(f"--set {override}: must be section.key=value, e.g. ansatz.D=4")
+    text = text.strip()
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        if not _BARE_WORD.fullmatch(text):
+            raise ConfigError(f"--set {override}: {text!r} is not a TOML value") from None
+        value = text
+    section = data.setdefault(keys[0], {})
+    if isinstance(section, dict):
+        section[keys[1]] = value
+
+
+def _explain(kind: str, location: tuple[int | str, ...], data: Mapping[str, Any]) -> str:
+    """Turn one of pydantic's errors into a line for a person."""
+    section, *rest = (str(part) for part in location)
+    if section not in Settings.model_fields:
+        return f"[{section}]: unknown section{_nearest(section, Settings.model_fields)}"
+    fields = _fields(section)
+    if not rest:
+        if kind == "missing":
+            needed = [key for key, field in fields.items() if field.is_required()]
+            return f"[{section}]: section missing; it must hold {', '.join(needed)}"
+        return f"{section} = {_show(data[section])}: must be a section, [{section}]"
+    key = rest[0]
+    if kind == "extra_forbidden" and len(rest) == 1:
+        return f"{section}.{key}: unknown key{_nearest(key, fields, section)}"
+    allowed = fields[key].description
+    if kind == "missing" and len(rest) == 1:
+        return f"{section}.{key}: missing; must be {allowed}"
+    value = data[section][key]
+    hint = ""
+    if kind in _LITERAL_KINDS and isinstance(value, str):
+        close = difflib.get_close_matches(value.lower(), re.findall(r"\w+", allowed or ""), 1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+    return f"{section}.{key} = {_show(value)}: must be {allowed}{hint}"
+
+
+def _fields(section: str) -> Mapping[str, Any]:
+    model = Settings.model_fields[section].annotation
+    assert isinstance(model, type) and issubclass(model, BaseModel)
+    return model.model_fields
+
+
+def _nearest(name: str, known: Mapping[str, Any], section: str | None = None) -> str:
+    """Name the closest known key: of this section, else the same key of another one."""
+    lowered = {key.lower(): key for key in known}
+    close = difflib.get_close_matches(name.lower(), lowered, 1, cutoff=0.6)
+    if close:
+        return f"; did you mean '{lowered[close[0]]}'?"
+    if section is not None:
+        homes = [other for other in Settings.model_fields if name in _fields(other)]
+        if homes:
+            return f"; it belongs to [{homes[0]}]"
+    return f"; known are {', '.join(known)}"
+
+
+def _show(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _inconsistencies(settings: Settings) -> list[str]:
+    """Find settings that are allowed one by one, and not together."""
+    problems: list[str] = []
+    lattice, ansatz, optimizer = settings.lattice, settings.ansatz, settings.optimizer
+    model = settings.hamiltonian.model
+    couplings = couplings_of(model)
+    for key, value in settings.hamiltonian.model_dump(exclude={"model"}).items():
+        if value is not None and key not in couplings:
+            problems.append(
+                f"hamiltonian.{key}: model '{model}' has no such coupling; "
+                f"it takes {', '.join(couplings)}"
+            )
+    if (lattice.bonds is not None) != (lattice.kind == "bonds"):
+        problems.append("lattice.bonds: goes with kind = 'bonds', and only with it")
+    if lattice.kind in ("square", "shastry_sutherland") and _n_dims(lattice.shape) != 2:
+        problems.append(
+            f"lattice.shape = {_show(lattice.shape)}: kind '{lattice.kind}' needs [n_rows, n_cols]"
+        )
+    if lattice.kind == "chain" and _n_dims(lattice.shape) != 1:
+        problems.append(
+            f"lattice.shape = {_show(lattice.shape)}: a chain needs one integer, its length"
+        )
+    if ansatz.kind in ("product", "dimer") and ansatz.D not in (None, 1):
+        problems.append(f"ansatz.D = {ansatz.D}: a {ansatz.kind} state has no bond dimension")
+    return problems + _schedule_problems(optimizer)
+
+
+def _n_dims(shape: int | list[int]) -> int:
+    return 1 if isinstance(shape, int) else len(shape)
+
+
+def _schedule_problems(optimizer: Any) -> list[str]:
+    rates, schedule = optimizer.learning_rate, optimizer.schedule
+    if isinstance(rates, list):
+        if schedule not in (None, "stages"):
+            return [f"optimizer.schedule = '{schedule}': a list of learning rates makes 'stages'"]
+        if optimizer.stages is not None and len(optimizer.stages) != len(rates):
+            return [
+                f"optimizer.stages: {len(optimizer.stages)} lengths "
+                f"for {len(rates)} learning rates; give one for each"
+            ]
+        return []
+    if schedule == "stages" or optimizer.stages is not None:
+        return ["optimizer.learning_rate: stages need a list, one learning rate for each"]
+    if optimizer.final_learning_rate is not None and schedule not in ("exponential", "cosine"):
+        return [
+            "optimizer.final_learning_rate: goes with schedule = 'exponential' or 'cosine', "
+            "and only with these"
+        ]
+    return []
+
+
+def complete(settings: Settings, default_name: str = "run") -> Settings:
+    """Fill in every default that depends on other settings or on the machine.
+
+    Raises:
+        ConfigError: no D for an ansatz that needs one.
+    """
+    if settings.ansatz.kind in ("peps", "mps", "periodic_mps") and settings.ansatz.D is None:
+        raise ConfigError("ansatz.D: missing; must be the bond dimension, an integer >= 1")
+    model = settings.hamiltonian.model
+    hamiltonian = {
+        key: value
+        for key, value in couplings_of(model).items()
+        if getattr(settings.hamiltonian, key) is None
+    }
+    ansatz: dict[str, Any] = {}
+    if settings.ansatz.init is None:
+        ansatz["init"] = _default_init(settings.ansatz.kind)
+    chi = settings.contraction.chi
+    if chi is None and settings.ansatz.kind == "peps" and settings.contraction.scheme != "exact":
+        chi = default_chi(settings.ansatz.D or 1)
+    optimizer = settings.optimizer
+    schedule: dict[str, Any] = {}
+    if optimizer.schedule is None:
+        schedule["schedule"] = (
+            "stages" if isinstance(optimizer.learning_rate, list) else "constant"
+        )
+    elif optimizer.schedule in ("exponential", "cosine") and not optimizer.final_learning_rate:
+        schedule["final_learning_rate"] = optimizer.learning_rate / 10  # type: ignore[operator]
+    measure = settings.measure
+    return settings.model_copy(
+        update={
+            "hamiltonian": settings.hamiltonian.model_copy(update=hamiltonian),
+            "ansatz": settings.ansatz.model_copy(update=ansatz),
+            "contraction": settings.contraction.model_copy(update={"chi": chi}),
+            "optimizer": optimizer.model_copy(update=schedule),
+            "measure": measure.model_copy(
+                update={
+                    "n_samples": measure.n_samples or 8 * settings.sampler.n_samples,
+                    "n_thin": measure.n_thin or settings.sampler.n_thin,
+                    "chi": measure.chi or (chi and 2 * chi),
+                }
+            ),
+            "run": settings.run.model_copy(
+                update={
+                    "out": settings.run.out or os.path.join("runs", default_name),
+                    "threads": settings.run.threads or available_cores(),
+                }
+            ),
+        }
+    )
+
+
+def _default_init(kind: str) -> str:
+    return {"product": "product", "dimer": "random"}.get(kind, "simple_update")
+
+
+def default_chi(D: int) -> int:
+    """Give the boundary bond dimension used where none is set: 3 D, at least 4."""
+    return max(4, 3 * D)
+
+
+def available_cores() -> int:
+    """Count the cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,179 @@
+"""What a run shows: live progress on a terminal, plain lines elsewhere, and the final table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tnvmc.run.state import StepRecord
+
+_PLAIN_LINES = 20
+
+
+class Screen:
+    """Shows steps as they come; on a terminal one live line, elsewhere a line every few steps.
+
+    Use it in a ``with`` statement; nothing is drawn before or after.
+    """
+
+    def __init__(self, steps: int, done: int, n_sites: int, exact: float | None) -> None:
+        from rich.console import Console
+
+        self.console = Console(highlight=False)
+        self._steps = steps
+        self._done = done
+        self._n_sites = n_sites
+        self._exact = exact
+        self._every = max(1, steps // _PLAIN_LINES)
+        self._progress: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Screen:
+        if self.console.is_terminal and self._done < self._steps:
+            self._progress = _progress(self.console)
+            self._task = self._progress.add_task(
+                "", total=self._steps, completed=self._done, numbers=""
+            )
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def say(self, text: str) -> None:
+        """Print a line, above the live one where there is one."""
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    def step(self, record: StepRecord) -> None:
+        """Show one step; its note, if it has one, gets a line of its own."""
+        if record.note:
+            self.say(f"step {record.step}: {record.note}")
+        numbers = self._numbers(record)
+        if self._progress is not None:
+            self._progress.update(self._task, completed=record.step + 1, numbers=numbers)
+        elif record.step % self._every == 0 or record.step + 1 == self._steps:
+            self.say(f"step {record.step + 1:>4}/{self._steps}  {numbers}  {record.seconds:.2f} s")
+
+    def _numbers(self, record: StepRecord) -> str:
+        n = self._n_sites
+        parts = [
+            f"E/N {with_error(record.energy / n, record.energy_error / n)}",
+            f"var/N {record.variance / n:.2g}",
+        ]
+        if self._exact:
+            parts.append(f"off {abs(record.energy / self._exact - 1):.1e}")
+        if record.acceptance is not None:
+            parts.append(f"acc {record.acceptance:.2f}")
+        return "  ".join(parts)
+
+
+def _progress(console: Any) -> Any:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        MofNCompleteColumn(),
+        BarColumn(bar_width=14),
+        TextColumn("{task.fields[numbers]}"),
+        TimeRemainingColumn(compact=True),
+        console=console,
+    )
+
+
+def with_error(value: float, error: float) -> str:
+    """Write a number with its error in brackets, as -0.60352(12), two digits of error at most."""
+    if not math.isfinite(value) or not math.isfinite(error):
+        return f"{value:.6g} +- {error:.2g}"
+    if error <= 0:
+        return f"{value:.8f}"
+    places = max(0, 1 - math.floor(math.log10(error)))
+    digits = round(error * 10**places)
+    if places == 0 or digits >= 100:
+        return f"{value:.{max(places - 1, 0)}f}({round(error * 10 ** max(places - 1, 0))})"
+    return f"{value:.{places}f}({digits})"
+
+
+def result_table(result: Mapping[str, Any]) -> Any:
+    """Make the final table from the content of result.json."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_header=False, title=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="left")
+    for name, show in _ROWS:
+        shown = show(result)
+        if shown is not None:
+            table.add_row(name, shown)
+    return table
+
+
+def _energy(result: Mapping[str, Any]) -> str | None:
+    energy, error = result["energy_per_site"], result["energy_per_site_error"]
+    if energy is None:
+        return "not finite"
+    return f"{energy:.8f} +- {error or 0.0:.1e}  ({result['units']} units)"
+
+
+def _exact(result: Mapping[str, Any]) -> str:
+    if result["exact_energy_per_site"] is None:
+        return "not known"
+    return f"{result['exact_energy_per_site']:.10f}  ({result['exact_source']})"
+
+
+def _relative(result: Mapping[str, Any]) -> str | None:
+    if result["relative_error"] is None:
+        return None
+    return f"{result['relative_error']:.2e} +- {result['relative_error_error']:.1e}"
+
+
+def _per_site(result: Mapping[str, Any]) -> str | None:
+    return None if result["variance"] is None else f"{result['variance'] / result['n_sites']:.3e}"
+
+
+def _number(key: str, form: str) -> Callable[[Mapping[str, Any]], str | None]:
+    return lambda result: None if result[key] is None else format(result[key], form)
+
+
+def _wall_time(result: Mapping[str, Any]) -> str:
+    minutes, seconds = divmod(result["wall_time_s"], 60)
+    return f"{minutes:.0f} min {seconds:.1f} s" if minutes else f"{seconds:.1f} s"
+
+
+_ROWS: tuple[tuple[str, Callable[[Mapping[str, Any]], str | None]], ...] = (
+    ("energy per site", _energy),
+    ("exact", _exact),
+    ("relative error", _relative),
+    ("variance per site", _per_site),
+    ("V-score", _number("v_score", ".2e")),
+    ("tau (draws)", _number("tau", ".2f")),
+    ("R-hat", _number("r_hat", ".4f")),
+    ("acceptance", _number("acceptance", ".3f")),
+    ("closure spread", _number("closure_spread", ".1e")),
+    ("samples", _number("n_samples", "d")),
+    ("walltime", _wall_time),
+)
+
+
+def warnings(result: Mapping[str, Any]) -> list[str]:
+    """Say what makes a result less trustworthy than its error bar looks."""
+    found = []
+    if (result["r_hat"] or 1.0) > 1.05:
+        found.append(
+            f"R-hat is {result['r_hat']:.3f}: the walkers disagree, the error bar is too small; "
+            "raise sampler.n_burn or measure.n_samples"
+        )
+    if (result["closure_spread"] or 0.0) > 1e-2:
+        found.append(
+            f"closure spread is {result['closure_spread']:.1e}: amplitudes depend on where they "
+            "are closed; raise contraction.chi and measure.chi"
+        )
+    below = -(result["signed_error"] or 0.0)
+    if result["exact_method"] == "exact" and below > 5 * (result["relative_error_error"] or 1e-9):
+        found.append(
+            "the energy is more than 5 error bars below the exact one: truncation or sampling is "
+            "biased; raise contraction.chi and measure.chi"
+        )
+    return found

@@ -1,0 +1,245 @@
+"""The sampling loop: burn in, thin, measure; walkers in chunks, chunks in threads."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from tnvmc.ansatz import jacobian as jacobians
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets, Walkers
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.random import uniforms
+from tnvmc.operators.term import Operator
+
+Array = Any
+T = TypeVar("T")
+
+DEFAULT_CHUNK = 64
+"""Walkers per chunk of an ansatz that gives no hint."""
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """How to sample: W walkers, each making n_burn sweeps and then n_draws draws.
+
+    A draw is n_thin sweeps and a measurement of every walker; n_draws is `n_samples`/W, rounded
+    up.  `threads` defaults to the cores available.  `chunk` is the number of walkers that move
+    in one batch; by default what the ansatz hints at (64 without a hint), but at most half of the
+    walkers, so that two threads have work.  Results do not depend on `threads` in any bit, and
+    on `chunk` by rounding only.
+    """
+
+    n_walkers: int = 64
+    n_samples: int = 1024
+    n_burn: int = 1
+    n_thin: int = 1
+    threads: int | None = None
+    chunk: int | None = None
+
+    def __post_init__(self) -> None:
+        lowest = {"n_walkers": 1, "n_samples": 1, "n_burn": 0, "n_thin": 1, "threads": 1, "chunk": 1}
+        for name, least in lowest.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"Sampler: {name} must be at least {least}, got {value}")
+
+    @property
+    def n_draws(self) -> int:
+        """Draws per walker; n_draws * n_walkers >= n_samples samples are returned."""
+        return -(-self.n_samples // self.n_walkers)
+
+    def chunks(self, ansatz: Ansatz) -> list[range]:
+        """Walkers of each chunk, the same for any number of threads."""
+        hint = getattr(ansatz, "chunk_hint", lambda: DEFAULT_CHUNK)
+        size = self.chunk or min(hint(), -(-self.n_walkers // 2))
+        return [
+            range(begin, min(begin + size, self.n_walkers))
+            for begin in range(0, self.n_walkers, size)
+        ]
+
+
+@dataclass(frozen=True)
+class SampleInfo:
+    """What sampling reports beside the samples."""
+
+    acceptance: float  #: accepted / possible moves over all sweeps; 0 if no move was possible
+    n_walkers: int
+    n_draws: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _ChunkResult:
+    configs: Array
+    draws: list[Snapshot]
+    proposed: float
+    accepted: float
+
+
+def sample(
+    sampler: Sampler,
+    ansatz: Ansatz,
+    theta: Array,
+    configs: Array,
+    operator_targets: Targets,
+    moves: Targets,
+    seed: int,
+    step: int,
+    jacobian: bool = True,
+) -> tuple[Array, Snapshot, SampleInfo]:
+    """Draw from |psi|^2 by Markov chains that go on from `configs` (W, N).
+
+    Returns the last configurations (W, N), a snapshot of M = n_draws * W samples in draw-major
+    order (sample = draw * W + walker) with the ratios of `operator_targets`, and an info.
+    The random numbers have the address (seed, step, sweep, walker, move), so the chain is a
+    function of the arguments.  Cost: n_burn + n_draws * n_thin sweeps and n_draws measurements
+    per walker.  Memory: the Jacobian dominates, M * P numbers when dense and M * P / d as
+    slices, twice that while draws are joined; plus one ansatz cache per thread.
+
+    Raises:
+        ValueError: `configs` is not (W, N); psi vanishes for a walker even after burn-in.
+    """
+    began = time.perf_counter()
+    expected = (sampler.n_walkers, ansatz.lattice.n_sites)
+    if tuple(configs.shape) != expected:
+        raise ValueError(f"sample: configs must have shape {expected}, got {tuple(configs.shape)}")
+    run = partial(
+        _run_chunk, sampler, ansatz, theta, configs, operator_targets, moves, seed, step, jacobian
+    )
+    chunks = sampler.chunks(ansatz)
+    results = in_threads(run, chunks, sampler.threads)
+    xp = array_namespace(configs)
+    draws = [result.draws[draw] for draw in range(sampler.n_draws) for result in results]
+    proposed = sum(result.proposed for result in results)
+    info = SampleInfo(
+        acceptance=sum(result.accepted for result in results) / max(proposed, 1.0),
+        n_walkers=sampler.n_walkers,
+        n_draws=sampler.n_draws,
+        seconds=time.perf_counter() - began,
+    )
+    return xp.concat([result.configs for result in results]), join(draws), info
+
+
+def initial_configs(
+    operator: Operator, n_walkers: int, seed: int, magnetisation: int = 0
+) -> np.ndarray:
+    """Draw starting configurations (W, N), int8, on the host.
+
+    For an operator that conserves the magnetisation they lie in the sector of the given
+    `magnetisation` (twice the total Sz), uniformly for d = 2; otherwise every local state is
+    independent and uniform.  Raises ValueError for a magnetisation that N sites cannot have.
+    """
+    rng = np.random.Generator(np.random.PCG64(seed))
+    n_sites, local_dim = operator.lattice.n_sites, operator.local_dim
+    if not operator.conserves_magnetisation:
+        return rng.integers(local_dim, size=(n_walkers, n_sites), dtype=np.int8)
+    n_steps = n_sites * (local_dim - 1)
+    check_magnetisation(n_sites, local_dim, magnetisation)
+    n_down = (n_steps - magnetisation) // 2
+    order = rng.permuted(np.tile(np.arange(n_steps), (n_walkers, 1)), axis=1)
+    lowered = (order < n_down).reshape(n_walkers, n_sites, local_dim - 1)
+    return lowered.sum(axis=2).astype(np.int8)
+
+
+def check_magnetisation(n_sites: int, local_dim: int, magnetisation: int) -> None:
+    """Raise ValueError when N sites cannot have this (doubled) total Sz."""
+    largest = n_sites * (local_dim - 1)
+    if abs(magnetisation) > largest or (largest - magnetisation) % 2:
+        raise ValueError(
+            f"no configuration of {n_sites} sites with local dimension {local_dim} has 2 Sz = "
+            f"{magnetisation}: |2 Sz| is at most {largest} and "
+            f"{'even' if largest % 2 == 0 else 'odd'} here. Use an even number of sites, or "
+            "another magnetisation."
+        )
+
+
+def join(snapshots: Sequence[Snapshot]) -> Snapshot:
+    """Put snapshots without weights one after another."""
+    xp = array_namespace(snapshots[0].configs)
+    parts = [snapshot.jacobian for snapshot in snapshots]
+    spreads = [snapshot.closure_spread for snapshot in snapshots]
+    return Snapshot(
+        configs=xp.concat([snapshot.configs for snapshot in snapshots]),
+        amplitude=LogAmplitude(
+            xp.concat([snapshot.amplitude.phase for snapshot in snapshots]),
+            xp.concat([snapshot.amplitude.log_abs for snapshot in snapshots]),
+        ),
+        ratios={
+            patch: xp.concat([snapshot.ratios[patch] for snapshot in snapshots])
+            for patch in snapshots[0].ratios
+        },
+        jacobian=None if parts[0] is None else jacobians.concatenate(parts),
+        closure_spread=None if spreads[0] is None else xp.concat(spreads),
+    )
+
+
+def in_threads(task: Callable[[range], T], chunks: Sequence[range], threads: int | None) -> list[T]:
+    """Results of `task` for every chunk, in order, with BLAS at one thread per worker.
+
+    BLAS is pinned for one worker too: its own threads would change the rounding.
+    """
+    workers = min(threads or len(os.sched_getaffinity(0)), len(chunks))
+    with threadpool_limits(limits=1):
+        if workers == 1:
+            return [task(chunk) for chunk in chunks]
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(task, chunks))
+
+
+def _run_chunk(
+    sampler: Sampler,
+    ansatz: Ansatz,
+    theta: Array,
+    configs: Array,
+    operator_targets: Targets,
+    moves: Targets,
+    seed: int,
+    step: int,
+    jacobian: bool,
+    chunk: range,
+) -> _ChunkResult:
+    """Burn in, then draw, for the walkers of one chunk."""
+    xp = array_namespace(configs)
+    walkers = ansatz.start(theta, configs[chunk.start : chunk.stop, :])
+    proposed = accepted = 0.0
+    draws = []
+    n_sweeps = 0
+
+    def sweep(walkers: Walkers, times: int) -> Walkers:
+        nonlocal proposed, accepted, n_sweeps
+        for _ in range(times):
+            numbers = uniforms(seed, (step, n_sweeps), chunk, len(moves), xp=xp)
+            walkers, info = ansatz.sweep(theta, walkers, moves, numbers)
+            proposed += float(xp.sum(info.proposed))
+            accepted += float(xp.sum(info.accepted))
+            n_sweeps += 1
+        return walkers
+
+    walkers = sweep(walkers, sampler.n_burn)
+    _check_support(walkers, chunk, sampler.n_burn)
+    for _ in range(sampler.n_draws):
+        walkers = sweep(walkers, sampler.n_thin)
+        walkers, snapshot = ansatz.measure(theta, walkers, operator_targets, jacobian=jacobian)
+        draws.append(snapshot)
+    return _ChunkResult(walkers.configs, draws, proposed, accepted)
+
+
+def _check_support(walkers: Walkers, chunk: range, n_burn: int) -> None:
+    xp = array_namespace(walkers.configs)
+    vanishing = xp.nonzero(walkers.amplitude.phase == 0)[0]
+    if vanishing.shape[0]:
+        raise ValueError(
+            f"sample: psi is still exactly 0 for {vanishing.shape[0]} of walkers "
+            f"{chunk.start}..{chunk.stop - 1} after n_burn = {n_burn} sweeps (first: walker "
+            f"{chunk.start + int(vanishing[0])}); |psi|^2 is not sampled there. The wave function "
+            "is zero on most configurations: start from configurations in its support, raise "
+            "n_burn, or add noise to the parameters."
+        )
