@@ -5,6 +5,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
 make_environment ""
-mkdir -p runs
-out=$(mktemp -d runs/demo-XXXXXX)
-exec .venv/bin/tnvmc run scripts/heisenberg_6x6.toml --out "$out" "$@"
+n=1
+while [ -e "runs/demo-$n" ]; do n=$((n + 1)); done
+exec .venv/bin/tnvmc run scripts/heisenberg_6x6.toml --out "runs/demo-$n" "$@"

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
 make_environment "[test]"
-.venv/bin/ruff check .
-.venv/bin/ruff format --check .
+.venv/bin/ruff check --line-length 100 .
+.venv/bin/ruff format --line-length 100 --check .
 .venv/bin/mypy
 exec .venv/bin/python -m pytest "$@"

@@ -23,7 +23,7 @@ _NAMES_OF = {
     "tnvmc.ansatz.peps": ("PEPS",),
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
     "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
-    "tnvmc.contraction.schemes": ("SRC", "Exact", "Variational", "ZipUp"),
+    "tnvmc.contraction.schemes": ("SRC", "Exact", "ZipUp"),
     "tnvmc.sampling.chains": ("Sampler",),
     "tnvmc.optimize.sr": ("SR",),
     "tnvmc.optimize.first_order": ("Adam", "GradientDescent", "RandomSign"),

@@ -21,6 +21,7 @@ Array = Any
 class GenericAnsatz(ABC):
     """Derives `start`, `sweep` and `measure` from `log_amplitude` and `log_derivatives`.
 
+    A subclass has these two, and `lattice`, `local_dim` and `n_params` as fields or properties.
     Every ratio is the quotient of two full amplitudes, so a sweep of n moves costs n amplitudes
     per walker, and a measurement one per replacement.  An ansatz that can reuse environments
     overrides all three.  A configuration with psi = 0 has ratios and log-derivatives zero by
@@ -29,7 +30,6 @@ class GenericAnsatz(ABC):
 
     lattice: Lattice
     local_dim: int
-    n_params: int
 
     rows_per_call = 2048
     """Most configurations given to one call of `log_amplitude` while measuring."""

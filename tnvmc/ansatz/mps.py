@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.jacobian import SliceJacobian
-from tnvmc.ansatz.protocol import Ansatz, Jacobian, LogAmplitude
+from tnvmc.ansatz.protocol import Jacobian, LogAmplitude
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.lattice import Lattice
+
+if TYPE_CHECKING:
+    from tnvmc.ansatz.peps import PEPS
 
 Array = Any
 
@@ -28,7 +31,7 @@ class PeriodicMPS(GenericAnsatz):
 
     lattice: Lattice
     D: int
-    dtype: Any = np.float64
+    dtype: Any = "float64"
     local_dim: int = 2
 
     def __post_init__(self) -> None:
@@ -87,7 +90,8 @@ class PeriodicMPS(GenericAnsatz):
             hole = xp.matrix_transpose(ahead.pop() @ behind)
             closure = xp.sum(matrix * hole, axis=(1, 2))
             zero = closure == 0
-            weight = xp.where(zero, 0.0 * closure, 1.0 / xp.where(zero, 1.0 + closure, closure))
+            one, none = xp.ones_like(closure), xp.zeros_like(closure)
+            weight = xp.where(zero, none, one / xp.where(zero, one, closure))
             slices.append(xp.reshape(hole * weight[:, None, None], (configs.shape[0], -1)))
             behind = _normalised(behind @ matrix, xp)[0]
         return SliceJacobian(slices, configs, self.local_dim)
@@ -101,9 +105,9 @@ class PeriodicMPS(GenericAnsatz):
             yield xp.take(tensors[site, ...], spins, axis=0)
 
 
-def MPS(  # noqa: N802  (the field's name for the state, open or periodic)
-    lattice: Lattice, D: int, boundary: str | None = None, dtype: Any = np.float64
-) -> Ansatz:
+def MPS(
+    lattice: Lattice, D: int, boundary: str | None = None, dtype: Any = "float64"
+) -> PeriodicMPS | PEPS:
     """Make a matrix product state: a PEPS of one row when open, `PeriodicMPS` when periodic.
 
     `boundary` defaults to the one of the lattice.  An open MPS on more than one row is not

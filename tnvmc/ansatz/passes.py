@@ -174,7 +174,9 @@ def sample_strip(
         moved[possible] = taken
         configs = xp.asarray(walk.configs, copy=True)
         for site, values in spins.items():
-            configs[moved, site] = xp.astype(values[taken], configs.dtype)
+            column_of_spins = xp.asarray(configs[:, site], copy=True)
+            column_of_spins[moved] = xp.astype(values[taken], configs.dtype)
+            configs[:, site] = column_of_spins
         phase, log_abs = (
             xp.asarray(present.phase, copy=True),
             xp.asarray(present.log_abs, copy=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ class ClusterProduct(GenericAnsatz):
     local states of its patch.  Cost of an amplitude: N.  All log-derivatives are 1/phi_c(s_c).
     """
 
+    dtype: Any
+
     @property
     @abstractmethod
     def clusters(self) -> tuple[Patch, ...]:
@@ -42,9 +45,7 @@ class ClusterProduct(GenericAnsatz):
         factors = xp.reshape(xp.take(theta, places, axis=0), states.shape)
         size = xp.abs(factors)
         safe = xp.where(size == 0, xp.ones_like(size), size)
-        return as_log_amplitude(
-            xp.prod(factors / safe, axis=1), xp.sum(xp.log(safe), axis=1)
-        )
+        return as_log_amplitude(xp.prod(factors / safe, axis=1), xp.sum(xp.log(safe), axis=1))
 
     def log_derivatives(self, theta: Array, configs: Array) -> Array:
         """1/phi_c(s_c) at the entry (c, s_c), shape (B, P); zero where that factor vanishes."""
@@ -57,6 +58,14 @@ class ClusterProduct(GenericAnsatz):
         held = states[:, :, None] == xp.arange(vectors.shape[1])[None, None, :]
         rows = xp.where(held, inverse[None, :, :], xp.zeros_like(inverse)[None, :, :])
         return xp.reshape(rows, (states.shape[0], -1))
+
+    def random(self, seed: int) -> np.ndarray:
+        """`theta` with entries of modulus 0.5..1.5, positive or with random phases."""
+        rng = np.random.Generator(np.random.PCG64(seed))
+        entries = rng.uniform(0.5, 1.5, self.n_params)
+        if np.issubdtype(self.dtype, np.complexfloating):
+            entries = entries * np.exp(2j * np.pi * rng.uniform(size=self.n_params))
+        return entries.astype(self.dtype)
 
     def _vectors(self, theta: Array) -> Array:
         return array_namespace(theta).reshape(theta, (len(self.clusters), -1))
@@ -77,6 +86,7 @@ class ProductState(ClusterProduct):
 
     lattice: Lattice
     local_dim: int = 2
+    dtype: Any = "float64"
 
     @property
     def clusters(self) -> tuple[Patch, ...]:
@@ -85,11 +95,8 @@ class ProductState(ClusterProduct):
 
     def basis_state(self, config: Array) -> np.ndarray:
         """`theta` of the state |config>, for instance a Neel state; psi = 0 everywhere else."""
-        return np.eye(self.local_dim)[np.asarray(config, dtype=np.int64)].ravel()
-
-    def random(self, seed: int, dtype: Any = np.float64) -> np.ndarray:
-        """`theta` with entries near 1 (moduli 0.5..1.5; random phases when complex)."""
-        return _random_entries(self.n_params, seed, dtype)
+        one_hot = np.eye(self.local_dim, dtype=self.dtype)
+        return one_hot[np.asarray(config, dtype=np.int64)].ravel()
 
 
 @dataclass(frozen=True)
@@ -104,15 +111,20 @@ class DimerCovering(ClusterProduct):
     lattice: Lattice
     pairs: tuple[tuple[int, int], ...]
     local_dim: int = 2
+    dtype: Any = "float64"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pairs", tuple((int(a), int(b)) for a, b in self.pairs))
-        counts = np.bincount(np.ravel(self.pairs), minlength=self.lattice.n_sites)
-        if len(counts) > self.lattice.n_sites or np.any(counts != 1):
+        n_sites = self.lattice.n_sites
+        visited = Counter(site for pair in self.pairs for site in pair)
+        wrong = sorted(site for site in {*range(n_sites), *visited} if visited[site] != 1)
+        wrong += [site for site in visited if not 0 <= site < n_sites and site not in wrong]
+        if wrong:
             raise ValueError(
-                f"DimerCovering: the {len(self.pairs)} pairs must hold each of the "
-                f"{self.lattice.n_sites} sites once; sites {np.flatnonzero(counts != 1)[:8]} "
-                f"appear {counts[counts != 1][:8]} times. Check the list of pairs."
+                f"DimerCovering: {len(self.pairs)} pairs must hold each of the sites "
+                f"0..{n_sites - 1} once; site {wrong[0]} appears {visited[wrong[0]]} times"
+                f"{' and is not on the lattice' if not 0 <= wrong[0] < n_sites else ''}. "
+                "Check the list of pairs."
             )
 
     @property
@@ -126,16 +138,5 @@ class DimerCovering(ClusterProduct):
             raise ValueError(
                 f"DimerCovering.singlets: two spins 1/2 needed, local_dim is {self.local_dim}"
             )
-        return np.tile(np.array([0.0, 1.0, -1.0, 0.0]) / np.sqrt(2.0), len(self.pairs))
-
-    def random(self, seed: int, dtype: Any = np.float64) -> np.ndarray:
-        """`theta` with entries near 1 (moduli 0.5..1.5; random phases when complex)."""
-        return _random_entries(self.n_params, seed, dtype)
-
-
-def _random_entries(n: int, seed: int, dtype: Any) -> np.ndarray:
-    rng = np.random.Generator(np.random.PCG64(seed))
-    entries = rng.uniform(0.5, 1.5, n)
-    if np.issubdtype(dtype, np.complexfloating):
-        return (entries * np.exp(2j * np.pi * rng.uniform(size=n))).astype(dtype)
-    return entries.astype(dtype)
+        singlet = np.array([0.0, 1.0, -1.0, 0.0], dtype=self.dtype) / np.sqrt(2.0)
+        return np.tile(singlet, len(self.pairs)).astype(self.dtype)

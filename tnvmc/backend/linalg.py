@@ -26,6 +26,7 @@ def leading_basis(matrices: Array, rank: int) -> tuple[Array, Array]:
     """
     xp = array_namespace(matrices)
     left, values, _ = xp.linalg.svd(matrices, full_matrices=False)
+    rank = min(rank, values.shape[-1])
     power = values * values
     total = xp.sum(power, axis=-1)
     cut = xp.sum(power[:, rank:], axis=-1)

@@ -179,28 +179,27 @@ def _sweep_rightward(boundary: BoundaryMPS | None, row: Row, chi: int, basis: An
         kappa, down = carry.shape[-1], site.shape[2]
         open_bond = (1 if top is None else top.shape[1]) * site.shape[1]
         y = open_column(carry, top, [site])
-        last = column == len(row.rightward) - 1
-        if last:
-            q = xp.reshape(y, (batch, down * kappa, 1))
-            q, log = normalise(q)
+        if column == len(row.rightward) - 1:
+            q, log = normalise(xp.reshape(y, (batch, down * kappa, 1)))
             logs.append(log)
-        elif down * kappa <= chi and down * kappa <= open_bond:
-            q = xp.broadcast_to(
-                xp.eye(down * kappa, dtype=y.dtype)[None, :, :], (batch, down * kappa, down * kappa)
-            )
-        elif open_bond <= chi:
-            q = orthonormal_basis(xp.matrix_transpose(y))
+            tensors.append(xp.reshape(q, (batch, down, kappa, 1)))
+            break
+        if down * kappa <= min(chi, open_bond):  # the bond is not cut: keep every row of y
+            eye = xp.eye(down * kappa, dtype=y.dtype)[None, :, :]
+            q, carry = xp.broadcast_to(eye, (batch, *eye.shape[1:])), y
         else:
-            q, cut = basis(y, column)
+            if open_bond <= chi:
+                q, cut = orthonormal_basis(xp.matrix_transpose(y)), None
+            else:
+                q, cut = basis(y, column)
             if cut is not None:
                 cuts.append(cut)
-        tensors.append(xp.reshape(q, (batch, down, kappa, q.shape[-1])))
-        if not last:
             carry = xp.matmul(y, _conjugate(q))
-            if column % NORMALISE_EVERY == NORMALISE_EVERY - 1:
-                carry, log = normalise(carry)
-                logs.append(log)
-            carry = xp.reshape(carry, (batch, -1, site.shape[1], q.shape[-1]))
+        tensors.append(xp.reshape(q, (batch, down, kappa, q.shape[-1])))
+        if column % NORMALISE_EVERY == NORMALISE_EVERY - 1:
+            carry, log = normalise(carry)
+            logs.append(log)
+        carry = xp.reshape(carry, (batch, -1, site.shape[1], q.shape[-1]))
     log_scale, cut_weight = sum(logs), sum(cuts, start=xp.zeros_like(logs[0]))
     if boundary is not None:
         log_scale = log_scale + boundary.log_scale

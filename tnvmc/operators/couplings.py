@@ -93,5 +93,5 @@ def _sorted_bond(name: str, bond: Any) -> Patch:
     try:
         i, j = bond
         return (min(i, j), max(i, j))
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"coupling {name}: key {bond!r} is not a bond (i, j)") from error

@@ -21,7 +21,7 @@ def sparse_matrix(operator: Operator, basis: Basis) -> Any:
     """Build <s|H|s'> over a basis: scipy.sparse.csr_matrix, rows and columns in basis order.
 
     Vectorised over chunks of basis states; cost and memory are proportional to the number of
-    elements, see `count_elements` (12 bytes each, 16 if complex or beyond 2^31 of them, and
+    elements, see `count_elements` (12 bytes each, 20 if complex; 4 more beyond 2^31 of them; and
     about as much again while it is put together).
 
     Raises:

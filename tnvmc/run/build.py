@@ -13,11 +13,13 @@ import numpy as np
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
 from tnvmc.operators import models
+from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
 from tnvmc.run.config import AnsatzSettings, LatticeSettings, OptimizerSettings, Settings
 from tnvmc.run.guard import Guard
 from tnvmc.run.vmc import VMC, Enumerate
 from tnvmc.sampling.chains import Sampler, check_magnetisation
+from tnvmc.sampling.enumerate import MAX_CONFIGS
 
 Array = Any
 
@@ -74,7 +76,7 @@ def _scheme(settings: Settings) -> Any:
     contraction = settings.contraction
     if contraction.chi is None or contraction.scheme == "exact":
         return schemes.Exact()
-    by_name = {"src": schemes.SRC, "zipup": schemes.ZipUp, "variational": schemes.Variational}
+    by_name = {"src": schemes.SRC, "zipup": schemes.ZipUp}
     return by_name[contraction.scheme](chi=contraction.chi)
 
 
@@ -94,19 +96,22 @@ def _covering(lattice: Lattice) -> tuple[tuple[int, int], ...]:
     return tuple((int(i), int(j)) for i, j in sites.reshape(-1, 2))
 
 
-def build_sampler(settings: Settings) -> Sampler | Enumerate:
+def build_sampler(settings: Settings, operator: Operator) -> Sampler | Enumerate:
     """Make the sampler of the [sampler] section."""
-    sampler = settings.sampler
+    sampler, threads = settings.sampler, settings.run.threads
+    magnetisation = sampler.magnetisation if operator.conserves_magnetisation else None
+    if magnetisation is not None:
+        check_magnetisation(operator.n_sites, operator.local_dim, magnetisation)
     if sampler.kind == "enumerate":
-        return Enumerate(sampler.magnetisation, settings.run.threads)
-    return Sampler(
-        n_walkers=sampler.n_walkers,
-        n_samples=sampler.n_samples,
-        n_burn=sampler.n_burn,
-        n_thin=sampler.n_thin,
-        threads=settings.run.threads,
-        chunk=sampler.chunk,
-    )
+        size = Basis(operator.n_sites, operator.local_dim, magnetisation).dimension
+        if size > MAX_CONFIGS:
+            raise ValueError(
+                f"sampler.kind = 'enumerate': {size} configurations of {operator.n_sites} sites, "
+                f"at most {MAX_CONFIGS} are enumerated; take a smaller lattice, or 'metropolis'"
+            )
+        return Enumerate(sampler.magnetisation, threads)
+    names = ("n_walkers", "n_samples", "n_burn", "n_thin", "chunk")
+    return Sampler(**{name: getattr(sampler, name) for name in names}, threads=threads)
 
 
 def build_optimizer(settings: OptimizerSettings) -> Any:
@@ -117,3 +122,28 @@ def build_optimizer(settings: OptimizerSettings) -> Any:
     if settings.kind == "sr":
         return SR(diag_shift=settings.diag_shift, momentum=settings.momentum)
     return {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}[settings.kind]()
+
+
+def build_schedule(settings: OptimizerSettings) -> Callable[[int], float]:
+    """Make the learning rate as a function of the step."""
+    return lambda step: settings.learning_rate
+
+
+def starting_parameters(settings: Settings, operator: Operator, ansatz: Any) -> Array:
+    """Make the parameters that [ansatz] init names."""
+    return ansatz.random(settings.run.seed)
+
+
+def build_vmc(settings: Settings, operator: Operator, ansatz: Ansatz, theta: Array) -> VMC:
+    """Put the parts of a run together, with parameters (P,) to start from."""
+    return VMC(
+        operator,
+        ansatz,
+        theta,
+        sampler=build_sampler(settings, operator),
+        optimizer=build_optimizer(settings.optimizer),
+        learning_rate=build_schedule(settings.optimizer),
+        seed=settings.run.seed,
+        guard=Guard(**settings.guard.model_dump()),
+        magnetisation=settings.sampler.magnetisation,
+    )

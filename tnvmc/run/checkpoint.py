@@ -71,21 +71,31 @@ def load(path: Path, belongs_to: Mapping[str, Any], like: Point) -> State:
     """
     with _open(path) as file:
         stored = json.loads(file.attrs["identity"])
-        differing = [key for key in belongs_to if stored.get(key) != belongs_to[key]]
+        differing = [
+            "other terms or couplings in the Hamiltonian"
+            if key == "fingerprint"
+            else f"{key} {stored.get(key)} (now {value})"
+            for key, value in belongs_to.items()
+            if stored.get(key) != value
+        ]
         if differing:
-            told = ", ".join(f"{key} {stored.get(key)} (now {belongs_to[key]})" for key in differing)
-            raise CheckpointError(f"{path}: checkpoint of another problem: it has {told}")
+            raise CheckpointError(f"{path}: checkpoint of another problem: {', '.join(differing)}")
         state = _decode(file, like)
-    expected = (like.theta.shape, like.theta.dtype, set(like.optimizer))
-    found = (state.here.theta.shape, state.here.theta.dtype, set(state.here.optimizer))
-    if found[1] != expected[1]:
+    here = state.here
+    if here.theta.dtype != like.theta.dtype:
         raise CheckpointError(
-            f"{path}: checkpoint of another problem: it has dtype {found[1]} (now {expected[1]})"
+            f"{path}: checkpoint of another problem: dtype {here.theta.dtype} "
+            f"(now {like.theta.dtype})"
         )
-    if found[2] != expected[2] or state.here.configs.shape != like.configs.shape:
+    if here.configs.shape != like.configs.shape:
         raise CheckpointError(
-            f"{path}: written with another optimizer or number of walkers "
-            f"({state.here.configs.shape[0]}, now {like.configs.shape[0]})"
+            f"{path}: written with {here.configs.shape[0]} walkers (now {like.configs.shape[0]}); "
+            "keep the number, or start a new run with ansatz.init = this file"
+        )
+    if set(here.optimizer) != set(like.optimizer):
+        raise CheckpointError(
+            f"{path}: written with another optimizer; keep it, or start a new run with "
+            "ansatz.init = this file"
         )
     return state
 

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.command(options)
     except KeyboardInterrupt:
-        return _complain(INTERRUPTED, "stopped before the first step; nothing was written")
+        return _complain(INTERRUPTED, "stopped; nothing was written")
     except BrokenPipeError:  # the reader of our output has gone
         sys.stderr.close()
         return FAILED
@@ -112,7 +112,9 @@ def _command(commands: Any, name: str, function: Any, text: str, file: str) -> A
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("file", metavar="FILE.toml", nargs="?", help=file)
+    command.add_argument(
+        "file", metavar="FILE.toml", nargs="?" if name == "run" else None, help=file
+    )
     command.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], dest="overrides",
         help="change one setting, e.g. --set ansatz.D=6; may be repeated",
@@ -130,7 +132,7 @@ def _run(options: argparse.Namespace) -> int:
     from tnvmc.run.session import resume_run, run_file
 
     if options.resume is None and options.file is None:
-        raise ConfigError("tnvmc run needs a FILE.toml, or --resume DIR (see tnvmc run --help)")
+        raise ConfigError("run needs a FILE.toml, or --resume DIR (see tnvmc run --help)")
     if options.resume is not None and options.out is not None:
         raise ConfigError("--resume writes into the folder it continues; leave --out away")
     with termination_as_exception():
@@ -144,10 +146,8 @@ def _run(options: argparse.Namespace) -> int:
 def _exact(options: argparse.Namespace) -> int:
     from tnvmc.exact import exact_ground_state
     from tnvmc.run.build import build_operator
-    from tnvmc.run.load import ConfigError, read_toml, validate
+    from tnvmc.run.load import read_toml, validate
 
-    if options.file is None:
-        raise ConfigError("tnvmc exact needs a FILE.toml (see tnvmc exact --help)")
     path = Path(options.file)
     operator = build_operator(validate(read_toml(path), options.overrides))
     exact = exact_ground_state(operator, "auto" if options.sector is None else options.sector)

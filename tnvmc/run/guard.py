@@ -26,9 +26,9 @@ class Guard:
 
     An energy counts as a jump when it lies more than `energy_jump` robust standard deviations
     above the median of the last three accepted ones; the deviation is the larger of the typical
-    error bar and of 1.4826 times the median absolute change from step to step over the last
-    `window` steps (the median absolute deviation of a slowly falling series).  Falling energies
-    are never a reason to undo.
+    error bar and of 1.4826 / sqrt(2) times the median absolute change from step to step over the
+    last `window` steps (the median absolute deviation of noise on a slowly falling series).
+    Falling energies are never a reason to undo.
     A variance counts as exploded above `variance_jump` times the largest recent one.
     The same factor that `shrink`s the learning rate after a jump is won back by `recover`.
     """
@@ -65,7 +65,8 @@ class Guard:
         changes = np.abs(np.diff(recent.energies))
         # One or two changes say little about what is usual; 1e-6 stands for rounding.
         floor = (5e-3 if len(changes) < 4 else 1e-6) * abs(centre)
-        typical = 1.4826 * float(np.median(changes)) if len(changes) else 0.0
+        # Independent noise of deviation sigma changes by sqrt(2) sigma from step to step.
+        typical = 1.4826 / math.sqrt(2) * float(np.median(changes)) if len(changes) else 0.0
         return max(typical, float(np.median(recent.errors)), floor)
 
     def shortened(self, recent: Recent, norm: float, learning_rate: float, size: float) -> float:

@@ -171,18 +171,13 @@ def _schedule_problems(optimizer: Any) -> list[str]:
         if schedule not in (None, "stages"):
             return [f"optimizer.schedule = '{schedule}': a list of learning rates makes 'stages'"]
         if optimizer.stages is not None and len(optimizer.stages) != len(rates):
-            return [
-                f"optimizer.stages: {len(optimizer.stages)} lengths "
-                f"for {len(rates)} learning rates; give one for each"
-            ]
+            given = f"{len(optimizer.stages)} lengths for {len(rates)} learning rates"
+            return [f"optimizer.stages: {given}; give one for each"]
         return []
     if schedule == "stages" or optimizer.stages is not None:
         return ["optimizer.learning_rate: stages need a list, one learning rate for each"]
     if optimizer.final_learning_rate is not None and schedule not in ("exponential", "cosine"):
-        return [
-            "optimizer.final_learning_rate: goes with schedule = 'exponential' or 'cosine', "
-            "and only with these"
-        ]
+        return ["optimizer.final_learning_rate: goes with schedule 'exponential' or 'cosine' only"]
     return []
 
 

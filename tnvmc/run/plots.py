@@ -59,7 +59,7 @@ def energy_picture(
     if exact_per_site:
         scale = abs(exact_per_site)
         off, off_error = np.abs(energies - exact_per_site) / scale, errors / scale
-        below.plot(steps, off, color=_BLUE, lw=1.3, label="distance from it")
+        below.plot(steps, off, color=_BLUE, lw=1.3, label="each step")
         below.plot(steps, off_error, color=_GREEN, lw=1, ls=":", label="error bar of one step")
         if measured is not None:
             below.plot(end, abs(measured[0] - exact_per_site) / scale, "o", color=_VERMILION, ms=5)

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from tnvmc.run.checkpoint import write_atomically
 from tnvmc.run.state import StepRecord
@@ -99,7 +99,7 @@ class RunFolder:
         """Close history.jsonl and let go of its lock."""
         self._history.close()
 
-    def __enter__(self) -> RunFolder:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

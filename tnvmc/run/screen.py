@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from tnvmc.run.state import StepRecord
 
@@ -29,7 +29,7 @@ class Screen:
         self._progress: Any = None
         self._task: Any = None
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> Self:
         if self.console.is_terminal and self._done < self._steps:
             self._progress = _progress(self.console)
             self._task = self._progress.add_task(
@@ -67,7 +67,7 @@ class Screen:
             parts.append(f"off {abs(record.energy / self._exact - 1):.1e}")
         if record.acceptance is not None:
             parts.append(f"acc {record.acceptance:.2f}")
-        return "  ".join(parts)
+        return " ".join(parts)
 
 
 def _progress(console: Any) -> Any:
@@ -75,7 +75,7 @@ def _progress(console: Any) -> Any:
 
     return Progress(
         MofNCompleteColumn(),
-        BarColumn(bar_width=14),
+        BarColumn(bar_width=8),
         TextColumn("{task.fields[numbers]}"),
         TimeRemainingColumn(compact=True),
         console=console,

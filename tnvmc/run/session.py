@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -174,7 +175,7 @@ def _carry_on(vmc: VMC, settings: Settings, folder: RunFolder) -> dict[str, Any]
         folder.write_result(result)
         _draw(folder, result)
     except KeyboardInterrupt as stop:
-        with uninterrupted():
+        with contextlib.suppress(KeyboardInterrupt), uninterrupted():  # a second Ctrl-C
             keeper.save()
         number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
         raise Interrupted(vmc.state.step, folder.path, number) from None

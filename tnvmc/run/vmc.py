@@ -371,11 +371,11 @@ def infinite_temperature(operator: Operator) -> float:
 
 
 def with_chi(ansatz: Ansatz, chi: int) -> Ansatz:
-    """Give the same ansatz with a contraction scheme of another chi, where it has one."""
+    """Give the same state contracted with another chi, where it is contracted with one."""
     scheme = getattr(ansatz, "scheme", None)
-    if scheme is None or not is_dataclass(scheme) or not hasattr(scheme, "chi"):
+    if not is_dataclass(scheme) or not hasattr(scheme, "chi"):
         return ansatz
-    return replace(ansatz, scheme=replace(scheme, chi=chi))  # type: ignore[type-var]
+    return ansatz.with_scheme(replace(scheme, chi=chi))  # type: ignore[attr-defined, type-var]
 
 
 @functools.cache

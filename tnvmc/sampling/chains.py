@@ -45,7 +45,14 @@ class Sampler:
     chunk: int | None = None
 
     def __post_init__(self) -> None:
-        lowest = {"n_walkers": 1, "n_samples": 1, "n_burn": 0, "n_thin": 1, "threads": 1, "chunk": 1}
+        lowest = {
+            "n_walkers": 1,
+            "n_samples": 1,
+            "n_burn": 0,
+            "n_thin": 1,
+            "threads": 1,
+            "chunk": 1,
+        }
         for name, least in lowest.items():
             value = getattr(self, name)
             if value is not None and value < least:
@@ -58,12 +65,8 @@ class Sampler:
 
     def chunks(self, ansatz: Ansatz) -> list[range]:
         """Walkers of each chunk, the same for any number of threads."""
-        hint = getattr(ansatz, "chunk_hint", lambda: DEFAULT_CHUNK)
-        size = self.chunk or min(hint(), -(-self.n_walkers // 2))
-        return [
-            range(begin, min(begin + size, self.n_walkers))
-            for begin in range(0, self.n_walkers, size)
-        ]
+        half = -(-self.n_walkers // 2)
+        return split(self.n_walkers, self.chunk or min(chunk_hint(ansatz), half))
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def initial_configs(
     independent and uniform.  Raises ValueError for a magnetisation that N sites cannot have.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
-    n_sites, local_dim = operator.lattice.n_sites, operator.local_dim
+    n_sites, local_dim = operator.n_sites, operator.local_dim
     if not operator.conserves_magnetisation:
         return rng.integers(local_dim, size=(n_walkers, n_sites), dtype=np.int8)
     n_steps = n_sites * (local_dim - 1)
@@ -161,6 +164,16 @@ def check_magnetisation(n_sites: int, local_dim: int, magnetisation: int) -> Non
         )
 
 
+def chunk_hint(ansatz: Ansatz) -> int:
+    """Configurations that an ansatz likes to handle at a time."""
+    return int(ansatz.chunk_hint()) if hasattr(ansatz, "chunk_hint") else DEFAULT_CHUNK
+
+
+def split(n: int, size: int) -> list[range]:
+    """0..n-1 in ranges of at most `size`."""
+    return [range(begin, min(begin + size, n)) for begin in range(0, n, size)]
+
+
 def join(snapshots: Sequence[Snapshot]) -> Snapshot:
     """Put snapshots without weights one after another."""
     xp = array_namespace(snapshots[0].configs)
@@ -181,12 +194,19 @@ def join(snapshots: Sequence[Snapshot]) -> Snapshot:
     )
 
 
+def available_cores() -> int:
+    """Cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def in_threads(task: Callable[[range], T], chunks: Sequence[range], threads: int | None) -> list[T]:
     """Results of `task` for every chunk, in order, with BLAS at one thread per worker.
 
     BLAS is pinned for one worker too: its own threads would change the rounding.
     """
-    workers = min(threads or len(os.sched_getaffinity(0)), len(chunks))
+    workers = min(threads or available_cores(), len(chunks))
     with threadpool_limits(limits=1):
         if workers == 1:
             return [task(chunk) for chunk in chunks]

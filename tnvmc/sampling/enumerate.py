@@ -9,7 +9,7 @@ from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.chains import check_magnetisation, in_threads, join
+from tnvmc.sampling.chains import check_magnetisation, chunk_hint, in_threads, join, split
 
 Array = Any
 
@@ -23,7 +23,7 @@ def enumerate_samples(
     operator: Operator,
     jacobian: bool = True,
     magnetisation: int = 0,
-    chunk: int = 256,
+    chunk: int | None = None,
     threads: int | None = None,
 ) -> Snapshot:
     """Measure all configurations, with weight |psi|^2 / sum |psi|^2.
@@ -47,9 +47,8 @@ def enumerate_samples(
         return ansatz.measure(theta, walkers, operator.targets, jacobian=jacobian)[1]
 
     basis.codes  # noqa: B018  (built once here, not once per thread)
-    ends = range(0, basis.dimension, chunk)
-    rows = [range(begin, min(begin + chunk, basis.dimension)) for begin in ends]
-    snapshot = join(in_threads(measure, rows, threads))
+    chunks = split(basis.dimension, chunk or chunk_hint(ansatz))
+    snapshot = join(in_threads(measure, chunks, threads))
     return replace(snapshot, weight=born_weights(snapshot.amplitude))
 
 
@@ -59,19 +58,20 @@ def born_weights(amplitude: LogAmplitude) -> Array:
     Raises ValueError when psi vanishes everywhere or is not finite somewhere.
     """
     xp = array_namespace(amplitude.log_abs)
-    largest = xp.max(amplitude.log_abs)
+    log_abs = xp.astype(amplitude.log_abs, xp.float64)
+    largest = xp.max(log_abs)
     if not xp.isfinite(largest):
         raise ValueError(
             f"enumerate_samples: largest ln|psi| is {float(largest)} over "
-            f"{amplitude.log_abs.shape[0]} configurations; psi vanishes on the whole sector or "
+            f"{log_abs.shape[0]} configurations; psi vanishes on the whole sector or "
             "theta holds non-finite numbers. Check the parameters and the sector."
         )
-    weight = xp.exp(2.0 * (amplitude.log_abs - largest))
+    weight = xp.exp(2.0 * (log_abs - largest))
     return weight / xp.sum(weight)
 
 
 def _basis(operator: Operator, magnetisation: int) -> Basis:
-    n_sites, local_dim = operator.lattice.n_sites, operator.local_dim
+    n_sites, local_dim = operator.n_sites, operator.local_dim
     if operator.conserves_magnetisation:
         check_magnetisation(n_sites, local_dim, magnetisation)
     sector = magnetisation if operator.conserves_magnetisation else None

@@ -15,7 +15,9 @@ from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.operators.term import Operator
 
 
-def exchanges(lattice: Lattice, bonds: Iterable[Patch], local_dim: int = 2) -> dict[Patch, np.ndarray]:
+def exchanges(
+    lattice: Lattice, bonds: Iterable[Patch], local_dim: int = 2
+) -> dict[Patch, np.ndarray]:
     """Moves that keep the sum of the two local states of a bond, and so the magnetisation.
 
     For d = 2 the exchange of two unequal spins (R = 1).  For d > 2 any other pair (a', b') with
@@ -57,7 +59,7 @@ def moves_for(operator: Operator) -> Targets:
     lattice = operator.lattice
     if not operator.conserves_magnetisation:
         return flips(lattice, operator.local_dim)
-    bonds = [patch for patch in operator.replacements if len(patch) == 2]
+    bonds: list[Patch] = [patch for patch in operator.replacements if len(patch) == 2]
     if not _connected(lattice.n_sites, bonds):
         known = set(bonds)
         bonds += [bond for bond in lattice.bonds.get("nearest", ()) if bond not in known]

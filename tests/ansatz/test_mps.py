@@ -1,0 +1,107 @@
+"""Matrix product states."""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import product
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+
+from tnvmc.ansatz.checks import check_ansatz
+from tnvmc.ansatz.mps import MPS, PeriodicMPS
+from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.lattice import chain, square
+
+ROUNDING = 1e-12  # of a product of a few matrices with entries of order one
+
+
+def all_configs(n_sites: int, local_dim: int = 2) -> np.ndarray:
+    return np.array(list(product(range(local_dim), repeat=n_sites)), dtype=np.int8)
+
+
+def dense(ansatz: PeriodicMPS, theta: np.ndarray) -> np.ndarray:
+    tensors = ansatz.tensors(theta)
+    configs = all_configs(ansatz.lattice.n_sites, ansatz.local_dim)
+    return np.array(
+        [np.trace(reduce(np.matmul, map(np.take, tensors, s, [0] * len(s)))) for s in configs]
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_amplitude_is_the_trace(dtype: str) -> None:
+    ansatz = PeriodicMPS(chain(6, "periodic"), 3, dtype)
+    assert isinstance(ansatz, Ansatz)
+    theta = ansatz.random(3, noise=1.0)
+    assert theta.dtype == dtype and theta.shape == (ansatz.n_params,)
+    amplitude = ansatz.log_amplitude(theta, all_configs(6))
+    expected = dense(ansatz, theta)
+    error = amplitude.phase * np.exp(amplitude.log_abs) - expected
+    assert np.abs(error).max() < ROUNDING * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "float32", "complex64"])
+def test_conforms(dtype: str) -> None:
+    ansatz = PeriodicMPS(chain(5, "periodic"), 3, dtype)
+    check_ansatz(ansatz, ansatz.random(1))
+
+
+def test_conforms_with_three_local_states_on_a_grid() -> None:
+    ansatz = PeriodicMPS(square(2, 2), 2, "complex128", local_dim=3)
+    check_ansatz(ansatz, ansatz.random(2, noise=1.0))
+
+
+def test_conforms_on_strict_arrays() -> None:
+    ansatz = PeriodicMPS(chain(3, "periodic"), 2, "complex128")
+    check_ansatz(ansatz, strict.asarray(ansatz.random(1)))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_every_site_closes_to_one(dtype: str) -> None:
+    """psi is linear in each tensor, so sum over its entries of A * O is 1."""
+    ansatz = PeriodicMPS(chain(7, "periodic"), 4, dtype)
+    theta = ansatz.random(5, noise=1.0)
+    configs = all_configs(7)[::9]
+    per_site = (ansatz.log_derivatives(theta, configs) * theta).reshape(len(configs), 7, -1)
+    np.testing.assert_allclose(per_site.sum(axis=2), 1.0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1e5])
+def test_scale_of_the_tensors_drops_out(scale: float) -> None:
+    ansatz = PeriodicMPS(chain(200, "periodic"), 3)
+    theta = ansatz.random(0)
+    rng = np.random.Generator(np.random.PCG64(0))
+    configs = rng.integers(2, size=(5, 200), dtype=np.int8)
+    one, other = (ansatz.log_amplitude(s * theta, configs) for s in (1.0, scale))
+    np.testing.assert_array_equal(one.phase, other.phase)
+    np.testing.assert_allclose(other.log_abs - one.log_abs, 200 * np.log(scale), rtol=1e-10)
+
+
+def test_vanishing_amplitude_is_no_nan() -> None:
+    ansatz = PeriodicMPS(chain(3, "periodic"), 2)
+    tensors = np.zeros((3, 2, 2, 2))
+    tensors[:, 0] = [[0.0, 1.0], [0.0, 0.0]]  # nilpotent
+    tensors[:, 1] = np.eye(2)
+    theta = ansatz.flatten(tensors)
+    configs = np.array([[0, 0, 0], [1, 1, 1]], dtype=np.int8)
+    amplitude = ansatz.log_amplitude(theta, configs)
+    np.testing.assert_array_equal(amplitude.phase, [0.0, 1.0])
+    np.testing.assert_allclose(amplitude.log_abs, [-np.inf, np.log(2)])
+    assert np.isfinite(ansatz.log_derivatives(theta, configs)).all()
+
+
+def test_factory_picks_by_boundary() -> None:
+    assert isinstance(MPS(chain(6, "periodic"), 4), PeriodicMPS)
+    assert isinstance(MPS(chain(6), 4, boundary="periodic"), PeriodicMPS)
+    with pytest.raises(ValueError, match="boundary must be"):
+        MPS(chain(6), 4, boundary="cylinder")
+    with pytest.raises(ValueError, match="one row"):
+        MPS(square(2, 3), 4)
+    with pytest.raises(ValueError, match="at least 1"):
+        PeriodicMPS(chain(6, "periodic"), 0)
+
+
+def test_open_factory_makes_a_peps_of_one_row() -> None:
+    peps = pytest.importorskip("tnvmc.ansatz.peps")
+    assert isinstance(MPS(chain(6), 4), peps.PEPS)

@@ -1,0 +1,191 @@
+"""Bond counts and degrees of every lattice, and what bad input is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
+
+LENGTHS = st.integers(1, 7)
+BOUNDARIES = st.sampled_from(["open", "cylinder", "periodic"])
+
+
+def degrees(lattice: Lattice, kind: str) -> Counter[int]:
+    """How many sites have how many bonds of a kind."""
+    ends = Counter(site for bond in lattice.bonds[kind] for site in bond)
+    return Counter(ends[site] for site in range(lattice.n_sites))
+
+
+# lattice, kind of bond, number of bonds, {degree: number of sites}
+TABLE = [
+    (chain(1), "nearest", 0, {0: 1}),
+    (chain(6), "nearest", 5, {1: 2, 2: 4}),
+    (chain(6), "diagonal", 4, {1: 4, 2: 2}),
+    (chain(6, "periodic"), "nearest", 6, {2: 6}),
+    (chain(6, "periodic"), "diagonal", 6, {2: 6}),
+    (chain(4, "periodic"), "diagonal", 2, {1: 4}),
+    (chain(3, "periodic"), "nearest", 3, {2: 3}),
+    (chain(3, "periodic"), "diagonal", 0, {0: 3}),
+    (chain(2, "periodic"), "nearest", 1, {1: 2}),
+    (chain(1, "periodic"), "nearest", 0, {0: 1}),
+    (square(4, 4), "nearest", 24, {2: 4, 3: 8, 4: 4}),
+    (square(4, 4), "diagonal", 18, {1: 4, 2: 8, 4: 4}),
+    (square(3, 5), "nearest", 22, {2: 4, 3: 8, 4: 3}),
+    (square(1, 5), "nearest", 4, {1: 2, 2: 3}),
+    (square(4, 4, "cylinder"), "nearest", 28, {3: 8, 4: 8}),
+    (square(4, 4, "cylinder"), "diagonal", 24, {2: 8, 4: 8}),
+    (square(2, 5, "cylinder"), "nearest", 15, {3: 10}),
+    (square(5, 2, "cylinder"), "nearest", 13, {2: 4, 3: 6}),
+    (square(4, 4, "periodic"), "nearest", 32, {4: 16}),
+    (square(4, 4, "periodic"), "diagonal", 32, {4: 16}),
+    (square(3, 3, "periodic"), "diagonal", 18, {4: 9}),
+    (square(2, 2, "periodic"), "nearest", 4, {2: 4}),
+    (square(2, 2, "periodic"), "diagonal", 2, {1: 4}),
+    (square(2, 4, "periodic"), "nearest", 12, {3: 8}),
+    (shastry_sutherland(4, 4), "dimer", 5, {0: 6, 1: 10}),
+    (shastry_sutherland(4, 4, "periodic"), "dimer", 8, {1: 16}),
+    (shastry_sutherland(4, 6, "periodic"), "dimer", 12, {1: 24}),
+    (shastry_sutherland(4, 6, "periodic"), "nearest", 48, {4: 24}),
+    (shastry_sutherland(3, 4, "cylinder"), "dimer", 4, {0: 4, 1: 8}),
+    (from_bonds(3, [(2, 0)]), "nearest", 1, {0: 1, 1: 2}),
+]
+
+
+@pytest.mark.parametrize(
+    ("lattice", "kind", "n_bonds", "expected"),
+    TABLE,
+    ids=[f"{t[0].kind}-{t[0].shape}-{t[0].boundary}-{t[1]}" for t in TABLE],
+)
+def test_bond_counts_and_degrees(
+    lattice: Lattice, kind: str, n_bonds: int, expected: dict[int, int]
+) -> None:
+    assert len(lattice.bonds[kind]) == n_bonds
+    assert degrees(lattice, kind) == expected
+
+
+@settings(deadline=None)
+@given(LENGTHS, LENGTHS, BOUNDARIES)
+def test_square_bonds_join_sites_at_their_distance(n_rows: int, n_cols: int, boundary: str) -> None:
+    lattice = square(n_rows, n_cols, boundary)
+    distance = lattice.distances()
+    for kind, length in (("nearest", 1.0), ("diagonal", np.sqrt(2))):
+        bonds = lattice.bonds[kind]
+        assert list(bonds) == sorted(set(bonds))
+        assert all(0 <= i < j < lattice.n_sites for i, j in bonds)
+        pairs = {tuple(pair) for pair in np.argwhere(np.isclose(distance, length)).tolist()}
+        assert set(bonds) == {(i, j) for i, j in pairs if i < j}
+
+
+@settings(deadline=None)
+@given(LENGTHS, st.sampled_from(["open", "periodic"]))
+def test_chain_is_a_square_of_one_row(length: int, boundary: str) -> None:
+    line = chain(length, boundary)
+    assert line.shape == (1, length)
+    assert line.bonds["nearest"] == square(1, length, boundary).bonds["nearest"]
+
+
+@settings(deadline=None)
+@given(st.integers(2, 4), st.integers(2, 4))
+def test_every_site_of_a_periodic_shastry_sutherland_lattice_has_one_dimer(a: int, b: int) -> None:
+    lattice = shastry_sutherland(2 * a, 2 * b, "periodic")
+    assert degrees(lattice, "dimer") == {1: lattice.n_sites}
+    assert set(lattice.bonds["dimer"]) <= set(square(2 * a, 2 * b, "periodic").bonds["diagonal"])
+
+
+@settings(deadline=None)
+@given(LENGTHS, LENGTHS)
+def test_open_dimers_fill_every_other_plaquette(n_rows: int, n_cols: int) -> None:
+    lattice = shastry_sutherland(n_rows, n_cols)
+    corners = []
+    for i, j in lattice.bonds["dimer"]:
+        (row, left), (_, right) = divmod(i, n_cols), divmod(j, n_cols)
+        corners.append((row, min(left, right)))
+        assert (right > left) == (row % 2 == 0)
+    wanted = [(r, c) for r in range(n_rows - 1) for c in range(n_cols - 1) if r % 2 == c % 2]
+    assert sorted(corners) == wanted
+
+
+def test_every_bond_of_a_periodic_shastry_sutherland_lattice_leans_on_one_dimer() -> None:
+    """Each J bond closes a triangle over one dimer, which makes the singlet product exact."""
+    lattice = shastry_sutherland(4, 4, "periodic")
+    near = {frozenset(bond) for bond in lattice.bonds["nearest"]}
+    partner = dict(lattice.bonds["dimer"]) | {j: i for i, j in lattice.bonds["dimer"]}
+    for i, k in lattice.bonds["nearest"]:
+        over_i = frozenset((k, partner[i])) in near
+        over_k = frozenset((i, partner[k])) in near
+        assert over_i != over_k
+
+
+def test_coordinates_and_site_index() -> None:
+    lattice = square(3, 4)
+    assert (lattice.n_rows, lattice.n_cols, lattice.n_sites) == (3, 4, 12)
+    assert lattice.coordinates[2 * 4 + 1].tolist() == [2.0, 1.0]
+
+
+def test_periodic_distances_take_the_shorter_way() -> None:
+    assert chain(6, "periodic").distances()[0].tolist() == [0, 1, 2, 3, 2, 1]
+    assert chain(6).distances()[0, 5] == 5
+    cylinder = square(4, 4, "cylinder").distances()
+    assert cylinder[0, 3] == 1  # along the ring
+    assert cylinder[0, 12] == 3  # along the axis
+
+
+def test_from_bonds_keeps_kinds_order_and_coordinates() -> None:
+    bonds = {"nearest": [(1, 0), (3, 2)], "dimer": [(0, 3)]}
+    lattice = from_bonds((2, 2), bonds, coordinates=[[0, 0], [0, 2], [2, 0], [2, 2]])
+    assert lattice.bonds == {"nearest": ((0, 1), (2, 3)), "dimer": ((0, 3),)}
+    assert lattice.distances()[0, 1] == 2
+    assert from_bonds(4, []).shape == (1, 4)
+
+
+def test_equality_looks_at_bonds_and_coordinates() -> None:
+    assert square(2, 3) == square(2, 3)
+    assert hash(square(2, 3)) == hash(square(2, 3))
+    assert square(2, 3) != square(3, 2)
+    assert square(3, 3) != square(3, 3, "cylinder")
+    assert from_bonds(3, [(0, 1)]) != from_bonds(3, [(0, 2)])
+    assert from_bonds(2, [(0, 1)]) != from_bonds(2, [(0, 1)], [[0, 0], [0, 3]])
+    assert square(2, 2) != "square"
+    assert "nearest" not in repr(square(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: chain(0), "length is 0"),
+        (lambda: chain(2.5), "length is 2.5"),  # type: ignore[arg-type]
+        (lambda: chain(True), "length is True"),
+        (lambda: chain(4, "cylinder"), "open, periodic"),
+        (lambda: square(-1, 2), "n_rows is -1"),
+        (lambda: square(2, 2, "torus"), "open, cylinder, periodic"),
+        (lambda: shastry_sutherland(4, 5, "cylinder"), "n_cols is 5"),
+        (lambda: shastry_sutherland(5, 4, "periodic"), "n_rows is 5"),
+        (lambda: shastry_sutherland(2, 4, "periodic"), "at least 4"),
+        (lambda: from_bonds(3, [(0, 3)]), "out of 0..2"),
+        (lambda: from_bonds(3, [(-1, 2)]), "out of 0..2"),
+        (lambda: from_bonds(3, [(1, 1)]), "two different sites"),
+        (lambda: from_bonds(3, [(0, 1), (1, 0)]), "given twice"),
+        (lambda: from_bonds(3, [(0, 1, 2)]), "not a pair"),  # type: ignore[list-item]
+        (lambda: from_bonds(3, [(0, 1.5)]), "not a pair"),  # type: ignore[list-item]
+        (lambda: from_bonds((2,), []), "(n_rows, n_cols)"),  # type: ignore[arg-type]
+        (lambda: from_bonds(2, [], [[0, 0]]), "of shape (1, 2)"),
+        (lambda: from_bonds(1, [], [[0, np.nan]]), "finite"),
+    ],
+)
+def test_bad_input_is_told_what_is_wrong(build, said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        build()
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("boundary", ["open", "periodic"])
+def test_odd_shastry_sutherland_is_fine_where_it_is_open(boundary: str) -> None:
+    if boundary == "open":
+        assert shastry_sutherland(3, 5).n_sites == 15
+    else:
+        assert shastry_sutherland(3, 4, "cylinder").n_sites == 12

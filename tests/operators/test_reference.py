@@ -1,0 +1,92 @@
+"""Known energies: found where they should be, agreeing with diagonalisation where that is cheap."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tnvmc import lattice as lattices
+from tnvmc.exact import exact_ground_state
+from tnvmc.lattice import chain, square
+from tnvmc.operators import heisenberg, j1j2, known_energy, models, rydberg, tfim, xxz
+from tnvmc.operators.reference import TABLE
+
+
+@pytest.mark.parametrize(
+    ("operator", "per_site", "error", "source", "method"),
+    [
+        (heisenberg(square(6, 6)), -0.6035218345, 1e-10, "VarBench", "exact"),
+        (heisenberg(square(8, 8)), -0.6190371, 2e-7, "Sandvik", "QMC"),
+        (heisenberg(square(10, 10), J=2.0), -1.2573122, 4e-7, "2601.20189", "QMC"),
+        (heisenberg(square(32, 32)), -0.6563289, 4e-7, "Sandvik", "QMC"),
+        (xxz(square(8, 8), 0.5, 0.5), -0.30951855, 1e-7, "Sandvik", "QMC"),
+        (j1j2(square(8, 8), J2=0), -0.6190371, 2e-7, "Sandvik", "QMC"),
+        (heisenberg(square(10, 10, "periodic")), -0.67155266, 1e-8, "reference list", "QMC"),
+        (heisenberg(square(8, 4, "cylinder")), -21.194178 / 32, 1.2e-5 / 32, "list", "QMC"),
+        (j1j2(square(6, 6, "periodic")), -0.503810, 1e-6, "Schulz", "exact"),
+        (j1j2(square(10, 10, "periodic")), -0.497715, None, "Heyl", "variational"),
+        (tfim(square(20, 20), h=3), -1272.788 / 400, 8e-3 / 400, "VarBench", "variational"),
+        (tfim(chain(32, "periodic")), -40.76003249419223 / 32, 1e-13, "Pfeuty", "exact"),
+    ],
+)
+def test_published_numbers_are_found(operator, per_site, error, source, method) -> None:
+    known = known_energy(operator)
+    assert known is not None
+    assert np.isclose(known.energy_total / operator.n_sites, per_site, rtol=1e-13)
+    assert known.error is None if error is None else known.error / operator.n_sites < 1.01 * error
+    assert source in known.source
+    assert known.method == method
+
+
+SMALL = [
+    heisenberg(square(2, 2)),
+    heisenberg(square(3, 3), J=0.25),
+    heisenberg(square(4, 3)),
+    heisenberg(square(4, 4)),
+    heisenberg(square(4, 4, "cylinder")),
+    j1j2(square(4, 4), J1=2.0, J2=1.0),
+    j1j2(square(4, 4, "periodic")),
+    models.shastry_sutherland(lattices.shastry_sutherland(4, 4, "periodic"), 0.6, 1.2),
+    *(tfim(chain(n, b), J=0.5, h=h) for n in (3, 6, 7) for h in (0.2, 0.5, 2.0)
+      for b in ("open", "periodic")),
+    tfim(chain(2), h=0.7),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("operator", SMALL, ids=lambda o: f"{o.name}-{o.lattice.shape}")
+def test_known_energies_agree_with_diagonalisation(operator) -> None:
+    known = known_energy(operator)
+    assert known is not None
+    exact = exact_ground_state(operator).energy
+    assert abs(known.energy_total - exact) < max(2 * known.error, 1e-12 * abs(exact))
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        heisenberg(square(5, 7)),
+        heisenberg(square(8, 8, "cylinder")),
+        heisenberg(square(4, 8, "cylinder")),  # the other way round it is known
+        heisenberg(square(8, 8), J=-1.0),
+        heisenberg(square(8, 8), J=0.0),
+        heisenberg(square(2, 2), J=[1, 1, 1, 2]),
+        j1j2(square(6, 6, "periodic"), J2=0.5001),
+        2 * heisenberg(square(8, 8)),
+        heisenberg(square(8, 8)) + heisenberg(square(8, 8)),
+        tfim(square(4, 4), h=2.9),
+        tfim(chain(2, "periodic")),
+        rydberg(square(4, 4), V=7.1),
+        models.shastry_sutherland(lattices.shastry_sutherland(4, 4, "periodic"), 0.7, 1.0),
+        models.shastry_sutherland(lattices.shastry_sutherland(4, 4), 0.5, 1.0),
+        heisenberg(chain(64)),
+    ],
+)
+def test_nothing_is_made_up(operator) -> None:
+    assert known_energy(operator) is None
+
+
+def test_every_row_has_a_source_and_is_found_once() -> None:
+    keys = [(row.model, row.ratios, row.shape, row.boundary) for row in TABLE]
+    assert len(keys) == len(set(keys))
+    assert all(row.source for row in TABLE)
+    assert all(row.error is not None for row in TABLE if row.method in ("exact", "QMC"))

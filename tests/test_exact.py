@@ -1,0 +1,224 @@
+"""Exact ground states: the table of reference energies, dense oracles, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.oracles import dense_hamiltonian, dense_sector
+from tnvmc import exact
+from tnvmc import lattice as lattices
+from tnvmc.exact import TooLargeError, estimate_bytes, exact_ground_state
+from tnvmc.lattice import Lattice, chain, from_bonds, square
+from tnvmc.operators import (
+    Basis,
+    Operator,
+    exchange_matrix,
+    heisenberg,
+    j1j2,
+    kron,
+    models,
+    rydberg,
+    tfim,
+    xxz,
+)
+from tnvmc.operators.spin import SIGMA_X, SIGMA_Y, SIGMA_Z
+
+LAST_DIGIT = 1e-12  # of the reference totals
+
+TABLE = [
+    (heisenberg(square(2, 2)), -2.0),
+    (heisenberg(square(3, 3)), -4.749327258553),
+    (heisenberg(square(3, 4)), -6.691680193515),
+    (heisenberg(square(4, 4)), -9.189207065192),
+    (j1j2(square(4, 4)), -7.505556950081),
+    (tfim(square(4, 4), h=3.0), -50.186623882778),
+    (rydberg(square(4, 4)), -7.254611338546),
+    (models.shastry_sutherland(lattices.shastry_sutherland(4, 4, "periodic")), -6.0),
+    (j1j2(chain(8, "periodic")), -3.0),  # Majumdar-Ghosh: -3/8 per site
+]
+
+
+@pytest.mark.parametrize(
+    ("operator", "energy"), TABLE, ids=[f"{o.name}-{o.lattice.shape}" for o, _ in TABLE]
+)
+def test_reference_energies(operator: Operator, energy: float) -> None:
+    result = exact_ground_state(operator)
+    assert abs(result.energy - energy) < LAST_DIGIT * max(1, abs(energy))
+    assert result.energy_per_site == result.energy / operator.n_sites
+    assert result.units == operator.units
+
+
+def test_published_per_site_energies() -> None:
+    periodic = exact_ground_state(j1j2(square(4, 4, "periodic"))).energy_per_site
+    assert abs(periodic - -0.5286202) < 5e-8  # rounding of the published number
+    varbench_style = 4 * exact_ground_state(heisenberg(square(4, 4))).energy_per_site
+    assert abs(varbench_style - 4 * -0.5743254416) < 4 * 5e-11
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lattice", "dimension", "energy"),
+    [
+        (square(4, 5), 184_756, -11.651570835158),
+        (square(6, 4), 2_704_156, -14.129146864447),
+        (square(6, 4, "cylinder"), 2_704_156, -15.728450971521),
+    ],
+    ids=str,
+)
+def test_larger_lattices(lattice: Lattice, dimension: int, energy: float) -> None:
+    result = exact_ground_state(heisenberg(lattice))
+    assert result.dimension == dimension
+    assert abs(result.energy - energy) < LAST_DIGIT * abs(energy)
+
+
+TWIST = kron(SIGMA_X, SIGMA_Y) - kron(SIGMA_Y, SIGMA_X)
+
+
+def twisted(lattice: Lattice) -> Operator:
+    """Heisenberg with a Dzyaloshinskii-Moriya term: complex, keeps the magnetisation."""
+    terms = [(bond, 0.2 * TWIST) for bond in lattice.bonds["nearest"]]
+    return heisenberg(lattice) + Operator.from_terms(lattice, terms, units="S.S")
+
+
+ODD_BONDS = from_bonds(10, sorted({(i, j) for i in range(10) for j in range(i) if i * j % 7 == 2}))
+MIXED = [
+    heisenberg(square(2, 5), J=np.random.default_rng(0).normal(size=13)),
+    twisted(square(2, 5)),
+    twisted(square(2, 2)),
+    tfim(square(2, 5), h=0.4),
+    rydberg(square(3, 3), V=2.0),
+    xxz(ODD_BONDS, 0.5, 1.5),
+    Operator.from_terms(chain(6), [((i, i + 1), exchange_matrix(3)) for i in range(5)], local_dim=3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("operator", MIXED, ids=lambda o: f"{o.name}-{o.lattice.shape}")
+def test_energy_gap_and_vector_equal_the_dense_ones(operator: Operator) -> None:
+    result = exact_ground_state(operator, gap=True, vector=True)
+    if result.sector is None:
+        matrix = dense_hamiltonian(operator)
+    else:
+        matrix = dense_sector(operator, result.sector)
+    levels = np.linalg.eigvalsh(matrix)
+    assert result.dimension == len(matrix)
+    assert np.isclose(result.energy, levels[0], atol=1e-10)
+    assert np.isclose(result.gap, levels[1] - levels[0], atol=1e-8)
+    assert result.vector.shape == (len(matrix),)
+    assert np.isclose(np.linalg.norm(result.vector), 1)
+    assert np.allclose(matrix @ result.vector, result.energy * result.vector, atol=1e-7)
+
+
+def test_gap_and_vector_are_given_only_when_asked_for() -> None:
+    result = exact_ground_state(heisenberg(square(2, 2)))
+    assert result.gap is None
+    assert result.vector is None
+    single = exact_ground_state(heisenberg(chain(2)), sector=2, gap=True)
+    assert (single.dimension, single.gap, single.energy) == (1, None, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("operator", "sector"),
+    [
+        (heisenberg(square(2, 2)), 0),
+        (heisenberg(square(3, 3)), 1),
+        (tfim(square(2, 2)), None),
+        (tfim(square(2, 2), h=0), None),  # diagonal: nothing keeps a sampler in a sector
+        (rydberg(square(2, 2), Omega=0), None),
+    ],
+)
+def test_auto_sector(operator: Operator, sector: int | None) -> None:
+    result = exact_ground_state(operator)
+    assert result.sector == sector
+    dense = np.linalg.eigvalsh(dense_hamiltonian(operator))[0]
+    assert np.isclose(result.energy, dense, atol=1e-10)
+
+
+def test_sectors_by_name() -> None:
+    operator = xxz(chain(6), J=0.5, Jz=-1.0)  # easy-axis ferromagnet: ground state fully polarised
+    full = exact_ground_state(operator, "full")
+    assert full.sector is None
+    assert np.isclose(full.energy, -1.25)
+    assert np.isclose(exact_ground_state(operator, 6).energy, -1.25)
+    assert exact_ground_state(operator).energy > -1.25 + 0.1
+    assert np.isclose(exact_ground_state(operator, np.int64(-6)).energy, -1.25)
+
+
+def test_the_same_call_gives_the_same_bits() -> None:
+    operator = heisenberg(square(3, 4))
+    first = exact_ground_state(operator, vector=True)
+    second = exact_ground_state(operator, vector=True)
+    assert first.energy == second.energy
+    assert np.array_equal(first.vector, second.vector)
+
+
+@pytest.mark.parametrize(
+    ("operator", "sector", "said"),
+    [
+        (heisenberg(square(3, 3)), 0, "9 sites of local dimension 2: 2 Sz is always odd"),
+        (heisenberg(square(2, 2)), 6, "reach -4..4"),
+        (tfim(square(2, 2)), 0, "does not conserve the magnetisation"),
+        (heisenberg(square(2, 2)), "zero", "sector is 'zero'"),
+        (heisenberg(square(2, 2)), 0.5, "twice the total Sz as an integer"),
+    ],
+)
+def test_impossible_sectors_are_refused(operator: Operator, sector, said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        exact_ground_state(operator, sector)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("operator", "parts"),
+    [
+        (heisenberg(square(6, 6)), ("9,075,135,300 (2 Sz = 0)", "TiB", "variational run")),
+        (heisenberg(square(32, 32)), ("10^306 (2 Sz = 0)", "10^30", "variational run")),
+        (tfim(square(40, 40)), ("10^481 (full space)", "smaller lattice")),
+        (rydberg(square(6, 6)), ("68,719,476,736 (full space)", "TiB", "rydberg on 36 sites")),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_too_large_is_refused_before_anything_is_built(
+    operator: Operator, parts: tuple[str, ...]
+) -> None:
+    with pytest.raises(TooLargeError) as caught:
+        exact_ground_state(operator)
+    assert all(part in str(caught.value) for part in parts)
+
+
+def test_a_limit_can_be_given() -> None:
+    operator = heisenberg(square(4, 4))
+    needed = estimate_bytes(operator, Basis(16, 2, 0))
+    assert exact_ground_state(operator, max_bytes=needed).dimension == 12870
+    with pytest.raises(TooLargeError, match="12,870"):
+        exact_ground_state(operator, max_bytes=needed - 1)
+    with pytest.raises(TooLargeError, match="name a magnetisation sector"):
+        exact_ground_state(operator, "full", max_bytes=needed)
+
+
+def test_available_memory_is_known_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 2**20 < exact.available_bytes() < 2**50
+
+    def missing(*_: object, **__: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("builtins.open", missing)
+    assert 2**20 < exact.available_bytes() < 2**50
+
+
+def test_the_estimate_bounds_what_is_allocated() -> None:
+    """The matrix itself, without the work space of Lanczos."""
+    operator = j1j2(square(4, 4))
+    matrix = operator.sparse(0)
+    held = matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
+    assert held < estimate_bytes(operator, Basis(16, 2, 0)) < 5 * held
+
+
+def test_field_along_z_moves_the_ground_state_out_of_zero_magnetisation() -> None:
+    lattice = chain(4)
+    field = Operator.from_terms(lattice, [((i,), 3.0 * SIGMA_Z) for i in range(4)])
+    operator = heisenberg(lattice) + field
+    dense = np.linalg.eigvalsh(dense_hamiltonian(operator))[0]
+    assert np.isclose(exact_ground_state(operator, "full").energy, dense)
+    assert np.isclose(exact_ground_state(operator, -4).energy, dense)
+    assert exact_ground_state(operator).energy > dense
