@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from states import heisenberg_state
 from threadpoolctl import threadpool_limits
+from tnvmc.ansatz.quimb_bridge import to_quimb
 
 from tnvmc import PEPS, SRC, ZipUp
-from tnvmc.ansatz.quimb_bridge import to_quimb
 from tnvmc.contraction.double_layer import log_amplitude as exact_log_amplitude
 
 Amplitudes = tuple[np.ndarray, np.ndarray]  # phase, ln|psi|
@@ -96,7 +96,10 @@ def main() -> None:
     args = parser.parse_args()
     peps, theta = heisenberg_state(args.L, args.D)
     network = to_quimb(peps.tensors(theta), (args.L, args.L))
-    sets = {"near Neel": near_neel(args.L, args.configs), "random": random_sector(args.L, args.configs)}
+    sets = {
+        "near Neel": near_neel(args.L, args.configs),
+        "random": random_sector(args.L, args.configs),
+    }
     exact = {
         name: exact_log_amplitude(peps.tensors(theta), (args.L, args.L), configs)
         for name, configs in sets.items()

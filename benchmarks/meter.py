@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,7 +24,7 @@ KINDS = {
 class Meter:
     """Context manager: `seconds[kind]`, and the floating-point operations of the products."""
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> Self:
         self.seconds: dict[str, float] = defaultdict(float)
         self.flop = 0.0
         self._originals: list[tuple[Any, str, Any]] = []

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from meter import Meter, gemm_rate
 from states import heisenberg_state
 from threadpoolctl import threadpool_limits
 
-from meter import Meter, gemm_rate
-from tnvmc import PEPS, SRC, Sampler, heisenberg, square
+from tnvmc import SRC, Sampler, heisenberg, square
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
 from tnvmc.sampling.chains import initial_configs, sample
@@ -45,7 +45,9 @@ OTHERS = {  # ms per sample, real, one core: fliingelephant/VMC (JAX), QuantumLi
 }
 
 
-def one_core(L: int, D: int, chi: int, dtype: str, repeats: int, chunk: int | None) -> dict[str, Any]:
+def one_core(
+    L: int, D: int, chi: int, dtype: str, repeats: int, chunk: int | None
+) -> dict[str, Any]:
     """Median over `repeats` of sweep + measurement of one chunk, and where the time goes."""
     peps, theta = heisenberg_state(L, D, dtype)
     peps = peps.with_scheme(SRC(chi))

@@ -45,7 +45,9 @@ def _with_phases(tensors: list[np.ndarray], shape: tuple[int, int]) -> list[np.n
         ):
             if inside:
                 phase = np.exp(2j * np.pi * rng.uniform(size=turned[site].shape[axis]))
-                turned[site] = turned[site] * phase.reshape([-1 if a == axis else 1 for a in range(5)])
+                turned[site] = turned[site] * phase.reshape(
+                    [-1 if a == axis else 1 for a in range(5)]
+                )
                 shape_back = [-1 if a == back else 1 for a in range(5)]
                 turned[other] = turned[other] / phase.reshape(shape_back)
     return turned

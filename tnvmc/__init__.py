@@ -27,6 +27,7 @@ _NAMES_OF = {
     "tnvmc.sampling.chains": ("Sampler",),
     "tnvmc.optimize.sr": ("SR",),
     "tnvmc.optimize.first_order": ("Adam", "GradientDescent", "RandomSign"),
+    "tnvmc.optimize.schedules": ("Constant", "Cosine", "Exponential", "Piecewise", "WarmUp"),
     "tnvmc.run.guard": ("Guard",),
     "tnvmc.run.vmc": ("VMC", "Enumerate"),
     "tnvmc.run.session": ("run_file",),

@@ -161,9 +161,9 @@ BROKEN = {
     StaleAmplitude: "amplitudes after sweep",
     AcceptsAll: "remainder",
     AcceptsModulus: "remainder",
-    MixesColumns: "no order of the three moves",
+    MixesColumns: "in whatever order",
     InPlace: "in place",
-    StaleEnvironment: "no order of the three moves",
+    StaleEnvironment: "in whatever order",
 }
 
 

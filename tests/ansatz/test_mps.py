@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import product
+from typing import Any
 
 import array_api_strict as strict
 import numpy as np
@@ -55,6 +56,11 @@ def test_conforms_with_three_local_states_on_a_grid() -> None:
 def test_conforms_on_strict_arrays() -> None:
     ansatz = PeriodicMPS(chain(3, "periodic"), 2, "complex128")
     check_ansatz(ansatz, strict.asarray(ansatz.random(1)))
+
+
+def test_conforms_on_the_chosen_backend(xp: Any) -> None:
+    ansatz = PeriodicMPS(chain(3, "periodic"), 2)
+    check_ansatz(ansatz, xp.asarray(ansatz.random(1)))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])

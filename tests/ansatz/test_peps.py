@@ -71,7 +71,7 @@ OPERATORS: dict[str, Any] = {
     "j1j2": lambda: j1j2(square(3, 3), J2=0.7),
     "tfim": lambda: tfim(square(3, 3), h=2.0),
     "rydberg": lambda: rydberg(square(3, 3), V=7.0, delta=1.0, Omega=1.0),
-    "periodic": lambda: heisenberg(square(3, 4, boundary="periodic")),
+    "periodic": lambda: heisenberg(square(3, 3, boundary="periodic")),
     "chain": lambda: heisenberg(chain(8)),
     "ring": lambda: heisenberg(chain(6, boundary="periodic")),
 }

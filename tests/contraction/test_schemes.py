@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_error_falls_with_chi(name: str) -> None:
     peps, theta = _correlated_state((6, 6), 3, "float64", 2)
     configs = _configs(24, 36)
     medians = [np.median(_error(peps, SCHEMES[name](chi), theta, configs)) for chi in (2, 4, 8, 16)]
-    assert all(later < 0.3 * before for before, later in zip(medians, medians[1:], strict=False)), (
+    assert all(later < 0.3 * before for before, later in itertools.pairwise(medians)), (
         medians
     )
 

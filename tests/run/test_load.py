@@ -59,6 +59,7 @@ def test_override(override: str, key: str, value: object) -> None:
 def test_learning_rates_by_stage() -> None:
     settings = complete(validate(MINIMAL, ["optimizer.learning_rate=[0.1, 0.05]"]))
     assert settings.optimizer.schedule == "stages"
+    assert settings.optimizer.stages == [50, 50]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_learning_rates_by_stage() -> None:
         ("ansatz.D='4'", "ansatz.D = '4': must be an integer >= 1"),
         ("ansatz.D=true", "ansatz.D = true: must be an integer >= 1"),
         ("sampler.n_samples=1.5", "sampler.n_samples = 1.5: must be an integer >= 1"),
-        ("optimizer.diag_shift=nan", "optimizer.diag_shift = nan: must be a number > 0"),
+        ("guard.enabled=1", "guard.enabled = 1: must be true or false"),
         (
             "hamiltonian.J2=0.5",
             "hamiltonian.J2: model 'heisenberg' has no such coupling; it takes J",
@@ -86,6 +87,20 @@ def test_learning_rates_by_stage() -> None:
 )
 def test_each_complaint_is_one_line_of_its_own(override: str, line: str) -> None:
     assert complaints(override) == [line]
+
+
+def test_numbers_are_finite() -> None:
+    (line,) = complaints("guard.energy_jump=nan")
+    assert line.startswith("guard.energy_jump = nan: must be a number > 0")
+
+
+def test_settings_that_would_have_no_effect_are_refused() -> None:
+    assert complaints("optimizer.kind=adam", "optimizer.momentum=0.5") == [
+        "optimizer.momentum: goes with kind = 'sr' only"
+    ]
+    assert complaints("optimizer.final_learning_rate=0.01") == [
+        "optimizer.final_learning_rate: goes with schedule 'exponential' or 'cosine' only"
+    ]
 
 
 def test_the_nearest_known_value_is_named() -> None:

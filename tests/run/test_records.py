@@ -21,7 +21,7 @@ SETTINGS = {"ansatz": {"D": 3}, "run": {"seed": 1}}
 
 def record(step: int, energy: float = -9.0, undone: bool = False) -> StepRecord:
     return StepRecord(
-        step, energy, 0.1, 0.5, 1.0, 1.01, 0.4, None, 0.05, 0.2, undone, None, seconds=0.1
+        step, energy, 0.1, 0.5, 1.0, 1.01, 0.4, None, 0.05, 0.2, undone, None, {}, seconds=0.1
     )
 
 
@@ -103,14 +103,13 @@ def test_a_full_disk_at_the_start_leaves_no_run(
 
 @pytest.mark.parametrize("exact", [None, -0.57])
 @pytest.mark.parametrize("n_steps", [0, 1, 30])
-def test_the_picture_is_drawn(tmp_path: Path, exact: float | None, n_steps: int) -> None:
+def test_the_picture_is_drawn(exact: float | None, n_steps: int) -> None:
     history = [
         record(step, energy=-9 - 0.1 * (step % 7), undone=step == 5).as_dict()
         for step in range(n_steps)
     ]
     history += [record(n_steps, energy=math.inf, undone=True).as_dict()]
-    path = tmp_path / "energy.png"
-    energy_picture(
-        path, history, 16, title="t", units="S.S", exact_per_site=exact, measured=(-0.57, 0.001)
+    picture = energy_picture(
+        history, 16, title="t", units="S.S", exact_per_site=exact, measured=(-0.57, 0.001)
     )
-    assert path.read_bytes().startswith(b"\x89PNG")
+    assert picture.startswith(b"\x89PNG")

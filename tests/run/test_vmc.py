@@ -16,8 +16,10 @@ from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain
 from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.optimize.sr import SR
+from tnvmc.run import vmc as vmc_module
 from tnvmc.run.guard import Guard
 from tnvmc.run.vmc import VMC, Enumerate, OptimisationFailed
+from tnvmc.sampling import chains
 from tnvmc.sampling.chains import Sampler
 
 OPERATOR = tfim(chain(4, "periodic"), h=1.0)
@@ -28,7 +30,9 @@ FEW = Sampler(n_walkers=16, n_samples=64, threads=1)
 
 def study(sampler: Any = FEW, optimizer: Any = None, seed: int = 1, **options: Any) -> VMC:
     theta = ANSATZ.random(seed=3)
-    return VMC(OPERATOR, ANSATZ, theta, sampler=sampler, optimizer=optimizer, seed=seed, **options)
+    return VMC(
+        OPERATOR, ANSATZ, theta=theta, sampler=sampler, optimizer=optimizer, seed=seed, **options
+    )
 
 
 def same_state(a: VMC, b: VMC) -> bool:
@@ -176,6 +180,26 @@ def test_when_nothing_helps_it_says_so() -> None:
     assert np.isfinite(vmc.theta).all()
 
 
+def test_sampling_that_fails_undoes_the_step_that_led_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(*arguments: Any, **options: Any) -> Any:
+        if arguments[7] in failing_steps:
+            raise np.linalg.LinAlgError("SVD did not converge")
+        return chains.sample(*arguments, **options)
+
+    monkeypatch.setattr(vmc_module, "sample", failing)
+    failing_steps = {3}
+    vmc = study()
+    records = vmc.run(6)
+    assert [record.undone for record in records] == [False, False, False, True, False, False]
+    assert records[3].as_dict()["energy"] is None
+    assert "SVD did not converge: step undone" in str(records[3].note)
+    failing_steps = {0}
+    with pytest.raises(np.linalg.LinAlgError):
+        study().run(1)
+
+
 def test_an_exception_leaves_the_last_finished_step() -> None:
     vmc = study()
 
@@ -193,14 +217,14 @@ def test_an_exception_leaves_the_last_finished_step() -> None:
 
 def test_parameters_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"theta has shape \(3,\), the ansatz has 32"):
-        VMC(OPERATOR, ANSATZ, np.ones(3))
+        VMC(OPERATOR, ANSATZ, theta=np.ones(3))
     with pytest.raises(ValueError, match="not finite"):
-        VMC(OPERATOR, ANSATZ, np.full(32, np.nan))
+        VMC(OPERATOR, ANSATZ, theta=np.full(32, np.nan))
 
 
 def test_magnetisation_of_the_walkers() -> None:
     operator = heisenberg(chain(4))
-    vmc = VMC(operator, ANSATZ, ANSATZ.random(seed=1), sampler=FEW, magnetisation=2)
+    vmc = VMC(operator, ANSATZ, FEW, theta=ANSATZ.random(seed=1), magnetisation=2)
     assert (vmc.state.here.configs.sum(axis=1) == 1).all()
     vmc.run(2)
     assert (vmc.state.here.configs.sum(axis=1) == 1).all()

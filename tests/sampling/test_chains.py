@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import array_api_strict as strict
 import numpy as np
 import pytest
 
@@ -62,6 +63,19 @@ def test_chunks_change_nothing_but_rounding() -> None:
     parts = run(replace(sampler, chunk=1), operator, theta, ansatz)
     np.testing.assert_array_equal(whole[1].configs, parts[1].configs)
     np.testing.assert_allclose(whole[1].jacobian.dense(), parts[1].jacobian.dense(), rtol=1e-9)
+
+
+def test_strict_arrays_walk_the_chain_of_numpy() -> None:
+    ansatz, theta, operator = setting(chain(4))
+    sampler = Sampler(n_walkers=4, n_samples=8, threads=1)
+    configs = initial_configs(operator, 4, seed=5)
+    expected = run(sampler, operator, theta, ansatz, configs=configs)[1]
+    found = run(sampler, operator, strict.asarray(theta), ansatz, configs=strict.asarray(configs))[
+        1
+    ]
+    np.testing.assert_array_equal(np.asarray(found.configs), expected.configs)
+    for patch, ratios in expected.ratios.items():
+        np.testing.assert_allclose(np.asarray(found.ratios[patch]), ratios, rtol=1e-12)
 
 
 def test_samples_are_draw_major_and_the_chain_goes_on() -> None:

@@ -10,9 +10,12 @@ import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.contraction.boundary import BoundaryMPS, Row
-from tnvmc.contraction.schemes import SRC, Scheme, Sketch, random_sketch
+from tnvmc.contraction.schemes import SRC, Scheme, Sketch, joined_sketches, random_sketch
 
 Array = Any
+
+_MAX_JOINED = 8
+"""Most boundaries that are joined into one sketch near the edge."""
 
 _LAYOUTS = {  # axes of a theta tensor (d, up, left, down, right)
     ("down", "right"): (0, 4, 3, 1, 2),
@@ -36,6 +39,11 @@ class Layers:
     tables: dict[tuple[str, str], list[Array]]
     log_scales: list[float]
     sketches: dict[str, list[Sketch | None]]
+
+    @property
+    def local_dim(self) -> int:
+        """Local dimension d."""
+        return self.tables["down", "right"][0].shape[0]
 
     @classmethod
     def build(cls, tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme) -> Layers:
@@ -91,45 +99,70 @@ def _sketches(layers: Layers, scheme: SRC) -> dict[str, list[Sketch | None]]:
     """Give per row the sketch for absorbing it downward and upward.
 
     The environment sketch of a row is the boundary of all rows beyond it with every site at a
-    random superposition of its local states, itself compressed with random sketches.
+    random superposition of its local states, itself compressed with random sketches.  Near the
+    edge such a boundary is narrower than the rank that is wanted, so several are joined there.
     """
-    n_rows, n_cols = layers.n_rows, layers.n_cols
-    some = layers.tables["down", "right"][0]
-    xp = array_namespace(some)
-    rng = np.random.default_rng((scheme.seed, 1))
-    weights = [
-        xp.astype(to_namespace(rng.normal(size=(1, table.shape[0])), xp), some.dtype)
-        for table in layers.tables["down", "right"]
-    ]
+    rows = range(layers.n_rows)
+    if scheme.sketch == "random":
+        return {
+            absorbed: [_random_row(layers, scheme, row, absorbed) for row in rows]
+            for absorbed in ("down", "up")
+        }
+    sketches: dict[str, list[Sketch | None]] = {}
+    for absorbed, beyond in (("down", "up"), ("up", "down")):
+        inward = list(rows) if absorbed == "up" else list(reversed(rows))  # from the far edge
+        parts: dict[int, list[Sketch]] = {row: [] for row in inward[1:]}
+        depth = len(inward) - 1
+        for draw in range(_MAX_JOINED):
+            boundaries = _blurred_boundaries(layers, scheme, inward[:depth], beyond, draw)
+            for row, boundary in zip(inward[1:], boundaries, strict=False):
+                parts[row].append(boundary.bottom_leftward)
+            narrow = [k for k in range(depth) if _width(parts[inward[k + 1]]) < scheme.sketch_rank]
+            depth = max(narrow, default=-1) + 1
+        sketches[absorbed] = [
+            joined_sketches(parts[row]) if parts.get(row) else None for row in rows
+        ]
+    return sketches
 
-    def blurred(row: int, absorbed: str) -> Row:
-        def mix(moving: str) -> list[Array]:
-            mixed = []
-            for site in range(row * n_cols, (row + 1) * n_cols):
-                table = layers.tables[absorbed, moving][site]
-                flat = xp.matmul(weights[site], xp.reshape(table, (table.shape[0], -1)))
-                mixed.append(xp.reshape(flat, (1, *table.shape[1:])))
-            return mixed
 
-        return Row(mix("right"), mix("left"))
+def _width(parts: list[Sketch]) -> int:
+    """Widest bond of the sketches side by side."""
+    return sum(max(tensor.shape[3] for tensor in part) for part in parts)
 
-    def random(row: int, absorbed: str) -> Sketch:
-        sites = layers.tables[absorbed, "right"][row * n_cols : (row + 1) * n_cols]
-        key = (scheme.seed, 2, row, absorbed == "up")
-        return random_sketch([t.shape[2] for t in sites], scheme.sketch_rank, key, some)
 
-    def ahead(absorbed: str) -> list[Sketch | None]:
-        order = range(n_rows) if absorbed == "down" else range(n_rows - 1, -1, -1)
-        if scheme.sketch == "random":
-            return [random(row, absorbed) for row in range(n_rows)]
-        sketches: list[Sketch | None] = [None] * n_rows
-        beyond = "up" if absorbed == "down" else "down"
-        plain = SRC(scheme.sketch_rank, 0, scheme.seed, "random")
-        boundary: BoundaryMPS | None = None
-        rows = list(order)
-        for row, following in zip(rows[-2::-1], rows[:0:-1], strict=True):
-            boundary = plain.absorb(boundary, blurred(following, beyond), random(following, beyond))
-            sketches[row] = boundary.bottom_leftward
-        return sketches
+def _random_row(layers: Layers, scheme: SRC, row: int, absorbed: str, draw: int = 0) -> Sketch:
+    sites = layers.tables[absorbed, "right"][row * layers.n_cols : (row + 1) * layers.n_cols]
+    key = (scheme.seed, 2, row, absorbed == "up", draw)
+    return random_sketch([t.shape[2] for t in sites], scheme.sketch_rank, key, sites[0])
 
-    return {"down": ahead("down"), "up": ahead("up")}
+
+def _blurred_boundaries(
+    layers: Layers, scheme: SRC, rows: list[int], absorbed: str, draw: int
+) -> list[BoundaryMPS]:
+    """Boundaries after each of `rows`, with every site at a random superposition of its states."""
+    rng = np.random.default_rng((scheme.seed, 1, absorbed == "up", draw))
+    plain = SRC(scheme.sketch_rank, 0, scheme.seed, "random")
+    boundary: BoundaryMPS | None = None
+    found = []
+    for row in rows:
+        weights = rng.normal(size=(layers.n_cols, layers.local_dim))
+        sketch = _random_row(layers, scheme, row, absorbed, draw)
+        boundary = plain.absorb(boundary, _blurred_row(layers, row, absorbed, weights), sketch)
+        found.append(boundary)
+    return found
+
+
+def _blurred_row(layers: Layers, row: int, absorbed: str, weights: np.ndarray) -> Row:
+    """A row for one walker whose sites are sums over local states with `weights` (n_cols, d)."""
+
+    def mixed(moving: str) -> list[Array]:
+        tables = layers.tables[absorbed, moving][row * layers.n_cols : (row + 1) * layers.n_cols]
+        sites = []
+        for table, weight in zip(tables, weights, strict=True):
+            xp = array_namespace(table)
+            mix = xp.astype(to_namespace(weight[None, :], xp), table.dtype)
+            flat = xp.matmul(mix, xp.reshape(table, (table.shape[0], -1)))
+            sites.append(xp.reshape(flat, (1, *table.shape[1:])))
+        return sites
+
+    return Row(mixed("right"), mixed("left"))

@@ -7,6 +7,7 @@ the strip of that row and then the strip of that row and the next, and then abso
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,7 @@ def absorb_all(layers: Layers, scheme: Scheme, configs: Array, absorbed: str) ->
     n_rows = layers.n_rows
     behind: list[BoundaryMPS | None] = [None] * n_rows
     order = list(range(n_rows)) if absorbed == "down" else list(range(n_rows - 1, -1, -1))
-    for row, following in zip(order[:-1], order[1:], strict=True):
+    for row, following in itertools.pairwise(order):
         behind[following] = absorb(layers, scheme, behind[row], row, configs, absorbed)
     return Turn(layers, "up" if absorbed == "down" else "down", tuple(behind))
 
@@ -146,15 +147,15 @@ def sample_strip(
     xp = array_namespace(uniforms)
     strip = walk.strip(*key)
     right = strip.right_environments()
-    left = strip.edge()
-    present = LogAmplitude(*closure(left, right[0]))
+    lefts = [strip.edge()]
+    present = LogAmplitude(*closure(lefts[0], right[0]))
     proposed = xp.zeros((walk.configs.shape[0],), dtype=xp.float64)
     accepted = proposed
-    column = 0
     for window in windows:
-        while column < window.column:
-            left = strip.advance(left, column, walk.column((*key, column), {}, None))
-            column += 1
+        while len(lefts) <= window.column:
+            sites = walk.column((*key, len(lefts) - 1), {}, None)
+            lefts.append(strip.advance(lefts[-1], len(lefts) - 1, sites))
+        left = lefts[window.column]
         table = moves[window.patch]
         states = local_states(walk.configs, window.patch, walk.local_dim)
         target, remainder = propose(table, states, uniforms[:, window.index])
@@ -165,9 +166,8 @@ def sample_strip(
         everyone = walkers.shape[0] == possible.shape[0]
         chosen = target if everyone else xp.take(target, walkers, axis=0)
         spins = local_spins(chosen, window.patch, walk.local_dim)
-        trial = walk.close(
-            strip, window, left, right[column + window.width], spins, None if everyone else walkers
-        )
+        right_of = right[window.column + window.width]
+        trial = walk.close(strip, window, left, right_of, spins, None if everyone else walkers)
         before = LogAmplitude(present.phase[possible], present.log_abs[possible])
         taken = remainder[possible] < acceptance(trial, before)
         moved = xp.asarray(possible, copy=True)
@@ -183,6 +183,7 @@ def sample_strip(
         )
         phase[moved], log_abs[moved] = trial.phase[taken], trial.log_abs[taken]
         walk.configs, present = configs, LogAmplitude(phase, log_abs)
+        del lefts[window.column + 1 :]  # they hold the spins from before
         proposed = proposed + xp.astype(possible, xp.float64)
         accepted = accepted + xp.astype(moved, xp.float64)
     return proposed, accepted, present

@@ -98,9 +98,17 @@ class Ansatz(Protocol):
     offer ``draw(theta, uniforms) -> (configs, log_prob)`` when it can be sampled directly.
     """
 
-    lattice: Lattice
-    local_dim: int
-    n_params: int
+    @property
+    def lattice(self) -> Lattice:
+        """The lattice whose sites a configuration runs over."""
+
+    @property
+    def local_dim(self) -> int:
+        """Local dimension d."""
+
+    @property
+    def n_params(self) -> int:
+        """Length P of theta."""
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N)."""

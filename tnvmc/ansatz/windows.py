@@ -33,7 +33,11 @@ class Plan:
 
 @lru_cache(maxsize=64)
 def plan(patches: tuple[Patch, ...], n_cols: int) -> Plan:
-    """Sort patches into windows by column, and far patches."""
+    """Sort patches into windows, and far patches.
+
+    Windows are ordered by their last column: a sampler that walks from left to right then finds
+    the environment to the right of each window as it was before the walk.
+    """
     strips: dict[tuple[int, int], list[Window]] = {}
     far = []
     for index, patch in enumerate(patches):
@@ -47,7 +51,7 @@ def plan(patches: tuple[Patch, ...], n_cols: int) -> Plan:
         window = Window(patch, index, min(rows), n_rows, min(columns), width)
         strips.setdefault((window.row, n_rows), []).append(window)
     ordered = {
-        key: tuple(sorted(found, key=lambda w: (w.column, w.width, w.index)))
+        key: tuple(sorted(found, key=lambda w: (w.column + w.width, w.column, w.index)))
         for key, found in strips.items()
     }
     return Plan(ordered, tuple(far))

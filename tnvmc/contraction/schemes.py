@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -134,17 +135,43 @@ class SRC:
 
 
 def random_sketch(verticals: Sequence[int], rank: int, seed: Any, like: Array) -> Sketch:
-    """Draw a Gaussian MPS of bond `rank` on legs of the given sizes, laid out as a `Sketch`."""
+    """Draw a Gaussian MPS of bond `rank` on legs of the given sizes, laid out as a `Sketch`.
+
+    Bonds are no wider than the legs on either side of them can fill.
+    """
     xp = array_namespace(like)
     rng = np.random.default_rng(seed)
+    bonds = [
+        min(rank, prod(verticals[:cut]), prod(verticals[cut:])) for cut in range(len(verticals) + 1)
+    ]
     sketch = []
     for column, vertical in enumerate(verticals):
-        shape = (1, vertical, rank if column < len(verticals) - 1 else 1, rank)
+        shape = (1, vertical, bonds[column + 1], bonds[column])
         entries: np.ndarray = rng.normal(size=shape) / np.sqrt(vertical * shape[2])
         if xp.isdtype(like.dtype, "complex floating"):
             entries = entries + 1j * rng.normal(size=shape) / np.sqrt(vertical * shape[2])
         sketch.append(xp.astype(to_namespace(entries, xp), like.dtype))
     return sketch
+
+
+def joined_sketches(sketches: Sequence[Sketch]) -> Sketch:
+    """Direct sum: the bonds of the sketches side by side, so that each sees the row on its own."""
+    if len(sketches) == 1:
+        return sketches[0]
+    xp = array_namespace(sketches[0][0])
+    joined = []
+    for column, parts in enumerate(zip(*sketches, strict=True)):
+        closed = column == len(sketches[0]) - 1  # outside the last column there is one edge
+        n_in = 1 if closed else sum(part.shape[2] for part in parts)
+        n_out = sum(part.shape[3] for part in parts)
+        block = xp.zeros((1, parts[0].shape[1], n_in, n_out), dtype=parts[0].dtype)
+        begin_in = begin_out = 0
+        for part in parts:
+            end_in, end_out = begin_in + part.shape[2], begin_out + part.shape[3]
+            block[:, :, begin_in:end_in, begin_out:end_out] = part
+            begin_in, begin_out = 0 if closed else end_in, end_out
+        joined.append(block)
+    return joined
 
 
 def _sketched_environments(

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +11,8 @@ from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
 from tnvmc.operators import models
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
-from tnvmc.run.config import AnsatzSettings, LatticeSettings, OptimizerSettings, Settings
+from tnvmc.optimize import schedules
+from tnvmc.run.config import LatticeSettings, OptimizerSettings, Settings
 from tnvmc.run.guard import Guard
 from tnvmc.run.vmc import VMC, Enumerate
 from tnvmc.sampling.chains import Sampler, check_magnetisation
@@ -30,8 +27,8 @@ def build_lattice(settings: LatticeSettings) -> Lattice:
     if settings.kind == "chain":
         return chain(shape if isinstance(shape, int) else shape[0], settings.boundary)
     if settings.kind == "bonds":
-        size = shape if isinstance(shape, int) else (1, *shape)[-2:]
-        return from_bonds(size, [(i, j) for i, j in settings.bonds or ()])
+        rows, columns = (1, shape) if isinstance(shape, int) else [1, *shape][-2:]
+        return from_bonds((rows, columns), [(i, j) for i, j in settings.bonds or ()])
     assert isinstance(shape, list)
     grid = {"square": square, "shastry_sutherland": shastry_sutherland}[settings.kind]
     return grid(shape[0], shape[1], settings.boundary)
@@ -39,9 +36,8 @@ def build_lattice(settings: LatticeSettings) -> Lattice:
 
 def build_operator(settings: Settings) -> Operator:
     """Make the Hamiltonian of the [lattice] and [hamiltonian] sections."""
-    couplings = settings.hamiltonian.model_dump(exclude={"model"}, exclude_none=True)
     model = getattr(models, settings.hamiltonian.model)
-    return model(build_lattice(settings.lattice), **couplings)
+    return model(build_lattice(settings.lattice), **settings.hamiltonian.as_couplings())
 
 
 def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
@@ -50,16 +46,16 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     if ansatz.kind == "product":
         from tnvmc.ansatz.product import ProductState
 
-        return ProductState(lattice, operator.local_dim)
+        return ProductState(lattice, operator.local_dim, ansatz.dtype)
     if ansatz.kind == "dimer":
         from tnvmc.ansatz.product import DimerCovering
 
-        return DimerCovering(lattice, _covering(lattice), operator.local_dim)
+        return DimerCovering(lattice, _covering(lattice), operator.local_dim, ansatz.dtype)
     assert ansatz.D is not None
     if ansatz.kind == "periodic_mps":
         from tnvmc.ansatz.mps import PeriodicMPS
 
-        return PeriodicMPS(lattice, ansatz.D, np.dtype(ansatz.dtype), operator.local_dim)
+        return PeriodicMPS(lattice, ansatz.D, ansatz.dtype, operator.local_dim)
     if ansatz.kind == "mps" and lattice.shape[0] != 1:
         raise ValueError(
             f"ansatz.kind = 'mps': needs a lattice of one row, this one has {lattice.shape[0]}; "
@@ -67,7 +63,7 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
         )
     from tnvmc.ansatz.peps import PEPS
 
-    return PEPS(lattice, ansatz.D, dtype=np.dtype(ansatz.dtype), scheme=_scheme(settings))
+    return PEPS(lattice, ansatz.D, dtype=ansatz.dtype, scheme=_scheme(settings))
 
 
 def _scheme(settings: Settings) -> Any:
@@ -120,28 +116,39 @@ def build_optimizer(settings: OptimizerSettings) -> Any:
     from tnvmc.optimize.sr import SR
 
     if settings.kind == "sr":
-        return SR(diag_shift=settings.diag_shift, momentum=settings.momentum)
-    return {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}[settings.kind]()
+        assert settings.diag_shift is not None and settings.momentum is not None
+        return SR(settings.diag_shift, settings.momentum, settings.clip)
+    rules = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
+    return rules[settings.kind](clip=settings.clip)
 
 
-def build_schedule(settings: OptimizerSettings) -> Callable[[int], float]:
+def build_schedule(settings: OptimizerSettings) -> schedules.Schedule:
     """Make the learning rate as a function of the step."""
-    return lambda step: settings.learning_rate
+    rate, steps = settings.learning_rate, max(1, settings.steps)
+    if isinstance(rate, list):
+        return schedules.Piecewise(tuple(rate), tuple(settings.stages or ()))
+    if settings.schedule == "constant":
+        return schedules.Constant(rate)
+    assert settings.final_learning_rate is not None
+    if settings.schedule == "exponential":
+        return schedules.Exponential(rate, settings.final_learning_rate, steps)
+    return schedules.Cosine(rate, settings.final_learning_rate, steps)
 
 
-def starting_parameters(settings: Settings, operator: Operator, ansatz: Any) -> Array:
-    """Make the parameters that [ansatz] init names."""
-    return ansatz.random(settings.run.seed)
-
-
-def build_vmc(settings: Settings, operator: Operator, ansatz: Ansatz, theta: Array) -> VMC:
+def build_vmc(
+    settings: Settings,
+    operator: Operator,
+    ansatz: Ansatz,
+    sampler: Sampler | Enumerate,
+    theta: Array,
+) -> VMC:
     """Put the parts of a run together, with parameters (P,) to start from."""
     return VMC(
         operator,
         ansatz,
-        theta,
-        sampler=build_sampler(settings, operator),
-        optimizer=build_optimizer(settings.optimizer),
+        sampler,
+        build_optimizer(settings.optimizer),
+        theta=theta,
         learning_rate=build_schedule(settings.optimizer),
         seed=settings.run.seed,
         guard=Guard(**settings.guard.model_dump()),

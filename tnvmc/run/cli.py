@@ -41,8 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return options.command(options)
-    except KeyboardInterrupt:
-        return _complain(INTERRUPTED, "stopped; nothing was written")
+    except KeyboardInterrupt as stop:
+        status = getattr(stop, "exit_status", INTERRUPTED)
+        return _complain(status, "stopped; nothing was written")
     except BrokenPipeError:  # the reader of our output has gone
         sys.stderr.close()
         return FAILED

@@ -18,6 +18,9 @@ Number = StrictFloat | StrictInt
 Coupling = Number | list[Number]
 
 MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
+DEFAULT_START = {"peps": "simple_update", "mps": "simple_update", "product": "product"}
+"""By kind of ansatz; "random" for the others."""
+
 _PER_BOND = "a number, or a list of one number for each bond"
 _PER_SITE = "a number, or a list of one number for each site"
 
@@ -68,6 +71,10 @@ class HamiltonianSettings(_Section):
     V: Number | None = _setting(None, "a number")
     delta: Coupling | None = _setting(None, _PER_SITE)
     Omega: Coupling | None = _setting(None, _PER_SITE)
+
+    def as_couplings(self) -> dict[str, Any]:
+        """Give the couplings alone, as arguments of the model's function."""
+        return self.model_dump(exclude={"model"}, exclude_none=True)
 
 
 class AnsatzSettings(_Section):
@@ -130,8 +137,15 @@ class OptimizerSettings(_Section):
     stages: list[Positive] | None = _setting(
         None, "a list of step numbers, one for each learning rate"
     )
-    diag_shift: Annotated[Number, Field(gt=0)] = _setting(1e-3, "a number > 0")
-    momentum: Annotated[Number, Field(ge=0, lt=1)] = _setting(0.0, "a number >= 0 and < 1")
+    diag_shift: Annotated[Number, Field(ge=0)] | None = _setting(
+        None, "a number >= 0 (kind = 'sr' only)"
+    )
+    momentum: Annotated[Number, Field(ge=0, lt=1)] | None = _setting(
+        None, "a number >= 0 and < 1 (kind = 'sr' only)"
+    )
+    clip: Annotated[Number, Field(gt=0)] | None = _setting(
+        None, "a number > 0 (median absolute deviations that a local energy may lie off)"
+    )
 
 
 class GuardSettings(_Section):

@@ -43,11 +43,9 @@ class Guard:
     patience: int = 6
     enabled: bool = True
 
-    def objection(
-        self, recent: Recent, energy: float, error: float, variance: float, n_sites: int
-    ) -> str | None:
+    def objection(self, recent: Recent, energy: float, variance: float, n_sites: int) -> str | None:
         """Say in words why the state that gave this estimate should be left, or give None."""
-        if not all(map(math.isfinite, (energy, error, variance))):
+        if not math.isfinite(energy) or not math.isfinite(variance):
             return "energy not finite"
         if not self.enabled or not recent.energies or recent.rollbacks >= self.patience:
             return None
@@ -100,10 +98,11 @@ class Guard:
         """
         if recent.rollbacks >= self.patience:
             recent = Recent(scale=recent.scale)
+        known = error if math.isfinite(error) else 0.0  # a single sample has an infinite error
         keep = self.window
         return Recent(
             energies=(*recent.energies, energy)[-keep:],
-            errors=(*recent.errors, error)[-keep:],
+            errors=(*recent.errors, known)[-keep:],
             variances=(*recent.variances, variance)[-keep:],
             norms=(*recent.norms, norm)[-keep:],
             scale=recent.scale if retried else min(1.0, recent.scale * self.recover),

@@ -15,6 +15,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Terminated(KeyboardInterrupt):
     """The process was asked to end (SIGTERM), as batch systems do before they kill."""
 
+    exit_status = 128 + signal.SIGTERM
+
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from tnvmc.run.config import Settings, couplings_of
+from tnvmc.run.config import DEFAULT_START, OptimizerSettings, Settings, couplings_of
 
 _BARE_WORD = re.compile(r"[A-Za-z_~./][\w~./\-]*")
 _LITERAL_KINDS = ("literal_error", "enum")
@@ -158,14 +158,23 @@ def _inconsistencies(settings: Settings) -> list[str]:
         )
     if ansatz.kind in ("product", "dimer") and ansatz.D not in (None, 1):
         problems.append(f"ansatz.D = {ansatz.D}: a {ansatz.kind} state has no bond dimension")
-    return problems + _schedule_problems(optimizer)
+    return problems + _optimizer_problems(optimizer)
 
 
 def _n_dims(shape: int | list[int]) -> int:
     return 1 if isinstance(shape, int) else len(shape)
 
 
-def _schedule_problems(optimizer: Any) -> list[str]:
+def _optimizer_problems(optimizer: OptimizerSettings) -> list[str]:
+    only_sr = [] if optimizer.kind == "sr" else ["diag_shift", "momentum"]
+    return [
+        f"optimizer.{key}: goes with kind = 'sr' only"
+        for key in only_sr
+        if getattr(optimizer, key) is not None
+    ] + _schedule_problems(optimizer)
+
+
+def _schedule_problems(optimizer: OptimizerSettings) -> list[str]:
     rates, schedule = optimizer.learning_rate, optimizer.schedule
     if isinstance(rates, list):
         if schedule not in (None, "stages"):
@@ -197,25 +206,19 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     }
     ansatz: dict[str, Any] = {}
     if settings.ansatz.init is None:
-        ansatz["init"] = _default_init(settings.ansatz.kind)
+        ansatz["init"] = DEFAULT_START.get(settings.ansatz.kind, "random")
     chi = settings.contraction.chi
     if chi is None and settings.ansatz.kind == "peps" and settings.contraction.scheme != "exact":
         chi = default_chi(settings.ansatz.D or 1)
-    optimizer = settings.optimizer
-    schedule: dict[str, Any] = {}
-    if optimizer.schedule is None:
-        schedule["schedule"] = (
-            "stages" if isinstance(optimizer.learning_rate, list) else "constant"
-        )
-    elif optimizer.schedule in ("exponential", "cosine") and not optimizer.final_learning_rate:
-        schedule["final_learning_rate"] = optimizer.learning_rate / 10  # type: ignore[operator]
     measure = settings.measure
     return settings.model_copy(
         update={
             "hamiltonian": settings.hamiltonian.model_copy(update=hamiltonian),
             "ansatz": settings.ansatz.model_copy(update=ansatz),
             "contraction": settings.contraction.model_copy(update={"chi": chi}),
-            "optimizer": optimizer.model_copy(update=schedule),
+            "optimizer": settings.optimizer.model_copy(
+                update=_complete_optimizer(settings.optimizer)
+            ),
             "measure": measure.model_copy(
                 update={
                     "n_samples": measure.n_samples or 8 * settings.sampler.n_samples,
@@ -233,13 +236,25 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     )
 
 
-def _default_init(kind: str) -> str:
-    return {"product": "product", "dimer": "random"}.get(kind, "simple_update")
+def _complete_optimizer(optimizer: OptimizerSettings) -> dict[str, Any]:
+    rates, steps = optimizer.learning_rate, optimizer.steps
+    filled: dict[str, Any] = {}
+    if optimizer.kind == "sr":
+        filled["diag_shift"] = 1e-3 if optimizer.diag_shift is None else optimizer.diag_shift
+        filled["momentum"] = optimizer.momentum or 0.0
+    if isinstance(rates, list):
+        filled["schedule"] = "stages"
+        filled["stages"] = optimizer.stages or [max(1, steps // len(rates))] * len(rates)
+        return filled
+    filled["schedule"] = optimizer.schedule or "constant"
+    if filled["schedule"] in ("exponential", "cosine"):
+        filled["final_learning_rate"] = optimizer.final_learning_rate or rates / 10
+    return filled
 
 
 def default_chi(D: int) -> int:
-    """Give the boundary bond dimension used where none is set: 3 D, at least 4."""
-    return max(4, 3 * D)
+    """Give the boundary bond dimension used where none is set: 2 D, at least 4."""
+    return max(4, 2 * D)
 
 
 def available_cores() -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ _BLUE, _VERMILION, _GREY, _GREEN = "#0072B2", "#D55E00", "#555555", "#009E73"
 
 
 def energy_picture(
-    path: Path,
     history: Sequence[Mapping[str, Any]],
     n_sites: int,
     *,
@@ -22,8 +21,8 @@ def energy_picture(
     exact_per_site: float | None = None,
     exact_label: str = "exact",
     measured: tuple[float, float] | None = None,
-) -> None:
-    """Draw energy per site with its error against the step and, below, the relative error.
+) -> bytes:
+    """Draw energy per site with its error against the step and, below, the relative error: a PNG.
 
     Without an exact value the lower panel shows the variance per site.  `measured` is the final
     energy per site and its error.  Steps that were undone appear as crosses.
@@ -71,11 +70,14 @@ def energy_picture(
     if any((line.get_ydata() > 0).any() for line in below.lines):
         below.set_yscale("log", nonpositive="mask")
     below.set_xlabel("step")
+    below.xaxis.get_major_locator().set_params(integer=True)
     below.legend(frameon=False)
     for axes in (above, below):
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=150)
+    return image.getvalue()
 
 
 def _limit(axes: Any, energies: np.ndarray, errors: np.ndarray, exact: float | None) -> None:

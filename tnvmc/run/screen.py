@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 from tnvmc.run.state import StepRecord
 
@@ -12,36 +13,29 @@ _PLAIN_LINES = 20
 
 
 class Screen:
-    """Shows steps as they come; on a terminal one live line, elsewhere a line every few steps.
+    """Shows steps as they come; on a terminal one live line, elsewhere a line every few steps."""
 
-    Use it in a ``with`` statement; nothing is drawn before or after.
-    """
-
-    def __init__(self, steps: int, done: int, n_sites: int, exact: float | None) -> None:
+    def __init__(self, steps: int, n_sites: int) -> None:
         from rich.console import Console
 
         self.console = Console(highlight=False)
         self._steps = steps
-        self._done = done
         self._n_sites = n_sites
-        self._exact = exact
-        self._every = max(1, steps // _PLAIN_LINES)
+        self._exact: float | None = None
         self._progress: Any = None
         self._task: Any = None
 
-    def __enter__(self) -> Self:
-        if self.console.is_terminal and self._done < self._steps:
-            self._progress = _progress(self.console)
-            self._task = self._progress.add_task(
-                "", total=self._steps, completed=self._done, numbers=""
-            )
-            self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
+    @contextmanager
+    def live(self, done: int, exact: float | None) -> Iterator[None]:
+        """Show the live line inside the block; `exact` is the total energy to compare with."""
+        self._exact = exact
+        if not self.console.is_terminal or done >= self._steps:
+            yield
+            return
+        with _progress(self.console) as self._progress:
+            self._task = self._progress.add_task("", total=self._steps, completed=done, numbers="")
+            yield
+        self._progress = None
 
     def say(self, text: str) -> None:
         """Print a line, above the live one where there is one."""
@@ -54,7 +48,9 @@ class Screen:
         numbers = self._numbers(record)
         if self._progress is not None:
             self._progress.update(self._task, completed=record.step + 1, numbers=numbers)
-        elif record.step % self._every == 0 or record.step + 1 == self._steps:
+            return
+        every = max(1, self._steps // _PLAIN_LINES)
+        if record.step % every == 0 or record.step + 1 == self._steps:
             self.say(f"step {record.step + 1:>4}/{self._steps}  {numbers}  {record.seconds:.2f} s")
 
     def _numbers(self, record: StepRecord) -> str:
@@ -64,14 +60,20 @@ class Screen:
             f"var/N {record.variance / n:.2g}",
         ]
         if self._exact:
-            parts.append(f"off {abs(record.energy / self._exact - 1):.1e}")
+            parts.append(f"rel.err {abs(record.energy / self._exact - 1):.1e}")
         if record.acceptance is not None:
             parts.append(f"acc {record.acceptance:.2f}")
         return " ".join(parts)
 
 
 def _progress(console: Any) -> Any:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     return Progress(
         MofNCompleteColumn(),
@@ -105,6 +107,8 @@ def result_table(result: Mapping[str, Any]) -> Any:
     table.add_column(justify="left")
     for name, show in _ROWS:
         shown = show(result)
+        if name == "exact" and result["exact_method"]:
+            name = result["exact_method"]
         if shown is not None:
             table.add_row(name, shown)
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +14,24 @@ from typing import Any
 import numpy as np
 
 from tnvmc._version import __version__
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.operators.term import Operator
-from tnvmc.run.build import build_ansatz, build_operator, build_vmc, starting_parameters
+from tnvmc.run.build import (
+    build_ansatz,
+    build_operator,
+    build_sampler,
+    build_vmc,
+)
+from tnvmc.run.checkpoint import write_atomically
 from tnvmc.run.config import Settings
 from tnvmc.run.interrupts import Terminated, uninterrupted
 from tnvmc.run.load import load
 from tnvmc.run.plots import energy_picture
 from tnvmc.run.records import CHECKPOINT, CONFIG, PICTURE, FolderError, RunFolder, refuse_occupied
 from tnvmc.run.screen import Screen, result_table, warnings
-from tnvmc.run.state import StepRecord, finite_or_none
-from tnvmc.run.vmc import VMC, Measurement
+from tnvmc.run.start import initial_parameters
+from tnvmc.run.state import Measurement, StepRecord, finite_or_none
+from tnvmc.run.vmc import VMC
 
 DIAGONALISED_AT_ONCE = 200_000
 """Largest sector whose ground state is computed for comparison: a few seconds."""
@@ -42,12 +51,12 @@ class Reference:
 class Interrupted(Exception):
     """A run that was stopped from outside, with its checkpoint written."""
 
-    def __init__(self, step: int, folder: Path, number: signal.Signals) -> None:
+    def __init__(self, step: int, folder: Path, exit_status: int) -> None:
         super().__init__(
             f"stopped after {step} steps, checkpoint written; "
             f"continue with: tnvmc run --resume {folder}"
         )
-        self.exit_status = 128 + number
+        self.exit_status = exit_status
 
 
 class DiskError(Exception):
@@ -70,17 +79,16 @@ def run_file(
 
 def new_run(settings: Settings) -> dict[str, Any]:
     """Start a run from completed settings; see `run_file`."""
+    started = perf_counter()
     path = Path(settings.run.out or "")
     refuse_occupied(path)
-    operator = build_operator(settings)
-    ansatz = build_ansatz(settings, operator)
-    vmc = build_vmc(settings, operator, ansatz, starting_parameters(settings, operator, ansatz))
+    vmc, screen = _set_up(settings)
     try:
         folder = RunFolder.create(path, settings.as_dict())
     except OSError as error:
         raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
     with folder:
-        return _carry_on(vmc, settings, folder)
+        return _carry_on(vmc, settings, folder, screen, started)
 
 
 def resume_run(
@@ -93,35 +101,55 @@ def resume_run(
     Raises:
         CheckpointError: a damaged checkpoint, or one that does not fit the settings.
         FolderError: no run there, or another process is at it.
+        ConfigError, DiskError, Interrupted: as `run_file`.
     """
+    started = perf_counter()
     path = Path(path)
     if not (path / CONFIG).is_file():
         raise FolderError(f"{path}: holds no run to resume ({CONFIG} is missing)")
     settings = load(Path(file or path / CONFIG), _with_out(overrides, path))
-    operator = build_operator(settings)
-    ansatz = build_ansatz(settings, operator)
     checkpoint = path / CHECKPOINT
+    vmc, screen = _set_up(settings, blank=checkpoint.exists())
     if checkpoint.exists():
-        vmc = build_vmc(settings, operator, ansatz, np.zeros(ansatz.n_params, _dtype(settings)))
         vmc.restore(checkpoint)
-    else:
-        vmc = build_vmc(settings, operator, ansatz, starting_parameters(settings, operator, ansatz))
+        screen.say(f"going on after step {vmc.state.step}")
     with RunFolder.reopen(path, vmc.state.step) as folder:
         old = folder.read_result()
-        if old is not None and old.get("config") == settings.as_dict():
-            _show(Screen(old["steps"], old["steps"], old["n_sites"], None), old, folder)
+        if old is not None and _asks_the_same(old.get("config", {}), settings.as_dict()):
+            if not (path / PICTURE).exists():
+                _draw(folder, old)
+            _show(screen, old, folder)
             return old
         folder.write_settings(settings.as_dict())
-        return _carry_on(vmc, settings, folder)
+        return _carry_on(vmc, settings, folder, screen, started)
+
+
+def _set_up(settings: Settings, blank: bool = False) -> tuple[VMC, Screen]:
+    """Make the parts of a run; `blank` parameters are for a checkpoint to fill."""
+    operator = build_operator(settings)
+    ansatz = build_ansatz(settings, operator)
+    sampler = build_sampler(settings, operator)
+    screen = Screen(settings.optimizer.steps, operator.n_sites)
+    screen.say(_headline(settings, operator, ansatz))
+    if blank:
+        theta = np.zeros(ansatz.n_params, np.dtype(settings.ansatz.dtype))
+    else:
+        theta = initial_parameters(ansatz, operator, settings.run.seed, settings.ansatz.init)
+    return build_vmc(settings, operator, ansatz, sampler, theta), screen
 
 
 def _with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
-    # A TOML literal string, so that backslashes of a path stay as they are.
-    return [*overrides, *([f"run.out='{out}'"] if out is not None else [])]
+    # A JSON string is a TOML string too, whatever quotes and backslashes the path holds.
+    return [*overrides, *([f"run.out={json.dumps(str(out))}"] if out is not None else [])]
 
 
-def _dtype(settings: Settings) -> np.dtype[Any]:
-    return np.dtype(settings.ansatz.dtype)
+def _asks_the_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Compare settings but for those that have no influence on the result."""
+
+    def relevant(config: dict[str, Any]) -> dict[str, Any]:
+        return {**config, "run": config.get("run", {}).get("seed")}
+
+    return relevant(one) == relevant(other)
 
 
 class _Keeper:
@@ -144,14 +172,12 @@ class _Keeper:
         self.saved_step, self._saved_at = self._vmc.state.step, monotonic()
 
 
-def _carry_on(vmc: VMC, settings: Settings, folder: RunFolder) -> dict[str, Any]:
+def _carry_on(
+    vmc: VMC, settings: Settings, folder: RunFolder, screen: Screen, started: float
+) -> dict[str, Any]:
     """Optimise up to the last step, measure, write and show the result."""
-    started = perf_counter()
     earlier = sum(line["seconds"] for line in folder.history())
-    steps = settings.optimizer.steps
-    reference = find_reference(vmc.operator, settings.sampler.magnetisation)
     keeper = _Keeper(vmc, folder, settings.run.checkpoint_every)
-    screen = Screen(steps, vmc.state.step, vmc.operator.n_sites, reference.energy)
 
     def on_step(record: StepRecord) -> None:
         keeper.step(record)
@@ -159,9 +185,9 @@ def _carry_on(vmc: VMC, settings: Settings, folder: RunFolder) -> dict[str, Any]
 
     try:
         keeper.save()
-        screen.say(_headline(vmc, settings))
-        with screen:
-            vmc.run(steps - vmc.state.step, on_step)
+        reference = find_reference(vmc.operator, settings.sampler.magnetisation)
+        with screen.live(vmc.state.step, reference.energy):
+            vmc.run(settings.optimizer.steps - vmc.state.step, on_step)
         keeper.save()
         screen.say("measuring")
         measured = vmc.measure(
@@ -177,8 +203,11 @@ def _carry_on(vmc: VMC, settings: Settings, folder: RunFolder) -> dict[str, Any]
     except KeyboardInterrupt as stop:
         with contextlib.suppress(KeyboardInterrupt), uninterrupted():  # a second Ctrl-C
             keeper.save()
-        number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
-        raise Interrupted(vmc.state.step, folder.path, number) from None
+        status = stop.exit_status if isinstance(stop, Terminated) else 128 + signal.SIGINT
+        raise Interrupted(vmc.state.step, folder.path, status) from None
+    except BrokenPipeError:  # nobody reads what is shown
+        keeper.save()
+        raise
     except OSError as error:
         raise DiskError(
             f"{folder.path}: cannot be written ({error.strerror or error}); "
@@ -207,23 +236,24 @@ def find_reference(operator: Operator, magnetisation: int = 0) -> Reference:
     if known is not None and known.method == "exact":
         return Reference(known.energy_total, known.source, known.method)
     if Basis(operator.n_sites, operator.local_dim, sector).dimension <= DIAGONALISED_AT_ONCE:
-        exact = exact_ground_state(operator, "full" if sector is None else sector)
-        return Reference(exact.energy, "diagonalisation", "exact")
+        # A comparison that fails (memory, convergence) is no reason to give up the run.
+        with contextlib.suppress(ValueError, RuntimeError):
+            exact = exact_ground_state(operator, "full" if sector is None else sector)
+            return Reference(exact.energy, "diagonalisation", "exact")
     if known is not None:
         return Reference(known.energy_total, known.source, known.method)
     return Reference()
 
 
-def _headline(vmc: VMC, settings: Settings) -> str:
-    operator, ansatz = vmc.operator, settings.ansatz
+def _headline(settings: Settings, operator: Operator, ansatz: Ansatz) -> str:
     rows, columns = operator.lattice.shape
     size = f"{columns} sites" if rows == 1 else f"{rows} x {columns}"
-    state = " ".join([ansatz.kind, *([f"D={ansatz.D}"] if ansatz.D else []), ansatz.dtype])
-    begun = f", going on after step {vmc.state.step}" if vmc.state.step else ""
+    chosen = settings.ansatz
+    state = " ".join([chosen.kind, *([f"D={chosen.D}"] if chosen.D else []), chosen.dtype])
     return (
         f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
-        f"{vmc.ansatz.n_params} parameters; {settings.optimizer.kind}, "
-        f"{settings.optimizer.steps} steps{begun}"
+        f"{ansatz.n_params} parameters from {chosen.init}; {settings.optimizer.kind}, "
+        f"{settings.optimizer.steps} steps"
     )
 
 
@@ -256,8 +286,7 @@ def _result(
 def _draw(folder: RunFolder, result: dict[str, Any]) -> None:
     energy, error = result["energy_per_site"], result["energy_per_site_error"]
     settings = result["config"]
-    energy_picture(
-        folder.path / PICTURE,
+    picture = energy_picture(
         folder.history(),
         result["n_sites"],
         title=f"{settings['hamiltonian']['model']}, {settings['ansatz']['kind']}, "
@@ -267,6 +296,7 @@ def _draw(folder: RunFolder, result: dict[str, Any]) -> None:
         exact_label=result["exact_method"] or "exact",
         measured=None if energy is None else (energy, error or 0.0),
     )
+    write_atomically(folder.path / PICTURE, picture)
 
 
 def _show(screen: Screen, result: dict[str, Any], folder: RunFolder) -> None:

@@ -1,4 +1,4 @@
-"""What survives a step, and what a step reports."""
+"""What survives a step, and what a step and a measurement report."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ class StepRecord:
     step_norm: float  #: norm of the change of theta, 0 when there was none
     undone: bool
     note: str | None
+    optimizer: Mapping[str, Any]  #: what the rule reports of itself
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
@@ -58,9 +59,59 @@ class StepRecord:
         return finite_or_none({f.name: getattr(self, f.name) for f in fields(self)})
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """The energy of one state, measured with theta at rest."""
+
+    energy: float  #: total, in the operator's units
+    energy_error: float
+    variance: float  #: of the local energy
+    v_score: float
+    tau: float | None  #: integrated autocorrelation time, in draws
+    r_hat: float | None
+    acceptance: float | None
+    closure_spread: float | None
+    n_sites: int
+    n_parameters: int
+    n_samples: int
+    seconds: float
+    units: str
+    note: str | None = None
+
+    @property
+    def energy_per_site(self) -> float:
+        """Energy / N."""
+        return self.energy / self.n_sites
+
+    @property
+    def energy_per_site_error(self) -> float:
+        """Standard error of `energy_per_site`."""
+        return self.energy_error / self.n_sites
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give a dict for strict JSON: None where a number is not finite."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        per_site = {
+            "energy_per_site": self.energy_per_site,
+            "energy_per_site_error": self.energy_per_site_error,
+            "seconds_per_sample": self.seconds / self.n_samples,
+        }
+        return finite_or_none(values | per_site)
+
+    def __str__(self) -> str:
+        return (
+            f"energy per site {self.energy_per_site:.7f} +- {self.energy_per_site_error:.1g} "
+            f"({self.units} units), variance per site {self.variance / self.n_sites:.2g}, "
+            f"V-score {self.v_score:.2g}, {self.n_samples} samples"
+        )
+
+
 def finite_or_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace numbers that strict JSON does not know (NaN, infinities) by None."""
-    return {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in values.items()
-    }
+    """Replace numbers that strict JSON does not know (NaN, infinities) by None, at any depth."""
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return finite_or_none(value)
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {key: clean(value) for key, value in values.items()}

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from tnvmc.ansatz.protocol import Ansatz, Snapshot
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import Estimate, estimate, v_score
 from tnvmc.operators.term import Operator
+from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.sr import SR
-from tnvmc.run.guard import Guard
+from tnvmc.run.guard import Guard, Recent
 from tnvmc.run.interrupts import uninterrupted
-from tnvmc.run.state import Point, State, StepRecord, finite_or_none
+from tnvmc.run.start import initial_parameters
+from tnvmc.run.state import Measurement, Point, State, StepRecord
 from tnvmc.sampling.chains import Sampler, initial_configs, sample
 from tnvmc.sampling.enumerate import enumerate_samples
 from tnvmc.sampling.moves import moves_for
@@ -47,65 +48,59 @@ class Enumerate:
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """The energy of one state, measured with theta at rest."""
+class _Look:
+    """What one round of sampling at a point shows."""
 
-    energy: float  #: total, in the operator's units
-    energy_error: float
-    variance: float  #: of the local energy
-    v_score: float
-    tau: float | None  #: integrated autocorrelation time, in draws
-    r_hat: float | None
+    point: Point  #: with the walkers where they are now
+    snapshot: Snapshot
+    local: Array
+    found: Estimate
     acceptance: float | None
-    closure_spread: float | None
-    n_sites: int
-    n_parameters: int
-    n_samples: int
-    seconds: float
-    units: str
-    note: str | None = None
 
-    @property
-    def energy_per_site(self) -> float:
-        """Energy / N."""
-        return self.energy / self.n_sites
-
-    @property
-    def energy_per_site_error(self) -> float:
-        """Standard error of `energy_per_site`."""
-        return self.energy_error / self.n_sites
-
-    def as_dict(self) -> dict[str, Any]:
-        """Give a dict for strict JSON: None where a number is not finite."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        per_site = {
-            "energy_per_site": self.energy_per_site,
-            "energy_per_site_error": self.energy_per_site_error,
-            "seconds_per_sample": self.seconds / self.n_samples,
+    def statistics(self) -> dict[str, Any]:
+        """Give the part that records of steps and measurements share."""
+        exact = self.snapshot.weight is not None
+        return {
+            "energy": float(self.found.mean),
+            "energy_error": float(self.found.error),
+            "variance": float(self.found.variance),
+            "tau": None if exact else float(self.found.tau),
+            "r_hat": None if exact else float(self.found.r_hat),
+            "acceptance": self.acceptance,
+            "closure_spread": _mean_spread(self.snapshot),
         }
-        return finite_or_none(values | per_site)
 
-    def __str__(self) -> str:
-        return (
-            f"energy per site {self.energy_per_site:.7f} +- {self.energy_per_site_error:.1g} "
-            f"({self.units} units), variance per site {self.variance / self.n_sites:.2g}, "
-            f"V-score {self.v_score:.2g}, {self.n_samples} samples"
-        )
+
+@dataclass(frozen=True)
+class _Outcome:
+    """Where a step leads, and what is told of it."""
+
+    state: State
+    step_norm: float = 0.0
+    note: str | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+_NOTHING_SEEN: dict[str, Any] = {
+    **dict.fromkeys(("energy", "energy_error", "variance"), math.nan),
+    **dict.fromkeys(("tau", "r_hat", "acceptance", "closure_spread")),
+}
 
 
 class VMC:
-    """Lowers the energy of an ansatz step by step.
+    """Lowers the energy of an ansatz step by step, and measures it.
 
-    >>> vmc = VMC(heisenberg(square(4, 4)), psi, theta=psi.random(seed=1))  # doctest: +SKIP
-    >>> vmc.run(100)  # doctest: +SKIP
-    >>> print(vmc.measure(n_samples=8192))  # doctest: +SKIP
+    >>> hamiltonian = heisenberg(square(6, 6))  # doctest: +SKIP
+    >>> vmc = VMC(hamiltonian, PEPS(hamiltonian.lattice, D=4))  # doctest: +SKIP
+    >>> history = vmc.run(60)  # doctest: +SKIP
+    >>> print(vmc.measure(n_samples=8192, chi=16))  # doctest: +SKIP
 
     Args:
         operator: the Hamiltonian.
         ansatz: the wave function; see `tnvmc.ansatz.protocol.Ansatz`.
-        theta: (P,) initial parameters.
         sampler: `Sampler` (Markov chains) or `Enumerate` (small systems, no noise).
         optimizer: `SR`, `GradientDescent`, `RandomSign` or `Adam`.
+        theta: (P,) initial parameters; by default those of `initial_parameters`.
         learning_rate: a number, or a schedule: a function of the step.
         seed: key of all random numbers.
         guard: limits on steps; see `Guard`.
@@ -116,7 +111,7 @@ class VMC:
     from a saved state repeats the uninterrupted one bit for bit.
 
     Raises:
-        ValueError: theta of a wrong shape or not finite.
+        ValueError: theta of a wrong shape or not finite; see also `initial_configs`, `moves_for`.
         OptimisationFailed: (from `run`) energies that stay infinite or undefined.
     """
 
@@ -124,10 +119,10 @@ class VMC:
         self,
         operator: Operator,
         ansatz: Ansatz,
-        theta: Array,
-        *,
         sampler: Sampler | Enumerate | None = None,
         optimizer: Any = None,
+        *,
+        theta: Array | None = None,
         learning_rate: float | Callable[[int], float] = 0.05,
         seed: int = 0,
         guard: Guard | None = None,
@@ -142,6 +137,8 @@ class VMC:
         self.seed = seed
         self.guard = Guard() if guard is None else guard
         self.moves = moves_for(operator)
+        if theta is None:
+            theta = initial_parameters(ansatz, operator, seed)
         _check_parameters(ansatz, theta)
         if configs is None:
             configs = initial_configs(operator, self._n_walkers, seed, magnetisation)
@@ -174,60 +171,103 @@ class VMC:
     def advance(self, state: State) -> tuple[State, StepRecord]:
         """Make one step: a function of the state and of nothing else."""
         started = perf_counter()
-        here, snapshot, acceptance = self._draw(state.here, self.sampler, self.ansatz, state.step)
-        local = local_energy(self.operator, snapshot)
-        found = self._estimate(local, snapshot)
-        objection = self.guard.objection(
-            state.recent, found.mean, found.error, found.variance, self.operator.n_sites
-        )
         learning_rate = self.schedule(state.step) * state.recent.scale
-        report = functools.partial(
-            StepRecord,
-            **_statistics(found, snapshot, acceptance),
+        look = None
+        try:
+            look = self._look(state.here, self.sampler, self.ansatz, state.step)
+            objection = self._objection(state.recent, look.found)
+        except ValueError as error:  # psi vanishes, or a decomposition failed
+            if state.good is None:
+                raise
+            objection = str(error)
+        if look is None or objection is not None and self._can_undo(state, look.found):
+            outcome = self._undone(state, state.good or state.here, str(objection))
+        else:
+            outcome = self._moved(state, look, learning_rate)
+        record = StepRecord(
+            **(_NOTHING_SEEN if look is None else look.statistics()),
             step=state.step,
             learning_rate=learning_rate,
+            step_norm=outcome.step_norm,
+            undone=outcome.state.good is None,
+            note=outcome.note,
+            optimizer=outcome.info,
+            seconds=perf_counter() - started,
         )
-        finite = math.isfinite(found.mean) and math.isfinite(found.variance)
-        if objection is not None and (state.good is not None or not finite):
-            back = self._rejected(state, state.good or state.here)
-            note = f"{objection}: step undone, next ones {self.guard.shrink:g} times as long"
-            return back, report(
-                step_norm=0.0, undone=True, note=note, seconds=perf_counter() - started
-            )
-        with blas_threads(self.sampler.threads):
-            direction, optimizer, _ = self.optimizer.direction(
-                here.theta, snapshot.jacobian, local, snapshot.weight, here.optimizer,
-                (self.seed, state.step),
+        return outcome.state, record
+
+    def _look(
+        self,
+        point: Point,
+        sampler: Sampler | Enumerate,
+        ansatz: Ansatz,
+        step: int,
+        jacobian: bool = True,
+    ) -> _Look:
+        """Draw samples (or enumerate them) at a point and estimate the energy there."""
+        acceptance = None
+        if isinstance(sampler, Enumerate):
+            snapshot = enumerate_samples(
+                ansatz, point.theta, self.operator, jacobian, sampler.magnetisation,
+                threads=sampler.threads,
             )  # fmt: skip
-            norm = _norm(direction)
+        else:
+            configs, snapshot, info = sample(
+                sampler, ansatz, point.theta, point.configs, self.operator.targets, self.moves,
+                self.seed, step, jacobian=jacobian,
+            )  # fmt: skip
+            point, acceptance = replace(point, configs=configs), float(info.acceptance)
+        local = local_energy(self.operator, snapshot)
+        found = estimate(local, self._n_walkers, weight=snapshot.weight)
+        return _Look(point, snapshot, local, found, acceptance)
+
+    def _objection(self, recent: Recent, found: Estimate) -> str | None:
+        return self.guard.objection(recent, found.mean, found.variance, self.operator.n_sites)
+
+    @staticmethod
+    def _can_undo(state: State, found: Estimate) -> bool:
+        """Tell whether a retry can differ: elsewhere, or with other samples of what failed here."""
+        return state.good is not None or not math.isfinite(found.mean + found.variance)
+
+    def _moved(self, state: State, look: _Look, learning_rate: float) -> _Outcome:
+        """Change theta."""
+        here, found = look.point, look.found
+        assert look.snapshot.jacobian is not None
+        try:
+            with threadpool_limits(limits=self.sampler.threads, user_api="blas"):
+                direction, optimizer, info = self.optimizer.direction(
+                    here.theta, look.snapshot.jacobian, look.local, look.snapshot.weight,
+                    here.optimizer, (self.seed, state.step),
+                )  # fmt: skip
+        except NonFiniteError as error:
+            return self._undone(state, here, str(error))
+        norm = _norm(direction)
         if not math.isfinite(norm):
-            note = "direction not finite: step skipped, next ones shorter"
-            return self._rejected(state, here), report(
-                step_norm=0.0, undone=True, note=note, seconds=perf_counter() - started
-            )
+            return self._undone(state, here, "direction not finite")
         factor = self.guard.shortened(state.recent, norm, learning_rate, _norm(here.theta))
         theta = here.theta - (learning_rate * factor) * direction
         recent = self.guard.accepted(
             state.recent, found.mean, found.error, found.variance, norm * factor,
             retried=state.good is None and state.recent.rollbacks > 0,
         )  # fmt: skip
-        following = State(state.step + 1, Point(theta, here.configs, optimizer), here, recent)
-        return following, report(
-            step_norm=learning_rate * factor * norm,
-            undone=False,
-            note=f"step shortened to {factor:.2g} of its length" if factor < 1 else None,
-            seconds=perf_counter() - started,
+        return _Outcome(
+            State(state.step + 1, Point(theta, here.configs, optimizer), here, recent),
+            learning_rate * factor * norm,
+            f"step shortened to {factor:.2g} of its length" if factor < 1 else None,
+            info,
         )
 
-    def _rejected(self, state: State, back: Point) -> State:
+    def _undone(self, state: State, back: Point, reason: str) -> _Outcome:
+        """Go back (or stay) and let the next steps be shorter."""
         recent = self.guard.rejected(state.recent)
         if recent.rollbacks > self.guard.patience:
             raise OptimisationFailed(
-                f"step {state.step}: energy or direction not finite {recent.rollbacks} times in "
-                "a row, with ever smaller steps; start from other parameters, raise "
-                "contraction.chi or optimizer.diag_shift"
+                f"step {state.step}: {reason}; so it went {recent.rollbacks} times in a row, with "
+                "ever smaller steps. Start from other parameters, raise contraction.chi or "
+                "optimizer.diag_shift"
             )
-        return State(state.step + 1, back, None, recent)
+        note = f"{reason}: step undone, next ones shorter"
+        return _Outcome(State(state.step + 1, back, None, recent), note=note)
 
     def measure(
         self,
@@ -242,22 +282,7 @@ class VMC:
         measured, and `note` says so.  `chi` is the boundary bond dimension of the measurement,
         for an ansatz that has one.  `state` stays as it is.
         """
-        result = self._measure_point(self.state.here, n_samples, chi, n_burn, n_thin)
-        objection = self.guard.objection(
-            self.state.recent, result.energy, result.energy_error, result.variance,
-            self.operator.n_sites,
-        )  # fmt: skip
-        if objection is None or self.state.good is None:
-            return result
-        before = self._measure_point(self.state.good, n_samples, chi, n_burn, n_thin)
-        if math.isfinite(result.energy) and before.energy >= result.energy:
-            return result
-        return replace(before, note=f"{objection}: measured without the last update")
-
-    def _measure_point(
-        self, point: Point, n_samples: int | None, chi: int | None, n_burn: int, n_thin: int | None
-    ) -> Measurement:
-        started = perf_counter()
+        ansatz = self.ansatz if chi is None else with_chi(self.ansatz, chi)
         sampler = self.sampler
         if isinstance(sampler, Sampler):
             sampler = replace(
@@ -266,44 +291,33 @@ class VMC:
                 n_burn=n_burn,
                 n_thin=n_thin or sampler.n_thin,
             )
-        ansatz = self.ansatz if chi is None else with_chi(self.ansatz, chi)
+        measurement, objection = self._measured(self.state.here, sampler, ansatz)
+        if objection is None or self.state.good is None:
+            return measurement
+        measurement, _ = self._measured(self.state.good, sampler, ansatz)
+        return replace(measurement, note=f"{objection}: measured without the last update")
+
+    def _measured(
+        self, point: Point, sampler: Sampler | Enumerate, ansatz: Ansatz
+    ) -> tuple[Measurement, str | None]:
+        """Measure at a point; with it what the guard has to object."""
+        started = perf_counter()
         step = _MEASURE_STREAM + self.state.step
-        _, snapshot, acceptance = self._draw(point, sampler, ansatz, step, jacobian=False)
-        found = self._estimate(local_energy(self.operator, snapshot), snapshot)
-        statistics = _statistics(found, snapshot, acceptance)
-        return Measurement(
-            **statistics,
-            v_score=_v_score(self.operator, found),
+        look = self._look(point, sampler, ansatz, step, jacobian=False)
+        found = look.found
+        measurement = Measurement(
+            **look.statistics(),
+            v_score=v_score(
+                found.mean, found.variance, self.operator.n_sites,
+                infinite_temperature(self.operator),
+            ),
             n_sites=self.operator.n_sites,
             n_parameters=self.ansatz.n_params,
-            n_samples=int(snapshot.configs.shape[0]),
+            n_samples=int(look.snapshot.configs.shape[0]),
             seconds=perf_counter() - started,
             units=self.operator.units,
-        )
-
-    def _draw(
-        self,
-        point: Point,
-        sampler: Sampler | Enumerate,
-        ansatz: Ansatz,
-        step: int,
-        jacobian: bool = True,
-    ) -> tuple[Point, Snapshot, float | None]:
-        """Draw samples (or enumerate them): the point with moved walkers, snapshot, acceptance."""
-        if isinstance(sampler, Enumerate):
-            snapshot = enumerate_samples(
-                ansatz, point.theta, self.operator, jacobian, sampler.magnetisation,
-                threads=sampler.threads,
-            )  # fmt: skip
-            return point, snapshot, None
-        configs, snapshot, info = sample(
-            sampler, ansatz, point.theta, point.configs, self.operator.targets, self.moves,
-            self.seed, step, jacobian=jacobian,
         )  # fmt: skip
-        return replace(point, configs=configs), snapshot, float(info.acceptance)
-
-    def _estimate(self, local: Array, snapshot: Snapshot) -> Estimate:
-        return estimate(local, self._n_walkers, weight=snapshot.weight)
+        return measurement, self._objection(self.state.recent, found)
 
     @property
     def _n_walkers(self) -> int:
@@ -339,18 +353,6 @@ def _norm(v: Array) -> float:
     return math.sqrt(float(xp.sum(xp.abs(v) ** 2)))
 
 
-def _statistics(found: Estimate, snapshot: Snapshot, acceptance: float | None) -> dict[str, Any]:
-    return {
-        "energy": float(found.mean),
-        "energy_error": float(found.error),
-        "variance": float(found.variance),
-        "tau": None if snapshot.weight is not None else float(found.tau),
-        "r_hat": None if snapshot.weight is not None else float(found.r_hat),
-        "acceptance": acceptance,
-        "closure_spread": _mean_spread(snapshot),
-    }
-
-
 def _mean_spread(snapshot: Snapshot) -> float | None:
     if snapshot.closure_spread is None:
         return None
@@ -358,11 +360,6 @@ def _mean_spread(snapshot: Snapshot) -> float | None:
     if snapshot.weight is not None:
         return float(xp.sum(snapshot.closure_spread * snapshot.weight))
     return float(xp.mean(snapshot.closure_spread))
-
-
-def _v_score(operator: Operator, found: Estimate) -> float:
-    """N var / (E - E_inf)^2, with E_inf the mean of the diagonal over all configurations."""
-    return v_score(found.mean, found.variance, operator.n_sites, infinite_temperature(operator))
 
 
 def infinite_temperature(operator: Operator) -> float:
@@ -376,15 +373,3 @@ def with_chi(ansatz: Ansatz, chi: int) -> Ansatz:
     if not is_dataclass(scheme) or not hasattr(scheme, "chi"):
         return ansatz
     return ansatz.with_scheme(replace(scheme, chi=chi))  # type: ignore[attr-defined, type-var]
-
-
-@functools.cache
-def _blas() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-def blas_threads(limit: int | None) -> AbstractContextManager[Any]:
-    """Limit the threads of BLAS inside a ``with`` block; None leaves them as they are."""
-    return _blas().limit(limits=limit, user_api="blas")

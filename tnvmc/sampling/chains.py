@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from tnvmc.ansatz import jacobian as jacobians
+from tnvmc.ansatz.jacobian import concatenate
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets, Walkers
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.operators.term import Operator
 
@@ -114,13 +114,12 @@ def sample(
     expected = (sampler.n_walkers, ansatz.lattice.n_sites)
     if tuple(configs.shape) != expected:
         raise ValueError(f"sample: configs must have shape {expected}, got {tuple(configs.shape)}")
-    run = partial(
-        _run_chunk, sampler, ansatz, theta, configs, operator_targets, moves, seed, step, jacobian
-    )
-    chunks = sampler.chunks(ansatz)
-    results = in_threads(run, chunks, sampler.threads)
-    xp = array_namespace(configs)
+    xp = array_namespace(theta, configs)
+    targets, moves = tables_in(operator_targets, xp), tables_in(moves, xp)
+    run = partial(_run_chunk, sampler, ansatz, theta, configs, targets, moves, seed, step, jacobian)
+    results = in_threads(run, sampler.chunks(ansatz), sampler.threads)
     draws = [result.draws[draw] for draw in range(sampler.n_draws) for result in results]
+    configs, snapshot = xp.concat([result.configs for result in results]), join(draws)
     proposed = sum(result.proposed for result in results)
     info = SampleInfo(
         acceptance=sum(result.accepted for result in results) / max(proposed, 1.0),
@@ -128,7 +127,7 @@ def sample(
         n_draws=sampler.n_draws,
         seconds=time.perf_counter() - began,
     )
-    return xp.concat([result.configs for result in results]), join(draws), info
+    return configs, snapshot, info
 
 
 def initial_configs(
@@ -164,6 +163,11 @@ def check_magnetisation(n_sites: int, local_dim: int, magnetisation: int) -> Non
         )
 
 
+def tables_in(targets: Targets, xp: Any) -> Targets:
+    """The same tables in the namespace of the walkers."""
+    return {patch: to_namespace(table, xp) for patch, table in targets.items()}
+
+
 def chunk_hint(ansatz: Ansatz) -> int:
     """Configurations that an ansatz likes to handle at a time."""
     return int(ansatz.chunk_hint()) if hasattr(ansatz, "chunk_hint") else DEFAULT_CHUNK
@@ -177,7 +181,7 @@ def split(n: int, size: int) -> list[range]:
 def join(snapshots: Sequence[Snapshot]) -> Snapshot:
     """Put snapshots without weights one after another."""
     xp = array_namespace(snapshots[0].configs)
-    parts = [snapshot.jacobian for snapshot in snapshots]
+    parts = [snapshot.jacobian for snapshot in snapshots if snapshot.jacobian is not None]
     spreads = [snapshot.closure_spread for snapshot in snapshots]
     return Snapshot(
         configs=xp.concat([snapshot.configs for snapshot in snapshots]),
@@ -189,7 +193,7 @@ def join(snapshots: Sequence[Snapshot]) -> Snapshot:
             patch: xp.concat([snapshot.ratios[patch] for snapshot in snapshots])
             for patch in snapshots[0].ratios
         },
-        jacobian=None if parts[0] is None else jacobians.concatenate(parts),
+        jacobian=concatenate(parts) if parts else None,
         closure_spread=None if spreads[0] is None else xp.concat(spreads),
     )
 
@@ -219,7 +223,7 @@ def _run_chunk(
     ansatz: Ansatz,
     theta: Array,
     configs: Array,
-    operator_targets: Targets,
+    targets: Targets,
     moves: Targets,
     seed: int,
     step: int,
@@ -247,7 +251,7 @@ def _run_chunk(
     _check_support(walkers, chunk, sampler.n_burn)
     for _ in range(sampler.n_draws):
         walkers = sweep(walkers, sampler.n_thin)
-        walkers, snapshot = ansatz.measure(theta, walkers, operator_targets, jacobian=jacobian)
+        walkers, snapshot = ansatz.measure(theta, walkers, targets, jacobian=jacobian)
         draws.append(snapshot)
     return _ChunkResult(walkers.configs, draws, proposed, accepted)
 

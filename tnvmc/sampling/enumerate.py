@@ -9,7 +9,14 @@ from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.chains import check_magnetisation, chunk_hint, in_threads, join, split
+from tnvmc.sampling.chains import (
+    check_magnetisation,
+    chunk_hint,
+    in_threads,
+    join,
+    split,
+    tables_in,
+)
 
 Array = Any
 
@@ -40,11 +47,12 @@ def enumerate_samples(
     """
     basis = _basis(operator, magnetisation)
     xp = array_namespace(theta)
+    targets = tables_in(operator.targets, xp)
 
     def measure(rows: range) -> Snapshot:
         configs = to_namespace(basis.configs(basis.codes[rows.start : rows.stop]), xp)
         walkers = ansatz.start(theta, configs)
-        return ansatz.measure(theta, walkers, operator.targets, jacobian=jacobian)[1]
+        return ansatz.measure(theta, walkers, targets, jacobian=jacobian)[1]
 
     basis.codes  # noqa: B018  (built once here, not once per thread)
     chunks = split(basis.dimension, chunk or chunk_hint(ansatz))

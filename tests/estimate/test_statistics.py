@@ -1,0 +1,283 @@
+"""Error bars, autocorrelation times and R-hat on synthetic chains of known properties."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tnvmc.estimate.statistics import (
+    Estimate,
+    binning,
+    difference,
+    estimate,
+    jackknife,
+    ratio,
+    split_r_hat,
+    v_score,
+)
+
+
+def ar1(n_draws: int, n_walkers: int, rho: float, seed: int, repeats: int = 1) -> np.ndarray:
+    """Stationary chains of unit variance, tau = (1 + rho) / (1 - rho) / 2: (repeats, n, W)."""
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=(n_draws, repeats * n_walkers))
+    chain = np.empty_like(noise)
+    chain[0] = noise[0]
+    for t in range(1, n_draws):
+        chain[t] = rho * chain[t - 1] + math.sqrt(1 - rho**2) * noise[t]
+    return chain.reshape(n_draws, repeats, n_walkers).transpose(1, 0, 2)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.8, 0.9])
+def test_known_tau(rho: float) -> None:
+    """The bins are at least 16 tau long, so tau comes out at most 1/16 small, plus noise."""
+    found = estimate(ar1(16384, 8, rho, seed=1)[0])
+    tau = 0.5 * (1 + rho) / (1 - rho)
+    assert found.tau == pytest.approx(tau, rel=0.15)
+    assert found.variance == pytest.approx(1.0, abs=6 * math.sqrt(4 * tau / 131072))
+    assert found.error == pytest.approx(math.sqrt(2 * tau / 131072), rel=0.08)
+    assert found.n_samples == 131072
+    assert found.r_hat < 1.01
+
+
+@pytest.mark.parametrize(
+    ("n_draws", "n_walkers", "rho"),
+    [(8, 128, 0.5), (16, 64, 0.7), (256, 16, 0.9), (2048, 1, 0.8), (512, 4, 0.7), (1, 64, 0.0)],
+)
+def test_coverage(n_draws: int, n_walkers: int, rho: float) -> None:
+    """The true mean lies within one error in 68 % of 400 runs, and within two in 95 %."""
+    runs = ar1(n_draws, n_walkers, rho, seed=2, repeats=400)
+    found = [estimate(run) for run in runs]
+    means = np.abs([e.mean for e in found])
+    errors = np.array([e.error for e in found])
+    # binomial: 400 runs give shares within 0.023 (0.011); errors may be 6 % small by design
+    assert 0.60 < np.mean(means < errors) < 0.76
+    assert 0.915 < np.mean(means < 2 * errors) < 0.985
+    assert np.sqrt(np.mean(errors**2)) == pytest.approx(np.std([e.mean for e in found]), rel=0.12)
+
+
+def test_walkers_that_disagree_widen_the_error() -> None:
+    """Chains stuck in two places mix fast within each: only whole walkers tell the error."""
+    rng = np.random.default_rng(3)
+    places = np.where(rng.random(64) < 0.5, -1.0, 1.0)
+    values = places + 0.1 * rng.normal(size=(256, 64))
+    found = estimate(values)
+    assert found.error == pytest.approx(places.std(ddof=1) / 8, rel=0.02)
+    assert found.r_hat > 1.5
+
+
+def test_flat_and_shaped_input_agree() -> None:
+    values = ar1(32, 20, 0.4, seed=4)[0]
+    assert estimate(values) == estimate(values.ravel(), 20)
+    assert estimate(strict.asarray(values.ravel()), 20) == estimate(values)
+    shifted = estimate(values + 1e6)
+    assert shifted.error == pytest.approx(estimate(values).error, rel=1e-8)
+    assert shifted.mean == pytest.approx(values.mean() + 1e6, abs=1e-8)
+
+
+def test_binning_curve() -> None:
+    values = ar1(100, 3, 0.6, seed=5)[0]
+    lengths, errors, counts = binning(values)
+    np.testing.assert_array_equal(lengths, [1, 2, 4, 8, 16, 32, 64, 100])
+    np.testing.assert_array_equal(counts, [300, 150, 75, 36, 18, 9, 3, 3])
+    assert errors[0] == pytest.approx(values.std(ddof=1) / math.sqrt(300))
+    assert errors[-1] == pytest.approx(values.mean(axis=0).std(ddof=1) / math.sqrt(3))
+    pairs = 0.5 * (values[::2] + values[1::2])
+    assert errors[1] == pytest.approx(pairs.std(ddof=1) / math.sqrt(150))
+
+
+def test_short_single_chains_take_the_largest_error() -> None:
+    values = ar1(64, 1, 0.95, seed=6)[0]
+    _, errors, counts = binning(values)
+    assert estimate(values).error == pytest.approx(errors[counts >= 16].max())
+
+
+def test_complex_local_values() -> None:
+    """The imaginary part averages to zero and is part of the variance of the operator."""
+    rng = np.random.default_rng(7)
+    real, imaginary = rng.normal(size=(2, 64, 32))
+    found, of_real = estimate(real + 1j * imaginary), estimate(real)
+    assert (found.mean, found.error, found.tau) == (of_real.mean, of_real.error, of_real.tau)
+    expected = (np.abs(real + 1j * imaginary - real.mean()) ** 2).sum() / 2047
+    assert found.variance == pytest.approx(expected)
+
+
+def test_enumeration_is_exact() -> None:
+    rng = np.random.default_rng(8)
+    values, weight = rng.normal(size=(2, 30))
+    weight = np.abs(weight) / np.abs(weight).sum()
+    found = estimate(values, weight=weight)
+    mean = weight @ values
+    assert found.mean == pytest.approx(mean)
+    assert found.variance == pytest.approx(weight @ (values - mean) ** 2)
+    assert (found.error, found.tau, found.r_hat, found.n_samples) == (0.0, 0.5, 1.0, 30)
+    assert estimate(values, weight=5 * weight).mean == pytest.approx(mean)
+    turned = estimate(values + 2j, weight=weight)
+    assert turned.variance == pytest.approx(found.variance + 4)
+    weight[3], values[3] = 0.0, np.inf  # psi vanishes there
+    weight /= weight.sum()
+    assert math.isfinite(estimate(values, weight=weight).variance)
+    eigenstate = estimate(np.full(30, -0.1), weight=weight)
+    assert (eigenstate.mean, eigenstate.variance) == (-0.1, 0.0)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 1), (1, 5), (3, 2), (40, 30)])
+def test_constant_values(shape: tuple[int, int]) -> None:
+    found = estimate(np.full(shape, 0.1))
+    assert (found.mean, found.variance, found.tau) == (0.1, 0.0, 0.5)
+    assert found.error == (math.inf if shape == (1, 1) else 0.0)
+    unmeasured = shape[0] == 1 or (shape[0] < 4 and shape[1] == 1)
+    assert math.isnan(found.r_hat) if unmeasured else found.r_hat == 1.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e200])
+def test_values_that_are_not_finite(bad: float) -> None:
+    """1e200 is finite, its variance is not."""
+    values = np.random.default_rng(0).normal(size=(16, 20))
+    values[3, 4] = bad
+    found = estimate(values)
+    assert (found.error, found.variance, found.tau, found.r_hat) == (math.inf,) * 4
+    assert math.isnan(found.mean) or bad == 1e200
+    weighted = estimate(values.ravel(), weight=np.full(320, 1 / 320))
+    assert weighted.variance == math.inf
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 9), st.integers(1, 9)),
+        elements=st.floats(-1e6, 1e6, allow_subnormal=False) | st.sampled_from([0.0, 1.0, 2.0]),
+    )
+)
+def test_any_shape_and_any_ties(values: np.ndarray) -> None:
+    """Never a warning; NaN only in R-hat, where there is nothing to compare."""
+    found = estimate(values)
+    assert found.mean == pytest.approx(values.mean(), rel=1e-9, abs=1e-9)
+    assert found.n_samples == values.size
+    assert found.error >= 0
+    assert found.tau >= 0
+    assert math.isfinite(found.variance)
+    assert math.isfinite(found.tau)
+    assert math.isfinite(found.error) == (values.size > 1)
+    unmeasured = values.shape[0] < 2 or (values.shape[0] < 4 and values.shape[1] == 1)
+    assert math.isnan(found.r_hat) == unmeasured
+
+
+def test_r_hat_is_the_published_formula() -> None:
+    """Against the formula written out with scipy's ranks and loops."""
+    from scipy.stats import norm, rankdata
+
+    def plain(chains: np.ndarray) -> float:
+        n = chains.shape[0]
+        within = np.mean([np.var(c, ddof=1) for c in chains.T])
+        between = n * np.var([np.mean(c) for c in chains.T], ddof=1)
+        return math.sqrt(((n - 1) / n * within + between / n) / within)
+
+    def scores(x: np.ndarray) -> np.ndarray:
+        return norm.ppf((rankdata(x).reshape(x.shape) - 3 / 8) / (x.size + 1 / 4))
+
+    values = np.round(ar1(21, 5, 0.7, seed=9)[0], 1)  # ties
+    halves = np.concatenate([values[:10], values[11:]], axis=1)
+    folded = np.abs(halves - np.median(halves))
+    expected = max(plain(scores(halves)), plain(scores(folded)))
+    assert split_r_hat(values) == pytest.approx(expected)
+
+
+def test_r_hat_sees_location_spread_drift_and_nothing_else() -> None:
+    rng = np.random.default_rng(10)
+    good = rng.normal(size=(200, 8))
+    assert split_r_hat(good) < 1.01
+    assert split_r_hat(rng.standard_cauchy(size=(200, 8))) < 1.01
+    assert split_r_hat(good + np.arange(8)) > 1.5
+    assert split_r_hat(good * np.array([1, 1, 1, 1, 1, 1, 1, 10])) > 1.05
+    assert split_r_hat(good + np.linspace(0, 3, 200)[:, None]) > 1.2
+    assert split_r_hat(np.tile([1.0, 2.0], (8, 1))) == math.inf
+
+
+def test_ratio_of_correlated_means() -> None:
+    """Coverage of <a>/<b> with noise shared by a and b, correlated along the chains."""
+    hits, errors, values = [], [], []
+    for run in ar1(64, 32, 0.5, seed=11, repeats=300):
+        a, b = 2.0 + run + 0.1 * run**2, 4.0 + run
+        found = ratio(a, b)
+        hits.append(abs(found.mean - 2.1 / 4.0) < found.error)
+        errors.append(found.error)
+        values.append(found.mean)
+    assert 0.6 < np.mean(hits) < 0.76
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.12)
+
+
+def test_ratio_reweights() -> None:
+    """Samples of one normal distribution, mean of another: <x> = 0.3 from w = p'/p."""
+    x = np.random.default_rng(12).normal(size=(256, 64))
+    w = np.exp(0.3 * x)
+    found = ratio(w * x, w)
+    assert found.mean == pytest.approx(0.3, abs=5 * found.error)
+    assert found.error == pytest.approx(math.sqrt(found.variance / x.size), rel=0.2)
+    with pytest.raises(ValueError, match="averages to exactly 0"):
+        ratio(x, 0 * x)
+
+
+@pytest.mark.parametrize("shape", [(64, 32), (512, 4), (2048, 1)])
+def test_jackknife(shape: tuple[int, int]) -> None:
+    """exp(<x>) is biased by half its variance; the error is that of linear propagation."""
+    rng = np.random.default_rng(13)
+    found = []
+    for _ in range(200):
+        x = 3.0 * rng.normal(size=shape)
+        columns = np.stack([x.ravel(), x.ravel() ** 2], axis=1)
+        found.append(jackknife(lambda m: math.exp(m[0]) + 0 * m[1], columns, shape[1]))
+    values, errors = np.array(found).T
+    sigma = 3.0 / math.sqrt(2048)
+    assert errors.mean() == pytest.approx(sigma, rel=0.1)
+    assert values.mean() == pytest.approx(1.0, abs=4 * sigma / math.sqrt(200))
+    assert np.mean(np.abs(values - 1) < errors) == pytest.approx(0.68, abs=0.12)
+
+
+def test_jackknife_of_linear_functions_and_of_nothing() -> None:
+    x = np.random.default_rng(14).normal(size=(40, 2))
+    value, _ = jackknife(lambda m: 2 * m[0] - m[1], x)
+    assert value == pytest.approx(2 * x[8:, 0].mean() - x[8:, 1].mean())
+    with pytest.raises(ValueError, match="at least two samples"):
+        jackknife(lambda m: m[0], np.ones((1, 1)))
+
+
+def test_difference_knows_what_is_shared() -> None:
+    rng = np.random.default_rng(15)
+    shared, a, b = rng.normal(size=(3, 64, 32))
+    found = difference(10 * shared + 0.1 * a + 0.5, 10 * shared + 0.1 * b)
+    assert found.mean == pytest.approx(0.5, abs=5 * found.error)
+    assert found.error == pytest.approx(0.1 * math.sqrt(2 / 2048), rel=0.25)
+
+
+def test_v_score() -> None:
+    assert v_score(-10.0, 0.5, 16) == pytest.approx(16 * 0.5 / 100)
+    assert v_score(-10.0, 0.5, 16, e_inf=-2.0) == pytest.approx(16 * 0.5 / 64)
+    assert v_score(0.0, 0.5, 16) == math.inf
+    assert v_score(0.0, 0.0, 16) == 0.0
+
+
+def test_letters() -> None:
+    for call in (
+        lambda: estimate(np.ones(10), 3),
+        lambda: estimate(np.ones((2, 2, 2))),
+    ):
+        with pytest.raises(ValueError, match="not a whole number of draws"):
+            call()
+    with pytest.raises(ValueError, match="no values"):
+        estimate(np.ones(0))
+    with pytest.raises(ValueError, match="3 values and 2 weights"):
+        estimate(np.ones(3), weight=np.ones(2))
+
+
+def test_reads_well() -> None:
+    found: Any = Estimate(-0.61903712345, 2.34e-6, 0.1, 0.7, 1.01, 100)
+    assert str(found) == "-0.61903712 +- 2.3e-06"

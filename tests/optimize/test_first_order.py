@@ -1,0 +1,227 @@
+"""Gradient, random signs and Adam against finite differences and textbook formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+
+from tests.optimize.problems import log_linear, random_numbers, random_problem
+from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
+from tnvmc.backend.namespace import to_host
+from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
+from tnvmc.optimize.least_squares import clip_outliers, least_squares
+from tnvmc.optimize.rule import NonFiniteError
+
+KINDS = [("real", "real"), ("real", "complex"), ("complex", "complex"), ("complex", "real")]
+RULES = [GradientDescent(), RandomSign(), Adam()]
+
+
+def force_of(problem: Any) -> np.ndarray:
+    a, e = problem.least_squares()
+    return a.conj().T @ e
+
+
+@pytest.mark.parametrize(("theta", "psi"), KINDS)
+@pytest.mark.parametrize("weighted", [True, False])
+def test_gradient_is_the_force(theta: str, psi: str, weighted: bool) -> None:
+    problem = random_problem(20, (3, 2), theta, psi, weighted=weighted)
+    force, state, info = GradientDescent().direction(*problem.arguments, {})
+    np.testing.assert_allclose(force, force_of(problem), atol=1e-13)
+    assert state == {}
+    assert info["force_norm"] == pytest.approx(np.linalg.norm(force))
+
+
+@pytest.mark.parametrize(("theta", "psi"), KINDS)
+def test_force_is_half_of_the_slope_of_the_energy(theta: str, psi: str) -> None:
+    """dE = 2 Re(F^dagger d theta), under enumeration, in every direction."""
+    model = log_linear(psi)
+    rng = np.random.default_rng(2)
+    parameters = 0.3 * random_numbers(rng, 9, theta == "complex")
+    jacobian, local, weight = model.snapshot(parameters)
+    force, _, _ = GradientDescent().direction(parameters, jacobian, local, weight, {})
+    for _ in range(5):
+        v = random_numbers(rng, 9, theta == "complex")
+        h = 1e-5
+        slope = (model.energy(parameters + h * v) - model.energy(parameters - h * v)) / (2 * h)
+        assert slope == pytest.approx(2 * float((force.conj() @ v).real), rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("theta", ["real", "complex"])
+def test_random_sign(theta: str) -> None:
+    problem = random_problem(20, (40, 30), theta, "complex")
+    force = force_of(problem)
+    found = np.array(
+        [RandomSign().direction(*problem.arguments, {}, (7, step))[0] for step in range(300)]
+    )
+    for part in (np.real, np.imag) if theta == "complex" else (np.real,):
+        share = part(found) * np.sign(part(force))
+        assert share.min() >= 0
+        assert share.max() < 1
+        # 42000 uniform numbers: mean 1/2 and variance 1/12, each within 5 standard errors
+        assert share.mean() == pytest.approx(0.5, abs=5 * np.sqrt(1 / 12 / share.size))
+        assert share.var() == pytest.approx(1 / 12, abs=5 / np.sqrt(180 * share.size))
+    again = RandomSign().direction(*problem.arguments, {}, (7, 5))[0]
+    np.testing.assert_array_equal(again, found[5])
+    other_seed = RandomSign().direction(*problem.arguments, {}, (8, 5))[0]
+    assert np.abs(other_seed - again).max() > 0
+    if theta == "complex":
+        ratio = np.abs(found[0].real) / np.maximum(np.abs(found[0].imag), 1e-300)
+        assert np.unique(np.round(ratio, 6)).size > 100, "both parts have numbers of their own"
+
+
+def test_random_sign_leaves_parameters_without_force() -> None:
+    problem = random_problem(20, (3, 2))
+    d, _, _ = RandomSign().direction(problem.theta, problem.jacobian, np.ones(20), None, {}, (0, 0))
+    np.testing.assert_array_equal(d, 0)
+
+
+@pytest.mark.parametrize(("theta", "psi"), KINDS)
+def test_adam_is_the_textbook(theta: str, psi: str) -> None:
+    rule = Adam(beta1=0.8, beta2=0.95, epsilon=1e-6)
+    problems = [random_problem(20, (3, 2), theta, psi, seed=seed) for seed in range(5)]
+    state = rule.init(problems[0].theta)
+    m, v = 0.0, 0.0
+    for t, problem in enumerate(problems, start=1):
+        found, state, _ = rule.direction(*problem.arguments, state)
+        force = force_of(problem)
+        m = 0.8 * m + 0.2 * force
+        v = 0.95 * v + 0.05 * np.abs(force) ** 2
+        expected = m / (1 - 0.8**t) / (np.sqrt(v / (1 - 0.95**t)) + 1e-6)
+        np.testing.assert_allclose(found, expected, atol=1e-11)
+    assert state["count"] == 5
+
+
+def test_adam_turns_with_the_phase_of_a_parameter() -> None:
+    """theta_k -> theta_k e^(i a): O_k and the force turn, and so must the direction."""
+    phase = np.exp(0.7j)
+    rule = Adam()
+    plain, turned = rule.init(np.zeros(10, complex)), rule.init(np.zeros(10, complex))
+    for seed in range(4):
+        problem = random_problem(20, (3, 2), "complex", "complex", slices=False, seed=seed)
+        there = DenseJacobian(problem.dense * phase)
+        d, plain, _ = rule.direction(*problem.arguments, plain)
+        theta = problem.theta / phase
+        e, turned, _ = rule.direction(theta, there, problem.energy, None, turned)
+        np.testing.assert_allclose(e, d * phase.conj(), atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("theta", "psi"), KINDS)
+def test_downhill_without_noise(rule: Any, theta: str, psi: str) -> None:
+    model = log_linear(psi, n_params=14)
+    values, vectors = np.linalg.eigh(model.hamiltonian)
+    ground = np.abs(vectors[:, 0]) if psi == "real" else vectors[:, 0]
+    parameters = model.parameters_near(ground, 0.2, theta)
+    state = rule.init(parameters)
+    energies = []
+    for step in range(150):
+        jacobian, local, weight = model.snapshot(parameters)
+        energies.append(model.energy(parameters))
+        d, state, _ = rule.direction(parameters, jacobian, local, weight, state, (0, step))
+        assert d.dtype == parameters.dtype
+        parameters = parameters - 0.02 * 0.97**step * d
+    assert min(energies) >= values[0] - 1e-10
+    assert energies[-1] - values[0] < 0.2 * (energies[0] - values[0])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_resumed_state_repeats_every_bit(rule: Any) -> None:
+    problems = [random_problem(8, (3, 2), "complex", "complex", seed=seed) for seed in range(6)]
+    state, found, states = rule.init(problems[0].theta), [], []
+    for step, problem in enumerate(problems):
+        states.append({k: v if isinstance(v, int) else np.copy(v) for k, v in state.items()})
+        d, state, _ = rule.direction(*problem.arguments, state, (3, step))
+        found.append(d)
+    state = states[3]
+    for step in range(3, 6):
+        d, state, _ = rule.direction(*problems[step].arguments, state, (3, step))
+        np.testing.assert_array_equal(d, found[step])
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("theta", "psi"), KINDS)
+def test_strict_namespace(rule: Any, theta: str, psi: str) -> None:
+    problem = random_problem(11, (3, 2), theta, psi, weighted=True)
+    jacobian = SliceJacobian(
+        [strict.asarray(x) for x in problem.jacobian.slices], strict.asarray(problem.jacobian.spins)
+    )
+    parameters, energy, weight = (
+        strict.asarray(x) for x in (problem.theta, problem.energy, problem.weight)
+    )
+    found = rule.direction(parameters, jacobian, energy, weight, rule.init(parameters), (1, 2))[0]
+    expected = rule.direction(*problem.arguments, rule.init(problem.theta), (1, 2))[0]
+    np.testing.assert_allclose(to_host(found), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_non_finite_never_becomes_a_direction(rule: Any) -> None:
+    problem = random_problem(20, (3, 2))
+    energy = problem.energy.copy()
+    energy[4] = np.nan
+    with pytest.raises(NonFiniteError, match="1 of 20 are not finite"):
+        rule.direction(problem.theta, problem.jacobian, energy, None, rule.init(problem.theta))
+    large = SliceJacobian([1e300 * x for x in problem.jacobian.slices], problem.jacobian.spins)
+    with pytest.raises(NonFiniteError, match="force"):
+        rule.direction(problem.theta, large, 1e10 * problem.energy, None, rule.init(problem.theta))
+
+
+def test_adam_settings() -> None:
+    with pytest.raises(ValueError, match="beta1 = 1.0"):
+        Adam(beta1=1.0)
+
+
+@pytest.mark.parametrize("complex_", [False, True])
+def test_clipping_pulls_in_outliers_only(complex_: bool) -> None:
+    rng = np.random.default_rng(0)
+    energy = random_numbers(rng, 1001, complex_)
+    energy[:3] = [1e6, -1e5, 50]
+    weight = np.full(1001, 1 / 1001)
+    clipped, share = clip_outliers(energy, weight, 6.0)
+    centre = np.median(energy.real) + (1j * np.median(energy.imag) if complex_ else 0)
+    distance = np.abs(energy - centre)
+    limit = 6.0 * np.median(distance)
+    np.testing.assert_array_equal(clipped[3:], energy[3:])
+    np.testing.assert_allclose(np.abs(clipped[:3] - centre), limit)
+    np.testing.assert_allclose(
+        (clipped - centre)[:3] / limit, (energy - centre)[:3] / distance[:3], atol=1e-12
+    )
+    assert share == pytest.approx(3 / 1001)
+    unchanged, none = clip_outliers(energy, weight, None)
+    np.testing.assert_array_equal(unchanged, energy)
+    assert none == 0.0
+    with pytest.raises(ValueError, match="clip = 0"):
+        clip_outliers(energy, weight, 0)
+
+
+def test_clipping_weighs_and_spares_eigenstates() -> None:
+    energy, weight = np.array([0.0, 1.0, 2.0, 100.0]), np.array([0.0, 0.2, 0.6, 0.2])
+    np.testing.assert_array_equal(clip_outliers(energy, weight, 2.0)[0], energy)
+    weight = np.array([0.3, 0.3, 0.3, 0.1])  # median 1, deviations 1, 0, 1, 99: median 1
+    np.testing.assert_array_equal(clip_outliers(energy, weight, 2.0)[0], [0, 1, 2, 3])
+
+
+def test_clipping_tames_the_force_and_keeps_it_centred() -> None:
+    problem = random_problem(200, (3, 2))
+    energy = problem.energy.copy()
+    energy[0] = 1e8
+    arguments = problem.theta, problem.jacobian
+    wild = least_squares(*arguments, energy)
+    tame = least_squares(*arguments, energy, clip=6.0)
+    clean = least_squares(*arguments, problem.energy)
+    assert np.linalg.norm(wild.force()) > 1e5
+    assert np.linalg.norm(tame.force() - clean.force()) < 0.5
+    assert tame.clipped == pytest.approx(1 / 200)
+    assert abs(tame.target.sum()) < 1e-10
+
+
+def test_weights_need_not_be_normalised() -> None:
+    problem = random_problem(20, (3, 2), weighted=True)
+    theta, jacobian, energy, weight = problem.arguments
+    one, _, _ = GradientDescent().direction(theta, jacobian, energy, weight, {})
+    other, _, _ = GradientDescent().direction(theta, jacobian, energy, 17 * weight, {})
+    np.testing.assert_allclose(one, other, atol=1e-14)
+    with pytest.raises(ValueError, match="must not be negative"):
+        GradientDescent().direction(theta, jacobian, energy, weight - 0.01, {})

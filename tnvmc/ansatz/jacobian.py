@@ -1,0 +1,348 @@
+"""Log-derivatives O_k(s) = d ln psi(s) / d theta_k of M samples, and their centred form.
+
+`DenseJacobian` holds the whole (M, P) matrix.  `SliceJacobian` holds, for each site, only the
+derivatives with respect to the entries that the spin of the sample selects; the zero blocks (a
+share 1 - 1/d of the matrix) are neither stored nor multiplied.  `CenteredJacobian` is the matrix
+sqrt(w) (O - <O>) of stochastic reconfiguration, without forming it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.protocol import Jacobian
+from tnvmc.backend.namespace import array_namespace, is_numpy
+
+Array = Any
+
+_DENSE_ENTRIES = 2**21
+"""Entries of O that `covariance` makes dense at a time (16 MiB of float64), or P^2 if more."""
+
+
+@dataclass(frozen=True)
+class DenseJacobian:
+    """All of O in one (M, P) array: for ansaetze whose every parameter acts in every sample."""
+
+    matrix: Array  #: (M, P)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, P)."""
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries."""
+        return self.matrix.dtype
+
+    def apply(self, v: Array) -> Array:
+        """O v: (P,) -> (M,).  Cost M P."""
+        return self.matrix @ v
+
+    def adjoint(self, u: Array) -> Array:
+        """O^dagger u: (M,) -> (P,).  Cost M P, no copy of O."""
+        return _conj(array_namespace(u).matrix_transpose(self.matrix) @ _conj(u))
+
+    def gram(self) -> Array:
+        """O O^dagger: (M, M).  Cost M^2 P."""
+        return self.matrix @ _dagger(self.matrix)
+
+    def dense(self) -> Array:
+        """O itself."""
+        return self.matrix
+
+    def rows(self, start: int, stop: int) -> DenseJacobian:
+        """The part that belongs to samples start..stop-1."""
+        return DenseJacobian(self.matrix[start:stop, :])
+
+
+@dataclass(frozen=True)
+class SliceJacobian:
+    """One selected slice per site: all that is not zero in O of a tensor network.
+
+    theta holds the sites one after another, and within site i the spin is the slowest index:
+    row s of O has ``slices[i][s]`` in the block of spin ``spins[s, i]`` of site i, zeros in its
+    other blocks.  P = local_dim * sum_i n_i.
+
+    Raises ValueError when the slices and the spins are not of the same sites and samples.
+    """
+
+    slices: Sequence[Array]  #: per site (M, n_i)
+    spins: Array  #: (M, N) small integers 0..local_dim-1
+    local_dim: int = 2
+
+    def __post_init__(self) -> None:
+        n_samples, n_sites = self.spins.shape
+        if len(self.slices) != n_sites:
+            raise ValueError(
+                f"SliceJacobian: {len(self.slices)} slices for spins of {n_sites} sites; "
+                "give one (M, n_i) array per site"
+            )
+        for site, slice_ in enumerate(self.slices):
+            if slice_.ndim != 2 or slice_.shape[0] != n_samples:
+                raise ValueError(
+                    f"SliceJacobian: slice of site {site} has shape {tuple(slice_.shape)}, but "
+                    f"spins hold {n_samples} samples; it must be ({n_samples}, n_{site})"
+                )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, P)."""
+        return self.spins.shape[0], self.local_dim * sum(x.shape[1] for x in self.slices)
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries."""
+        return self.slices[0].dtype
+
+    def apply(self, v: Array) -> Array:
+        """O v: (P,) -> (M,).  Cost M P: all spins are multiplied, the present one is picked."""
+        xp = array_namespace(v)
+        result = None
+        for (slice_, selected), block in zip(self._sites(), self._blocks(v), strict=True):
+            products = slice_ @ xp.matrix_transpose(block)
+            zero = xp.zeros((), dtype=products.dtype)
+            term = xp.sum(xp.where(selected, products, zero), axis=1)
+            result = term if result is None else result + term
+        return result
+
+    def adjoint(self, u: Array) -> Array:
+        """O^dagger u: (M,) -> (P,).  Cost M P, no copy of the slices."""
+        xp = array_namespace(u)
+        blocks = []
+        conjugate, zero = _conj(u)[:, None], xp.zeros((), dtype=u.dtype)
+        for slice_, selected in self._sites():
+            spread = xp.where(selected, conjugate, zero)
+            block = xp.matrix_transpose(spread) @ slice_
+            blocks.append(xp.reshape(_conj(block), (-1,)))
+        return xp.concat(blocks)
+
+    def gram(self) -> Array:
+        """O O^dagger: (M, M), double precision whatever the slices have.
+
+        Cost: M^2 P / (2 d^2) multiplications on NumPy (samples sorted by the spins of two sites
+        at a time, so that only samples with equal spins meet), M^2 P / d elsewhere.  Memory: two
+        (M, M) arrays and a copy of two slices.
+        """
+        xp = array_namespace(self.spins)
+        if is_numpy(xp):
+            return _gram_by_pairs(self.slices, self.spins)
+        total = None
+        for site, slice_ in enumerate(self.slices):
+            equal = self.spins[:, site, None] == self.spins[None, :, site]
+            product = xp.astype(slice_ @ _dagger(slice_), _double(xp, slice_))
+            term = xp.where(equal, product, xp.zeros((), dtype=product.dtype))
+            total = term if total is None else total + term
+        return total
+
+    def dense(self) -> Array:
+        """All of O with its zeros: (M, P)."""
+        xp = array_namespace(self.spins)
+        blocks = [
+            xp.where(selected[:, :, None], slice_[:, None, :], xp.zeros((), dtype=slice_.dtype))
+            for slice_, selected in self._sites()
+        ]
+        return xp.concat([xp.reshape(b, (b.shape[0], -1)) for b in blocks], axis=1)
+
+    def rows(self, start: int, stop: int) -> SliceJacobian:
+        """The part that belongs to samples start..stop-1."""
+        slices = [slice_[start:stop, :] for slice_ in self.slices]
+        return SliceJacobian(slices, self.spins[start:stop, :], self.local_dim)
+
+    def _sites(self) -> Iterator[tuple[Array, Array]]:
+        """Yield slice (M, n) and selected block (M, local_dim) of bools, site by site."""
+        xp = array_namespace(self.spins)
+        states = xp.arange(self.local_dim, dtype=self.spins.dtype)
+        for site, slice_ in enumerate(self.slices):
+            yield slice_, self.spins[:, site, None] == states[None, :]
+
+    def _blocks(self, v: Array) -> Iterator[Array]:
+        """Yield the (local_dim, n) part of a parameter vector, site by site."""
+        start = 0
+        for slice_ in self.slices:
+            stop = start + self.local_dim * slice_.shape[1]
+            yield array_namespace(v).reshape(v[start:stop], (self.local_dim, -1))
+            start = stop
+
+
+def _gram_by_pairs(slices: Sequence[np.ndarray], spins: np.ndarray) -> np.ndarray:
+    """O O^dagger from contiguous groups of samples that share the spins of two sites.
+
+    Two sites at a time halve the scattered additions into the (M, M) result, which cost as much
+    as the products do; more sites at a time make the products too small.
+    """
+    n_samples, n_sites = spins.shape
+    gram = np.zeros((n_samples, n_samples), dtype=np.result_type(slices[0], np.float64))
+    for first in range(0, n_sites, 2):
+        digits = spins[:, first : first + 2]
+        order = np.lexsort(digits.T)
+        digits = digits[order]
+        changes = np.flatnonzero((digits[1:] != digits[:-1]).any(axis=1)) + 1
+        groups = [slice(a, b) for a, b in pairwise([0, *changes.tolist(), n_samples])]
+        pair = [x[order] for x in slices[first : first + 2]]
+        edges = np.cumsum([0, *(x.shape[1] for x in pair)])
+        left = np.concatenate(pair, axis=1)
+        right = _dagger(left)
+        for i, a in enumerate(groups):
+            for b in groups[i:]:
+                equal = np.flatnonzero(digits[a.start] == digits[b.start])
+                if not equal.size:
+                    continue
+                columns = slice(edges[equal[0]], edges[equal[-1] + 1])
+                block = left[a, columns] @ right[columns, b]
+                if a is b:
+                    block *= 0.5
+                gram[np.ix_(order[a], order[b])] += block
+    gram += _dagger(gram)
+    return gram
+
+
+@dataclass(frozen=True)
+class CenteredJacobian:
+    """A = sqrt(w) (O - <O>) with <O> = sum_s w_s O_s, as an operator; A is never formed.
+
+    A^dagger A is the covariance S of stochastic reconfiguration, A A^dagger the matrix of its
+    sample-space form.  With ``parts=2`` the rows are real parts, then imaginary parts, of the
+    same M samples (see `stack_real`), each centred with the same weights.
+    """
+
+    jacobian: Jacobian  #: (parts * M, P)
+    weight: Array  #: (M,) not negative, summing to 1
+    parts: int = 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(parts * M, P)."""
+        return self.jacobian.shape
+
+    def apply(self, v: Array) -> Array:
+        """A v: (P,) -> (parts * M,)."""
+        xp = array_namespace(v)
+        values = xp.reshape(self.jacobian.apply(v), (self.parts, -1))
+        values = values - xp.sum(self.weight * values, axis=1, keepdims=True)
+        return xp.reshape(xp.sqrt(self.weight) * values, (-1,))
+
+    def adjoint(self, u: Array) -> Array:
+        """A^dagger u: (parts * M,) -> (P,).  Centring acts on u, so O is touched once."""
+        xp = array_namespace(u)
+        values = xp.sqrt(self.weight) * xp.reshape(u, (self.parts, -1))
+        values = values - self.weight * xp.sum(values, axis=1, keepdims=True)
+        return self.jacobian.adjoint(xp.reshape(values, (-1,)))
+
+    def gram(self) -> Array:
+        """A A^dagger: (parts * M, parts * M), by rank-one corrections of O O^dagger.
+
+        Rounding: of the order of eps |O_s| |O_t|, not of the centred rows, so some
+        (|<O>| / spread of O)^2 of the sixteen digits are lost.
+        """
+        xp = array_namespace(self.weight)
+        n_rows, n_samples = self.shape[0], self.weight.shape[0]
+        by_row = xp.reshape(self.jacobian.gram(), (self.parts, n_samples, n_rows))
+        by_row = by_row - self.weight[None, None, :] @ by_row
+        by_column = xp.reshape(by_row, (n_rows, self.parts, n_samples))
+        by_column -= xp.reshape(by_column @ self.weight, (n_rows, self.parts, 1))
+        root = xp.tile(xp.sqrt(self.weight), (self.parts,))
+        gram = xp.reshape(by_column, (n_rows, n_rows))
+        gram *= root[:, None]
+        gram *= root
+        return gram
+
+    def covariance(self) -> Array:
+        """S = A^dagger A: (P, P), for P <= M.  Cost M P^2.
+
+        Centred rows are made dense in pieces, of the size of S or 16 MiB, so nothing cancels.
+        """
+        xp = array_namespace(self.weight)
+        jacobian, n_params = structured(self.jacobian), self.shape[1]
+        n_samples = self.weight.shape[0]
+        step = max(1, n_params // 2, _DENSE_ENTRIES // max(1, n_params))
+        total = None
+        for part in range(self.parts):
+            mean = self._mean(part)
+            for start in range(0, n_samples, step):
+                stop = min(start + step, n_samples)
+                offset = part * n_samples
+                rows = jacobian.rows(offset + start, offset + stop).dense() - mean
+                rows = rows * xp.sqrt(self.weight[start:stop])[:, None]
+                term = _dagger(rows) @ rows
+                if total is None:
+                    total = term
+                else:
+                    total += term
+        return total
+
+    def _mean(self, part: int) -> Array:
+        """<O> of one part: (P,)."""
+        xp = array_namespace(self.weight)
+        zeros = xp.zeros_like(self.weight)
+        pieces = [self.weight if i == part else zeros for i in range(self.parts)]
+        return _conj(self.jacobian.adjoint(xp.concat(pieces)))
+
+
+def concatenate(jacobians: Sequence[Jacobian]) -> Jacobian:
+    """Put the samples of several Jacobians of one ansatz one after another.
+
+    Slices stay slices; anything else becomes dense.  Raises ValueError for none at all, or for
+    different parameters.
+    """
+    if not jacobians:
+        raise ValueError("concatenate: no Jacobian given; at least one is needed")
+    if len({jacobian.shape[1] for jacobian in jacobians}) > 1:
+        sizes = [jacobian.shape[1] for jacobian in jacobians]
+        raise ValueError(f"concatenate: Jacobians of different numbers of parameters, {sizes}")
+    if len(jacobians) == 1:
+        return jacobians[0]
+    parts = [j for j in jacobians if isinstance(j, SliceJacobian)]
+    if len(parts) < len(jacobians):
+        blocks = [jacobian.dense() for jacobian in jacobians]
+        return DenseJacobian(array_namespace(*blocks).concat(blocks, axis=0))
+    xp = array_namespace(parts[0].spins)
+    sites = zip(*(part.slices for part in parts), strict=True)
+    slices = [xp.concat(site, axis=0) for site in sites]
+    return SliceJacobian(slices, xp.concat([p.spins for p in parts]), parts[0].local_dim)
+
+
+def structured(jacobian: Jacobian) -> DenseJacobian | SliceJacobian:
+    """Give a Jacobian of this module: the same one, or a foreign one made dense."""
+    if isinstance(jacobian, DenseJacobian | SliceJacobian):
+        return jacobian
+    return DenseJacobian(jacobian.dense())
+
+
+def stack_real(jacobian: Jacobian) -> Jacobian:
+    """Put Re O above Im O: (M, P) complex -> (2 M, P) real, for real parameters.
+
+    Memory: a copy of O.
+    """
+    own = structured(jacobian)
+    if isinstance(own, DenseJacobian):
+        xp = array_namespace(own.matrix)
+        return concatenate([DenseJacobian(part(own.matrix)) for part in (xp.real, xp.imag)])
+    xp = array_namespace(own.spins)
+    parts = [
+        SliceJacobian([part(x) for x in own.slices], own.spins, own.local_dim)
+        for part in (xp.real, xp.imag)
+    ]
+    return concatenate(parts)
+
+
+def is_complex(array: Array) -> bool:
+    """Tell whether an array, or a Jacobian, has complex entries."""
+    return "complex" in str(array.dtype)
+
+
+def _conj(array: Array) -> Array:
+    return array_namespace(array).conj(array) if is_complex(array) else array
+
+
+def _dagger(matrix: Array) -> Array:
+    return array_namespace(matrix).matrix_transpose(_conj(matrix))
+
+
+def _double(xp: Any, array: Array) -> Any:
+    return xp.complex128 if is_complex(array) else xp.float64

@@ -1,0 +1,62 @@
+"""What an optimisation rule is, and the error for input that must not reach the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from tnvmc.ansatz.protocol import Jacobian
+from tnvmc.backend.namespace import array_namespace
+
+Array = Any
+State = Mapping[str, Any]
+"""What a rule carries from step to step: arrays and numbers by name, ready for a checkpoint."""
+
+Info = dict[str, float | int | str]
+"""What a rule reports of one step; it never comes back."""
+
+
+class Rule(Protocol):
+    """Turns log-derivatives and local energies into a direction: theta -= learning_rate * direction.
+
+    One convention for all rules: the force is F = O^dagger W (E - <E>) with W the weights (1/M
+    for samples) and no factor 2; for real theta its real part.  Along -F the energy falls by
+    2 |F|^2 per unit of learning rate.
+    """
+
+    def init(self, theta: Array) -> State:
+        """State before the first step."""
+
+    def direction(
+        self,
+        theta: Array,
+        jacobian: Jacobian,
+        local_energy: Array,
+        weight: Array | None,
+        state: State,
+        uniforms_key: tuple[int, int],
+    ) -> tuple[Array, State, Info]:
+        """Direction (P,) of the type of theta, next state, report.
+
+        Args:
+            theta: (P,) real or complex (then psi must be holomorphic in theta).
+            jacobian: (M, P) log-derivatives.
+            local_energy: (M,).
+            weight: (M,) of an enumeration or of reweighted samples; None for equal weights.
+            state: as `init` or the last call gave it; not changed.
+            uniforms_key: (seed, step), the address of random numbers where a rule needs them.
+
+        Raises NonFiniteError for input, or a result, that holds NaN or infinities.
+        """
+
+
+class NonFiniteError(ValueError):
+    """NaN or infinities where finite numbers are needed; parameters must stay as they were."""
+
+
+def require_finite(what: str, array: Array, hint: str) -> None:
+    """Raise `NonFiniteError` saying how many entries of an array are not finite."""
+    xp = array_namespace(array)
+    bad = int(xp.sum(xp.astype(~xp.isfinite(array), xp.int64)))
+    if bad:
+        raise NonFiniteError(f"{what}: {bad} of {array.shape[0]} are not finite; {hint}")

@@ -1,0 +1,129 @@
+"""Stochastic reconfiguration, solved in the smaller of parameter space and sample space.
+
+With A = sqrt(W) (O - <O>) and e = sqrt(W) (E - <E>) (`least_squares`), the natural gradient is
+
+    d = (A^dagger A + shift)^-1 A^dagger e          P x P    Sorella, PRL 80, 4558 (1998)
+      = A^dagger (A A^dagger + shift)^-1 e          M x M    Chen and Heyl, Nat. Phys. 20, 1476
+                                                    (2024); Rende et al., Commun. Phys. 7, 260 (2024)
+
+The two are equal for every shift.  SPRING (Goldshlager, Abrahamsen, Lin, J. Comput. Phys. 516,
+113351 (2024)) minimises |A d - e|^2 + shift |d - momentum * d_previous|^2 instead, so that the
+directions which few samples do not see keep the value they had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from tnvmc.ansatz.jacobian import CenteredJacobian
+from tnvmc.ansatz.protocol import Jacobian
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.optimize.least_squares import least_squares
+from tnvmc.optimize.rule import Info, State, require_finite
+from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver
+
+Array = Any
+Space = Literal["auto", "parameters", "samples"]
+
+
+@dataclass(frozen=True)
+class SR:
+    """The rule theta -= learning_rate * d with d the (regularised) natural gradient.
+
+    Raises ValueError for settings out of range; see also `Rule.direction`.
+    """
+
+    diag_shift: float = 1e-3
+    """Shift in units of the mean diagonal of the smaller matrix, tr(A A^dagger) / min(M, P):
+    both matrices have this trace, so a number means the same in both spaces.  (M counts twice
+    for real theta with complex psi.)"""
+    momentum: float = 0.0
+    """SPRING's decay mu, 0 <= mu < 1; 0 is plain SR, 0.9 and more is usual with few samples."""
+    clip: float | None = None
+    """Clip local energies in the gradient; see `least_squares.clip_outliers`."""
+    solver: Solver = field(default_factory=Cholesky)
+    space: Space = "auto"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.diag_shift < float("inf"):
+            raise ValueError(f"SR: diag_shift = {self.diag_shift} must be finite and >= 0")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"SR: momentum = {self.momentum} must lie in 0 <= momentum < 1")
+        if self.space not in ("auto", "parameters", "samples"):
+            raise ValueError(
+                f"SR: space = {self.space!r} must be 'auto', 'parameters' or 'samples'"
+            )
+
+    def init(self, theta: Array) -> State:
+        """The previous direction, where there is momentum; nothing otherwise."""
+        return {"previous": array_namespace(theta).zeros_like(theta)} if self.momentum else {}
+
+    def direction(
+        self,
+        theta: Array,
+        jacobian: Jacobian,
+        local_energy: Array,
+        weight: Array | None,
+        state: State,
+        uniforms_key: tuple[int, int] = (0, 0),
+    ) -> tuple[Array, State, Info]:
+        """Natural gradient (P,); see `Rule.direction`.
+
+        Reports the space, how the system was solved, the weight of clipped samples, and two
+        numbers per learning rate: `metric_norm` sqrt(d^dagger S d), the distance between the
+        states before and after, and `slope` Re(F^dagger d), half of the fall of the energy.
+        Cost: M^2 P / 2 (gram) + M^3 / 3, or M P^2 + P^3 / 3.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):  # found out, and said, by NonFiniteError
+            return self._direction(theta, jacobian, local_energy, weight, state)
+
+    def _direction(
+        self,
+        theta: Array,
+        jacobian: Jacobian,
+        local_energy: Array,
+        weight: Array | None,
+        state: State,
+    ) -> tuple[Array, State, Info]:
+        xp = array_namespace(theta)
+        problem = least_squares(theta, jacobian, local_energy, weight, self.clip)
+        a, residual = problem.matrix, problem.target
+        if self.momentum:
+            carried = self.momentum * state["previous"]
+            residual = residual - a.apply(carried)
+        step, space, solved = self._solve(a, residual)
+        direction = xp.astype(step + carried if self.momentum else step, theta.dtype)
+        require_finite("direction of SR", direction, "raise diag_shift")
+        moved = a.apply(direction)
+        info: Info = {
+            "space": space,
+            "method": solved.method,
+            "shift": solved.shift,
+            "rank": solved.rank,
+            "condition": solved.condition,
+            "clipped": problem.clipped,
+            "metric_norm": float(xp.sqrt(xp.sum(xp.abs(moved) ** 2))),
+            "slope": float(xp.sum(xp.real(xp.conj(problem.target) * moved))),
+        }
+        return direction, {"previous": direction} if self.momentum else {}, info
+
+    def _solve(self, a: CenteredJacobian, residual: Array) -> tuple[Array, str, SolveInfo]:
+        """Minimise |A x - residual|^2 + shift |x|^2 over x (P,), in one of the two spaces."""
+        n_rows, n_params = a.shape
+        space = self.space
+        if space == "auto":
+            space = "parameters" if n_params <= n_rows else "samples"
+        if space == "parameters":
+            matrix, rhs = a.covariance(), a.adjoint(residual)
+        else:
+            matrix, rhs = a.gram(), residual
+        xp = array_namespace(matrix)
+        diagonal = xp.linalg.diagonal(matrix)
+        require_finite("diagonal of the matrix of SR", diagonal, "log-derivatives are too large")
+        trace = float(xp.real(xp.sum(diagonal)))
+        shift = self.diag_shift * max(trace, 0.0) / min(n_rows, n_params)
+        x, solved = self.solver(matrix, rhs, shift)
+        return x if space == "parameters" else a.adjoint(x), space, solved

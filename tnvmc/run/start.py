@@ -1,0 +1,88 @@
+"""Where the parameters start: simple update, random numbers, a product state, a checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.peps import PEPS
+from tnvmc.ansatz.product import ProductState
+from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.ansatz.simple_update import simple_update
+from tnvmc.operators.term import Operator
+from tnvmc.run.checkpoint import CheckpointError, read_parameters
+
+Array = Any
+
+KINDS = ("simple_update", "random", "product")
+
+_NOISE = 0.02
+"""Of the largest entry of a tensor: enough to open bonds that a start leaves unused."""
+
+
+def initial_parameters(
+    ansatz: Ansatz, operator: Operator, seed: int = 0, kind: str | None = None
+) -> Array:
+    """Make parameters (P,) to start from.
+
+    `kind` is "simple_update" (PEPS and open MPS), "random" (positive for a PEPS), "product" (the
+    ordered product state of lowest energy, with a little noise on a PEPS) or the path of a
+    checkpoint of the same kind of state on the same lattice, with the same or a smaller D.
+
+    Raises:
+        ValueError: a start that this wave function does not have.
+        CheckpointError: a damaged checkpoint, or one of another kind of state.
+    """
+    if kind is None:
+        kind = "simple_update" if isinstance(ansatz, PEPS) else "random"
+    if kind not in KINDS:
+        return _from_checkpoint(ansatz, Path(kind), seed)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    if isinstance(ansatz, PEPS):
+        if kind == "random":
+            return ansatz.flatten([rng.uniform(size=shape) for shape in ansatz.shapes])
+        max_steps = 0 if kind == "product" else 200
+        tensors, _ = simple_update(operator, ansatz.D, seed=seed, max_steps=max_steps)
+        return ansatz.flatten([_noisy(tensor, rng) for tensor in tensors])
+    if kind == "product" and isinstance(ansatz, ProductState):
+        tensors, _ = simple_update(operator, 1, seed=seed, max_steps=0)
+        return np.concatenate([tensor.ravel() for tensor in tensors]).astype(ansatz.dtype)
+    if kind == "random":
+        state: Any = ansatz
+        return state.random(seed).astype(state.dtype)
+    raise ValueError(
+        f"ansatz.init = '{kind}': a {type(ansatz).__name__} has no such start; take 'random'"
+    )
+
+
+def _noisy(tensor: Array, rng: np.random.Generator) -> Array:
+    """Put noise on the entries that are exactly zero."""
+    noise = _NOISE * np.abs(tensor).max() * rng.normal(size=tensor.shape)
+    return np.where(tensor == 0, noise, tensor)
+
+
+def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
+    """Read parameters; those of a PEPS with a smaller D are grown, with noise on the new bonds."""
+    described, theta = read_parameters(path)
+    shape = [int(length) for length in ansatz.lattice.shape]
+    found = (described["ansatz"], described["lattice"][1:3], described["local_dim"])
+    wanted = (type(ansatz).__name__, shape, ansatz.local_dim)
+    if found != wanted:
+        raise CheckpointError(
+            f"ansatz.init = '{path}': it holds a {found[0]} on {found[1]} with local dimension "
+            f"{found[2]}, wanted is a {wanted[0]} on {wanted[1]} with {wanted[2]}"
+        )
+    if described["n_parameters"] == ansatz.n_params:
+        return theta.astype(ansatz.dtype)  # type: ignore[attr-defined]
+    if not isinstance(ansatz, PEPS) or described["D"] > ansatz.D:
+        raise CheckpointError(
+            f"ansatz.init = '{path}': it has D = {described['D']}, which cannot be turned into "
+            f"D = {getattr(ansatz, 'D', None)}; only a PEPS grows, and none shrinks"
+        )
+    rng = np.random.Generator(np.random.PCG64(seed))
+    small = PEPS(ansatz.lattice, described["D"], theta.dtype.name, local_dim=ansatz.local_dim)
+    grown = PEPS(ansatz.lattice, ansatz.D, theta.dtype.name, local_dim=ansatz.local_dim)
+    tensors = grown.tensors(grown.flatten(small.tensors(theta)))
+    return ansatz.flatten([_noisy(tensor, rng) for tensor in tensors])
