@@ -31,6 +31,8 @@ _NAMES_OF = {
     "tnvmc.run.guard": ("Guard",),
     "tnvmc.run.vmc": ("VMC", "Enumerate"),
     "tnvmc.run.session": ("run_file",),
+    "tnvmc.run.start": ("initial_parameters",),
+    "tnvmc.ansatz.simple_update": ("simple_update",),
 }  # fmt: skip
 _HOME = {name: (home, name) for home, names in _NAMES_OF.items() for name in names}
 # The lattice and the model bear one name; the model, which is used more, keeps it here.

@@ -80,7 +80,8 @@ def test_without_noise_the_energy_falls_to_the_exact_one_and_never_below() -> No
 def test_with_noise_the_measured_energy_is_right_within_its_error() -> None:
     vmc = study(learning_rate=0.1)
     seen: list[int] = []
-    vmc.run(20, callback=lambda record: seen.append(record.step))
+    records = vmc.run(20, callback=lambda record: seen.append(record.step))
+    assert str(records[3]).startswith("step 3: energy -")
     assert seen == list(range(20))
     sampled = vmc.measure(n_samples=2048)
     vmc.sampler = Enumerate()

@@ -30,7 +30,6 @@ from tnvmc.operators.term import Operator, Term
 Array = Any
 
 UP, LEFT, DOWN, RIGHT = range(4)  # a leg's opposite is (leg + 2) % 4
-_STEPS = {UP: (-1, 0), LEFT: (0, -1), DOWN: (1, 0), RIGHT: (0, 1)}
 _ABSENT = 1e-10  # weight, relative to the largest of the bond, below which a state is dropped
 _FIELD_INTERVAL = 10  # steps between two updates of the mean fields
 
@@ -53,15 +52,15 @@ def simple_update(
     *,
     seed: int = 0,
     start: str | Sequence[Array] = "auto",
-    tau: Sequence[float] = (0.3, 0.1),
-    max_steps: int = 200,
+    tau: Sequence[float] = (1.0, 0.3, 0.1),
+    max_steps: int = 100,
     tolerance: float = 1e-3,
 ) -> tuple[list[Array], SimpleUpdateInfo]:
     """Give tensors (d, up, left, down, right), near the ground state, and how they came about.
 
-    Terms on one site, on neighbours, and on pairs two steps apart (diagonals, through each of the
-    paths between them with an equal share) are evolved; longer ones act as fields from the mean
-    of their other sites.  Gates follow each other forth and back (second order in tau).
+    Terms on one site, on neighbours, and on pairs two bonds apart are evolved; longer ones, and
+    those on three sites or more, act as fields from the mean of their other sites.  Gates follow
+    each other forth and back (second order in tau).
 
     Args:
         operator: the Hamiltonian; its lattice gives the grid of the network.
@@ -71,9 +70,11 @@ def simple_update(
             positive one where the magnetisation is not conserved), a name of `product_starts`, or
             one vector (d,) per site.
         tau: imaginary time steps, one per stage, in units of one over the largest spread of the
-            eigenvalues of a term.  Smaller last steps than 0.1 were not found to help.
+            eigenvalues of a term.  The long first ones form dimers; shorter last ones than
+            0.1 were not found to help.
         max_steps: limit of the steps of each stage.
-        tolerance: a stage ends when no weight changes faster than this per unit of time.
+        tolerance: the last stage ends when no weight changes faster than this per unit of time,
+            earlier ones at proportionally more.
 
     Returns real tensors for a real operator, each of norm 1, inner bonds of size D (filled with
     zeros where the state needs less).  Cost per bond and step: d D^5 and an SVD of (d^2 D) x
@@ -103,7 +104,7 @@ def simple_update(
             lost = _step(state, plan.pairs, gates, site_gates)
             change = float(np.abs(state.weights - before).max()) / step_time
             n_steps += 1
-            if change < tolerance:
+            if change < tolerance * step_time / tau[-1]:
                 break
     info = SimpleUpdateInfo(n_steps, name, change < tolerance, change, lost, plan.notes)
     return _absorb_weights(state, operator.lattice.shape), info
@@ -194,7 +195,7 @@ class _Batch:
     """Pair terms on disjoint sites, all in the same position: neighbours or ends of a path."""
 
     sites: Array  # (K, 2) neighbours, or (K, 3) in the order of the path
-    steps: tuple[int, ...]  # legs along which the path goes: one or two
+    legs: tuple[int, ...]  # along which the path goes: one or two
     matrices: Array  # (K, d^2, d^2)
 
 
@@ -217,14 +218,15 @@ def _plan(operator: Operator) -> _Plan:
         matrix = term.matrix if operator.is_complex else term.matrix.real
         levels = np.linalg.eigvalsh(matrix)
         spread = max(spread, float(levels[-1] - levels[0]))
-        paths = _paths(term.sites, n_cols)
+        path = _path(term.sites, n_cols)
         if len(term.sites) == 1:
             fields[term.sites[0]] += matrix
-        elif not paths:
+        elif path is None:
             far.append(term)
-        for steps, sites in paths.items():
-            placed[steps].append((sites, matrix / len(paths)))
-    pairs = tuple(b for steps, terms in sorted(placed.items()) for b in _batches(steps, terms))
+        else:
+            legs, sites = path
+            placed[legs].append((sites, matrix))
+    pairs = tuple(b for legs, terms in sorted(placed.items()) for b in _batches(legs, terms))
     notes = tuple(
         f"{n} terms on {k} sites that no path of two bonds joins were taken in mean field"
         for k, n in sorted(_counts(len(term.sites) for term in far).items())
@@ -232,27 +234,22 @@ def _plan(operator: Operator) -> _Plan:
     return _Plan(fields, pairs, tuple(far), spread or 1.0, notes)
 
 
-def _paths(sites: tuple[int, ...], n_cols: int) -> dict[tuple[int, ...], tuple[int, ...]]:
-    """Shortest paths between two sites: {legs followed: sites visited}, none beyond two bonds."""
-    if len(sites) != 2:
-        return {}
-    (r0, c0), (r1, c1) = divmod(sites[0], n_cols), divmod(sites[1], n_cols)
-    if abs(r1 - r0) + abs(c1 - c0) > 2:
-        return {}
+def _path(sites: tuple[int, ...], n_cols: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Legs followed and sites visited from one of two sites to the other, by two bonds at most.
+
+    Between the ends of a diagonal only one of the two corners is used: with half a gate through
+    each of them, dimers on diagonals never form (Shastry-Sutherland), and J1-J2 gains nothing.
+    """
+    (r0, c0), (r1, c1) = divmod(sites[0], n_cols), divmod(sites[-1], n_cols)
     down, right = r1 - r0, c1 - c0
-    steps = [DOWN if down > 0 else UP] * abs(down) + [RIGHT if right > 0 else LEFT] * abs(right)
-    paths = {}
-    for order in set(itertools.permutations(steps)):
-        visited = [sites[0]]
-        for leg in order:
-            visited.append(visited[-1] + _STEPS[leg][0] * n_cols + _STEPS[leg][1])
-        paths[order] = tuple(visited)
-    return paths
+    if len(sites) != 2 or down + abs(right) > 2:
+        return None
+    legs = sorted([DOWN] * down + [RIGHT if right > 0 else LEFT] * abs(right))
+    moves = {DOWN: n_cols, RIGHT: 1, LEFT: -1}
+    return tuple(legs), tuple(itertools.accumulate((moves[leg] for leg in legs), initial=sites[0]))
 
 
-def _batches(
-    steps: tuple[int, ...], terms: list[tuple[tuple[int, ...], Array]]
-) -> Iterable[_Batch]:
+def _batches(legs: tuple[int, ...], terms: list[tuple[tuple[int, ...], Array]]) -> Iterable[_Batch]:
     """Distribute terms over batches in which no site occurs twice."""
     batches: list[list[tuple[tuple[int, ...], Array]]] = []
     for sites, matrix in terms:
@@ -263,7 +260,7 @@ def _batches(
         else:
             batches.append([(sites, matrix)])
     for batch in batches:
-        yield _Batch(np.array([s for s, _ in batch]), steps, np.array([m for _, m in batch]))
+        yield _Batch(np.array([s for s, _ in batch]), legs, np.array([m for _, m in batch]))
 
 
 def _counts(items: Iterable[int]) -> dict[int, int]:
@@ -318,7 +315,7 @@ def _step(
         *zip(pairs, gates, strict=True),
         *zip(pairs[::-1], gates[::-1], strict=True),
     ]:
-        update = _update_neighbours if len(batch.steps) == 1 else _update_path
+        update = _update_neighbours if len(batch.legs) == 1 else _update_path
         lost = max(lost, update(state, batch, gate))
     _apply_on_sites(state, site_gates)
     return lost
@@ -332,7 +329,7 @@ def _apply_on_sites(state: _State, gates: Array) -> None:
 
 def _update_neighbours(state: _State, batch: _Batch, gates: Array) -> float:
     a, b = batch.sites.T
-    legs_a, legs_b = (batch.steps[0],), ((batch.steps[0] + 2) % 4,)
+    legs_a, legs_b = (batch.legs[0],), ((batch.legs[0] + 2) % 4,)
     bond = state.bond_at[a, legs_a[0]]
     q_a, r_a = state.split(a, legs_a)
     q_b, r_b = state.split(b, legs_b)
@@ -348,7 +345,7 @@ def _update_neighbours(state: _State, batch: _Batch, gates: Array) -> float:
 def _update_path(state: _State, batch: _Batch, gates: Array) -> float:
     """Gate on the ends of a path of two bonds, with the site between them carried along."""
     a, m, b = batch.sites.T
-    first, second = batch.steps
+    first, second = batch.legs
     legs_a, legs_m, legs_b = (first,), ((first + 2) % 4, second), ((second + 2) % 4,)
     bond_am, bond_mb = state.bond_at[a, first], state.bond_at[m, second]
     D = state.weights.shape[1]

@@ -44,7 +44,7 @@ class Screen:
     def step(self, record: StepRecord) -> None:
         """Show one step; its note, if it has one, gets a line of its own."""
         if record.note:
-            self.say(f"step {record.step}: {record.note}")
+            self.say(f"step {record.step + 1}: {record.note}")
         numbers = self._numbers(record)
         if self._progress is not None:
             self._progress.update(self._task, completed=record.step + 1, numbers=numbers)

@@ -54,6 +54,15 @@ class StepRecord:
     optimizer: Mapping[str, Any]  #: what the rule reports of itself
     seconds: float
 
+    def __str__(self) -> str:
+        text = (
+            f"step {self.step}: energy {self.energy:.6f} +- {self.energy_error:.1g}, "
+            f"variance {self.variance:.2g}"
+        )
+        if self.acceptance is not None:
+            text += f", acceptance {self.acceptance:.2f}"
+        return f"{text}; {self.note}" if self.note else text
+
     def as_dict(self) -> dict[str, Any]:
         """Give a dict for strict JSON: None where a number is not finite."""
         return finite_or_none({f.name: getattr(self, f.name) for f in fields(self)})
