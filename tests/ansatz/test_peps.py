@@ -244,3 +244,27 @@ def test_flatten_pads_smaller_bonds_and_inverts_tensors() -> None:
     found, expected = large.log_amplitude(grown, configs), small.log_amplitude(theta, configs)
     assert np.allclose(found.log_abs, expected.log_abs, atol=1e-10)
     assert np.allclose(found.phase, expected.phase)
+
+
+@pytest.mark.parametrize("scheme", [Exact(), SRC(4), SRC(4, oversample=2), ZipUp(4)])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_the_core_is_written_against_the_array_standard(scheme: Any, dtype: str) -> None:
+    """array-api-strict refuses whatever is NumPy's own; the chain it walks is the same."""
+    strict = pytest.importorskip("array_api_strict")
+    operator = j1j2(square(4, 4))
+    peps = PEPS(operator.lattice, 3, dtype, scheme)
+    theta, configs = _theta(peps, 13), _random_configs(6, 16)
+    moves = moves_for(operator)
+
+    def walk(space: Any) -> list[np.ndarray]:
+        t, targets = space.asarray(theta), {p: space.asarray(v) for p, v in moves.items()}
+        walkers = peps.start(t, space.asarray(configs))
+        u = uniforms(3, (0, 0), range(6), len(moves), space)
+        walkers, info = peps.sweep(t, walkers, targets, u)
+        walkers, snapshot = peps.measure(t, walkers, targets)
+        jacobian: Any = snapshot.jacobian
+        parts = [walkers.configs, snapshot.amplitude.log_abs, info.accepted, *jacobian.slices]
+        return [to_host(part) for part in (*parts, *snapshot.ratios.values())]
+
+    for found, expected in zip(walk(strict), walk(np), strict=True):
+        assert np.allclose(found, expected, rtol=1e-12, atol=1e-12)

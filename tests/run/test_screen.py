@@ -30,6 +30,7 @@ RESULT: dict[str, Any] = {
     "closure_spread": 1e-6,
     "n_samples": 8192,
     "wall_time_s": 75.0,
+    "config": {"sampler": {"n_walkers": 64}},
 }
 
 
@@ -91,3 +92,7 @@ def test_what_is_not_known_is_left_out_or_said() -> None:
 def test_warnings(changed: dict[str, Any], words: str) -> None:
     (text,) = warnings({**RESULT, **changed})
     assert words in text
+
+
+def test_a_few_draws_say_nothing_about_mixing() -> None:
+    assert not warnings({**RESULT, "r_hat": 1.2, "n_samples": 128})

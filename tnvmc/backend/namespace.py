@@ -15,7 +15,10 @@ def array_namespace(*arrays: Array) -> Any:
     Raises:
         TypeError: two arguments belong to different libraries; nothing is moved silently.
     """
-    if all(type(array) is np.ndarray for array in arrays):  # the hot path
+    for array in arrays:  # the hot path: nothing but NumPy
+        if type(array) is not np.ndarray:
+            break
+    else:
         return np
     spaces = {id(space): space for space in map(_namespace_of, arrays) if space is not None}
     if len(spaces) > 1:

@@ -10,6 +10,7 @@ from typing import Any
 from tnvmc.run.state import StepRecord
 
 _PLAIN_LINES = 20
+_DRAWS_FOR_R_HAT = 16  # with fewer draws of each walker R-hat is mostly noise
 
 
 class Screen:
@@ -164,7 +165,8 @@ _ROWS: tuple[tuple[str, Callable[[Mapping[str, Any]], str | None]], ...] = (
 def warnings(result: Mapping[str, Any]) -> list[str]:
     """Say what makes a result less trustworthy than its error bar looks."""
     found = []
-    if (result["r_hat"] or 1.0) > 1.05:
+    draws = result["n_samples"] / result["config"]["sampler"]["n_walkers"]
+    if draws >= _DRAWS_FOR_R_HAT and (result["r_hat"] or 1.0) > 1.05:
         found.append(
             f"R-hat is {result['r_hat']:.3f}: the walkers disagree, the error bar is too small; "
             "raise sampler.n_burn or measure.n_samples"

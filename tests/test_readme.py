@@ -1,0 +1,28 @@
+"""The README: its example runs as printed, and the files and commands it names exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_python_example_runs_and_finds_the_ground_state(capsys: pytest.CaptureFixture) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(example, "README.md", "exec"), names)
+    result, exact = names["result"], -0.5743254416
+    assert result.energy_per_site > exact - 4 * result.energy_per_site_error
+    assert result.energy_per_site < exact + 0.01
+    assert len(capsys.readouterr().out.splitlines()) == 41
+
+
+def test_every_file_that_is_named_exists() -> None:
+    named = re.findall(r"(?:scripts|benchmarks|tests)/[\w./]+\.(?:py|sh|toml)", README)
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == []
