@@ -87,6 +87,9 @@ def test_checkpoints_that_do_not_fit(tmp_path: Path) -> None:
         initial_parameters(PEPS(other.lattice, 3), other, 1, str(path))
     with pytest.raises(CheckpointError, match="wanted is a PeriodicMPS"):
         initial_parameters(PeriodicMPS(OPERATOR.lattice, 3), OPERATOR, 1, str(path))
+    VMC(OPERATOR, peps(2, "complex128"), Enumerate()).save(path)
+    with pytest.raises(CheckpointError, match="a real state cannot hold it"):
+        initial_parameters(peps(2), OPERATOR, 1, str(path))
     with pytest.raises(CheckpointError, match="no such file"):
         initial_parameters(peps(3), OPERATOR, 1, "simple-update")
 

@@ -11,6 +11,7 @@ from tnvmc.ansatz.peps import PEPS
 from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.ansatz.simple_update import simple_update
+from tnvmc.ansatz.starts import grow, random_positive
 from tnvmc.operators.term import Operator
 from tnvmc.run.checkpoint import CheckpointError, read_parameters
 
@@ -39,12 +40,13 @@ def initial_parameters(
         kind = "simple_update" if isinstance(ansatz, PEPS) else "random"
     if kind not in KINDS:
         return _from_checkpoint(ansatz, Path(kind), seed)
-    rng = np.random.Generator(np.random.PCG64(seed))
     if isinstance(ansatz, PEPS):
         if kind == "random":
-            return ansatz.flatten([rng.uniform(size=shape) for shape in ansatz.shapes])
+            options = (ansatz.lattice, ansatz.D, ansatz.dtype, seed, ansatz.local_dim)
+            return ansatz.flatten(random_positive(*options))
         max_steps = 0 if kind == "product" else 200
         tensors, _ = simple_update(operator, ansatz.D, seed=seed, max_steps=max_steps)
+        rng = np.random.Generator(np.random.PCG64(seed))
         return ansatz.flatten([_noisy(tensor, rng) for tensor in tensors])
     if kind == "product" and isinstance(ansatz, ProductState):
         tensors, _ = simple_update(operator, 1, seed=seed, max_steps=0)
@@ -66,6 +68,7 @@ def _noisy(tensor: Array, rng: np.random.Generator) -> Array:
 def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
     """Read parameters; those of a PEPS with a smaller D are grown, with noise on the new bonds."""
     described, theta = read_parameters(path)
+    dtype = np.dtype(ansatz.dtype)  # type: ignore[attr-defined]
     shape = [int(length) for length in ansatz.lattice.shape]
     found = (described["ansatz"], described["lattice"][1:3], described["local_dim"])
     wanted = (type(ansatz).__name__, shape, ansatz.local_dim)
@@ -74,15 +77,17 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
             f"ansatz.init = '{path}': it holds a {found[0]} on {found[1]} with local dimension "
             f"{found[2]}, wanted is a {wanted[0]} on {wanted[1]} with {wanted[2]}"
         )
+    if theta.dtype.kind == "c" and dtype.kind != "c":
+        raise CheckpointError(
+            f"ansatz.init = '{path}': it is {theta.dtype}, a real state cannot hold it; take "
+            "ansatz.dtype = 'complex128'"
+        )
     if described["n_parameters"] == ansatz.n_params:
-        return theta.astype(ansatz.dtype)  # type: ignore[attr-defined]
+        return theta.astype(dtype)
     if not isinstance(ansatz, PEPS) or described["D"] > ansatz.D:
         raise CheckpointError(
             f"ansatz.init = '{path}': it has D = {described['D']}, which cannot be turned into "
             f"D = {getattr(ansatz, 'D', None)}; only a PEPS grows, and none shrinks"
         )
-    rng = np.random.Generator(np.random.PCG64(seed))
     small = PEPS(ansatz.lattice, described["D"], theta.dtype.name, local_dim=ansatz.local_dim)
-    grown = PEPS(ansatz.lattice, ansatz.D, theta.dtype.name, local_dim=ansatz.local_dim)
-    tensors = grown.tensors(grown.flatten(small.tensors(theta)))
-    return ansatz.flatten([_noisy(tensor, rng) for tensor in tensors])
+    return ansatz.flatten(grow(small.tensors(theta), ansatz.lattice.shape, ansatz.D, seed=seed))

@@ -1,0 +1,164 @@
+"""Simple update against exact ground states of small lattices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.oracles import all_configs, dense_hamiltonian, dense_state, embed
+from tnvmc.ansatz.simple_update import product_starts, simple_update
+from tnvmc.ansatz.starts import bond_sizes
+from tnvmc.contraction.double_layer import expectation
+from tnvmc.lattice.grids import chain, shastry_sutherland, square
+from tnvmc.operators import models
+from tnvmc.operators.term import Operator
+
+EXACT_4X4 = {
+    # totals of open lattices; Rydberg: V = 7, delta = Omega = 1; Ising: h = 3
+    "heisenberg": 16 * -0.5743254416,
+    "j1j2": -7.505556950081,
+    "tfim": -50.186623882778,
+    "rydberg": -7.254611338546,
+}
+
+
+def ground_energy(operator):
+    return np.linalg.eigvalsh(dense_hamiltonian(operator))[0]
+
+
+def relative_error(operator, D, exact, **options):
+    tensors, info = simple_update(operator, D, **options)
+    magnetisation = 0 if operator.conserves_magnetisation else None
+    energy = expectation(tensors, operator, chi=4 * D, magnetisation=magnetisation)
+    return (energy - exact) / abs(exact), info
+
+
+def test_chain_is_solved_to_the_end():
+    """No loops: simple update is time-evolving block decimation, exact but for its time step."""
+    operator = models.heisenberg(chain(8))
+    tensors, info = simple_update(operator, 16, tau=(0.3, 0.03), tolerance=1e-5, max_steps=400)
+    assert info.converged
+    assert abs(expectation(tensors, operator) - ground_energy(operator)) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("name", "D", "bound"),
+    [("heisenberg", 2, 2e-2), ("heisenberg", 4, 1e-3), ("tfim", 2, 1e-4), ("tfim", 3, 2e-5)],
+)
+def test_energies_4x4(name, D, bound):
+    operators = {
+        "heisenberg": models.heisenberg(square(4, 4)),
+        "tfim": models.tfim(square(4, 4), h=3),
+    }
+    error, info = relative_error(operators[name], D, EXACT_4X4[name])
+    assert info.converged
+    assert 0 < error < bound
+
+
+@pytest.mark.parametrize(("name", "D", "bound"), [("j1j2", 3, 7e-3), ("rydberg", 3, 6e-4)])
+@pytest.mark.slow
+def test_energies_4x4_beyond_neighbours(name, D, bound):
+    operators = {"j1j2": models.j1j2(square(4, 4), J2=0.5), "rydberg": models.rydberg(square(4, 4))}
+    error, _ = relative_error(operators[name], D, EXACT_4X4[name])
+    assert 0 < error < bound
+
+
+def test_order_lies_where_the_model_wants_it():
+    grid = square(2, 3)
+    for operator, start in (
+        (models.heisenberg(grid), "neel x"),
+        (models.xxz(grid, Jz=0.5), "neel x"),
+        (models.xxz(grid, Jz=2.0), "neel z"),
+        (models.heisenberg(grid, J=-1.0), "uniform x"),
+        (models.j1j2(square(4, 4), J1=0.1, J2=1.0), "row stripes x"),
+        (models.tfim(grid, h=1.0), "positive"),
+    ):
+        assert simple_update(operator, 1, max_steps=1)[1].start == start
+
+
+def test_order_in_the_plane_gains_from_projection():
+    operator = models.heisenberg(square(3, 4))
+    in_plane, _ = simple_update(operator, 2, start="neel x")
+    along_z, _ = simple_update(operator, 2, start="neel z")
+    broken = expectation(in_plane, operator)
+    assert np.isclose(broken, expectation(along_z, operator), rtol=1e-3)
+    assert expectation(in_plane, operator, magnetisation=0) < broken - 0.1
+    assert np.isclose(expectation(along_z, operator, magnetisation=0), broken, rtol=1e-3)
+
+
+def test_diagonal_gates_form_dimers():
+    operator = models.shastry_sutherland(shastry_sutherland(2, 2), J=0.0)
+    error, _ = relative_error(operator, 2, ground_energy(operator))
+    assert abs(error) < 1e-6
+
+
+@pytest.mark.parametrize("sites", [(0, 1), (0, 2), (0, 3), (1, 2)])
+def test_one_term_alone_is_projected_out(sites):
+    """exp(-tau h) for long enough gives the ground state of h, wherever on the plaquette it is."""
+    rng = np.random.default_rng(0)
+    h = rng.standard_normal((4, 4)) + 1j * rng.standard_normal((4, 4))
+    h = h + h.conj().T
+    operator = Operator.from_terms(square(2, 2), [(sites, h)])
+    tensors, _ = simple_update(operator, 4, max_steps=300, tolerance=1e-12)
+    psi = dense_state(tensors, (2, 2), all_configs(4))
+    energy = np.vdot(psi, embed(h, sites, 4) @ psi).real / np.vdot(psi, psi).real
+    assert abs(energy - np.linalg.eigvalsh(h)[0]) < 1e-8
+
+
+def test_far_terms_are_fields():
+    up_up = np.diag([1.0, 0.0, 0.0, 0.0])
+    pin = np.diag([-1.0, 0.0])
+    operator = Operator.from_terms(chain(4), [((0, 3), 5 * up_up), ((0,), 2 * pin), ((3,), pin)])
+    tensors, info = simple_update(operator, 1, start=np.ones((4, 2)))
+    assert "1 terms on 2 sites" in info.notes[0]
+    psi = dense_state(tensors, (1, 4), all_configs(4))
+    density = np.sum(psi.reshape(2, 4, 2) ** 2, axis=1) / np.sum(psi**2)
+    assert density[0, 1] > 0.99  # site 0 takes its pin, which keeps site 3 from taking its own
+
+
+def test_what_comes_back():
+    operator = models.heisenberg(square(3, 2))
+    tensors, info = simple_update(operator, 3)
+    assert [t.shape for t in tensors] == [(2, *sizes) for sizes in bond_sizes((3, 2), 3)]
+    assert all(t.dtype == np.float64 for t in tensors)
+    assert np.allclose([np.linalg.norm(t) for t in tensors], 1.0)
+    assert info.n_steps > 3
+    assert info.notes == ()
+    assert 0 < info.truncation < 1e-2
+    again, _ = simple_update(operator, 3)
+    assert all(np.array_equal(a, b) for a, b in zip(tensors, again, strict=True))
+
+
+def test_complex_hamiltonians_give_complex_tensors():
+    dm = np.zeros((4, 4), complex)
+    dm[1, 2], dm[2, 1] = 0.5j, -0.5j
+    grid = square(2, 2)
+    operator = models.heisenberg(grid) + Operator.from_terms(
+        grid, [(bond, dm) for bond in grid.bonds["nearest"]]
+    )
+    error, info = relative_error(operator, 4, ground_energy(operator))
+    tensors, _ = simple_update(operator, 2)
+    assert all(np.iscomplexobj(t) for t in tensors)
+    assert 0 <= error < 2e-2
+    assert info.converged
+
+
+def test_product_starts_are_normalised():
+    starts = product_starts((2, 3), 3)
+    assert set(starts) >= {"neel x", "neel z", "uniform x", "row stripes z"}
+    for vectors in starts.values():
+        assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "letter"),
+    [
+        ({"D": 0}, "D = 0"),
+        ({"tau": (0.1, -1.0)}, "every time step positive"),
+        ({"start": "nele"}, "'nele' is not known"),
+        ({"start": np.ones((3, 2))}, "one vector per site"),
+    ],
+)
+def test_letters_of_complaint(options, letter):
+    with pytest.raises(ValueError, match=letter):
+        simple_update(models.heisenberg(square(2, 2)), **{"D": 2} | options)

@@ -1,0 +1,159 @@
+"""Tensors to start a PEPS from that need no Hamiltonian: random, product, grown from another.
+
+All functions give a list of arrays (d, up, left, down, right), row by row, with legs of size 1 at
+the rim and D inside.  Simple update, which does need the Hamiltonian, has its own file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tnvmc.lattice.lattice import Lattice
+
+Array = Any
+
+
+def bond_sizes(shape: tuple[int, int], D: int) -> list[tuple[int, int, int, int]]:
+    """Give the sizes (up, left, down, right) of each site's bonds: D, or 1 at the rim."""
+    if D < 1:
+        raise ValueError(f"starts: bond dimension D must be at least 1, got {D}")
+    n_rows, n_cols = shape
+    return [
+        (
+            D if row > 0 else 1,
+            D if column > 0 else 1,
+            D if row < n_rows - 1 else 1,
+            D if column < n_cols - 1 else 1,
+        )
+        for row in range(n_rows)
+        for column in range(n_cols)
+    ]
+
+
+def random_positive(
+    lattice: Lattice, D: int, dtype: Any = "float64", seed: int = 0, local_dim: int = 2
+) -> list[Array]:
+    """Give tensors with entries uniform in [0, 1), scaled to norm 1; all amplitudes are positive.
+
+    A complex dtype gets random phases of up to +-pi/4 as well, which keep amplitudes from
+    vanishing by accident on small lattices, but no longer positive.
+
+    Raises:
+        ValueError: D below 1.
+    """
+    rng = np.random.Generator(np.random.PCG64(seed))
+    tensors = []
+    for sizes in bond_sizes(lattice.shape, D):
+        tensor = rng.uniform(size=(local_dim, *sizes))
+        if np.issubdtype(np.dtype(dtype), np.complexfloating):
+            tensor = tensor * np.exp(0.25j * np.pi * rng.uniform(-1, 1, size=tensor.shape))
+        tensors.append((tensor / np.linalg.norm(tensor)).astype(dtype))
+    return tensors
+
+
+def product(
+    lattice: Lattice,
+    D: int,
+    configuration: str | Sequence[int] = "neel",
+    noise: float = 0.0,
+    seed: int = 0,
+    *,
+    dtype: Any = "float64",
+    local_dim: int = 2,
+) -> list[Array]:
+    """Give the basis state |configuration> with noise: one large entry, the rest normal deviates.
+
+    `configuration` is a row of N local states, or "neel" (local states 0 and d - 1 in turn).
+    `noise` is the norm of the noise relative to the large entry, per tensor.  Without it all
+    log-derivatives but those of the large entries vanish, and other configurations have psi = 0:
+    exact, but nothing to sample or to optimise from.
+
+    Raises:
+        ValueError: a configuration of another length or with states beyond d - 1; D below 1.
+    """
+    states = _states(lattice, configuration, local_dim)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    tensors = []
+    for state, sizes in zip(states, bond_sizes(lattice.shape, D), strict=True):
+        tensor = np.zeros((local_dim, *sizes), dtype)
+        tensor[state, 0, 0, 0, 0] = 1
+        tensors.append(tensor + noise * _deviates(rng, tensor))
+    return tensors
+
+
+def grow(
+    tensors: Sequence[Array], shape: tuple[int, int], D: int, noise: float = 1e-2, seed: int = 0
+) -> list[Array]:
+    """Give the same state with bonds of size D: old entries kept, new ones small and random.
+
+    `noise` is the norm of a tensor's new entries relative to that of the tensor, so amplitudes
+    change by about that; with none they stay as they are, but then the new entries have no
+    gradient either and stay zero.
+
+    Raises:
+        ValueError: a bond is larger than D already; tensors that do not fit the shape.
+    """
+    sizes_by_site = bond_sizes(shape, D)
+    if len(tensors) != len(sizes_by_site):
+        raise ValueError(f"starts: {len(tensors)} tensors for a grid of {shape}")
+    rng = np.random.Generator(np.random.PCG64(seed))
+    grown = []
+    for site, (tensor, sizes) in enumerate(zip(tensors, sizes_by_site, strict=True)):
+        old = np.asarray(tensor)
+        if any(have > room for have, room in zip(old.shape[1:], sizes, strict=True)):
+            raise ValueError(
+                f"starts: site {site} has bonds (up, left, down, right) of {old.shape[1:]}, but "
+                f"D = {D} leaves room for {sizes}; a state grows, it is not cut"
+            )
+        inside = tuple(slice(0, size) for size in old.shape)
+        new = np.zeros((old.shape[0], *sizes), old.dtype)
+        if old.shape != new.shape and noise:
+            new += _deviates(rng, new)
+            new[inside] = 0
+            new *= noise * np.linalg.norm(old) / np.linalg.norm(new)
+        new[inside] = old
+        grown.append(new)
+    return grown
+
+
+def scaled(tensors: Sequence[Array], log_norm: float = 0.0) -> list[Array]:
+    """Give the same state up to a positive factor: every tensor of norm exp(log_norm / N).
+
+    Raises:
+        ValueError: a tensor that is zero or not finite.
+    """
+    size = np.exp(log_norm / len(tensors))
+    norms = [float(np.linalg.norm(tensor)) for tensor in tensors]
+    for site, norm in enumerate(norms):
+        if not 0 < norm < np.inf:
+            raise ValueError(f"starts: the tensor of site {site} has norm {norm}; cannot scale it")
+    return [tensor * (size / norm) for tensor, norm in zip(tensors, norms, strict=True)]
+
+
+def _deviates(rng: np.random.Generator, like: Array) -> Array:
+    """Normal deviates in the shape and dtype of `like`, of norm 1."""
+    x = rng.standard_normal(like.shape)
+    if np.iscomplexobj(like):
+        x = x + 1j * rng.standard_normal(like.shape)
+    return (x / np.linalg.norm(x)).astype(like.dtype)
+
+
+def _states(lattice: Lattice, configuration: str | Sequence[int], local_dim: int) -> Array:
+    if isinstance(configuration, str):
+        if configuration != "neel":
+            raise ValueError(
+                f"starts: configuration {configuration!r} is not known; give 'neel' or one local "
+                "state per site"
+            )
+        rows, columns = np.divmod(np.arange(lattice.n_sites), lattice.shape[1])
+        return (rows + columns) % 2 * (local_dim - 1)
+    states = np.asarray(configuration)
+    if states.shape != (lattice.n_sites,) or states.min() < 0 or states.max() >= local_dim:
+        raise ValueError(
+            f"starts: a configuration is {lattice.n_sites} local states from 0 to {local_dim - 1},"
+            f" got {states.tolist()}"
+        )
+    return states
