@@ -98,7 +98,7 @@ def test_settings_that_would_have_no_effect_are_refused() -> None:
     assert complaints("optimizer.kind=adam", "optimizer.momentum=0.5") == [
         "optimizer.momentum: goes with kind = 'sr' only"
     ]
-    assert complaints("optimizer.final_learning_rate=0.01") == [
+    assert complaints("optimizer.final_learning_rate=0.01", "optimizer.schedule=constant") == [
         "optimizer.final_learning_rate: goes with schedule 'exponential' or 'cosine' only"
     ]
 

@@ -193,7 +193,7 @@ def test_bad_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="n_burn must be at least 0"):
         Sampler(n_burn=-1)
     ansatz, theta, operator = setting(square(2, 3))
-    with pytest.raises(ValueError, match=r"shape \(64, 6\), got \(3, 6\)"):
+    with pytest.raises(ValueError, match=r"shape \(128, 6\), got \(3, 6\)"):
         run(Sampler(), operator, theta, ansatz, configs=np.zeros((3, 6), dtype=np.int8))
 
 

@@ -39,7 +39,8 @@ def to_quimb(tensors: Sequence[Array], shape: tuple[int, int]) -> qtn.PEPS | qtn
         letters = ["p" + "".join("lr"[leg // 2] for leg in _inner(s, shape)) for s in range(n_cols)]
         in_order = [_reordered(a, own, "lrp") for a, own in zip(arrays, letters, strict=True)]
         return qtn.MatrixProductState(in_order, shape="lrp")
-    letters = ["p" + "".join("uldr"[leg] for leg in _inner(s, shape)) for s in range(len(arrays))]
+    # quimb counts rows upwards: its "up" leads to the row with the next higher index
+    letters = ["p" + "".join("dlur"[leg] for leg in _inner(s, shape)) for s in range(len(arrays))]
     in_order = [_reordered(a, own, "urdlp") for a, own in zip(arrays, letters, strict=True)]
     rows = [in_order[r * n_cols : (r + 1) * n_cols] for r in range(n_rows)]
     return qtn.PEPS(rows, shape="urdlp")

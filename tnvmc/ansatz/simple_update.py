@@ -117,7 +117,7 @@ def simple_update(
 class _State:
     """Tensors and weights in Vidal's form, changed in place."""
 
-    tensors: Array  # (N, d, D, D, D, D)
+    tensors: Array  # (N, d, D, D, D, D); no vertical legs (size 1) in one row, or the reverse
     weights: Array  # (n_bonds + 1, D), norm 1 each; the last one stands for all legs of the rim
     bond_at: Array  # (N, 4) index into weights
 
@@ -125,7 +125,7 @@ class _State:
         """Products of the weights on the other legs: (K, D^m)."""
         product = np.ones((len(sites), 1))
         for leg in _others(legs):
-            weight = self.weights[self.bond_at[sites, leg]]
+            weight = self.weights[self.bond_at[sites, leg], : self.tensors.shape[leg + 2]]
             product = (product[:, :, None] * weight[:, None, :]).reshape(len(sites), -1)
         return product
 
@@ -140,8 +140,8 @@ class _State:
 
     def join(self, sites: Array, legs: tuple[int, ...], q: Array, r: Array) -> None:
         """Put Q R back, scaled to largest entry 1."""
-        D = self.tensors.shape[-1]
-        x = (q @ r.reshape(*r.shape[:2], -1)).reshape(-1, *[D] * (4 - len(legs)), *r.shape[2:])
+        sizes = [self.tensors.shape[leg + 2] for leg in _others(legs)]
+        x = (q @ r.reshape(*r.shape[:2], -1)).reshape(-1, *sizes, *r.shape[2:])
         x = x.transpose(np.argsort(_axes(legs)))
         self.tensors[sites] = x / np.abs(x).max(axis=(1, 2, 3, 4, 5), keepdims=True)
 
@@ -168,7 +168,9 @@ def _product(shape: tuple[int, int], vectors: Array, D: int, is_complex: bool) -
     ).reshape(-1, n_cols)
     weights = np.zeros((bond_at.max() + 2, D))
     weights[:, 0] = 1.0
-    tensors = np.zeros((n_sites, d, D, D, D, D), complex if is_complex else float)
+    vertical, horizontal = D if n_rows > 1 else 1, D if n_cols > 1 else 1
+    sizes = (n_sites, d, vertical, horizontal, vertical, horizontal)
+    tensors = np.zeros(sizes, complex if is_complex else float)
     tensors[:, :, 0, 0, 0, 0] = vectors
     return _State(tensors, weights, bond_at)
 
@@ -179,7 +181,7 @@ def _absorb_weights(state: _State, shape: tuple[int, int]) -> list[Array]:
     for site, tensor in enumerate(state.tensors):
         for leg in range(4):
             bond = state.bond_at[site, leg]
-            root = np.sqrt(state.weights[bond])
+            root = np.sqrt(state.weights[bond, : tensor.shape[leg + 1]])
             tensor = np.moveaxis(np.moveaxis(tensor, leg + 1, -1) * root, -1, leg + 1)
             if bond == -1:
                 tensor = tensor.take([0], axis=leg + 1)

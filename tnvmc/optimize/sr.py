@@ -36,7 +36,7 @@ class SR:
     Raises ValueError for settings out of range; see also `Rule.direction`.
     """
 
-    diag_shift: float = 1e-3
+    diag_shift: float = 1e-2
     """Shift in units of the mean diagonal of the smaller matrix, tr(A A^dagger) / min(M, P):
     both matrices have this trace, so a number means the same in both spaces.  (M counts twice
     for real theta with complex psi.)"""

@@ -125,6 +125,7 @@ def build_optimizer(settings: OptimizerSettings) -> Any:
 def build_schedule(settings: OptimizerSettings) -> schedules.Schedule:
     """Make the learning rate as a function of the step."""
     rate, steps = settings.learning_rate, max(1, settings.steps)
+    assert rate is not None
     if isinstance(rate, list):
         return schedules.Piecewise(tuple(rate), tuple(settings.stages or ()))
     if settings.schedule == "constant":

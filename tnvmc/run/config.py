@@ -95,8 +95,8 @@ class AnsatzSettings(_Section):
 class ContractionSettings(_Section):
     """How amplitudes of a PEPS are contracted."""
 
-    scheme: Literal["src", "zipup", "variational", "exact"] = _setting(
-        "src", "one of src, zipup, variational, exact"
+    scheme: Literal["src", "zipup", "exact"] = _setting(
+        "src", "one of src, zipup, exact"
     )
     chi: Positive | None = _setting(None, "an integer >= 1")
 
@@ -107,8 +107,8 @@ class SamplerSettings(_Section):
     kind: Literal["metropolis", "enumerate"] = _setting(
         "metropolis", "one of metropolis, enumerate (all configurations with their weights)"
     )
-    n_walkers: Positive = _setting(64, "an integer >= 1")
-    n_samples: Positive = _setting(1024, "an integer >= 1")
+    n_walkers: Positive = _setting(128, "an integer >= 1")
+    n_samples: Positive = _setting(512, "an integer >= 1")
     n_burn: NonNegative = _setting(1, "an integer >= 0")
     n_thin: Positive = _setting(1, "an integer >= 1")
     chunk: Positive | None = _setting(None, "an integer >= 1")
@@ -127,7 +127,8 @@ class OptimizerSettings(_Section):
     learning_rate: (
         Annotated[Number, Field(gt=0)]
         | Annotated[list[Annotated[Number, Field(gt=0)]], Field(min_length=1)]
-    ) = _setting(0.05, "a number > 0, or a list of them, one for each stage")
+        | None
+    ) = _setting(None, "a number > 0, or a list of them, one for each stage")
     schedule: Literal["constant", "exponential", "cosine", "stages"] | None = _setting(
         None, "one of constant, exponential, cosine, stages"
     )

@@ -185,9 +185,13 @@ def _schedule_problems(optimizer: OptimizerSettings) -> list[str]:
         return []
     if schedule == "stages" or optimizer.stages is not None:
         return ["optimizer.learning_rate: stages need a list, one learning rate for each"]
-    if optimizer.final_learning_rate is not None and schedule not in ("exponential", "cosine"):
+    if optimizer.final_learning_rate is not None and schedule == "constant":
         return ["optimizer.final_learning_rate: goes with schedule 'exponential' or 'cosine' only"]
     return []
+
+
+LEARNING_RATE = {"sr": 0.1, "gradient": 0.05, "random_sign": 0.005, "adam": 0.01}
+"""Where none is set.  That of SR is imaginary time per step, good for all models tried."""
 
 
 def complete(settings: Settings, default_name: str = "run") -> Settings:
@@ -237,16 +241,16 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
 
 
 def _complete_optimizer(optimizer: OptimizerSettings) -> dict[str, Any]:
-    rates, steps = optimizer.learning_rate, optimizer.steps
-    filled: dict[str, Any] = {}
+    rates, steps = optimizer.learning_rate or LEARNING_RATE[optimizer.kind], optimizer.steps
+    filled: dict[str, Any] = {"learning_rate": rates}
     if optimizer.kind == "sr":
-        filled["diag_shift"] = 1e-3 if optimizer.diag_shift is None else optimizer.diag_shift
+        filled["diag_shift"] = 1e-2 if optimizer.diag_shift is None else optimizer.diag_shift
         filled["momentum"] = optimizer.momentum or 0.0
     if isinstance(rates, list):
         filled["schedule"] = "stages"
         filled["stages"] = optimizer.stages or [max(1, steps // len(rates))] * len(rates)
         return filled
-    filled["schedule"] = optimizer.schedule or "constant"
+    filled["schedule"] = optimizer.schedule or "cosine"
     if filled["schedule"] in ("exponential", "cosine"):
         filled["final_learning_rate"] = optimizer.final_learning_rate or rates / 10
     return filled

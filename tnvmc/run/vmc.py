@@ -123,7 +123,7 @@ class VMC:
         optimizer: Any = None,
         *,
         theta: Array | None = None,
-        learning_rate: float | Callable[[int], float] = 0.05,
+        learning_rate: float | Callable[[int], float] = 0.1,
         seed: int = 0,
         guard: Guard | None = None,
         configs: Array | None = None,

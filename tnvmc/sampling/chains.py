@@ -37,8 +37,8 @@ class Sampler:
     on `chunk` by rounding only.
     """
 
-    n_walkers: int = 64
-    n_samples: int = 1024
+    n_walkers: int = 128
+    n_samples: int = 512
     n_burn: int = 1
     n_thin: int = 1
     threads: int | None = None
