@@ -24,6 +24,7 @@ from states import heisenberg_state
 from threadpoolctl import threadpool_limits
 
 from tnvmc import SRC, Sampler, heisenberg, square
+from tnvmc.backend.memory import keep_freed_memory
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
 from tnvmc.sampling.chains import initial_configs, sample
@@ -120,6 +121,7 @@ def main() -> None:
     rows = ROWS
     if args.rows:
         rows = [(*map(int, row.split(",")), "float64") for row in args.rows]  # type: ignore[misc]
+    keep_freed_memory()
     report: dict[str, Any] = {"rows": [], "threads": []}
     print("one core, BLAS at one thread; ms per sample = sweep + local energy + log-derivatives")
     print(f"{'L, D, chi':>12} {'dtype':>10} {'B':>4} {'ms':>7} {'best':>7} {'JAX':>6} {'C++':>6} "

@@ -103,6 +103,7 @@ def test_vanishing_amplitudes():
     phase, log_abs = log_amplitude(tensors, (2, 2), np.array([[0, 0, 0, 0], [0, 1, 0, 0]]))
     assert phase.tolist() == [1.0, 0.0]
     assert log_abs.tolist() == [0.0, -np.inf]
+    assert log_amplitude(tensors, (2, 2), np.zeros((0, 4), int))[0].shape == (0,)
 
 
 def test_letters_of_complaint():

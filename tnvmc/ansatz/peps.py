@@ -43,7 +43,7 @@ from tnvmc.lattice.lattice import Lattice, Patch
 
 Array = Any
 
-CHUNK_BYTES = 2**21
+CHUNK_BYTES = 2**22
 """Size that the largest intermediate of a chunk aims at: the cache of one core, and no less than
 32 walkers, below which the calls cost more than the products (measured, see benchmarks)."""
 

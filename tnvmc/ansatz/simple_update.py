@@ -100,9 +100,13 @@ def simple_update(
             if step == 0 or (plan.far and step % _FIELD_INTERVAL == 0):
                 fields = plan.fields + _mean_fields(plan.far, _site_densities(state))
                 site_gates = _exponential(fields, step_time / 2 / plan.scale)
-            before = state.weights.copy()
+            weights, densities = state.weights.copy(), _site_densities(state)
             lost = _step(state, plan.pairs, gates, site_gates)
-            change = float(np.abs(state.weights - before).max()) / step_time
+            moved = (
+                np.abs(state.weights - weights).max(),
+                np.abs(_site_densities(state) - densities).max(),
+            )
+            change = float(max(moved)) / step_time
             n_steps += 1
             if change < tolerance * step_time / tau[-1]:
                 break

@@ -219,8 +219,9 @@ def _contract_exactly(layer: Grid) -> tuple[Array, Array]:
         for tensor in row:
             _, up, left, down, right = tensor.shape
             matrix = tensor.transpose(0, 4, 3, 2, 1).reshape(batch, right * down, left * up)
-            vector = matrix @ vector.reshape(batch, left * up, -1)
-            vector = vector.reshape(batch, right, down, -1).swapaxes(2, 3)
+            others = math.prod(vector.shape[1:]) // (left * up)
+            vector = matrix @ vector.reshape(batch, left * up, others)
+            vector = vector.reshape(batch, right, down, others).swapaxes(2, 3)
             size = np.abs(vector).max(axis=(1, 2, 3))
             size = np.where(size > 0, size, 1.0)
             vector = vector / size[:, None, None, None]

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from tnvmc.ansatz.jacobian import concatenate
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets, Walkers
+from tnvmc.backend.memory import keep_freed_memory
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.operators.term import Operator
@@ -210,6 +211,7 @@ def in_threads(task: Callable[[range], T], chunks: Sequence[range], threads: int
 
     BLAS is pinned for one worker too: its own threads would change the rounding.
     """
+    keep_freed_memory()
     workers = min(threads or available_cores(), len(chunks))
     with threadpool_limits(limits=1):
         if workers == 1:
