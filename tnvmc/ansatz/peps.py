@@ -45,7 +45,7 @@ Array = Any
 
 CHUNK_BYTES = 2**22
 """Size that the largest intermediate of a chunk aims at: the cache of one core, and no less than
-32 walkers, below which the calls cost more than the products (measured, see benchmarks)."""
+16 walkers, below which the calls cost more than the products (measured, see benchmarks)."""
 
 
 class PEPS:
@@ -62,6 +62,9 @@ class PEPS:
     theta is the concatenation over sites of tensors (d, up, left, down, right), legs at the edge
     having size 1.  It does not hold a norm: psi is not normalised.
     """
+
+    in_processes = True
+    """Chunks of walkers go to processes: products too short for threads (`sampling/workers.py`)."""
 
     def __init__(
         self,
@@ -151,7 +154,7 @@ class PEPS:
         chi = getattr(self.scheme, "chi", self.D**2)
         chi = min(chi, self.D ** (self.lattice.shape[0] // 2))
         walker_bytes = self.dtype.itemsize * chi**2 * self.D**3
-        return int(min(128, max(32, CHUNK_BYTES // walker_bytes)))
+        return int(min(128, max(16, CHUNK_BYTES // walker_bytes)))
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""

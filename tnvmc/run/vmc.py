@@ -234,7 +234,9 @@ class VMC:
         here, found = look.point, look.found
         assert look.snapshot.jacobian is not None
         try:
-            with threadpool_limits(limits=self.sampler.threads, user_api="blas"):
+            # One thread: the same bits for any number of workers, and on a shared machine
+            # BLAS threads that wait for each other took 20 times as long.
+            with threadpool_limits(limits=1, user_api="blas"):
                 direction, optimizer, info = self.optimizer.direction(
                     here.theta, look.snapshot.jacobian, look.local, look.snapshot.weight,
                     here.optimizer, (self.seed, state.step),

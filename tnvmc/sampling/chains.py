@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from tnvmc.ansatz.jacobian import concatenate
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets, Walkers
-from tnvmc.backend.memory import keep_freed_memory
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.operators.term import Operator
+from tnvmc.sampling.workers import in_workers
 
 Array = Any
 T = TypeVar("T")
@@ -118,7 +115,8 @@ def sample(
     xp = array_namespace(theta, configs)
     targets, moves = tables_in(operator_targets, xp), tables_in(moves, xp)
     run = partial(_run_chunk, sampler, ansatz, theta, configs, targets, moves, seed, step, jacobian)
-    results = in_threads(run, sampler.chunks(ansatz), sampler.threads)
+    processes = xp is np and getattr(ansatz, "in_processes", False)
+    results = in_workers(run, sampler.chunks(ansatz), sampler.threads, processes=processes)
     draws = [result.draws[draw] for draw in range(sampler.n_draws) for result in results]
     configs, snapshot = xp.concat([result.configs for result in results]), join(draws)
     proposed = sum(result.proposed for result in results)
@@ -197,27 +195,6 @@ def join(snapshots: Sequence[Snapshot]) -> Snapshot:
         jacobian=concatenate(parts) if parts else None,
         closure_spread=None if spreads[0] is None else xp.concat(spreads),
     )
-
-
-def available_cores() -> int:
-    """Cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def in_threads(task: Callable[[range], T], chunks: Sequence[range], threads: int | None) -> list[T]:
-    """Results of `task` for every chunk, in order, with BLAS at one thread per worker.
-
-    BLAS is pinned for one worker too: its own threads would change the rounding.
-    """
-    keep_freed_memory()
-    workers = min(threads or available_cores(), len(chunks))
-    with threadpool_limits(limits=1):
-        if workers == 1:
-            return [task(chunk) for chunk in chunks]
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(task, chunks))
 
 
 def _run_chunk(

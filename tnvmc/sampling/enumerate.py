@@ -12,11 +12,11 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import (
     check_magnetisation,
     chunk_hint,
-    in_threads,
     join,
     split,
     tables_in,
 )
+from tnvmc.sampling.workers import in_workers
 
 Array = Any
 
@@ -56,7 +56,7 @@ def enumerate_samples(
 
     basis.codes  # noqa: B018  (built once here, not once per thread)
     chunks = split(basis.dimension, chunk or chunk_hint(ansatz))
-    snapshot = join(in_threads(measure, chunks, threads))
+    snapshot = join(in_workers(measure, chunks, threads))
     return replace(snapshot, weight=born_weights(snapshot.amplitude))
 
 
