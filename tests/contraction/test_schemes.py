@@ -60,9 +60,7 @@ def test_error_falls_with_chi(name: str) -> None:
     peps, theta = _correlated_state((6, 6), 3, "float64", 2)
     configs = _configs(24, 36)
     medians = [np.median(_error(peps, SCHEMES[name](chi), theta, configs)) for chi in (2, 4, 8, 16)]
-    assert all(later < 0.3 * before for before, later in itertools.pairwise(medians)), (
-        medians
-    )
+    assert all(later < 0.3 * before for before, later in itertools.pairwise(medians)), medians
 
 
 def test_the_environment_sketch_beats_the_random_one() -> None:

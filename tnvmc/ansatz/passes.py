@@ -172,21 +172,32 @@ def sample_strip(
         taken = remainder[possible] < acceptance(trial, before)
         moved = xp.asarray(possible, copy=True)
         moved[possible] = taken
-        configs = xp.asarray(walk.configs, copy=True)
-        for site, values in spins.items():
-            column_of_spins = xp.asarray(configs[:, site], copy=True)
-            column_of_spins[moved] = xp.astype(values[taken], configs.dtype)
-            configs[:, site] = column_of_spins
-        phase, log_abs = (
-            xp.asarray(present.phase, copy=True),
-            xp.asarray(present.log_abs, copy=True),
+        walk.configs = _with_spins(walk.configs, spins, moved, taken)
+        present = LogAmplitude(
+            _overwritten(present.phase, moved, trial.phase[taken]),
+            _overwritten(present.log_abs, moved, trial.log_abs[taken]),
         )
-        phase[moved], log_abs[moved] = trial.phase[taken], trial.log_abs[taken]
-        walk.configs, present = configs, LogAmplitude(phase, log_abs)
         del lefts[window.column + 1 :]  # they hold the spins from before
         proposed = proposed + xp.astype(possible, xp.float64)
         accepted = accepted + xp.astype(moved, xp.float64)
     return proposed, accepted, present
+
+
+def _overwritten(array: Array, where: Array, values: Array) -> Array:
+    """A copy of an array (B,) with `values` where a mask is true."""
+    copy = array_namespace(array).asarray(array, copy=True)
+    copy[where] = values
+    return copy
+
+
+def _with_spins(configs: Array, spins: dict[int, Array], moved: Array, taken: Array) -> Array:
+    """Configurations (B, N) after the moves: `spins` of those `taken` go to the walkers `moved`."""
+    xp = array_namespace(configs)
+    changed = xp.asarray(configs, copy=True)
+    for site, values in spins.items():
+        new = xp.astype(values[taken], configs.dtype)
+        changed[:, site] = _overwritten(configs[:, site], moved, new)
+    return changed
 
 
 @dataclass(frozen=True)

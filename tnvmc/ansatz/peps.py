@@ -39,7 +39,7 @@ from tnvmc.ansatz.windows import Plan, plan
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.row import Strip, closure
 from tnvmc.contraction.schemes import SRC, Scheme
-from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.lattice.lattice import Lattice
 
 Array = Any
 
@@ -310,5 +310,3 @@ def _spread(logs: list[Array]) -> Array:
     stacked = xp.where(xp.isfinite(stacked), stacked, xp.zeros_like(stacked))
     return xp.max(stacked, axis=0) - xp.min(stacked, axis=0)
 
-
-__all__ = ["PEPS", "Patch"]

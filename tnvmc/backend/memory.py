@@ -35,4 +35,5 @@ def keep_freed_memory() -> bool:
         (_M_TRIM_THRESHOLD, _KEPT),
         (_M_TOP_PAD, _AHEAD),
     )
-    return all([bool(mallopt(option, value)) for option, value in wishes])
+    understood = [bool(mallopt(option, value)) for option, value in wishes]
+    return all(understood)

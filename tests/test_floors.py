@@ -1,0 +1,57 @@
+"""The house: imports run down the floors only, and nothing heavy is imported up front."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "tnvmc"
+FLOORS = {
+    "backend": 0,
+    "lattice": 1,
+    "operators": 1,
+    "contraction": 2,
+    "exact": 2,
+    "ansatz": 3,
+    "sampling": 4,
+    "estimate": 5,
+    "optimize": 5,
+    "run": 6,
+}
+
+
+def _imports(path: Path) -> set[str]:
+    """Rooms of tnvmc that a file imports, at any depth of the file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        found |= {name.split(".")[1] for name in names if name.startswith("tnvmc.")}
+    return found & set(FLOORS)
+
+
+def test_imports_run_down_the_floors() -> None:
+    wrong = []
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE).parts
+        room = parts[0].removesuffix(".py")
+        if room not in FLOORS:
+            continue
+        for other in _imports(path) - {room}:
+            if FLOORS[other] > FLOORS[room]:
+                wrong.append(f"{'/'.join(parts)} (floor {FLOORS[room]}) imports {other}")
+    assert not wrong
+
+
+def test_optimisers_know_nothing_of_lattices_and_samplers() -> None:
+    for path in (PACKAGE / "optimize").glob("*.py"):
+        assert _imports(path) <= {"backend", "ansatz", "optimize"}, path.name
+
+
+def test_files_stay_readable() -> None:
+    """Under 500 lines each; the aim is 400."""
+    long = [p.name for p in PACKAGE.rglob("*.py") if len(p.read_text().splitlines()) > 500]
+    assert not long
