@@ -309,4 +309,3 @@ def _spread(logs: list[Array]) -> Array:
     stacked = xp.stack(logs)
     stacked = xp.where(xp.isfinite(stacked), stacked, xp.zeros_like(stacked))
     return xp.max(stacked, axis=0) - xp.min(stacked, axis=0)
-

@@ -95,9 +95,7 @@ class AnsatzSettings(_Section):
 class ContractionSettings(_Section):
     """How amplitudes of a PEPS are contracted."""
 
-    scheme: Literal["src", "zipup", "exact"] = _setting(
-        "src", "one of src, zipup, exact"
-    )
+    scheme: Literal["src", "zipup", "exact"] = _setting("src", "one of src, zipup, exact")
     chi: Positive | None = _setting(None, "an integer >= 1")
 
 
