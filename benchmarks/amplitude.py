@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from states import heisenberg_state
 from threadpoolctl import threadpool_limits
-from tnvmc.ansatz.quimb_bridge import to_quimb
 
+from states import heisenberg_state
 from tnvmc import PEPS, SRC, ZipUp
+from tnvmc.ansatz.quimb_bridge import to_quimb
 from tnvmc.contraction.double_layer import log_amplitude as exact_log_amplitude
 
 Amplitudes = tuple[np.ndarray, np.ndarray]  # phase, ln|psi|

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from meter import Meter, gemm_rate
-from states import heisenberg_state
 from threadpoolctl import threadpool_limits
 
+from meter import Meter, gemm_rate
+from states import heisenberg_state
 from tnvmc import SRC, Sampler, heisenberg, square
 from tnvmc.backend.memory import keep_freed_memory
 from tnvmc.backend.random import uniforms
