@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache, partial
+from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from tnvmc.backend.memory import keep_freed_memory
 
 T = TypeVar("T")
+
+
+class WorkerLost(RuntimeError):
+    """A worker process was killed from outside; the next call makes new ones."""
 
 
 def in_workers(
@@ -29,19 +35,36 @@ def in_workers(
     """Results of `task` for every chunk, in order, with BLAS at one thread per worker.
 
     `workers` defaults to the cores of this process.  With `processes` the task and its result are
-    pickled, and the processes stay for the next call (joblib's loky; nothing is forked and the
-    main script is not imported again).  BLAS is pinned for one worker too: its own threads would
+    pickled, and the processes stay for the next call (loky: nothing is forked, and the main script
+    is not imported again).  BLAS is pinned for one worker too: its own threads would
     change the rounding.
+
+    Raises:
+        WorkerLost: a process was killed.
     """
     n_workers = min(workers or available_cores(), len(chunks))
     pinned = partial(_pinned, task)
     if n_workers == 1:
         return [pinned(chunk) for chunk in chunks]
-    from joblib import Parallel, delayed
+    if processes:
+        try:
+            return list(_processes(n_workers).map(pinned, chunks))
+        except BrokenProcessPool as error:
+            _processes.cache_clear()
+            raise WorkerLost(
+                f"one of {n_workers} worker processes died, most likely for lack of memory; lower "
+                "the number of workers (run.threads) or of walkers in a batch (sampler.chunk)"
+            ) from error
+    with ThreadPoolExecutor(n_workers) as pool:
+        return list(pool.map(pinned, chunks))
 
-    kind = "loky" if processes else "threading"
-    with Parallel(n_jobs=n_workers, backend=kind, max_nbytes=None, pre_dispatch="all") as parallel:
-        return list(parallel(delayed(pinned)(chunk) for chunk in chunks))
+
+@cache
+def _processes(n_workers: int) -> Any:
+    """Processes of our own: the pool that loky shares is also taken by other libraries."""
+    from loky import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(n_workers)
 
 
 def _pinned(task: Callable[[range], T], chunk: range) -> T:
