@@ -25,6 +25,7 @@ _NAMES_OF = {
     "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
     "tnvmc.contraction.schemes": ("SRC", "Exact", "ZipUp"),
     "tnvmc.sampling.chains": ("Sampler",),
+    "tnvmc.sampling.direct": ("DirectSampler",),
     "tnvmc.optimize.sr": ("SR",),
     "tnvmc.optimize.first_order": ("Adam", "GradientDescent", "RandomSign"),
     "tnvmc.optimize.schedules": ("Constant", "Cosine", "Exponential", "Piecewise", "WarmUp"),

@@ -6,13 +6,15 @@ its parts, and an ansatz with passes of its own uses them for terms that fit no 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.ansatz.protocol import Jacobian, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend import kernels
+from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.lattice.lattice import Lattice, Patch
 
 Array = Any
@@ -110,9 +112,9 @@ def as_log_amplitude(value: Array, log_scale: Array) -> LogAmplitude:
 def local_states(configs: Array, patch: Patch, local_dim: int) -> Array:
     """Local state (B,) of a patch in configurations (B, N); its first site is most significant."""
     xp = array_namespace(configs)
-    states = xp.zeros(configs.shape[0], dtype=xp.int64)
-    for site in patch:
-        states = states * local_dim + xp.astype(configs[:, site], xp.int64)
+    states = xp.astype(configs[:, patch[0]], xp.int64)
+    for site in patch[1:]:
+        states = states * local_dim + configs[:, site]
     return states
 
 
@@ -135,6 +137,8 @@ def propose(table: Array, states: Array, uniforms: Array) -> tuple[Array, Array]
     """
     xp = array_namespace(uniforms)
     table = xp.asarray(table)
+    if table.shape[1] == 1:
+        return xp.take(table[:, 0], states, axis=0), uniforms
     scaled = uniforms * table.shape[1]
     pick = xp.floor(scaled)
     places = states * table.shape[1] + xp.astype(pick, xp.int64)
@@ -148,6 +152,8 @@ def acceptance(new: LogAmplitude, old: LogAmplitude) -> Array:
     time, so that a walker put outside the support wanders at random until it gets inside.
     """
     xp = array_namespace(new.phase)
+    if is_cupy(new.phase):
+        return kernels.acceptance((new.phase, new.log_abs), (old.phase, old.log_abs))
     leaves_zero, enters_zero = old.phase == 0, new.phase == 0
     gap = _log_quotient(new, old)
     probability = xp.exp(2.0 * xp.where(gap < 0, gap, xp.zeros_like(gap)))
@@ -163,8 +169,11 @@ def amplitude_ratio(new: LogAmplitude, old: LogAmplitude) -> Array:
     weight that could be seen get there, and their |ratio|^2 must stay finite.
     """
     xp = array_namespace(new.phase)
+    largest = 0.49 * math.log(float(xp.finfo(new.log_abs.dtype).max))
+    if is_cupy(new.phase):
+        pair = (new.phase, new.log_abs), (old.phase, old.log_abs)
+        return kernels.ratio(*pair, largest)
     gap = _log_quotient(new, old)
-    largest = 0.49 * float(xp.log(xp.asarray(xp.finfo(gap.dtype).max)))
     size = xp.exp(xp.where(gap < largest, gap, xp.full_like(gap, largest)))
     vanishes = old.phase == 0
     turn = new.phase / xp.where(vanishes, xp.ones_like(old.phase), old.phase)

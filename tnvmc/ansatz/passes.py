@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tnvmc.ansatz.generic import acceptance, amplitude_ratio, local_states, propose
 from tnvmc.ansatz.layers import Layers
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
-from tnvmc.ansatz.windows import Plan, Window, local_spins
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.ansatz.views import Views
+from tnvmc.ansatz.windows import Window, local_spins
+from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.contraction.boundary import BoundaryMPS
 from tnvmc.contraction.row import Environment, Strip, closure
 from tnvmc.contraction.schemes import Scheme
@@ -26,21 +27,29 @@ Array = Any
 
 @dataclass(frozen=True)
 class Turn:
-    """Where a pass begins: the direction of the coming pass and the boundary ahead of each row."""
+    """Where a pass begins: its view and direction, and the boundary ahead of each row."""
 
-    layers: Layers
+    views: Views
+    by_columns: bool
     direction: str  #: "down" or "up": the way the coming pass absorbs rows
     ahead: tuple[BoundaryMPS | None, ...]  #: per row, on the far side of it
 
+    @property
+    def layers(self) -> Layers:
+        """Site tensors of the view."""
+        return self.views.layers(self.by_columns)
 
-def absorb_all(layers: Layers, scheme: Scheme, configs: Array, absorbed: str) -> Turn:
-    """Absorb every row in one direction, at fixed configurations, and turn."""
+
+def absorb_all(views: Views, configs: Array, by_columns: bool, absorbed: str = "up") -> Turn:
+    """Absorb every row of a view in one direction, at fixed configurations (B, N), and turn."""
+    layers, scheme = views.layers(by_columns), views.scheme
+    configs = views.seen(configs, by_columns)
     n_rows = layers.n_rows
     behind: list[BoundaryMPS | None] = [None] * n_rows
     order = list(range(n_rows)) if absorbed == "down" else list(range(n_rows - 1, -1, -1))
     for row, following in itertools.pairwise(order):
         behind[following] = absorb(layers, scheme, behind[row], row, configs, absorbed)
-    return Turn(layers, "up" if absorbed == "down" else "down", tuple(behind))
+    return Turn(views, by_columns, "up" if absorbed == "down" else "down", tuple(behind))
 
 
 def absorb(
@@ -57,11 +66,12 @@ def absorb(
 
 
 class Pass:
-    """One pass over the rows; `configs` and the strips follow the spins as they change."""
+    """One pass over the rows of a view; `configs`, in its order, follow the spins as they change."""
 
-    def __init__(self, turn: Turn, scheme: Scheme, configs: Array, local_dim: int) -> None:
-        self.layers, self.scheme, self.local_dim = turn.layers, scheme, local_dim
-        self.direction, self.configs = turn.direction, configs
+    def __init__(self, turn: Turn, configs: Array, local_dim: int) -> None:
+        self._begun = turn
+        self.layers, self.scheme, self.local_dim = turn.layers, turn.views.scheme, local_dim
+        self.direction, self.configs = turn.direction, turn.views.seen(configs, turn.by_columns)
         self._ahead = turn.ahead
         self._behind: list[BoundaryMPS | None] = [None] * self.layers.n_rows
 
@@ -80,7 +90,11 @@ class Pass:
     def turn(self) -> Turn:
         """What the next pass begins with, after the last row."""
         other = "up" if self.direction == "down" else "down"
-        return Turn(self.layers, other, tuple(self._behind))
+        return replace(self._begun, direction=other, ahead=tuple(self._behind))
+
+    def sites(self) -> Array:
+        """The present configurations (B, N) in the order of the sites."""
+        return self._begun.views.unseen(self.configs, self._begun.by_columns)
 
     def first_rows(self, row: int) -> tuple[tuple[int, int], ...]:
         """Strips (first row, number of rows) to visit at `row`: itself, and itself with the next."""
@@ -149,54 +163,70 @@ def sample_strip(
     right = strip.right_environments()
     lefts = [strip.edge()]
     present = LogAmplitude(*closure(lefts[0], right[0]))
-    proposed = xp.zeros((walk.configs.shape[0],), dtype=xp.float64)
+    proposed = xp.zeros((walk.configs.shape[0],), dtype=xp.int64)
     accepted = proposed
     for window in windows:
         while len(lefts) <= window.column:
             sites = walk.column((*key, len(lefts) - 1), {}, None)
             lefts.append(strip.advance(lefts[-1], len(lefts) - 1, sites))
-        left = lefts[window.column]
-        table = moves[window.patch]
+        left, right_of = lefts[window.column], right[window.column + window.width]
         states = local_states(walk.configs, window.patch, walk.local_dim)
-        target, remainder = propose(table, states, uniforms[:, window.index])
+        target, remainder = propose(moves[window.asked], states, uniforms[:, window.index])
         possible = target >= 0
-        walkers = xp.nonzero(possible)[0]
-        if walkers.shape[0] == 0:
+        target = xp.where(possible, target, states)
+        movers = _worth_closing(possible)
+        if movers is not None and movers.shape[0] == 0:
             continue
-        everyone = walkers.shape[0] == possible.shape[0]
-        chosen = target if everyone else xp.take(target, walkers, axis=0)
-        spins = local_spins(chosen, window.patch, walk.local_dim)
-        right_of = right[window.column + window.width]
-        trial = walk.close(strip, window, left, right_of, spins, None if everyone else walkers)
-        before = LogAmplitude(present.phase[possible], present.log_abs[possible])
-        taken = remainder[possible] < acceptance(trial, before)
-        moved = xp.asarray(possible, copy=True)
-        moved[possible] = taken
-        walk.configs = _with_spins(walk.configs, spins, moved, taken)
+        spins = local_spins(target, window.patch, walk.local_dim)
+        trial = walk.close(strip, window, left, right_of, _chosen(spins, movers), movers)
+        trial = _spread_out(trial, movers, present)
+        moved = possible & (remainder < acceptance(trial, present))
+        walk.configs = _with_spins(walk.configs, spins, moved)
         present = LogAmplitude(
-            _overwritten(present.phase, moved, trial.phase[taken]),
-            _overwritten(present.log_abs, moved, trial.log_abs[taken]),
+            xp.where(moved, trial.phase, present.phase),
+            xp.where(moved, trial.log_abs, present.log_abs),
         )
         del lefts[window.column + 1 :]  # they hold the spins from before
-        proposed = proposed + xp.astype(possible, xp.float64)
-        accepted = accepted + xp.astype(moved, xp.float64)
+        proposed = proposed + xp.astype(possible, xp.int64)
+        accepted = accepted + xp.astype(moved, xp.int64)
     return proposed, accepted, present
 
 
-def _overwritten(array: Array, where: Array, values: Array) -> Array:
-    """A copy of an array (B,) with `values` where a mask is true."""
-    copy = array_namespace(array).asarray(array, copy=True)
-    copy[where] = values
-    return copy
+def _worth_closing(possible: Array) -> Array | None:
+    """Places of the walkers that can move, None for all of them.
+
+    On a GPU always all: to find them would stop the device, and to gather their environments
+    costs as much as to close them.
+    """
+    xp = array_namespace(possible)
+    if not is_numpy(xp):
+        return None
+    movers = xp.nonzero(possible)[0]
+    return None if movers.shape[0] == possible.shape[0] else movers
 
 
-def _with_spins(configs: Array, spins: dict[int, Array], moved: Array, taken: Array) -> Array:
-    """Configurations (B, N) after the moves: `spins` of those `taken` go to the walkers `moved`."""
+def _chosen(spins: dict[int, Array], walkers: Array | None) -> dict[int, Array]:
+    if walkers is None:
+        return spins
+    return {site: array_namespace(s).take(s, walkers, axis=0) for site, s in spins.items()}
+
+
+def _spread_out(some: LogAmplitude, walkers: Array | None, others: LogAmplitude) -> LogAmplitude:
+    """Amplitudes (B,): `some` for the selected walkers, those of `others` for the rest."""
+    if walkers is None:
+        return some
+    xp = array_namespace(walkers)
+    phase, log_abs = (xp.asarray(x, copy=True) for x in (others.phase, others.log_abs))
+    phase[walkers], log_abs[walkers] = some.phase, some.log_abs
+    return LogAmplitude(phase, log_abs)
+
+
+def _with_spins(configs: Array, spins: dict[int, Array], moved: Array) -> Array:
+    """Configurations (B, N) after the moves."""
     xp = array_namespace(configs)
     changed = xp.asarray(configs, copy=True)
     for site, values in spins.items():
-        new = xp.astype(values[taken], configs.dtype)
-        changed[:, site] = _overwritten(configs[:, site], moved, new)
+        changed[:, site] = xp.where(moved, xp.astype(values, configs.dtype), configs[:, site])
     return changed
 
 
@@ -236,8 +266,8 @@ def measure_strip(
             derivatives.append(_log_derivative(hole, present_sites[0]))
         for window in windows:
             if window.column == column:
-                table = replacements[window.patch]
-                ratios[window.patch] = _window_ratios(
+                table = replacements[window.asked]
+                ratios[window.asked] = _window_ratios(
                     walk, strip, window, left, right[column + window.width], present, table
                 )
         if column < last:
@@ -270,24 +300,37 @@ def _window_ratios(
 ) -> Array:
     """psi'/psi (B, R) of every replacement of a window, those of all walkers in one batch."""
     xp = array_namespace(left.tensor)
-    targets = xp.take(table, local_states(walk.configs, window.patch, walk.local_dim), axis=0)
+    states = local_states(walk.configs, window.patch, walk.local_dim)
+    targets = xp.take(table, states, axis=0)
     flat = xp.reshape(targets, (-1,))
     exists = flat >= 0
-    places = xp.nonzero(exists)[0]
-    ratios = xp.zeros(flat.shape, dtype=left.tensor.dtype)
+    n_walkers, n_choices = targets.shape
+    places = _worth_closing(exists)
+    if places is None:
+        places = xp.arange(flat.shape[0])
+        flat = xp.where(exists, flat, xp.take(states, places // n_choices, axis=0))
+        walkers = None if n_choices == 1 else places // n_choices
+    else:
+        walkers = places // n_choices
+        flat = xp.take(flat, places, axis=0)
+    ratios = xp.zeros((n_walkers * n_choices,), dtype=left.tensor.dtype)
     if places.shape[0] == 0:
         return xp.reshape(ratios, targets.shape)
-    walkers = places // targets.shape[1]
-    spins = local_spins(xp.take(flat, places, axis=0), window.patch, walk.local_dim)
-    everyone = targets.shape[1] == 1 and places.shape[0] == flat.shape[0]
-    trial = walk.close(strip, window, left, right, spins, None if everyone else walkers)
-    before = LogAmplitude(
-        xp.take(present.phase, walkers, axis=0), xp.take(present.log_abs, walkers, axis=0)
-    )
-    ratios[exists] = amplitude_ratio(trial, before)
+    spins = local_spins(flat, window.patch, walk.local_dim)
+    trial = walk.close(strip, window, left, right, spins, walkers)
+    found = amplitude_ratio(trial, _of(present, walkers))
+    if places.shape[0] == exists.shape[0]:
+        ratios = xp.where(exists, found, ratios)
+    else:
+        ratios[places] = found
     return xp.reshape(ratios, targets.shape)
 
 
-def covered(plan: Plan, key: tuple[int, int]) -> tuple[Window, ...]:
-    """The windows of one strip, none if nothing was asked of it."""
-    return plan.strips.get(key, ())
+def _of(amplitude: LogAmplitude, walkers: Array | None) -> LogAmplitude:
+    """Amplitudes of the selected walkers."""
+    if walkers is None:
+        return amplitude
+    xp = array_namespace(walkers)
+    return LogAmplitude(
+        xp.take(amplitude.phase, walkers, axis=0), xp.take(amplitude.log_abs, walkers, axis=0)
+    )

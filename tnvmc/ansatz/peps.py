@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.draws import Drawer, Guide
 from tnvmc.ansatz.generic import (
     acceptance,
     local_states,
@@ -24,22 +26,23 @@ from tnvmc.ansatz.generic import (
 )
 from tnvmc.ansatz.jacobian import SliceJacobian
 from tnvmc.ansatz.layers import Layers
+from tnvmc.ansatz.pairs import Surroundings, pair_ratios, pairs_by_source
 from tnvmc.ansatz.passes import (
     Pass,
     StripReport,
     Turn,
     absorb,
     absorb_all,
-    covered,
     measure_strip,
     sample_strip,
 )
 from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
-from tnvmc.ansatz.windows import Plan, plan
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.ansatz.views import Views
+from tnvmc.ansatz.windows import Plan, Routes, routes
+from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.contraction.row import Strip, closure
 from tnvmc.contraction.schemes import SRC, Scheme
-from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.lattice import Lattice, Patch
 
 Array = Any
 
@@ -149,12 +152,38 @@ class PEPS:
             parts.append(xp.reshape(padded, (-1,)))
         return xp.concat(parts)
 
+    def save(self, path: str | Path, theta: Array, *, overwrite: bool = False) -> None:
+        """Write the state to an HDF5 file that `load` and ansatz.init read; see `save_peps`."""
+        from tnvmc.ansatz.files import save_peps
+
+        save_peps(path, self, theta, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> tuple[PEPS, np.ndarray]:
+        """Read a state and its theta (P,) from a file of `save` or a checkpoint: `load_peps`."""
+        from tnvmc.ansatz.files import load_peps
+
+        return load_peps(path)
+
+    def to_quimb(self, theta: Array) -> Any:
+        """Give the state as a quimb PEPS, or a MatrixProductState for one row."""
+        from tnvmc.ansatz.quimb_bridge import to_quimb
+
+        return to_quimb([to_host(tensor) for tensor in self.tensors(theta)], self.lattice.shape)
+
     def chunk_hint(self) -> int:
         """Walkers per chunk that keep the largest intermediate of a two-row strip in the cache."""
         chi = getattr(self.scheme, "chi", self.D**2)
         chi = min(chi, self.D ** (self.lattice.shape[0] // 2))
         walker_bytes = self.dtype.itemsize * chi**2 * self.D**3
         return int(min(128, max(16, CHUNK_BYTES // walker_bytes)))
+
+    @property
+    def walker_bytes(self) -> int:
+        """Memory that one walker takes while it is swept and measured, about (measured on a GPU)."""
+        chi = min(getattr(self.scheme, "chi", self.D**2), self.D ** (self.lattice.shape[0] // 2))
+        per_site = 8 * self.D * chi**2 + 2 * self.D**4
+        return self.dtype.itemsize * (self.lattice.n_sites * per_site + 3 * chi**2 * self.D**3)
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""
@@ -178,34 +207,39 @@ class PEPS:
 
     def start(self, theta: Array, configs: Array) -> Walkers:
         """Walkers with the boundaries below every row.  Cost: one absorption per row."""
-        layers = self._layers(theta)
-        turn = absorb_all(layers, self.scheme, configs, "up")
-        walk = Pass(turn, self.scheme, configs, self.local_dim)
-        strip = walk.strip(0, 1)
+        views = Views(self.tensors(theta), self.lattice.shape, self.scheme)
+        turn = absorb_all(views, configs, by_columns=False)
+        strip = Pass(turn, configs, self.local_dim).strip(0, 1)
         amplitude = LogAmplitude(*closure(strip.edge(), strip.right_environments()[0]))
-        return Walkers(configs, self._with_scale(layers, amplitude), turn)
+        return Walkers(configs, self._with_scale(views.rows, amplitude), turn)
 
     def sweep(
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
         """Propose every move once, in the order of a pass; moves in more than two rows come last."""
         xp = array_namespace(uniforms)
-        windows = self._plan(moves)
-        turn = self._turn(walkers)
-        walk = Pass(turn, self.scheme, walkers.configs, self.local_dim)
-        proposed = xp.zeros((walkers.configs.shape[0],), dtype=xp.float64)
-        accepted, amplitude = proposed, walkers.amplitude
-        for row in walk.rows():
-            for key in walk.first_rows(row):
-                if not covered(windows, key):
-                    continue
-                new, taken, last = sample_strip(walk, key, covered(windows, key), moves, uniforms)
-                proposed, accepted = proposed + new, accepted + taken
-                amplitude = self._with_scale(turn.layers, last)
-        swept = Walkers(walk.configs, amplitude, walk.turn())
-        if not windows.far:
+        chosen = self._routes(moves)
+        turn, configs, amplitude = self._turn(walkers), walkers.configs, walkers.amplitude
+        proposed = xp.zeros((configs.shape[0],), dtype=xp.int64)
+        accepted = proposed
+        for by_columns in (turn.by_columns, not turn.by_columns):
+            plan = chosen.columns if by_columns else chosen.rows
+            if not plan:
+                continue
+            if turn.by_columns != by_columns:
+                turn = absorb_all(turn.views, configs, by_columns)
+            walk = Pass(turn, configs, self.local_dim)
+            for row in walk.rows():
+                for key in walk.first_rows(row):
+                    if key in plan:
+                        new, taken, last = sample_strip(walk, key, plan[key], moves, uniforms)
+                        proposed, accepted = proposed + new, accepted + taken
+                        amplitude = self._with_scale(turn.layers, last)
+            turn, configs = walk.turn(), walk.sites()
+        swept = Walkers(configs, amplitude, turn)
+        if not chosen.far:
             return swept, SweepInfo(proposed, accepted)
-        far, info = self._sweep_far(theta, swept, windows, moves, uniforms)
+        far, info = self._sweep_far(theta, swept, chosen, moves, uniforms)
         return far, SweepInfo(proposed + info.proposed, accepted + info.accepted)
 
     def measure(
@@ -216,22 +250,39 @@ class PEPS:
         The amplitude is the closure at the middle row; `closure_spread` is the largest minus the
         smallest ln|psi| over the closures of all rows, which truncation alone sets apart.
         """
-        windows = self._plan(replacements)
+        pairs = pairs_by_source(tuple(replacements), self.lattice.shape[1], self.D)
+        by_source = frozenset(pairs)
+        chosen = self._routes({p: t for p, t in replacements.items() if p not in by_source})
         turn = self._turn(walkers)
-        walk = Pass(turn, self.scheme, walkers.configs, self.local_dim)
-        reports: dict[tuple[int, int], StripReport] = {}
-        for row in walk.rows():
-            for key in walk.first_rows(row):
-                if key[1] == 1 or covered(windows, key):
-                    reports[key] = measure_strip(
-                        walk, key, covered(windows, key), replacements, jacobian
-                    )
-        n_rows = self.lattice.shape[0]
-        singles = [reports[row, 1] for row in range(n_rows)]
-        amplitude = self._with_scale(turn.layers, singles[n_rows // 2].amplitude)
-        ratios = {patch: r for report in reports.values() for patch, r in report.ratios.items()}
-        if windows.far:
-            far = {patch: replacements[patch] for _, patch in windows.far}
+        ratios: dict[Patch, Array] = {}
+        logs = []
+        for by_columns in (turn.by_columns, not turn.by_columns):
+            if by_columns and not chosen.columns:
+                continue
+            if turn.by_columns != by_columns:
+                turn = absorb_all(turn.views, walkers.configs, by_columns)
+            walk = Pass(turn, walkers.configs, self.local_dim)
+            plan = chosen.columns if by_columns else chosen.rows
+            reports = self._reports(walk, plan, replacements, jacobian and not by_columns)
+            for report in reports.values():
+                ratios |= report.ratios
+            logs += [report.amplitude.log_abs for (_, n), report in reports.items() if n == 1]
+            if not by_columns:
+                singles = [reports[row, 1] for row in range(self.lattice.shape[0])]
+                begun, ended = turn, walk.turn()
+            turn = walk.turn()
+        amplitude = self._with_scale(turn.layers, singles[len(singles) // 2].amplitude)
+        if pairs:
+            sides = begun.ahead, ended.ahead
+            above, below = sides if begun.direction == "up" else sides[::-1]
+            around = Surroundings(
+                begun.layers, self.scheme, walkers.configs, above, below,
+                [report.amplitude for report in singles],
+            )  # fmt: skip
+            asked = {patch: replacements[patch] for patch in pairs}
+            ratios |= pair_ratios(around, asked, self.chunk_hint())
+        if chosen.far:
+            far = {patch: replacements[patch] for _, patch in chosen.far}
             exact = self.log_amplitude(theta, walkers.configs)
             ratios |= replacement_ratios(
                 lambda configs: self.log_amplitude(theta, configs),
@@ -241,16 +292,40 @@ class PEPS:
             walkers.configs,
             amplitude,
             {patch: ratios[patch] for patch in replacements},
-            self._jacobian(turn.layers, walkers.configs, singles) if jacobian else None,
-            closure_spread=_spread([report.amplitude.log_abs for report in singles]),
+            self._jacobian(begun.layers, walkers.configs, singles) if jacobian else None,
+            closure_spread=_spread(logs),
         )
-        return Walkers(walkers.configs, amplitude, walk.turn()), snapshot
+        return Walkers(walkers.configs, amplitude, turn), snapshot
+
+    def draw(
+        self, theta: Array, uniforms: Array, guide: Guide | None = None
+    ) -> tuple[Array, Array]:
+        """Draw configurations (B, N) from uniform numbers (B, N), with ln q (B,); see `drawer`."""
+        return self.drawer(theta).draw(uniforms, guide)
+
+    def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Drawer:
+        """What draws of one theta share: the double layer, contracted; by default with chi = D
+        and chi_mpo = 2 D, for which weights on Heisenberg 8x8 are even to 1 % (D = 4)."""
+        return Drawer.build(
+            self.tensors(theta), self.lattice.shape, chi or self.D, chi_mpo or 2 * self.D
+        )
 
     def _layers(self, theta: Array) -> Layers:
         return Layers.build(self.tensors(theta), self.lattice.shape, self.scheme)
 
-    def _plan(self, targets: Targets) -> Plan:
-        return plan(tuple(targets), self.lattice.shape[1])
+    def _routes(self, targets: Targets) -> Routes:
+        return routes(tuple(targets), self.lattice.shape, self.D)
+
+    def _reports(
+        self, walk: Pass, plan: Plan, replacements: Targets, jacobian: bool
+    ) -> dict[tuple[int, int], StripReport]:
+        """Measure every row, and the strips of two rows that something was asked of."""
+        return {
+            key: measure_strip(walk, key, plan.get(key, ()), replacements, jacobian)
+            for row in walk.rows()
+            for key in walk.first_rows(row)
+            if key[1] == 1 or key in plan
+        }
 
     @staticmethod
     def _turn(walkers: Walkers) -> Turn:
@@ -277,7 +352,7 @@ class PEPS:
         return SliceJacobian(slices, configs, self.local_dim)
 
     def _sweep_far(
-        self, theta: Array, walkers: Walkers, windows: Plan, moves: Targets, uniforms: Array
+        self, theta: Array, walkers: Walkers, chosen: Routes, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
         """Try the moves that fit no window with full contractions, then rebuild the boundaries."""
         xp = array_namespace(uniforms)
@@ -285,7 +360,7 @@ class PEPS:
         present = self.log_amplitude(theta, configs)
         proposed = xp.zeros((configs.shape[0],), dtype=xp.float64)
         accepted = proposed
-        for index, patch in windows.far:
+        for index, patch in chosen.far:
             states = local_states(configs, patch, self.local_dim)
             target, remainder = propose(moves[patch], states, uniforms[:, index])
             possible = target >= 0

@@ -78,14 +78,15 @@ class Snapshot:
     """All that estimators ever see of M samples.
 
     `ratios[patch]` has shape (M, R) and holds psi(s with the patch replaced) / psi(s) for the
-    replacements that were asked for (`Targets`), zero where the table says -1.
+    replacements that were asked for (`Targets`), zero where the table says -1.  Weights sum to 1
+    in what a sampler returns; `measure` gives them relative to a scale of the ansatz.
     """
 
     configs: Array  #: (M, N)
     amplitude: LogAmplitude
     ratios: Mapping[Patch, Array]
     jacobian: Jacobian | None = None
-    weight: Array | None = None  #: (M,) summing to 1, for enumeration; None = equal weights
+    weight: Array | None = None  #: (M,) for enumeration or reweighted draws; None = equal weights
     closure_spread: Array | None = None  #: (M,) spread of ln|psi| over the places it was closed at
 
 

@@ -85,13 +85,20 @@ def product(
 
 
 def grow(
-    tensors: Sequence[Array], shape: tuple[int, int], D: int, noise: float = 1e-2, seed: int = 0
+    tensors: Sequence[Array],
+    shape: tuple[int, int],
+    D: int,
+    noise: float = 1e-2,
+    seed: int = 0,
+    *,
+    per_entry: bool = False,
 ) -> list[Array]:
     """Give the same state with bonds of size D: old entries kept, new ones small and random.
 
     `noise` is the norm of a tensor's new entries relative to that of the tensor, so amplitudes
     change by about that; with none they stay as they are, but then the new entries have no
-    gradient either and stay zero.
+    gradient either and stay zero.  With `per_entry` it is the deviation of one new entry relative
+    to the tensor's largest, however many there are.
 
     Raises:
         ValueError: a bond is larger than D already; tensors that do not fit the shape.
@@ -113,7 +120,12 @@ def grow(
         if old.shape != new.shape and noise:
             new += _deviates(rng, new)
             new[inside] = 0
-            new *= noise * np.linalg.norm(old) / np.linalg.norm(new)
+            added = np.linalg.norm(new)
+            if per_entry:
+                size = np.abs(old).max() * np.sqrt(new.size - old.size)
+            else:
+                size = np.linalg.norm(old)
+            new *= noise * size / added
         new[inside] = old
         grown.append(new)
     return grown

@@ -1,7 +1,8 @@
-"""Which strip of rows serves which patch."""
+"""Which strip of which view serves which patch."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,11 +11,17 @@ from tnvmc.lattice.lattice import Patch
 
 Array = Any
 
+_D_OF_COLUMNS = 4
+
 
 @dataclass(frozen=True)
 class Window:
-    """A patch that fits into one row or two adjacent ones: it is closed by a walk over its columns."""
+    """A patch that fits into one row or two adjacent ones: it is closed by a walk over its columns.
 
+    Rows, columns and `patch` are those of the view that serves it; `asked` is what it was called.
+    """
+
+    asked: Patch
     patch: Patch
     index: int  #: place of the patch in the mapping it came from
     row: int
@@ -23,38 +30,73 @@ class Window:
     width: int
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Patches sorted by the strip that serves them; `far` ones fit none and need full contractions."""
+Plan = dict[tuple[int, int], tuple[Window, ...]]
+"""Windows by strip (first row, number of rows)."""
 
-    strips: dict[tuple[int, int], tuple[Window, ...]]  #: (first row, number of rows) -> windows
+
+@dataclass(frozen=True)
+class Routes:
+    """Patches sorted by the view that serves them; `far` ones fit none and need full contractions."""
+
+    rows: Plan
+    columns: Plan
     far: tuple[tuple[int, Patch], ...]
 
 
 @lru_cache(maxsize=64)
-def plan(patches: tuple[Patch, ...], n_cols: int) -> Plan:
-    """Sort patches into windows, and far patches.
+def routes(patches: tuple[Patch, ...], shape: tuple[int, int], D: int) -> Routes:
+    """Sort patches into windows of the rows, windows of the columns, and far ones.
+
+    Rows alone serve everything that fits into two of them.  Where every patch lies in one row or
+    in one column, both views take turns from D = 4 on: two more absorptions of the whole network,
+    but no strip of two rows, which costs D times as much as one (a sample of Heisenberg 10x10 at
+    D = 6, chi = 12 takes two thirds of the time, at D = 4 four fifths, at D = 3 no less).
+    """
+    numbered = tuple(enumerate(patches))
+    shared = [len({site // shape[1] for site in patch}) > 1 for patch in patches]
+    upright = [len({site % shape[1] for site in patch}) == 1 for patch in patches]
+    by_columns = [a and b for a, b in zip(shared, upright, strict=True)]
+    if D >= _D_OF_COLUMNS and by_columns == shared and any(shared):
+        rows = [pair for pair, turned in zip(numbered, by_columns, strict=True) if not turned]
+        columns = [pair for pair, turned in zip(numbered, by_columns, strict=True) if turned]
+        return Routes(_plan(rows, shape, False)[0], _plan(columns, shape, True)[0], ())
+    plan, far = _plan(numbered, shape, False)
+    return Routes(plan, {}, far)
+
+
+def turned(patch: Patch, shape: tuple[int, int]) -> Patch:
+    """The same sites, in the same order, where columns are counted as rows."""
+    n_rows, n_cols = shape
+    return tuple(site % n_cols * n_rows + site // n_cols for site in patch)
+
+
+def _plan(
+    numbered: Iterable[tuple[int, Patch]], shape: tuple[int, int], by_columns: bool
+) -> tuple[Plan, tuple[tuple[int, Patch], ...]]:
+    """Windows of one view, and the patches that do not fit it.
 
     Windows are ordered by their last column: a sampler that walks from left to right then finds
     the environment to the right of each window as it was before the walk.
     """
     strips: dict[tuple[int, int], list[Window]] = {}
     far = []
-    for index, patch in enumerate(patches):
+    n_cols = shape[0] if by_columns else shape[1]
+    for index, asked in numbered:
+        patch = turned(asked, shape) if by_columns else asked
         rows = [site // n_cols for site in patch]
         columns = [site % n_cols for site in patch]
         n_rows = max(rows) - min(rows) + 1
         if n_rows > 2:
-            far.append((index, patch))
+            far.append((index, asked))
             continue
         width = max(columns) - min(columns) + 1
-        window = Window(patch, index, min(rows), n_rows, min(columns), width)
+        window = Window(asked, patch, index, min(rows), n_rows, min(columns), width)
         strips.setdefault((window.row, n_rows), []).append(window)
     ordered = {
         key: tuple(sorted(found, key=lambda w: (w.column + w.width, w.column, w.index)))
         for key, found in strips.items()
     }
-    return Plan(ordered, tuple(far))
+    return ordered, tuple(far)
 
 
 def local_spins(state: Array, patch: Patch, local_dim: int) -> dict[int, Array]:

@@ -33,14 +33,28 @@ def array_namespace(*arrays: Array) -> Any:
 def _namespace_of(array: Array) -> Any:
     if isinstance(array, np.ndarray | np.generic):
         return np
+    if is_cupy(array):
+        import cupy
+
+        return cupy
     if hasattr(array, "__array_namespace__"):
         return array.__array_namespace__()
     return None
 
 
+def is_cupy(array: Array) -> bool:
+    """Tell whether an array lives on a GPU, without importing CuPy to find out."""
+    return type(array).__module__.partition(".")[0] == "cupy"
+
+
 def is_numpy(xp: Any) -> bool:
     """Tell whether `xp` is NumPy itself, where in-place products and fancy indexing pay."""
     return xp is np
+
+
+def is_gpu(xp: Any) -> bool:
+    """Tell whether `xp` is CuPy."""
+    return getattr(xp, "__name__", "") == "cupy"
 
 
 def to_host(array: Array) -> np.ndarray:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tnvmc.backend.linalg import normalise
+from tnvmc.backend.linalg import absorbed_column, normalise, split_scale
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.boundary import BoundaryMPS
 
@@ -57,6 +57,9 @@ def open_column(env: Array, top: Array | None, sites: Sequence[Array]) -> Array:
     """
     xp = array_namespace(env)
     batch = env.shape[0]
+    fused = absorbed_column(env, top, sites, None)
+    if fused is not None:
+        return xp.reshape(fused, (batch, -1, sites[-1].shape[2] * env.shape[-1]))
     if top is None:
         lead, x = 1, env
     else:
@@ -101,13 +104,16 @@ def transfer(env: Array, top: Array | None, sites: Sequence[Array], bottom: Arra
 
     Cost per walker: 2 chi^3 D^(k+1) + k chi^2 D^(k+3).  No array is transposed.
     """
-    x = open_column(env, top, sites)
     shape = (
         env.shape[0],
         1 if top is None else top.shape[1],
         *(site.shape[1] for site in sites),
         1 if bottom is None else bottom.shape[3],
     )
+    fused = absorbed_column(env, top, sites, bottom)
+    if fused is not None:
+        return array_namespace(env).reshape(fused, shape)
+    x = open_column(env, top, sites)
     return close_column(x, bottom, shape)
 
 
@@ -222,13 +228,3 @@ def closure(left: Environment, right: Environment) -> tuple[Array, Array]:
         xp.reshape(left.tensor, (batch, 1, size)), xp.reshape(right.tensor, (batch, size, 1))
     )[:, 0, 0]
     return split_scale(value, left.log_scale + right.log_scale)
-
-
-def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
-    """Write value * exp(log_scale) as (phase, log modulus), elementwise and without warnings."""
-    xp = array_namespace(value)
-    size = xp.abs(value)
-    alive = size > 0
-    safe = xp.where(alive, size, xp.ones_like(size))
-    log_abs = xp.where(alive, xp.log(safe) + log_scale, xp.full_like(log_scale, -xp.inf))
-    return value / xp.astype(safe, value.dtype), log_abs

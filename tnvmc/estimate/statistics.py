@@ -56,7 +56,7 @@ def estimate(values: Array, n_walkers: int = 1, weight: Array | None = None) -> 
     quantities: estimate real and imaginary parts.
 
     With `weight` (M,) the values are an enumeration: error 0, exact variance, tau 1/2, R-hat 1.
-    For reweighted samples use `ratio`.
+    For reweighted samples use `weighted_estimate`.
 
     Never warns.  Constant values: error 0, tau 1/2, R-hat 1.  A single sample: error inf,
     variance 0.  Values not finite: mean NaN, all else inf.
@@ -202,6 +202,66 @@ def ratio(numerator: Array, denominator: Array, n_walkers: int = 1) -> Estimate:
         value = float(a.mean()) / below
         linear = (a - value * b) / below
     return replace(estimate(linear, a.shape[1]), mean=value)
+
+
+def weighted_estimate(values: Array, weight: Array, n_walkers: int = 1) -> Estimate:
+    """Estimate the mean sum(w x) / sum(w) of weighted samples, (M,) or (n_draws, W) both.
+
+    For samples drawn from another distribution than the one wanted, with weights (wanted / drawn,
+    to any common factor); an enumeration goes to `estimate`.  The error bins the jackknife's
+    w (x - mean) / (<w> (1 - h)) with h = w / sum(w), as `estimate` does, so chains and
+    correlations of weight and value count, and a sample that dominates is not mistaken for
+    certainty.  `variance` is that of x under the wanted distribution, freed of bias by the
+    effective number of samples; `tau` and `r_hat` are those of the binned series.  The bias of
+    the mean, of order one over `effective_samples`, stays.  Values without weight may be anything.
+
+    Values may be complex, as for `estimate`.  All weight on one sample: error inf, variance 0.
+
+    Raises:
+        ValueError: weights of another number than values, negative, not finite or all zero.
+
+    Source: A. B. Owen, Monte Carlo theory, methods and examples, chapter 9.2 (2013).
+    """
+    x, w = _series(values, n_walkers), _series(weight, n_walkers)
+    share = _shares(w, x.size)
+    seen = share > 0
+    x = np.where(seen, x, x[seen][0])
+    if not np.isfinite(x).all():
+        return Estimate(math.nan, math.inf, math.inf, math.inf, math.inf, x.size)
+    anchor = float(x.real.ravel()[share.argmax()])
+    mean = anchor + float((share * (x.real - anchor)).sum())
+    effective = effective_samples(w)
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = float((share * np.abs(x - mean) ** 2).sum())
+        if seen.sum() == 1:
+            return Estimate(mean, math.inf, 0.0, 0.5, math.nan, x.size)
+        variance /= 1 - 1 / effective
+        linear = share * x.size * (x.real - mean) / (1 - share)
+    return replace(estimate(linear), mean=mean, variance=variance)
+
+
+def effective_samples(weight: Array) -> float:
+    """(sum w)^2 / sum w^2 (Kish): how many equal weights would be worth these; M for equal ones.
+
+    Raises:
+        ValueError: weights negative, not finite or all zero.
+    """
+    series = _series(weight, 1)
+    return 1.0 / float((_shares(series, series.size) ** 2).sum())
+
+
+def _shares(weight: np.ndarray, n_values: int) -> np.ndarray:
+    """Weights divided by their sum, without overflow."""
+    if weight.size != n_values:
+        raise ValueError(f"{n_values} values and {weight.size} weights; give one weight per value")
+    largest = float(weight.max())
+    if not np.isfinite(weight).all() or float(weight.min()) < 0 or largest == 0:
+        raise ValueError(
+            f"weights from {float(weight.min()):g} to {largest:g}; they must be finite, not "
+            "negative and not all zero. Do the amplitudes they come from vanish or overflow?"
+        )
+    scaled = np.asarray(weight, dtype=np.float64) / largest
+    return scaled / scaled.sum()
 
 
 def jackknife(

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy
 
 Array = Any
@@ -80,7 +81,7 @@ class Cholesky:
             factor = xp.linalg.cholesky(shifted)
         except np.linalg.LinAlgError:
             return self._fall_back(matrix, rhs, shift)
-        pivots = xp.abs(xp.linalg.diagonal(factor))
+        pivots = xp.abs(diagonal(factor))
         x = _solve_with(factor, shifted, rhs)
         smallest = float(xp.min(pivots))
         # Pivots this small are rounding, and so is x; some libraries do not even raise.

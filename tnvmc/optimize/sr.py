@@ -20,6 +20,7 @@ import numpy as np
 
 from tnvmc.ansatz.jacobian import CenteredJacobian
 from tnvmc.ansatz.protocol import Jacobian
+from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.optimize.least_squares import least_squares
 from tnvmc.optimize.rule import Info, State, require_finite
@@ -121,9 +122,9 @@ class SR:
         else:
             matrix, rhs = a.gram(), residual
         xp = array_namespace(matrix)
-        diagonal = xp.linalg.diagonal(matrix)
-        require_finite("diagonal of the matrix of SR", diagonal, "log-derivatives are too large")
-        trace = float(xp.real(xp.sum(diagonal)))
+        entries = diagonal(matrix)
+        require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
+        trace = float(xp.real(xp.sum(entries)))
         shift = self.diag_shift * max(trace, 0.0) / min(n_rows, n_params)
         x, solved = self.solver(matrix, rhs, shift)
         return x if space == "parameters" else a.adjoint(x), space, solved

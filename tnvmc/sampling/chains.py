@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from tnvmc.ansatz.jacobian import concatenate
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets, Walkers
-from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.device import out_of_room, walkers_that_fit
+from tnvmc.backend.namespace import array_namespace, is_gpu, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.workers import in_workers
@@ -61,8 +62,15 @@ class Sampler:
         """Draws per walker; n_draws * n_walkers >= n_samples samples are returned."""
         return -(-self.n_samples // self.n_walkers)
 
-    def chunks(self, ansatz: Ansatz) -> list[range]:
-        """Walkers of each chunk, the same for any number of threads."""
+    def chunks(self, ansatz: Ansatz, xp: Any = np) -> list[range]:
+        """Walkers of each chunk, the same for any number of threads.
+
+        On a GPU as many as fit, in chunks of equal size.
+        """
+        if xp is not np and hasattr(ansatz, "walker_bytes") and self.chunk is None:
+            most = walkers_that_fit(ansatz.walker_bytes) if is_gpu(xp) else self.n_walkers
+            n_chunks = -(-self.n_walkers // most)
+            return split(self.n_walkers, -(-self.n_walkers // n_chunks))
         half = -(-self.n_walkers // 2)
         return split(self.n_walkers, self.chunk or min(chunk_hint(ansatz), half))
 
@@ -106,7 +114,8 @@ def sample(
     slices, twice that while draws are joined; plus one ansatz cache per thread.
 
     Raises:
-        ValueError: `configs` is not (W, N); psi vanishes for a walker even after burn-in.
+        ValueError: `configs` is not (W, N); psi vanishes for a walker even after burn-in; an
+            ansatz that reweights gives all samples weight 0.
     """
     began = time.perf_counter()
     expected = (sampler.n_walkers, ansatz.lattice.n_sites)
@@ -116,9 +125,17 @@ def sample(
     targets, moves = tables_in(operator_targets, xp), tables_in(moves, xp)
     run = partial(_run_chunk, sampler, ansatz, theta, configs, targets, moves, seed, step, jacobian)
     processes = xp is np and getattr(ansatz, "in_processes", False)
-    results = in_workers(run, sampler.chunks(ansatz), sampler.threads, processes=processes)
+    threads = sampler.threads if xp is np else 1  # one queue of work on a device
+    try:
+        results = in_workers(run, sampler.chunks(ansatz, xp), threads, processes=processes)
+    except MemoryError as error:
+        if not is_gpu(xp):
+            raise
+        raise out_of_room(f"sample: {sampler.n_walkers} walkers") from error
     draws = [result.draws[draw] for draw in range(sampler.n_draws) for result in results]
     configs, snapshot = xp.concat([result.configs for result in results]), join(draws)
+    if snapshot.weight is not None:
+        snapshot = replace(snapshot, weight=_normalised(snapshot.weight))
     proposed = sum(result.proposed for result in results)
     info = SampleInfo(
         acceptance=sum(result.accepted for result in results) / max(proposed, 1.0),
@@ -178,8 +195,9 @@ def split(n: int, size: int) -> list[range]:
 
 
 def join(snapshots: Sequence[Snapshot]) -> Snapshot:
-    """Put snapshots without weights one after another."""
+    """Put snapshots one after another; their weights, if any, stay as they are."""
     xp = array_namespace(snapshots[0].configs)
+    weights = [snapshot.weight for snapshot in snapshots]
     parts = [snapshot.jacobian for snapshot in snapshots if snapshot.jacobian is not None]
     spreads = [snapshot.closure_spread for snapshot in snapshots]
     return Snapshot(
@@ -193,8 +211,21 @@ def join(snapshots: Sequence[Snapshot]) -> Snapshot:
             for patch in snapshots[0].ratios
         },
         jacobian=concatenate(parts) if parts else None,
+        weight=None if weights[0] is None else xp.concat(weights),
         closure_spread=None if spreads[0] is None else xp.concat(spreads),
     )
+
+
+def _normalised(weight: Array) -> Array:
+    xp = array_namespace(weight)
+    total = xp.sum(weight)
+    if not float(total) > 0:
+        raise ValueError(
+            f"sample: all {weight.shape[0]} samples have weight 0: the wave function that was asked "
+            "for vanishes wherever the one that was sampled took it. Are the characters of a "
+            "symmetrised state right?"
+        )
+    return weight / total
 
 
 def _run_chunk(

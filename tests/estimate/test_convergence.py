@@ -1,0 +1,201 @@
+"""Energies at several chi, lines through points, tails of an optimisation: data with known answers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tnvmc.estimate.convergence import (
+    Looked,
+    binned_steps,
+    change_over_last_quarter,
+    converging_tail,
+    fit_line,
+    rungs,
+)
+
+RNG = np.random.default_rng
+SIGMAS = 4.0  # chance alone fails a check once in 16 000 runs, and the seeds are fixed
+
+
+def two_states(n: int = 64, apart: float = 0.05) -> tuple[np.ndarray, ...]:
+    """Two wave functions that differ a little on n configurations, and their local energies."""
+    rng = RNG(5)
+    log_0 = rng.normal(size=n)
+    log_1 = log_0 + apart * rng.normal(size=n)
+    local_0 = rng.normal(size=n) - 3.0
+    local_1 = local_0 + apart * rng.normal(size=n)
+    return log_0, log_1, local_0, local_1
+
+
+def expectation(log_abs: np.ndarray, local: np.ndarray) -> float:
+    weight = np.exp(2 * log_abs)
+    return float(weight @ local / weight.sum())
+
+
+def test_an_enumeration_gives_exact_energies_without_errors() -> None:
+    log_0, log_1, local_0, local_1 = two_states()
+    low, high = rungs({8: Looked(local_1, log_1, np.full(64, 0.5)), 4: Looked(local_0, log_0)}, 1)
+    assert (low.chi, high.chi) == (4, 8)
+    assert low.energy == pytest.approx(expectation(log_0, local_0), abs=1e-13)
+    assert high.energy == pytest.approx(expectation(log_1, local_1), abs=1e-13)
+    assert low.difference == low.energy - high.energy
+    assert (low.energy_error, low.difference_error, high.difference) == (0, 0, 0)
+    assert low.closure_spread is None
+    assert high.closure_spread == pytest.approx(0.5)
+
+
+def test_a_configuration_where_psi_vanishes_counts_for_nothing() -> None:
+    log_0, log_1, local_0, local_1 = two_states()
+    log_1[7], local_1[7] = -np.inf, np.nan
+    low, high = rungs({4: Looked(local_0, log_0), 8: Looked(local_1, log_1)}, 1, -2 * log_0)
+    rest = np.arange(64) != 7
+    assert math.isfinite(low.difference_error)
+    ratio = np.exp(2 * (log_1 - log_0))[rest]
+    assert high.energy == pytest.approx(float(ratio @ local_1[rest] / ratio.sum()))
+
+
+def test_reweighted_draws_give_the_energy_of_the_other_state() -> None:
+    """Drawn from the one, both energies and their difference come out right within errors."""
+    log_0, log_1, local_0, local_1 = two_states()
+    p = np.exp(2 * log_0)
+    drawn = RNG(1).choice(64, size=40_000, p=p / p.sum())
+    found = rungs(
+        {4: Looked(local_0[drawn], log_0[drawn]), 8: Looked(local_1[drawn], log_1[drawn])},
+        1,
+        -2 * log_0[drawn],
+    )
+    true = [expectation(log_0, local_0), expectation(log_1, local_1)]
+    for rung, energy in zip(found, true, strict=True):
+        assert abs(rung.energy - energy) < SIGMAS * rung.energy_error
+    low, high = found
+    assert abs(low.difference - (true[0] - true[1])) < SIGMAS * low.difference_error
+    # Shared fluctuations cancel: the difference is better known than either energy.
+    assert low.difference_error < 0.3 * low.energy_error
+    assert low.effective_samples == pytest.approx(40_000)
+    assert 0.9 * 40_000 < high.effective_samples < 0.999 * 40_000
+
+
+def test_the_error_of_a_difference_is_its_scatter() -> None:
+    """Over 200 repetitions the scatter of the difference is the error that is given."""
+    log_0, log_1, local_0, local_1 = two_states()
+    p = np.exp(2 * log_0)
+    rng = RNG(2)
+    found = []
+    for _ in range(200):
+        drawn = rng.choice(64, size=400, p=p / p.sum())
+        looked = {4: Looked(local_0[drawn], log_0[drawn]), 8: Looked(local_1[drawn], log_1[drawn])}
+        found.append(rungs(looked, 1, -2 * log_0[drawn])[0])
+    scatter = float(np.std([rung.difference for rung in found], ddof=1))
+    told = math.sqrt(np.mean([rung.difference_error**2 for rung in found]))
+    assert scatter == pytest.approx(told, rel=SIGMAS / math.sqrt(2 * 199))  # of a scatter of 200
+
+
+@given(
+    intercept=st.floats(-100, 100),
+    slope=st.floats(-10, 10),
+    shift=st.floats(-50, 50),
+    n=st.integers(2, 9),
+)
+def test_points_on_a_line_give_that_line(
+    intercept: float, slope: float, shift: float, n: int
+) -> None:
+    x = np.arange(n) + shift
+    line = fit_line(x, intercept + slope * x, np.full(n, 0.1))
+    assert line.intercept == pytest.approx(intercept, abs=1e-9)
+    assert line.slope == pytest.approx(slope, abs=1e-9)
+    assert math.isinf(line.intercept_error) == (n == 2)
+
+
+def test_errors_of_a_line_are_those_of_least_squares() -> None:
+    """Against the textbook matrix (A^T W A)^-1, with chi^2 per degree of freedom below 1."""
+    x, error = np.array([1.0, 2.0, 4.0, 7.0]), np.array([0.1, 0.2, 0.1, 0.3])
+    y = 2 + 3 * x + 0.5 * error * np.array([1, -1, 1, -1])
+    design = np.stack([np.ones(4), x], axis=1)
+    covariance = np.linalg.inv(design.T @ (design / error[:, None] ** 2))
+    line = fit_line(x, y, error)
+    assert line.chi2_per_dof < 1
+    assert line.intercept_error == pytest.approx(math.sqrt(covariance[0, 0]))
+    assert line.slope_error == pytest.approx(math.sqrt(covariance[1, 1]))
+    expected = covariance @ (design.T @ (y / error**2))
+    assert [line.intercept, line.slope] == pytest.approx(list(expected))
+
+
+def test_points_that_scatter_more_than_they_say_get_larger_errors() -> None:
+    rng = RNG(3)
+    x, pulls = np.linspace(1, 2, 12), []
+    for _ in range(300):
+        y = 1 - 2 * x + 0.5 * rng.normal(size=12)  # ten times the error given
+        line = fit_line(x, y, np.full(12, 0.05))
+        pulls.append((line.intercept - 1) / line.intercept_error)
+    # Student's t with 10 degrees of freedom has a variance of 10/8.
+    assert np.std(pulls) == pytest.approx(math.sqrt(10 / 8), rel=0.2)
+
+
+def test_points_without_errors_count_alike() -> None:
+    x = np.array([0.0, 1.0, 2.0])
+    line = fit_line(x, np.array([0.0, 1.5, 2.0]), np.zeros(3))
+    assert line.slope == pytest.approx(1.0)
+    assert 0 < line.intercept_error < math.inf
+    assert math.isnan(line.chi2_per_dof)
+
+
+def test_no_line_through_one_place() -> None:
+    with pytest.raises(ValueError, match="fix no line"):
+        fit_line([1.0, 1.0], [0.0, 1.0], [1.0, 1.0])
+
+
+def optimisation(n: int = 200, error: float = 2e-3, seed: int = 0) -> tuple[np.ndarray, ...]:
+    """Energy -10 + 0.3 variance, which falls from 3 to 0.3; the start is off the line."""
+    rng = RNG(seed)
+    step = np.arange(n)
+    variance = 0.3 + 2.7 * np.exp(-step / 40)
+    energy = -10 + 0.3 * variance + 0.2 * np.maximum(variance - 1.5, 0) ** 2
+    return energy + error * rng.normal(size=n), np.full(n, error), variance
+
+
+def test_the_tail_of_an_optimisation_points_at_the_energy_of_zero_variance() -> None:
+    energy, error, variance = optimisation()
+    points = converging_tail(energy, error, variance)
+    assert 3 <= len(points) <= 12
+    assert points[-1].last == 199
+    assert max(point.variance for point in points) < 4 * 0.35
+    line = fit_line(
+        [p.variance for p in points], [p.energy for p in points], [p.energy_error for p in points]
+    )
+    assert abs(line.intercept + 10) < SIGMAS * line.intercept_error < 5e-3
+
+
+def test_a_variance_that_does_not_fall_gives_no_tail() -> None:
+    rng = RNG(0)
+    noise = rng.exponential(size=100)
+    energy = -1 - 0.1 * noise
+    assert converging_tail(energy, np.full(100, 0.1), 1 + noise) == []
+    assert converging_tail(energy[:8], np.full(8, 0.1), np.arange(8.0, 0, -1)) == []
+
+
+def test_bins_are_of_equal_length_and_end_with_the_last_step() -> None:
+    assert binned_steps([], [], []) == []
+    (only,) = binned_steps(np.arange(7.0), np.ones(7), np.ones(7), first=10)
+    assert (only.first, only.last) == (10, 16)
+    assert only.energy == 3.0
+    assert only.energy_error == pytest.approx(1 / math.sqrt(7))
+    many = binned_steps(np.arange(100.0), np.ones(100), np.ones(100))
+    assert len(many) == 12
+    assert (many[0].first, many[-1].last) == (4, 99)
+
+
+@pytest.mark.parametrize("slope", [0.0, -1e-3])
+def test_the_change_over_the_last_quarter(slope: float) -> None:
+    step, error = np.arange(160), 2e-3
+    energy = -5 + slope * step + error * RNG(4).normal(size=160)
+    seen = change_over_last_quarter(energy, np.full(160, error))
+    assert seen is not None
+    change, uncertainty = seen
+    assert abs(change - 40 * slope) < SIGMAS * uncertainty
+    assert uncertainty < 5e-3
+    assert change_over_last_quarter(energy[:40], np.full(40, error)) is None

@@ -1,0 +1,151 @@
+"""Which symmetries a Hamiltonian has, against dense commutators; characters and groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.oracles import all_configs, config_index, dense_hamiltonian
+from tnvmc.lattice import chain, shastry_sutherland, square
+from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim
+from tnvmc.operators.models import shastry_sutherland as shastry_sutherland_model
+from tnvmc.operators.spin import spin_matrices
+from tnvmc.operators.symmetry import (
+    NotSymmetric,
+    Symmetry,
+    SymmetryGroup,
+    commutes,
+    symmetry_group,
+)
+from tnvmc.operators.term import Operator
+
+COMMUTATOR = 1e-9
+
+
+def dense_symmetry(g: Symmetry, local_dim: int = 2) -> np.ndarray:
+    """U with (U psi)(s) = psi(g s)."""
+    configs = all_configs(len(g.sites), local_dim)
+    matrix = np.zeros((len(configs), len(configs)))
+    for row, config in enumerate(configs):
+        image = [config[site] for site in g.sites]
+        if g.inverts:
+            image = [local_dim - 1 - state for state in image]
+        matrix[row, config_index(image, local_dim)] = 1
+    return matrix
+
+
+def _staggered(size: float) -> Operator:
+    lattice = square(2, 3)
+    z = spin_matrices(2)[2]
+    field = [((i,), size * (-1) ** sum(divmod(i, 3)) * z) for i in range(6)]
+    return heisenberg(lattice) + Operator.from_terms(lattice, field)
+
+
+def _recut() -> Operator:
+    """A uniform field along x hung on bonds unevenly, and a bond on three sites: same operator."""
+    lattice = chain(4)
+    x, one = spin_matrices(2)[0], np.eye(2)
+    terms: list[Any] = [
+        ((0, 1), np.kron(x, one) + np.kron(one, x)),
+        ((2,), x),
+        ((2, 3), np.kron(one, x)),
+    ]
+    terms += [((0, 1, 2), np.kron(np.kron(x, x), one)), ((2, 3), np.kron(x, x))]
+    return Operator.from_terms(lattice, terms)
+
+
+OPERATORS: dict[str, Any] = {
+    "heisenberg": lambda: heisenberg(square(2, 3)),
+    "square": lambda: j1j2(square(2, 2), J2=0.3),
+    "torus": lambda: heisenberg(square(3, 3, "periodic")),
+    "tfim": lambda: tfim(chain(5), h=0.7),
+    "rydberg": lambda: rydberg(square(3, 3), V=7.0, delta=1.0, Omega=1.0),
+    "staggered field": lambda: _staggered(0.1),
+    "weak staggered field": lambda: _staggered(1e-6),
+    "random couplings": lambda: heisenberg(chain(4), J=[1.0, 1.1, 1.2]),
+    "recut": _recut,
+    "dimers": lambda: shastry_sutherland_model(shastry_sutherland(3, 3), J=0.5, J_dimer=1.0),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_commutes_as_the_dense_matrices_do(name: str) -> None:
+    operator = OPERATORS[name]()
+    hamiltonian = dense_hamiltonian(operator)
+    for g in symmetry_group(heisenberg(operator.lattice), ["spin", "point"]).elements:
+        u = dense_symmetry(g)
+        expected = np.abs(u @ hamiltonian - hamiltonian @ u).max() < COMMUTATOR
+        assert commutes(operator, g) == expected, g.name
+
+
+def test_spin_one() -> None:
+    x, _, z = spin_matrices(3)
+    lattice = chain(3)
+    bond = np.kron(z, z) + np.kron(x, x)
+    even = Operator.from_terms(lattice, [((0, 1), bond), ((1, 2), bond)], local_dim=3)
+    odd = even + Operator.from_terms(lattice, [((1,), z)], local_dim=3)
+    flip = symmetry_group(even, ["spin"]).elements[1]
+    assert flip.inverts and commutes(even, flip) and not commutes(odd, flip)
+    for g in symmetry_group(even, ["spin", "point"]).elements:
+        u, h = dense_symmetry(g, 3), dense_hamiltonian(even)
+        assert np.abs(u @ h - h @ u).max() < COMMUTATOR
+
+
+def test_products_are_products_of_matrices() -> None:
+    group = symmetry_group(heisenberg(square(2, 2)), ["spin", "point"])
+    by_key = {g.key: g for g in group.elements}
+    for g in group.elements:
+        for h in group.elements:
+            product = dense_symmetry(by_key[g.after(h)])
+            # psi(g h s) = (U_h U_g psi)(s)
+            assert np.array_equal(dense_symmetry(h) @ dense_symmetry(g), product)
+
+
+@pytest.mark.parametrize("name", ["staggered field", "random couplings", "rydberg"])
+def test_what_a_hamiltonian_breaks_is_refused(name: str) -> None:
+    names = ["spin"] if name == "rydberg" else ["spin", "point"]
+    with pytest.raises(NotSymmetric, match="changes under"):
+        symmetry_group(OPERATORS[name](), names)
+
+
+def test_unknown_names() -> None:
+    operator = heisenberg(chain(4))
+    for names in (["translation"], []):
+        with pytest.raises(ValueError, match="known are spin and point"):
+            symmetry_group(operator, names)
+    with pytest.raises(ValueError, match="must be -1 or"):
+        symmetry_group(operator, ["spin"], {"spin inversion": 2})
+    with pytest.raises(ValueError, match="must be -1 or"):
+        symmetry_group(operator, ["spin"], {"half turn": 1})
+
+
+def test_characters_spread_over_products() -> None:
+    operator = heisenberg(square(3, 3))
+    given = {"left quarter turn": -1, "spin inversion": -1}
+    group = symmetry_group(operator, ["spin", "point"], given)
+    chi = {g.name: g.character for g in group.elements}
+    assert len(group) == 16 and sum(chi.values()) == 0
+    assert chi["half turn"] == 1 and chi["right quarter turn"] == -1
+    assert chi["half turn with spin inversion"] == -1
+    assert chi["left quarter turn with spin inversion"] == 1
+
+
+def test_characters_that_contradict_each_other() -> None:
+    operator = heisenberg(square(3, 3))
+    for given in (
+        {"left quarter turn": 1, "right quarter turn": -1},
+        {"left-right reflection": -1, "up-down reflection": 1},
+        {"identity": -1},
+    ):
+        with pytest.raises(NotSymmetric, match="contradict"):
+            symmetry_group(operator, ["point"], given)
+    assert len(symmetry_group(heisenberg(chain(1)), ["point"])) == 1
+
+
+def test_what_is_no_group() -> None:
+    identity, shift = Symmetry("identity", (0, 1, 2)), Symmetry("shift", (1, 2, 0))
+    for elements in ((identity, shift), (shift,), (identity, identity), ()):
+        with pytest.raises(ValueError, match="SymmetryGroup"):
+            SymmetryGroup(elements)

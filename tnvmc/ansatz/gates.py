@@ -1,0 +1,138 @@
+"""A Hamiltonian sorted into the gates of an imaginary-time evolution."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tnvmc.operators.term import Operator, Term
+
+Array = Any
+
+UP, LEFT, DOWN, RIGHT = range(4)  # a leg's opposite is (leg + 2) % 4
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pair terms on disjoint sites, all in the same position: neighbours or ends of a path."""
+
+    sites: Array  # (K, 2) neighbours, or (K, 3) in the order of the path
+    legs: tuple[int, ...]  # along which the path goes: one or two
+    matrices: Array  # (K, d^2, d^2)
+
+
+@dataclass(frozen=True)
+class GatePlan:
+    """All terms of a Hamiltonian, each in one of three places."""
+
+    fields: Array  # (N, d, d) one-site terms
+    pairs: tuple[Batch, ...]
+    far: tuple[Term, ...]  # treated in mean field
+    scale: float  # largest spread of eigenvalues of a term
+    notes: tuple[str, ...]
+
+    @property
+    def neighbours_only(self) -> bool:
+        """Tell whether every term is on one site or on two neighbours of the grid."""
+        return not self.far and all(len(batch.legs) == 1 for batch in self.pairs)
+
+    def with_coupling_of(self, component: Array, factor: float) -> GatePlan:
+        """Multiply the part of each pair term along component x component (d, d) by a factor."""
+        both = np.kron(component, component)
+        pairs = []
+        for batch in self.pairs:
+            strength = np.einsum("kij,ij->k", batch.matrices, both) / np.sum(both**2)
+            changed = batch.matrices + (factor - 1) * strength[:, None, None] * both
+            pairs.append(replace(batch, matrices=changed))
+        return replace(self, pairs=tuple(pairs))
+
+
+def plan_gates(operator: Operator) -> GatePlan:
+    """Sort the terms of a Hamiltonian by what a grid of tensors can do with them."""
+    n_cols, d = operator.lattice.shape[1], operator.local_dim
+    fields = np.zeros((operator.n_sites, d, d), complex if operator.is_complex else float)
+    placed: dict[tuple[int, ...], list[tuple[tuple[int, ...], Array]]] = defaultdict(list)
+    far: list[Term] = []
+    spread = 0.0
+    for term in operator.terms:
+        matrix = term.matrix if operator.is_complex else term.matrix.real
+        levels = np.linalg.eigvalsh(matrix)
+        spread = max(spread, float(levels[-1] - levels[0]))
+        path = _path(term.sites, n_cols)
+        if len(term.sites) == 1:
+            fields[term.sites[0]] += matrix
+        elif path is None:
+            far.append(term)
+        else:
+            legs, sites = path
+            placed[legs].append((sites, matrix))
+    pairs = tuple(b for legs, terms in sorted(placed.items()) for b in _batches(legs, terms))
+    notes = tuple(
+        f"{n} terms on {k} sites that no path of two bonds joins were taken in mean field"
+        for k, n in sorted(_counts(len(term.sites) for term in far).items())
+    )
+    return GatePlan(fields, pairs, tuple(far), spread or 1.0, notes)
+
+
+def _path(sites: tuple[int, ...], n_cols: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Legs followed and sites visited from one of two sites to the other, by two bonds at most.
+
+    Between the ends of a diagonal only one of the two corners is used: with half a gate through
+    each of them, dimers on diagonals never form (Shastry-Sutherland), and J1-J2 gains nothing.
+    """
+    (r0, c0), (r1, c1) = divmod(sites[0], n_cols), divmod(sites[-1], n_cols)
+    down, right = r1 - r0, c1 - c0
+    if len(sites) != 2 or down + abs(right) > 2:
+        return None
+    legs = sorted([DOWN] * down + [RIGHT if right > 0 else LEFT] * abs(right))
+    moves = {DOWN: n_cols, RIGHT: 1, LEFT: -1}
+    return tuple(legs), tuple(itertools.accumulate((moves[leg] for leg in legs), initial=sites[0]))
+
+
+def _batches(legs: tuple[int, ...], terms: list[tuple[tuple[int, ...], Array]]) -> Iterable[Batch]:
+    """Distribute terms over batches in which no site occurs twice."""
+    batches: list[list[tuple[tuple[int, ...], Array]]] = []
+    for sites, matrix in terms:
+        for batch in batches:
+            if not any(set(sites) & set(other) for other, _ in batch):
+                batch.append((sites, matrix))
+                break
+        else:
+            batches.append([(sites, matrix)])
+    for batch in batches:
+        yield Batch(np.array([s for s, _ in batch]), legs, np.array([m for _, m in batch]))
+
+
+def _counts(items: Iterable[int]) -> dict[int, int]:
+    counts: dict[int, int] = defaultdict(int)
+    for item in items:
+        counts[item] += 1
+    return counts
+
+
+def exponential(matrices: Array, time: float) -> Array:
+    """Give exp(-time h) of stacked Hermitian matrices."""
+    levels, states = np.linalg.eigh(matrices)
+    levels = levels - levels[:, :1]  # a factor that drops out, and cannot overflow
+    return (states * np.exp(-time * levels)[:, None, :]) @ states.conj().swapaxes(1, 2)
+
+
+def mean_fields(terms: Iterable[Term], densities: Array) -> Array:
+    """Give each site (N, d, d) the far terms with their other sites averaged over."""
+    fields = np.zeros_like(densities)
+    d = densities.shape[1]
+    for term in terms:
+        k = len(term.sites)
+        for own in range(k):
+            legs = term.matrix.reshape((d,) * (2 * k))
+            operands: list[Any] = [legs, list(range(2 * k))]
+            for other in set(range(k)) - {own}:
+                operands += [densities[term.sites[other]], [k + other, other]]
+            field = np.einsum(*operands, [own, k + own])
+            fields[term.sites[own]] += field if np.iscomplexobj(fields) else field.real
+    return fields

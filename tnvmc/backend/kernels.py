@@ -1,0 +1,237 @@
+"""Kernels of our own for a GPU, where CuPy loops on the host or moves more than it computes.
+
+The CUDA sources lie in `backend/cuda` and are compiled at run time, by NVRTC, for each number
+type.  CuPy is imported when a kernel is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+SHARED_BYTES = 224 * 1024
+"""Most shared memory that a block is given; a device that has less says so."""
+
+_MOST_SLICES = 6
+
+_NUMBERS = {
+    "float32": ("float", 0),
+    "float64": ("double", 0),
+    "complex64": ("float", 1),
+    "complex128": ("double", 1),
+}
+_WARPS, _MOST_WARPS, _LANES = 8, 16, 32
+
+
+def source(name: str) -> str:
+    """Give the CUDA source of a kernel, with the numbers it computes with in front."""
+    folder = files("tnvmc.backend") / "cuda"
+    return (folder / "number.cuh").read_text() + (folder / f"{name}.cu").read_text()
+
+
+def options(dtype: str) -> tuple[str, ...]:
+    """Compiler options that make a source one for this number type."""
+    real, is_complex = _NUMBERS[dtype]
+    matrix_units = int(dtype == "float64")
+    return (
+        f"-DREAL={real}",
+        f"-DCOMPLEX={is_complex}",
+        f"-DDMMA={matrix_units}",
+        f"-DWARPS={_WARPS}",
+        f"-DLANES={_LANES}",
+        f"-DMAX_THREADS={_LANES * _MOST_WARPS}",
+        "--std=c++17",
+    )
+
+
+def orthonormal_basis(matrices: Array) -> Array | None:
+    """Give Q of each matrix (B, m, k) on the GPU, or None where a matrix exceeds shared memory.
+
+    Householder QR in shared memory, one block of threads a matrix: B m min(m, k)^2 operations,
+    each matrix read and written once.
+    """
+    import cupy
+
+    batch, m, k = matrices.shape
+    n = min(m, k)
+    size = (m + 1) * n * matrices.dtype.itemsize
+    kernel = _kernel("orthonormal_basis", matrices.dtype.name)
+    if size > _shared_limit(cupy.cuda.runtime.getDevice()):
+        return None
+    q = cupy.empty((batch, m, n), dtype=matrices.dtype)
+    if batch:
+        arguments = (cupy.ascontiguousarray(matrices), q, *map(np.int32, (m, k, n)))
+        _launch(kernel, (batch,), arguments, size)
+    return q
+
+
+def transfer(
+    env: Array, top: Array | None, sites: Sequence[Array], bottom: Array | None
+) -> Array | None:
+    """Absorb a column of one or two rows into environments (B, top, rows.., bottom) on the GPU.
+
+    Arguments and legs as `contraction.row.transfer`; without a bottom the lower legs stay open,
+    as in `open_column`, and the result is flat, (B, ...).  None where one slice of the top's outer
+    leg exceeds shared memory.  Every operand is read once per slice, nothing but the result is
+    written.
+    """
+    import cupy
+
+    legs = _legs(env, top, sites, bottom)
+    plan = _plan(*legs, env.dtype.itemsize, _shared_limit(cupy.cuda.runtime.getDevice()))
+    if plan is None:
+        return None
+    shape, size, warps = plan
+    _, o, _, _, out1, down1, _, out2, down2, b, bo = legs
+    batch = env.shape[0]
+    lower = (down1 if len(sites) == 1 else down2) * b
+    out = cupy.empty((batch, o * out1 * out2 * (lower if bottom is None else bo)), env.dtype)
+    if batch:
+        operands = [env, top, sites[0], sites[1] if len(sites) > 1 else None, bottom]
+        held = [None if x is None else cupy.ascontiguousarray(x) for x in operands]
+        none = np.uint64(0)
+        arguments = (
+            *(none if x is None else x for x in held),
+            out,
+            *(np.int64(0 if x is None or x.shape[0] == 1 else x.size // x.shape[0]) for x in held),
+            *map(np.int32, (*legs, *shape)),
+        )
+        kernel = _kernel("transfer", env.dtype.name)
+        _launch(kernel, (batch, -(-o // shape[0])), arguments, size, warps)
+    return out
+
+
+def _legs(
+    env: Array, top: Array | None, sites: Sequence[Array], bottom: Array | None
+) -> tuple[int, ...]:
+    """Sizes of the legs, as the kernel's `Legs` names them."""
+    t, b = env.shape[1], env.shape[-1]
+    o, v = (1, sites[0].shape[3]) if top is None else top.shape[1:3]
+    rows = [(site.shape[4], site.shape[1], site.shape[2]) for site in sites]
+    upper, lower = rows[0], rows[1] if len(rows) > 1 else (1, 1, 1)
+    return (t, o, v, *upper, *lower, b, 1 if bottom is None else bottom.shape[3])
+
+
+@cache
+def _plan(
+    t: int, o: int, v: int, in1: int, out1: int, down1: int, in2: int, out2: int, down2: int,
+    b: int, bo: int, itemsize: int, limit: int,
+) -> tuple[tuple[int, int, int], int, int] | None:  # fmt: skip
+    """Give ((slice, entries of X, of a site), shared bytes, warps), with the largest slice that fits.
+
+    A block that fills a multiprocessor alone needs twice the warps to hide its waiting.  None too
+    where there would be many slices, each of which reads the site anew: cuBLAS is faster then.
+    """
+    site = max(out1 * down1 * _padded(v * in1), out2 * down2 * _padded(down1 * in2))
+    base = max(down1, down2) * b * _padded(bo)
+    for slices in range(1, _MOST_SLICES + 1):
+        s = -(-o // slices)
+        buffer = s * max(
+            v * in1 * _padded(in2 * b),
+            out1 * _padded(down1 * b),
+            out1 * down1 * in2 * _padded(b),
+            out1 * out2 * _padded(down2 * b),
+        )
+        size = (2 * buffer + site + base) * itemsize
+        if size <= limit:
+            tiles = -(-s * v // 16) * -(-in1 * in2 * b // 16)
+            most = _MOST_WARPS if 2 * size > limit else _WARPS
+            return (s, buffer, site), size, min(most, tiles)
+    return None
+
+
+def _padded(n: int) -> int:
+    """Length of a row in shared memory, as in transfer.cu."""
+    return n + (4 - n) % 8
+
+
+def _launch(
+    kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], size: int, warps: int = _WARPS
+) -> None:
+    kernel.max_dynamic_shared_size_bytes = max(kernel.max_dynamic_shared_size_bytes, size)
+    kernel(grid, (_LANES * warps,), arguments, shared_mem=size)
+
+
+def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
+    """Phase and log modulus of value * exp(log_scale), (B,) each; 0 and -inf where it vanishes."""
+    return _elementwise(
+        "T value, R scale",
+        "T phase, R log_abs",
+        """R size = abs(value);
+        phase = size > 0 ? value / size : T(0);
+        log_abs = size > 0 ? log(size) + scale : -1.0 / 0.0;""",
+        "split_scale",
+    )(value, log_scale)
+
+
+def acceptance(new: tuple[Array, Array], old: tuple[Array, Array]) -> Array:
+    """min(1, |psi'/psi|^2) from phases and log moduli; see `ansatz.generic.acceptance`."""
+    return _elementwise(
+        "T new_phase, R new_log, T old_phase, R old_log",
+        "R probability",
+        """bool enters = new_phase == T(0), leaves = old_phase == T(0);
+        R gap = (enters ? 0 : new_log) - (leaves ? 0 : old_log);
+        probability = leaves ? (enters ? 0.5 : 1.0) : enters ? 0.0 : exp(2 * (gap < 0 ? gap : 0));""",
+        "acceptance",
+    )(*new, *old)
+
+
+def ratio(new: tuple[Array, Array], old: tuple[Array, Array], largest: float) -> Array:
+    """psi'/psi from phases and log moduli, its log modulus cut at `largest`; 0 where psi = 0."""
+    return _elementwise(
+        "T new_phase, R new_log, T old_phase, R old_log, float64 largest",
+        "T quotient",
+        """bool enters = new_phase == T(0), leaves = old_phase == T(0);
+        R gap = (enters ? 0 : new_log) - (leaves ? 0 : old_log);
+        R size = exp(gap < largest ? gap : R(largest));
+        quotient = leaves ? T(0) : new_phase / old_phase * size;""",
+        "ratio",
+    )(*new, *old, largest)
+
+
+def largest(arrays: Array) -> Array:
+    """Largest modulus of each row of (B, n), 1 where all are zero."""
+    import cupy
+
+    return _largest()(arrays, axis=1, out=cupy.empty(arrays.shape[:1], _real(arrays)))
+
+
+@cache
+def _largest() -> Any:
+    import cupy
+
+    operation = ("R(abs(x))", "a > b ? a : b", "y = a > 0 ? a : R(1)", "0")
+    return cupy.ReductionKernel("T x", "R y", *operation, "largest")
+
+
+def _real(array: Array) -> Any:
+    return np.empty(0, array.dtype).real.dtype
+
+
+@cache
+def _elementwise(arguments: str, results: str, operation: str, name: str) -> Any:
+    import cupy
+
+    return cupy.ElementwiseKernel(arguments, results, operation, name)
+
+
+@cache
+def _kernel(name: str, dtype: str) -> Any:
+    import cupy
+
+    return cupy.RawKernel(source(name), name, options=options(dtype))
+
+
+@cache
+def _shared_limit(device: int) -> int:
+    """Bytes of shared memory that one block may have."""
+    import cupy
+
+    attributes = cupy.cuda.Device(device).attributes
+    return min(SHARED_BYTES, int(attributes["MaxSharedMemoryPerBlockOptin"]) - 1024)

@@ -1,0 +1,124 @@
+"""Means and errors of thousands of terms from any number of samples, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tnvmc.backend.namespace import to_host
+
+Array = Any
+
+N_BLOCKS = 64
+"""Groups of walkers; an error from the scatter of 64 is 9 % uncertain."""
+
+FEWEST_WALKERS = 16
+"""Fewest walkers that are taken as the blocks themselves; fewer are cut along their chains."""
+
+
+class Blocks:
+    """Weighted sums of T terms, apart for each of some independent blocks of samples.
+
+    Blocks are walkers, which are independent of each other however long their autocorrelation (in
+    up to `N_BLOCKS` groups).  With fewer than `FEWEST_WALKERS` every call of `add` makes new
+    blocks, one for each walker, which must then be longer than the autocorrelation time.
+    Errors are by the jackknife over blocks: for a linear function of the means, such as a structure
+    factor, that is the scatter of its values in the blocks, correlations between terms included.
+
+    `exact` samples enumerate all configurations: errors are 0.  Memory: blocks times T numbers.
+    """
+
+    def __init__(self, n_walkers: int, exact: bool = False) -> None:
+        self.n_walkers, self.exact = n_walkers, exact
+        self.n_samples = 0
+        self._sums: list[np.ndarray] = []  #: per layer of blocks (G, T)
+        self._weights: list[np.ndarray] = []  #: per layer (G,)
+        self._square = 0.0
+
+    def add(self, values: Array, weight: Array | None = None) -> None:
+        """Add samples: values (M, T), real parts counting, in draw-major order; weights (M,).
+
+        Raises:
+            ValueError: M is no multiple of the number of walkers (unless `exact`).
+        """
+        x = np.asarray(to_host(values)).real.astype(np.float64, copy=False)
+        n_samples = len(x)
+        w = np.ones(n_samples) if weight is None else np.asarray(to_host(weight), np.float64)
+        if not self.exact and n_samples % self.n_walkers:
+            raise ValueError(
+                f"Blocks: {n_samples} samples are not a whole number of draws of "
+                f"{self.n_walkers} walkers"
+            )
+        # Values without weight may be anything (psi = 0), and 0 * inf would spoil the sum.
+        x = np.where((w > 0)[:, None], x, 0.0)
+        n_blocks = 1 if self.exact else min(self.n_walkers, N_BLOCKS)
+        block = np.arange(n_samples) % self.n_walkers % n_blocks
+        membership = (block[None, :] == np.arange(n_blocks)[:, None]) * w
+        sums, weights = membership @ x, membership.sum(axis=1)
+        if not self._sums or (not self.exact and self.n_walkers < FEWEST_WALKERS):
+            self._sums.append(sums)
+            self._weights.append(weights)
+        else:
+            self._sums[0] += sums
+            self._weights[0] += weights
+        self._square += float((w**2).sum())
+        self.n_samples += n_samples
+
+    @property
+    def effective_samples(self) -> float:
+        """(sum w)^2 / sum w^2, the number of samples without weights."""
+        total = float(sum(weights.sum() for weights in self._weights))
+        return total**2 / self._square if self._square else 0.0
+
+    def mean(self) -> np.ndarray:
+        """Means of the terms: (T,).
+
+        Raises:
+            ValueError: nothing was added, or no weight.
+        """
+        return self._all()[0]
+
+    def _all(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means over all blocks (T,), and leaving out each block (G, T); no rows for one block."""
+        if not self._sums:
+            raise ValueError("Blocks: no samples were added")
+        sums, weights = np.concatenate(self._sums), np.concatenate(self._weights)
+        total, weight = sums.sum(axis=0), weights.sum()
+        if weight <= 0:
+            raise ValueError("Blocks: all weights are 0")
+        rest = weight - weights
+        usable = rest > 0
+        if self.exact or usable.sum() < 2:
+            return total / weight, np.empty((0, len(total)))
+        return total / weight, (total - sums[usable]) / rest[usable, None]
+
+    def derive(
+        self, function: Callable[[np.ndarray], np.ndarray] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A function (T,) -> (K,) of the means, by default the means themselves, and its errors.
+
+        Both (K,).  The error is inf where there is one block only.  The bias of a function that
+        is not linear, of order 1 / samples, is taken off.
+
+        Source: B. Efron, The jackknife, the bootstrap and other resampling plans (1982).
+        """
+
+        def identity(means: np.ndarray) -> np.ndarray:
+            return means
+
+        apply = identity if function is None else function
+        mean, without = self._all()
+        whole = np.asarray(apply(mean))
+        if self.exact:
+            return whole, np.zeros(whole.shape)
+        n = len(without)
+        if n < 2:
+            return whole, np.full(whole.shape, np.inf)
+        partial = np.array([apply(row) for row in without])
+        centre = partial.mean(axis=0)
+        error = np.sqrt((n - 1) * ((partial - centre) ** 2).mean(axis=0))
+        if function is not None:
+            whole = n * whole - (n - 1) * centre
+        return whole, error

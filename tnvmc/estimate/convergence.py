@@ -1,0 +1,246 @@
+"""What an energy does when chi grows, when the variance falls, and when the steps go on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tnvmc.backend.namespace import to_host
+from tnvmc.estimate.statistics import Estimate, difference, effective_samples, estimate
+
+Array = Any
+
+FEWEST_FOR_AN_ERROR = 3
+"""Points of a line whose scatter gives an error; two fix the line and say nothing of it."""
+
+STEPS_PER_BIN = 4
+"""Fewest steps of an optimisation that are averaged into a point: chains carry on from one step
+to the next, so that single steps are not independent."""
+
+_MOST_BINS = 12
+_TAIL = 4.0  # times the final variance: beyond it the energy bends away from the line
+_LEVER = 0.25  # fall of the variance from the first to the last third of the tail, at least
+_SEEN = 3.0  # errors that the fall must have: chance moves energy and variance together
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What one chi makes of M configurations that all chi share."""
+
+    local: Array  #: (M,) local energies
+    log_abs: Array  #: (M,) ln|psi|
+    closure_spread: Array | None = None  #: (M,)
+
+
+@dataclass(frozen=True)
+class Rung:
+    """The energy at one chi, and how far it lies from that at the largest (totals)."""
+
+    chi: int
+    energy: float
+    energy_error: float
+    difference: float  #: to the largest chi, on the same configurations
+    difference_error: float
+    closure_spread: float | None
+    effective_samples: float  #: (sum w)^2 / sum w^2; all of an enumeration
+
+
+def rungs(
+    looked: Mapping[int, Looked], n_walkers: int, log_base: Array | float | None = None
+) -> tuple[Rung, ...]:
+    """Compare energies at several chi on the same M configurations, smallest chi first.
+
+    Configurations drawn from |psi_0|^2 stand for |psi_chi|^2 with weights
+    w = |psi_chi|^2 / |psi_0|^2, which are self-normalised: E = sum w e / sum w.  What the
+    configurations share cancels in a difference, so its error is that of
+    w (e - E) / <w> at one chi minus the same at the other, by binning; the bias of order 1/M
+    times the variance of w stays.
+
+    Args:
+        looked: chi -> local energies and amplitudes at that chi, samples in draw-major order.
+        n_walkers: walkers that the samples come from.
+        log_base: -2 ln|psi_0| of the draws, (M,).  None: the configurations are an
+            enumeration, weights are |psi_chi|^2 and all errors 0.
+    """
+    exact = log_base is None
+    base = 0.0 if log_base is None else _host(log_base)
+    series, means, weights = {}, {}, {}
+    for chi, look in looked.items():
+        weight = _weights(base + 2.0 * _host(look.log_abs))
+        local = np.where(weight > 0, np.real(to_host(look.local)), 0.0)
+        means[chi] = _mean(local, weight)
+        # Its mean is E, its scatter that of E: a sample's pull on the weighted mean.
+        series[chi] = means[chi] + weight * (local - means[chi])
+        weights[chi] = weight
+    largest = max(looked)
+    found = []
+    for chi in sorted(looked):
+        if exact:
+            here = Estimate(means[chi], 0.0, 0.0, 0.5, 1.0, 0)
+            gap = Estimate(means[chi] - means[largest], 0.0, 0.0, 0.5, 1.0, 0)
+        else:
+            here = estimate(series[chi], n_walkers)
+            gap = difference(series[chi], series[largest], n_walkers)
+        spread = looked[chi].closure_spread
+        found.append(
+            Rung(
+                chi,
+                here.mean,
+                here.error,
+                gap.mean,
+                gap.error,
+                None if spread is None else _mean(_host(spread), weights[chi]),
+                float(weights[chi].size) if exact else effective_samples(weights[chi]),
+            )
+        )
+    return tuple(found)
+
+
+def _host(values: Array | float) -> np.ndarray:
+    return np.asarray(to_host(values), dtype=np.float64)
+
+
+def _weights(logs: np.ndarray) -> np.ndarray:
+    """exp of logarithms of weights, with mean 1."""
+    with np.errstate(under="ignore"):
+        weight = np.exp(logs - logs.max())
+    return weight / weight.mean()
+
+
+def _mean(values: np.ndarray, weight: np.ndarray) -> float:
+    anchor = float(values[np.argmax(weight)])
+    return anchor + float(weight @ (values - anchor)) / weight.size
+
+
+@dataclass(frozen=True)
+class Line:
+    """y = intercept + slope x, with errors; inf where two points leave none."""
+
+    intercept: float
+    intercept_error: float
+    slope: float
+    slope_error: float
+    chi2_per_dof: float  #: NaN for two points, and where the points come without errors
+
+
+def fit_line(x: Sequence[float], y: Sequence[float], error: Sequence[float]) -> Line:
+    """Fit a line through points with errors in y.
+
+    Errors are those of the weighted fit, times sqrt(chi^2 / dof) where that is larger than 1: the
+    points then scatter more than their errors say.  Points without errors (an error of 0 among
+    them) count alike and their scatter is their error.
+
+    Raises:
+        ValueError: fewer than two points, or all at the same x.
+    """
+    xs, ys, es = (np.asarray(values, dtype=np.float64) for values in (x, y, error))
+    if xs.size < 2 or np.ptp(xs) == 0:
+        raise ValueError(f"fit_line: {xs.size} points at {np.unique(xs).size} places fix no line")
+    weighted = bool(np.all(es > 0))
+    weight = 1 / es**2 if weighted else np.ones_like(ys)
+    centre_x, centre_y = np.average(xs, weights=weight), np.average(ys, weights=weight)
+    moment = float(weight @ (xs - centre_x) ** 2)
+    slope = float(weight @ ((xs - centre_x) * (ys - centre_y))) / moment
+    residual = ys - centre_y - slope * (xs - centre_x)
+    dof = xs.size - 2
+    if dof == 0:
+        return Line(float(centre_y - slope * centre_x), math.inf, slope, math.inf, math.nan)
+    scatter = float(weight @ residual**2) / dof
+    scale = max(1.0, scatter) if weighted else scatter
+    return Line(
+        float(centre_y - slope * centre_x),
+        math.sqrt(scale * (1 / float(weight.sum()) + float(centre_x) ** 2 / moment)),
+        slope,
+        math.sqrt(scale / moment),
+        scatter if weighted else math.nan,
+    )
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Some steps of an optimisation, averaged."""
+
+    first: int  #: place of the first step, counted from 0
+    last: int
+    energy: float
+    energy_error: float
+    variance: float
+
+
+def binned_steps(
+    energy: Sequence[float], error: Sequence[float], variance: Sequence[float], first: int = 0
+) -> list[Bin]:
+    """Average successive steps in at most 12 bins of equal length, of at least 4 steps each.
+
+    What does not fill a bin is left out at the start.  `first` is the place of the first step.
+    """
+    n_bins = min(_MOST_BINS, len(energy) // STEPS_PER_BIN)
+    if n_bins == 0:
+        return []
+    length = len(energy) // n_bins
+    found = []
+    for begin in range(len(energy) - n_bins * length, len(energy), length):
+        own = slice(begin, begin + length)
+        found.append(
+            Bin(
+                first + begin,
+                first + begin + length - 1,
+                float(np.mean(energy[own])),
+                float(np.sqrt(np.sum(np.square(error[own])))) / length,
+                float(np.mean(variance[own])),
+            )
+        )
+    return found
+
+
+def converging_tail(
+    energy: Sequence[float], error: Sequence[float], variance: Sequence[float]
+) -> list[Bin]:
+    """Give points for an extrapolation in the variance from the end of an optimisation.
+
+    The tail begins where the variance (median of 5 steps) falls below 4 times its final value for
+    good: energy against variance is a line only near the ground state.  Empty where it holds fewer
+    than 3 bins, or where the variance does not fall within it, from the first third to the last, by
+    a quarter and by 3 errors: a sample with an outlier has a low energy and a large variance, and
+    a line through such chance would mean nothing.
+    """
+    v = np.asarray(variance, dtype=np.float64)
+    if v.size < FEWEST_FOR_AN_ERROR * STEPS_PER_BIN:
+        return []
+    final = float(np.median(v[-max(5, v.size // 10) :]))
+    smooth = np.array([np.median(v[max(0, k - 2) : k + 3]) for k in range(v.size)])
+    outside = np.flatnonzero(smooth > _TAIL * final)
+    begin = int(outside[-1]) + 1 if outside.size else 0
+    points = binned_steps(energy[begin:], error[begin:], variance[begin:], begin)
+    if len(points) < FEWEST_FOR_AN_ERROR or not _falls(v[begin:]):
+        return []
+    return points
+
+
+def _falls(variance: np.ndarray) -> bool:
+    """Tell whether the variance really falls from the first to the last third of the steps."""
+    third = variance.size // 3
+    early, late = variance[:third], variance[-third:]
+    fall = float(early.mean() - late.mean())
+    error = math.sqrt(float(early.var(ddof=1) + late.var(ddof=1)) / third)
+    return fall > max(_LEVER * float(late.mean()), _SEEN * error)
+
+
+def change_over_last_quarter(
+    energy: Sequence[float], error: Sequence[float]
+) -> tuple[float, float] | None:
+    """Fit a line to the last quarter of the steps: its change over them, and the error of that.
+
+    None where a quarter has fewer than 3 bins of 4 steps.
+    """
+    n = len(energy) // 4
+    points = binned_steps(energy[-n:], error[-n:], error[-n:]) if n else []
+    if len(points) < FEWEST_FOR_AN_ERROR:
+        return None
+    middle = [0.5 * (point.first + point.last) for point in points]
+    line = fit_line(middle, [p.energy for p in points], [p.energy_error for p in points])
+    return line.slope * n, line.slope_error * n

@@ -1,0 +1,277 @@
+"""Observables: lists of local terms, each with a local value per sample.
+
+Several observables are measured together: `merged_targets` collects what they ask of the ansatz,
+and every one reads its values from the same snapshot::
+
+    targets = merged_targets([bonds, fields, correlations])
+    _, snapshot, _ = sample(sampler, ansatz, theta, configs, targets, moves, seed, step)
+    estimates(bonds, snapshot, targets, sampler.n_walkers)  # one Estimate per bond
+
+For many terms and samples accumulate `estimate.blocks.Blocks` instead, whose memory is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any, Protocol
+
+import numpy as np
+
+from tnvmc.ansatz.protocol import Snapshot, Targets
+from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.estimate.statistics import Estimate, estimate, weighted_estimate
+from tnvmc.lattice.lattice import Patch
+from tnvmc.operators.spin import exchange_matrix, kron
+from tnvmc.operators.term import Operator, Term
+
+Array = Any
+
+
+class Observable(Protocol):
+    """Terms that are measured together."""
+
+    @property
+    def targets(self) -> Targets:
+        """The replacements whose ratios its values need."""
+
+    def values(self, snapshot: Snapshot, targets: Targets) -> Array:
+        """Local values (M, T) from a snapshot that was measured with `targets`."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocalTerms:
+    """Hermitian terms on one to four sites; the mean of value t is the expectation of term t.
+
+    Cost of `values`: a look-up for each sample, term and replacement, those of equal matrices
+    together; no loop over samples.  Memory: M T R numbers.
+    """
+
+    terms: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(term.sorted() for term in self.terms))
+
+    @cached_property
+    def targets(self) -> dict[Patch, np.ndarray]:
+        """The replacements whose ratios `values` needs, for each patch that has any."""
+        return merged_targets(_TermTargets(term) for term in self.terms)
+
+    def values(self, snapshot: Snapshot, targets: Targets) -> Array:
+        """Local values <s|h|psi> / <s|psi> of every term, (M, T).
+
+        Raises:
+            ValueError: `targets` lacks a replacement of a term; make it with `merged_targets`.
+        """
+        xp = array_namespace(snapshot.configs)
+        groups: dict[tuple[bytes, bytes], list[int]] = {}
+        for index, term in enumerate(self.terms):
+            table = np.asarray(targets.get(term.sites, _NO_TABLE))
+            groups.setdefault((term.matrix.tobytes(), table.tobytes()), []).append(index)
+        columns: list[Array] = [None] * len(self.terms)
+        for indices in groups.values():
+            values = self._group_values([self.terms[k] for k in indices], snapshot, targets)
+            for place, index in enumerate(indices):
+                columns[index] = values[:, place]
+        return xp.stack(columns, axis=1)
+
+    def _group_values(self, terms: Sequence[Term], snapshot: Snapshot, targets: Targets) -> Array:
+        """Values (M, terms) of terms with the same matrix and the same table."""
+        xp, matrix, d = array_namespace(snapshot.configs), terms[0].matrix, terms[0].local_dim
+        states = xp.zeros((snapshot.configs.shape[0], len(terms)), dtype=xp.int64)
+        for sites in zip(*(term.sites for term in terms), strict=True):
+            spins = xp.take(snapshot.configs, xp.asarray(sites), axis=1)
+            states = states * d + xp.astype(spins, xp.int64)
+        flat = xp.reshape(states, (-1,))
+        values = xp.reshape(xp.take(to_namespace(_diagonal(matrix), xp), flat), states.shape)
+        if not _off_diagonal(matrix).any():
+            return values
+        table = np.asarray(targets.get(terms[0].sites, _NO_TABLE))
+        elements = to_namespace(_elements(terms[0], table), xp)
+        elements = xp.reshape(xp.take(elements, flat, axis=0), (*states.shape, table.shape[1]))
+        ratios = xp.stack([snapshot.ratios[term.sites] for term in terms], axis=1)
+        return values + xp.sum(elements * ratios, axis=2)
+
+
+@dataclass(frozen=True)
+class Dimers:
+    """Products of Sz Sz on bonds with Sz Sz on a reference bond, and Sz Sz of every bond.
+
+    2 B values: first D_ref D_b for all bonds, then D_b; `connected` makes the correlation of their
+    means.  Bonds may share sites with the reference.  What it does not do: the other components;
+    off-diagonal products of two distant bonds need full contractions.
+    """
+
+    reference: Patch
+    bonds: tuple[Patch, ...]
+    local_dim: int = 2
+
+    @property
+    def targets(self) -> Targets:
+        """Nothing: Sz is diagonal."""
+        return {}
+
+    def values(self, snapshot: Snapshot, targets: Targets) -> Array:
+        """Local values (M, 2 B)."""
+        xp = array_namespace(snapshot.configs)
+        sz = (self.local_dim - 1) / 2 - xp.astype(snapshot.configs, xp.float64)
+
+        def dimers(bonds: Sequence[Patch]) -> Array:
+            first, second = (xp.asarray(sites) for sites in zip(*bonds, strict=True))
+            return xp.take(sz, first, axis=1) * xp.take(sz, second, axis=1)
+
+        every = dimers(self.bonds)
+        return xp.concat([dimers([self.reference]) * every, every], axis=1)
+
+    def connected(self, means: np.ndarray) -> np.ndarray:
+        """<D_ref D_b> - <D_ref> <D_b> from the 2 B means: (B,)."""
+        products, alone = np.split(means, 2)
+        return products - alone[self.bonds.index(self.reference)] * alone
+
+
+def merged_targets(observables: Iterable[Observable]) -> dict[Patch, np.ndarray]:
+    """One table per patch with the replacements that any of the observables asks for.
+
+    Equal tables are one array, so that an ansatz can tell.
+    """
+    asked: dict[Patch, list[np.ndarray]] = {}
+    for observable in observables:
+        for patch, table in observable.targets.items():
+            asked.setdefault(patch, []).append(np.asarray(table))
+    known: dict[bytes, np.ndarray] = {}
+    merged = {}
+    for patch, tables in sorted(asked.items()):
+        table = _union(tables)
+        merged[patch] = known.setdefault(table.tobytes() + bytes(str(table.shape), "ascii"), table)
+    return merged
+
+
+def estimates(
+    observable: Observable,
+    snapshot: Snapshot,
+    targets: Targets,
+    n_walkers: int = 1,
+    exact: bool = False,
+) -> list[Estimate]:
+    """Estimate every term from a snapshot in memory, with binning of the chains.
+
+    Weights of the snapshot count; `exact` says that they enumerate all configurations.  Complex
+    local values of Hermitian terms: the mean and its error are those of the real part.
+    Cost: a millisecond per term beside the values.
+    """
+    values = to_host(observable.values(snapshot, targets))
+    if snapshot.weight is None:
+        return [estimate(column, n_walkers) for column in values.T]
+    weight = to_host(snapshot.weight)
+    if exact:
+        return [estimate(column, weight=weight) for column in values.T]
+    return [weighted_estimate(column, weight, n_walkers) for column in values.T]
+
+
+def energy_terms(operator: Operator) -> LocalTerms:
+    """The terms of an operator, those of the same sites summed, in the order of their sites."""
+    sums: dict[Patch, np.ndarray] = {}
+    for term in operator.terms:
+        sums[term.sites] = sums.get(term.sites, 0) + term.matrix
+    return LocalTerms(tuple(Term(sites, matrix) for sites, matrix in sorted(sums.items())))
+
+
+def site_terms(n_sites: int, matrix: np.ndarray) -> LocalTerms:
+    """The same matrix (d, d) on every site."""
+    return LocalTerms(tuple(Term((site,), matrix) for site in range(n_sites)))
+
+
+def two_point(n_sites: int, pair: np.ndarray, square: np.ndarray) -> LocalTerms:
+    """A_i A_j of all pairs i < j, in the order of `combinations`, and then A_i A_i of all sites.
+
+    `pair` is (d^2, d^2), `square` (d, d).  `estimate.structure.correlation_matrix` puts the means into a
+    matrix.
+    """
+    pairs = (Term(sites, pair) for sites in combinations(range(n_sites), 2))
+    return LocalTerms((*pairs, *site_terms(n_sites, square).terms))
+
+
+def scalar_products(n_sites: int, local_dim: int = 2) -> LocalTerms:
+    """S_i . S_j of all pairs and sites; see `two_point`."""
+    spin = (local_dim - 1) / 2
+    return two_point(n_sites, exchange_matrix(local_dim), spin * (spin + 1) * np.eye(local_dim))
+
+
+def products(n_sites: int, matrix: np.ndarray) -> LocalTerms:
+    """A_i A_j of all pairs and sites for a matrix A (d, d), as Sz or n; see `two_point`."""
+    return two_point(n_sites, kron(matrix, matrix), matrix @ matrix)
+
+
+def at_fixed_magnetisation(terms: LocalTerms) -> LocalTerms:
+    """The same terms without the elements that change the sum of local states.
+
+    In a state of fixed magnetisation, which a sampler with exchanges draws from whatever the
+    ansatz, only these elements have an expectation value: that of Sx is 0.
+    """
+
+    def kept(term: Term) -> Term:
+        k, d = len(term.sites), term.local_dim
+        sums = np.indices((d,) * k).reshape(k, -1).sum(axis=0)
+        return Term(term.sites, np.where(sums[:, None] == sums[None, :], term.matrix, 0))
+
+    return LocalTerms(tuple(map(kept, terms.terms)))
+
+
+_NO_TABLE = np.full((1, 0), -1, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class _TermTargets:
+    """One term as something that asks for replacements."""
+
+    term: Term
+
+    @property
+    def targets(self) -> dict[Patch, np.ndarray]:
+        connected = _off_diagonal(self.term.matrix) != 0
+        width = int(connected.sum(axis=1).max())
+        if width == 0:
+            return {}
+        table = np.full((len(connected), width), -1, dtype=np.int64)
+        for state, row in enumerate(connected):
+            table[state, : row.sum()] = np.flatnonzero(row)
+        return {self.term.sites: table}
+
+    def values(self, snapshot: Snapshot, targets: Targets) -> Array:
+        raise NotImplementedError
+
+
+def _union(tables: Sequence[np.ndarray]) -> np.ndarray:
+    """A table whose rows hold the replacements of all, in increasing order."""
+    if len(tables) == 1:
+        return tables[0]
+    rows = [np.unique(np.concatenate(rows)) for rows in zip(*tables, strict=True)]
+    rows = [row[row >= 0] for row in rows]
+    union = np.full((len(rows), max(map(len, rows))), -1, dtype=np.int64)
+    for state, row in enumerate(rows):
+        union[state, : len(row)] = row
+    return union
+
+
+def _elements(term: Term, table: np.ndarray) -> np.ndarray:
+    """<a|h|table[a, r]> (d^k, R), 0 where there is no replacement."""
+    exists = table >= 0
+    rows = np.arange(len(term.matrix))[:, None]
+    elements = np.where(exists, term.matrix[rows, np.maximum(table, 0)], 0)
+    missing = (_off_diagonal(term.matrix) != 0).sum() - (elements != 0).sum()
+    if missing:
+        raise ValueError(
+            f"term on sites {term.sites}: the snapshot was measured without {missing} of the "
+            "replacements it needs; measure with merged_targets([...]) of all observables"
+        )
+    return elements
+
+
+def _diagonal(matrix: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.diag(matrix).real)
+
+
+def _off_diagonal(matrix: np.ndarray) -> np.ndarray:
+    return matrix - np.diag(np.diag(matrix))

@@ -1,0 +1,255 @@
+"""Symmetries of a Hamiltonian: rearranged sites, inverted spins, and the groups they form."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.symmetry import Permutation, point_group
+from tnvmc.operators.term import Operator, Term
+
+Array = Any
+
+COMMUTATOR_TOLERANCE = 1e-10
+"""Largest change of a coefficient of the Hamiltonian allowed, relative to the largest one:
+above the rounding of distances and couplings, far below any coupling that is meant."""
+
+NAMES = ("spin", "point")
+"""Symmetries that can be asked for by name."""
+
+
+class NotSymmetric(ValueError):
+    """The Hamiltonian does not have a symmetry, or a state no definite character under it."""
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """An element g of a group: (g s)_i = s_sites[i], then local states a -> d-1-a if it inverts.
+
+    Inverting exchanges up and down for spins; for Rydberg atoms it would exchange ground and
+    excited states.
+    """
+
+    name: str
+    sites: tuple[int, ...]
+    inverts: bool = False
+    character: int = 1  #: psi(g s) = character * psi(s), +1 or -1
+
+    @property
+    def key(self) -> tuple[tuple[int, ...], bool]:
+        """What it does, without what it is called."""
+        return self.sites, self.inverts
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """Where the contents of each site are in g s: the inverse of `sites`."""
+        return tuple(int(i) for i in np.argsort(self.sites))
+
+    def after(self, first: Symmetry) -> tuple[tuple[int, ...], bool]:
+        """Key of the product: `first`, then this one."""
+        return tuple(first.sites[i] for i in self.sites), self.inverts != first.inverts
+
+
+@dataclass(frozen=True)
+class SymmetryGroup:
+    """A finite group of symmetries with a one-dimensional real representation chi(g) = +-1.
+
+    Raises:
+        ValueError: products or the identity are missing, an element is there twice.
+        NotSymmetric: chi(g) chi(h) is not chi(g h) everywhere.
+    """
+
+    elements: tuple[Symmetry, ...]
+
+    def __post_init__(self) -> None:
+        characters = {element.key: element.character for element in self.elements}
+        if len(characters) < len(self.elements) or not self.elements:
+            raise ValueError(f"SymmetryGroup: {len(self.elements)} elements, some twice or none")
+        for g, h in itertools.product(self.elements, repeat=2):
+            product = g.after(h)
+            if product not in characters:
+                raise ValueError(
+                    f"SymmetryGroup: {h.name!r}, then {g.name!r} is not among the "
+                    f"{len(self.elements)} elements; a group holds all products of its elements"
+                )
+            if g.character * h.character != characters[product]:
+                raise NotSymmetric(
+                    f"characters {g.character:+d} of {g.name!r} and {h.character:+d} of "
+                    f"{h.name!r} contradict that of their product, {characters[product]:+d}: no "
+                    "one-dimensional representation has them. Check the signs given, or leave one "
+                    "of the symmetries out"
+                )
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the elements are called."""
+        return tuple(element.name for element in self.elements)
+
+    def with_characters(self, characters: Sequence[int]) -> SymmetryGroup:
+        """Give the same group in another representation, one character per element."""
+        pairs = zip(self.elements, characters, strict=True)
+        return SymmetryGroup(tuple(replace(g, character=int(chi)) for g, chi in pairs))
+
+
+def symmetry_group(
+    operator: Operator, names: Iterable[str], characters: Mapping[str, int] | None = None
+) -> SymmetryGroup:
+    """Make the group of the symmetries asked for: "spin" (inversion), "point" (of the lattice).
+
+    `characters` gives -1 or +1 for some elements by their names; those of products follow, and
+    what nothing is said of is +1.
+
+    Raises:
+        ValueError: an unknown name or character.
+        NotSymmetric: the Hamiltonian does not commute with an element; contradicting characters.
+    """
+    asked = tuple(dict.fromkeys(names))
+    unknown = [name for name in asked if name not in NAMES]
+    if unknown or not asked:
+        raise ValueError(
+            f"symmetries {', '.join(asked) or '(none)'}: known are {' and '.join(NAMES)}"
+        )
+    elements = _elements(operator.lattice, "point" in asked, "spin" in asked)
+    broken = [
+        g.name for g, kept in zip(elements, _kept(operator, elements), strict=True) if not kept
+    ]
+    if broken:
+        raise NotSymmetric(
+            f"{operator.name} changes under {_listed(broken)}, so {' and '.join(asked)} cannot be "
+            "symmetries of its ground state. Leave out what it breaks"
+        )
+    return SymmetryGroup(_signed(elements, characters or {}))
+
+
+def commutes(operator: Operator, symmetry: Symmetry) -> bool:
+    """Tell whether [H, g] = 0, to `COMMUTATOR_TOLERANCE`; however H is cut into terms."""
+    return next(iter(_kept(operator, (symmetry,))))
+
+
+def _kept(operator: Operator, elements: Sequence[Symmetry]) -> list[bool]:
+    """For each element whether <g s| H |g s'> = <s| H |s'>."""
+    plain = _coefficients(operator.terms)
+    inverted = plain
+    if any(element.inverts for element in elements):
+        inverted = _coefficients(Term(t.sites, t.matrix[::-1, ::-1]) for t in operator.terms)
+    scale = max((abs(value) for value in plain.values()), default=0.0)
+    kept = []
+    for element in elements:
+        moved: dict[_String, complex] = {}
+        for string, value in (inverted if element.inverts else plain).items():
+            there = tuple(sorted((element.sites[site], which) for site, which in string))
+            moved[there] = value
+        change = max(
+            (abs(moved.get(key, 0) - plain.get(key, 0)) for key in {*plain, *moved}), default=0
+        )
+        kept.append(bool(change <= COMMUTATOR_TOLERANCE * scale))
+    return kept
+
+
+_String = tuple[tuple[int, int], ...]
+"""A product of traceless one-site operators: (site, which one) in increasing order of sites."""
+
+
+def _coefficients(terms: Iterable[Term]) -> dict[_String, complex]:
+    """H as a sum of products of one-site operators, which tells operators apart, not their terms."""
+    total: dict[_String, complex] = defaultdict(complex)
+    for term in terms:
+        k, d = len(term.sites), term.local_dim
+        legs = term.matrix.reshape((d,) * (2 * k))
+        pairs = legs.transpose([axis for j in range(k) for axis in (j, k + j)])
+        table = pairs.reshape((d * d,) * k).astype(complex)
+        to_basis = _operator_basis(d)
+        for _ in range(k):  # each site in turn becomes the last axis
+            table = np.tensordot(table, to_basis, axes=(0, 1))
+        for index in np.argwhere(np.abs(table) > 0):
+            string = tuple(
+                (site, int(which)) for site, which in zip(term.sites, index, strict=True) if which
+            )
+            total[string] += table[tuple(index)]
+    return total
+
+
+def _operator_basis(d: int) -> np.ndarray:
+    """Real rows, inverse-transposed: coefficients on the identity (row 0) and on the others.
+
+    The basis is the identity, E_ab for a != b and E_aa for a > 0: not orthogonal, but a
+    coefficient does not depend on how an operator is cut into terms.
+    """
+    matrices = [np.eye(d).ravel()]
+    for a, b in itertools.product(range(d), repeat=2):
+        if (a, b) != (0, 0):
+            matrices.append(np.eye(d * d)[a * d + b])
+    return np.linalg.inv(np.array(matrices)).T
+
+
+def _elements(lattice: Lattice, point: bool, spin: bool) -> tuple[Symmetry, ...]:
+    identity = Permutation("identity", tuple(range(lattice.n_sites)))
+    permutations = point_group(lattice) if point else (identity,)
+    plain = [Symmetry(p.name, p.sites) for p in permutations]
+    inverted = [
+        replace(
+            g,
+            inverts=True,
+            name=_INVERSION if g.name == "identity" else f"{g.name} with {_INVERSION}",
+        )
+        for g in plain
+        if spin
+    ]
+    return (*plain, *inverted)
+
+
+_INVERSION = "spin inversion"
+
+
+def _signed(elements: tuple[Symmetry, ...], characters: Mapping[str, int]) -> tuple[Symmetry, ...]:
+    """Spread the characters given over the products of their elements and of those not named."""
+    by_name = {element.name: element for element in elements}
+    for name, value in characters.items():
+        if name not in by_name or value not in (-1, 1):
+            raise ValueError(
+                f"character {value} of {name!r}: it must be -1 or +1, of one of "
+                f"{', '.join(by_name)}"
+            )
+    unit = tuple(range(len(elements[0].sites)))
+    known = {(unit, False): 1}
+    order = [by_name[name] for name in characters] + [
+        g for g in elements if g.name not in characters
+    ]
+    for g in order:
+        if g.key in known:
+            if characters.get(g.name, known[g.key]) != known[g.key]:
+                raise NotSymmetric(
+                    f"character {characters[g.name]:+d} of {g.name!r} contradicts the others given"
+                )
+            continue
+        _extend(known, g, characters.get(g.name, 1))
+    return tuple(replace(g, character=known[g.key]) for g in elements)
+
+
+def _extend(known: dict[tuple[tuple[int, ...], bool], int], g: Symmetry, character: int) -> None:
+    """Add an element to a subgroup with its characters, and all products that follow."""
+    known[g.key] = character
+    frontier = [g.key]
+    while frontier:
+        sites, inverts = frontier.pop()
+        for (others, also), chi in list(known.items()):
+            for a, b in (((sites, inverts), (others, also)), ((others, also), (sites, inverts))):
+                key = Symmetry("", *a).after(Symmetry("", *b))
+                if key not in known:
+                    known[key] = known[(sites, inverts)] * chi
+                    frontier.append(key)
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
