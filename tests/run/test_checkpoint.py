@@ -76,6 +76,16 @@ def test_parameters_can_be_read_alone(tmp_path: Path) -> None:
     assert bits(theta) == bits(STATE.here.theta)
 
 
+def test_the_stages_behind_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "c.h5"
+    checkpoint.save(path, STATE, IDENTITY)
+    assert checkpoint.read_stages(path) == []
+    records = [{"stage": 1, "energy": -1 / 3, "variance": None}]
+    checkpoint.save(path, STATE, IDENTITY, records)
+    assert checkpoint.read_stages(path) == records
+    assert same(checkpoint.load(path, IDENTITY, like=point(3)).here, STATE.here)
+
+
 def test_another_problem_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.h5"
     checkpoint.save(path, STATE, IDENTITY)
@@ -126,8 +136,11 @@ def test_damaged_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
     assert "another program" in refusal()
     checkpoint.save(path, STATE, IDENTITY)
     with h5py.File(path, "a") as file:
-        file.attrs["format_version"] = 99
-    assert "newer" in refusal()
+        file.attrs["format_version"] = checkpoint.FORMAT_VERSION + 1
+    assert "format version 2 is newer than 1" in refusal()
+    for read in (checkpoint.read_parameters, checkpoint.read_stages):
+        with pytest.raises(CheckpointError, match="update tnvmc"):
+            read(path)
     checkpoint.save(path, STATE, IDENTITY)
     with h5py.File(path, "a") as file:
         del file["here/theta"]

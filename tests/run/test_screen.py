@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tnvmc.run.screen import result_table, warnings, with_error
+from tnvmc.run.screen import result_table, with_error
 
 RESULT: dict[str, Any] = {
     "energy_per_site": -0.6035,
@@ -64,7 +64,6 @@ def test_the_table_has_what_a_reader_needs() -> None:
         "variance per site   1.000e-02", "V-score", "1.0010", "0.300", "1.0e-06", "1 min 15.0 s",
     ):  # fmt: skip
         assert words in text
-    assert not warnings(RESULT)
 
 
 def test_what_is_not_known_is_left_out_or_said() -> None:
@@ -77,22 +76,4 @@ def test_what_is_not_known_is_left_out_or_said() -> None:
     text = shown(unknown)
     assert "not known" in text
     assert "R-hat" not in text
-    assert not warnings(unknown)
     assert "QMC" in shown({**RESULT, "exact_method": "QMC"})
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"r_hat": 1.2}, "walkers disagree"),
-        ({"closure_spread": 0.1}, "contraction.chi"),
-        ({"signed_error": -1e-3}, "below the exact one"),
-    ],
-)
-def test_warnings(changed: dict[str, Any], words: str) -> None:
-    (text,) = warnings({**RESULT, **changed})
-    assert words in text
-
-
-def test_a_few_draws_say_nothing_about_mixing() -> None:
-    assert not warnings({**RESULT, "r_hat": 1.2, "n_samples": 128})

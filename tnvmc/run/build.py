@@ -16,6 +16,7 @@ from tnvmc.run.config import LatticeSettings, OptimizerSettings, Settings
 from tnvmc.run.guard import Guard
 from tnvmc.run.vmc import VMC, Enumerate
 from tnvmc.sampling.chains import Sampler, check_magnetisation
+from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS
 
 Array = Any
@@ -92,7 +93,7 @@ def _covering(lattice: Lattice) -> tuple[tuple[int, int], ...]:
     return tuple((int(i), int(j)) for i, j in sites.reshape(-1, 2))
 
 
-def build_sampler(settings: Settings, operator: Operator) -> Sampler | Enumerate:
+def build_sampler(settings: Settings, operator: Operator) -> Sampler | DirectSampler | Enumerate:
     """Make the sampler of the [sampler] section."""
     sampler, threads = settings.sampler, settings.run.threads
     magnetisation = sampler.magnetisation if operator.conserves_magnetisation else None
@@ -106,6 +107,11 @@ def build_sampler(settings: Settings, operator: Operator) -> Sampler | Enumerate
                 f"at most {MAX_CONFIGS} are enumerated; take a smaller lattice, or 'metropolis'"
             )
         return Enumerate(sampler.magnetisation, threads)
+    if sampler.kind == "direct":
+        return DirectSampler(
+            sampler.n_samples, magnetisation=sampler.magnetisation, threads=threads,
+            chunk=sampler.chunk,
+        )  # fmt: skip
     names = ("n_walkers", "n_samples", "n_burn", "n_thin", "chunk")
     return Sampler(**{name: getattr(sampler, name) for name in names}, threads=threads)
 
@@ -122,8 +128,13 @@ def build_optimizer(settings: OptimizerSettings) -> Any:
     return rules[settings.kind](clip=settings.clip)
 
 
-def build_schedule(settings: OptimizerSettings) -> schedules.Schedule:
-    """Make the learning rate as a function of the step."""
+def build_schedule(settings: OptimizerSettings, first_step: int = 0) -> schedules.Schedule:
+    """Make the learning rate as a function of the step, for steps from `first_step` on."""
+    schedule = _schedule(settings)
+    return (lambda step: schedule(step - first_step)) if first_step else schedule
+
+
+def _schedule(settings: OptimizerSettings) -> schedules.Schedule:
     rate, steps = settings.learning_rate, max(1, settings.steps)
     assert rate is not None
     if isinstance(rate, list):
@@ -140,18 +151,25 @@ def build_vmc(
     settings: Settings,
     operator: Operator,
     ansatz: Ansatz,
-    sampler: Sampler | Enumerate,
+    sampler: Sampler | DirectSampler | Enumerate,
     theta: Array,
+    first_step: int = 0,
+    configs: Array | None = None,
 ) -> VMC:
-    """Put the parts of a run together, with parameters (P,) to start from."""
+    """Put the parts of a run together, with parameters (P,) and walkers (W, N) to start from.
+
+    `first_step` is where the steps of the learning rate are counted from.
+    """
     return VMC(
         operator,
         ansatz,
         sampler,
         build_optimizer(settings.optimizer),
         theta=theta,
-        learning_rate=build_schedule(settings.optimizer),
+        learning_rate=build_schedule(settings.optimizer, first_step),
         seed=settings.run.seed,
         guard=Guard(**settings.guard.model_dump()),
+        configs=configs,
         magnetisation=settings.sampler.magnetisation,
+        device=settings.run.device,
     )

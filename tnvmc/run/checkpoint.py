@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,13 +54,20 @@ def fingerprint(operator: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-def save(path: Path, state: State, belongs_to: Mapping[str, Any]) -> None:
+def save(
+    path: Path,
+    state: State,
+    belongs_to: Mapping[str, Any],
+    stages: Sequence[Mapping[str, Any]] = (),
+) -> None:
     """Write a state so that at every moment `path` holds the old file or the new one, complete.
+
+    `stages` are the records of the stages that lie behind it, as in result.json.
 
     Raises:
         OSError: no space, no permission; the old file is then still in place.
     """
-    write_atomically(path, _encode(state, belongs_to))
+    write_atomically(path, _encode(state, belongs_to, stages))
 
 
 def load(path: Path, belongs_to: Mapping[str, Any], like: Point) -> State:
@@ -110,6 +117,16 @@ def read_parameters(path: Path) -> tuple[dict[str, Any], np.ndarray]:
         return json.loads(file.attrs["identity"]), file["here/theta"][()]
 
 
+def read_stages(path: Path) -> list[dict[str, Any]]:
+    """Give the records of the stages that lie behind a checkpoint; see `save`.
+
+    Raises:
+        CheckpointError: a damaged or foreign file.
+    """
+    with _open(path) as file:
+        return json.loads(file.attrs.get("stages", "[]"))
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file: temporary file in the same folder, fsync, rename, fsync of the folder."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -135,7 +152,9 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _encode(state: State, belongs_to: Mapping[str, Any]) -> bytes:
+def _encode(
+    state: State, belongs_to: Mapping[str, Any], stages: Sequence[Mapping[str, Any]]
+) -> bytes:
     # Made in memory: an error of the disk then is an OSError of a plain write, with its errno.
     import h5py
 
@@ -145,6 +164,8 @@ def _encode(state: State, belongs_to: Mapping[str, Any]) -> bytes:
         file.attrs["format_version"] = FORMAT_VERSION
         file.attrs["tnvmc_version"] = __version__
         file.attrs["identity"] = json.dumps(dict(belongs_to))
+        if stages:
+            file.attrs["stages"] = json.dumps([dict(stage) for stage in stages])
         file["step"] = state.step
         _encode_point(file.create_group("here"), state.here)
         if state.good is not None:

@@ -102,7 +102,71 @@ def _parser() -> argparse.ArgumentParser:
     exact.add_argument(
         "--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"
     )
+    measure = _folder_command(
+        commands, "measure", _measure, "correlations, structure factors and more of a run's state"
+    )
+    measure.add_argument("--n-samples", metavar="N", type=int, help="samples")
+    measure.add_argument(
+        "--pair-samples", metavar="N", type=int,
+        help="samples for S.S of all pairs, which cost more (default: 65536 / sites at most)",
+    )  # fmt: skip
+    measure.add_argument(
+        "--no-pairs", dest="pair_samples", action="store_const", const=0,
+        help="leave S.S of all pairs away",
+    )  # fmt: skip
+    measure.add_argument("--chi", type=int, help="boundary bond dimension")
+    measure.add_argument(
+        "--direct", action="store_true", help="independent draws with weights instead of chains"
+    )
+    measure.add_argument(
+        "--operator", metavar="FILE.toml", action="append", default=[], dest="operators",
+        help="an operator of your own; may be repeated",
+    )  # fmt: skip
+    measure.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], dest="overrides",
+        help="change one setting, e.g. --set run.threads=1; may be repeated",
+    )  # fmt: skip
+    converge = _folder_command(
+        commands, "converge", _converge, "measure a finished run again, at several chi"
+    )
+    converge.add_argument(
+        "--chi", type=int, action="append", default=[],
+        help="boundary bond dimension beside the one it was measured at; may be repeated",
+    )  # fmt: skip
+    converge.add_argument("--n-samples", metavar="N", type=int, help="samples at each chi")
+    _add_reading_commands(commands)
     return parser
+
+
+def _add_reading_commands(commands: Any) -> None:
+    """Add the commands that look at runs and change none."""
+    show = _folder_command(commands, "show", _show, "what a run or a checkpoint holds")
+    show.epilog = "Exit status 1 tells that a file of the run is damaged."
+    plot = _folder_command(commands, "plot", _plot, "draw pictures of a run, or of several in one")
+    plot.add_argument("others", metavar="RUNDIR", nargs="*", help="more runs, on the same axes")
+    plot.add_argument("--out", metavar="DIR", help="folder to write (default: RUNDIR/pictures)")
+    plot.add_argument("--format", default="png,pdf", help="png, pdf, svg (default: png,pdf)")
+    plot.add_argument(
+        "--what", metavar="NAMES",
+        help="energy, relative_error, variance, acceptance, closure_spread, lattice, correlations, "
+        "structure_factor, chi, zero_variance, bond_dimension (default: all that has data)",
+    )  # fmt: skip
+    plot.add_argument("--site", metavar="I", type=int, help="site whose correlations are drawn")
+    report = _folder_command(commands, "report", _report, "write one web page that tells a run")
+    report.add_argument("--out", metavar="FILE.html", help="default: RUNDIR/report.html")
+    report.add_argument(
+        "--varbench", action="store_true", help="print the row for the VarBench table instead"
+    )
+
+
+def _folder_command(commands: Any, name: str, function: Any, text: str) -> Any:
+    command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    command.add_argument("folder", metavar="RUNDIR", help="folder of a run")
+    command.add_argument(
+        "--traceback", action="store_true", help="show where in the program an error came up"
+    )
+    command.set_defaults(command=function)
+    return command
 
 
 def _command(commands: Any, name: str, function: Any, text: str, file: str) -> Any:
@@ -156,6 +220,53 @@ def _exact(options: argparse.Namespace) -> int:
     print(f"{operator.name}, {operator.n_sites} sites, {space}, dimension {exact.dimension}")
     print(f"energy           {exact.energy:.12f}  ({exact.units} units)")
     print(f"energy per site  {exact.energy_per_site:.12f}")
+    return 0
+
+
+def _measure(options: argparse.Namespace) -> int:
+    from tnvmc.run.interrupts import termination_as_exception
+    from tnvmc.run.measure import measure_run
+    from tnvmc.run.measure_table import show_observables
+
+    with termination_as_exception():
+        found = measure_run(
+            options.folder, options.n_samples, options.chi, pair_samples=options.pair_samples,
+            operators=options.operators, overrides=options.overrides, direct=options.direct,
+        )  # fmt: skip
+    show_observables(found, options.folder)
+    return 0
+
+
+def _converge(options: argparse.Namespace) -> int:
+    from tnvmc.run.convergence import converge_run
+    from tnvmc.run.interrupts import termination_as_exception
+
+    with termination_as_exception():
+        ladder, found = converge_run(options.folder, options.chi, options.n_samples)
+    print(ladder)
+    for text in [*found["verdicts"], *(f"warning: {text}" for text in found["warnings"])]:
+        print(text)
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    from tnvmc.run.show import print_description
+
+    return print_description(options.folder)
+
+
+def _plot(options: argparse.Namespace) -> int:
+    from tnvmc.run.plots import print_plots
+
+    paths = [options.folder, *options.others]
+    print_plots(paths, options.out, options.format, options.what, options.site)
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from tnvmc.run.report import print_report
+
+    print_report(options.folder, options.out, options.varbench)
     return 0
 
 

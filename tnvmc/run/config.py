@@ -24,6 +24,11 @@ DEFAULT_START = {"peps": "simple_update", "mps": "simple_update", "product": "pr
 _PER_BOND = "a number, or a list of one number for each bond"
 _PER_SITE = "a number, or a list of one number for each site"
 
+SMALLEST_WINDOW = 5
+"""Steps: through fewer the slope of a line is all noise."""
+Window = Annotated[StrictInt, Field(ge=SMALLEST_WINDOW)] | Annotated[StrictInt, Field(ge=0, le=0)]
+_WINDOW = f"0 (off) or an integer >= {SMALLEST_WINDOW} (the steps that the energy is looked at)"
+
 
 def couplings_of(model: str) -> dict[str, float]:
     """Give the couplings of a model and their defaults, from the signature of its function."""
@@ -102,8 +107,10 @@ class ContractionSettings(_Section):
 class SamplerSettings(_Section):
     """How configurations are drawn."""
 
-    kind: Literal["metropolis", "enumerate"] = _setting(
-        "metropolis", "one of metropolis, enumerate (all configurations with their weights)"
+    kind: Literal["metropolis", "direct", "enumerate"] = _setting(
+        "metropolis",
+        "one of metropolis, direct (independent draws, reweighted; PEPS only), enumerate (all "
+        "configurations with their weights)",
     )
     n_walkers: Positive = _setting(128, "an integer >= 1")
     n_samples: Positive = _setting(512, "an integer >= 1")
@@ -145,6 +152,36 @@ class OptimizerSettings(_Section):
     clip: Annotated[Number, Field(gt=0)] | None = _setting(
         None, "a number > 0 (median absolute deviations that a local energy may lie off)"
     )
+    plateau: Window | None = _setting(None, _WINDOW)
+
+
+class StageSettings(_Section):
+    """One [[stage]]: what differs from the other sections while it runs."""
+
+    kind: Literal["optimise", "simple_update"] = _setting(
+        "optimise", "one of optimise, simple_update (the first stage only)"
+    )
+    D: Positive | None = _setting(None, "an integer >= 1")
+    steps: NonNegative | None = _setting(None, "an integer >= 0")
+    learning_rate: Annotated[Number, Field(gt=0)] | None = _setting(None, "a number > 0")
+    schedule: Literal["constant", "exponential", "cosine"] | None = _setting(
+        None, "one of constant, exponential, cosine"
+    )
+    final_learning_rate: Annotated[Number, Field(gt=0)] | None = _setting(
+        None, "a number > 0 (where exponential and cosine schedules end)"
+    )
+    n_samples: Positive | None = _setting(None, "an integer >= 1")
+    chi: Positive | None = _setting(None, "an integer >= 1")
+    diag_shift: Annotated[Number, Field(ge=0)] | None = _setting(
+        None, "a number >= 0 (optimizer.kind = 'sr' only)"
+    )
+    noise: Annotated[Number, Field(ge=0)] | None = _setting(
+        None, "a number >= 0 (of the entries on new bonds, relative to the largest entry)"
+    )
+    evolve: NonNegative | None = _setting(
+        None, "an integer >= 0 (steps of simple update that open new bonds; 0 leaves it to noise)"
+    )
+    plateau: Window | None = _setting(None, _WINDOW)
 
 
 class GuardSettings(_Section):
@@ -173,6 +210,10 @@ class MeasureSettings(_Section):
     n_burn: NonNegative = _setting(10, "an integer >= 0")
     n_thin: Positive | None = _setting(None, "an integer >= 1")
     chi: Positive | None = _setting(None, "an integer >= 1")
+    ladder: StrictBool = _setting(True, "true or false (measure at 1, 1.5 and 2 chi as well)")
+    symmetrise: tuple[Literal["spin", "point"], ...] = _setting(
+        (), "a list of 'spin', 'point' (symmetries restored in what is measured)"
+    )
 
 
 class RunSettings(_Section):
@@ -180,6 +221,9 @@ class RunSettings(_Section):
 
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = _setting(0, "an integer >= 0, below 2**63")
     out: StrictStr | None = _setting(None, "the path of a directory")
+    device: Literal["cpu", "gpu", "auto"] = _setting(
+        "cpu", "one of cpu, gpu, auto (a GPU if there is one)"
+    )
     threads: Positive | None = _setting(None, "an integer >= 1")
     checkpoint_every: Positive = _setting(10, "an integer >= 1 (steps)")
 
@@ -196,7 +240,8 @@ class Settings(_Section):
     guard: GuardSettings = GuardSettings()
     measure: MeasureSettings = MeasureSettings()
     run: RunSettings = RunSettings()
+    stage: tuple[StageSettings, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain nested dicts without the keys that do not apply (None), ready for TOML."""
-        return self.model_dump(exclude_none=True)
+        return self.model_dump(mode="json", exclude_none=True)

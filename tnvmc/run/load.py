@@ -16,7 +16,19 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from tnvmc.run.config import DEFAULT_START, OptimizerSettings, Settings, couplings_of
+from tnvmc.run.config import (
+    DEFAULT_START,
+    OptimizerSettings,
+    Settings,
+    StageSettings,
+    couplings_of,
+)
+from tnvmc.run.stage_settings import (
+    LEARNING_RATE,
+    complete_stages,
+    set_by_every_stage,
+    stage_problems,
+)
 
 _BARE_WORD = re.compile(r"[A-Za-z_~./][\w~./\-]*")
 _LITERAL_KINDS = ("literal_error", "enum")
@@ -71,8 +83,11 @@ def validate(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings
 def _apply_override(data: dict[str, Any], override: str) -> None:
     path, equals, text = override.partition("=")
     keys = [key.strip() for key in path.split(".")]
-    if not equals or len(keys) != 2 or not all(keys):
-        raise ConfigError(f"--set {override}: must be section.key=value, e.g. ansatz.D=4")
+    if not equals or len(keys) != (3 if keys[0] == "stage" else 2) or not all(keys):
+        raise ConfigError(
+            f"--set {override}: must be section.key=value, e.g. ansatz.D=4 (stage.2.D=4 for the "
+            "second [[stage]])"
+        )
     text = text.strip()
     try:
         value = tomllib.loads(f"value = {text}")["value"]
@@ -80,9 +95,22 @@ def _apply_override(data: dict[str, Any], override: str) -> None:
         if not _BARE_WORD.fullmatch(text):
             raise ConfigError(f"--set {override}: {text!r} is not a TOML value") from None
         value = text
-    section = data.setdefault(keys[0], {})
+    if len(keys) == 3:
+        section = _stage(data, keys[1], override)
+    else:
+        section = data.setdefault(keys[0], {})
+        if objection := set_by_every_stage(data.get("stage"), *keys):
+            raise ConfigError(f"--set {override}: {objection}")
     if isinstance(section, dict):
-        section[keys[1]] = value
+        section[keys[-1]] = value
+
+
+def _stage(data: Mapping[str, Any], number: str, override: str) -> Any:
+    stages = data.get("stage")
+    n_stages = len(stages) if isinstance(stages, list) else 0
+    if not stages or not number.isdecimal() or not 1 <= int(number) <= n_stages:
+        raise ConfigError(f"--set {override}: no stage {number}; the settings have {n_stages}")
+    return stages[int(number) - 1]
 
 
 def _explain(kind: str, location: tuple[int | str, ...], data: Mapping[str, Any]) -> str:
@@ -90,27 +118,47 @@ def _explain(kind: str, location: tuple[int | str, ...], data: Mapping[str, Any]
     section, *rest = (str(part) for part in location)
     if section not in Settings.model_fields:
         return f"[{section}]: unknown section{_nearest(section, Settings.model_fields)}"
+    if section == "stage":
+        return _explain_stage(kind, rest, data[section])
     fields = _fields(section)
     if not rest:
         if kind == "missing":
             needed = [key for key, field in fields.items() if field.is_required()]
             return f"[{section}]: section missing; it must hold {', '.join(needed)}"
         return f"{section} = {_show(data[section])}: must be a section, [{section}]"
-    key = rest[0]
+    return _explain_key(kind, section, section, rest, data[section])
+
+
+def _explain_stage(kind: str, rest: Sequence[str], stages: Any) -> str:
+    if not rest:
+        return f"stage = {_show(stages)}: must be one table or more, each headed [[stage]]"
+    index = int(rest[0])
+    where = f"stage.{index + 1}"
+    if len(rest) == 1:
+        return f"{where} = {_show(stages[index])}: must be a table, headed [[stage]]"
+    return _explain_key(kind, "stage", where, rest[1:], stages[index])
+
+
+def _explain_key(
+    kind: str, section: str, where: str, rest: Sequence[str], table: Mapping[str, Any]
+) -> str:
+    fields, key = _fields(section), rest[0]
     if kind == "extra_forbidden" and len(rest) == 1:
-        return f"{section}.{key}: unknown key{_nearest(key, fields, section)}"
+        return f"{where}.{key}: unknown key{_nearest(key, fields, section)}"
     allowed = fields[key].description
     if kind == "missing" and len(rest) == 1:
-        return f"{section}.{key}: missing; must be {allowed}"
-    value = data[section][key]
+        return f"{where}.{key}: missing; must be {allowed}"
+    value = table[key]
     hint = ""
     if kind in _LITERAL_KINDS and isinstance(value, str):
         close = difflib.get_close_matches(value.lower(), re.findall(r"\w+", allowed or ""), 1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
-    return f"{section}.{key} = {_show(value)}: must be {allowed}{hint}"
+    return f"{where}.{key} = {_show(value)}: must be {allowed}{hint}"
 
 
 def _fields(section: str) -> Mapping[str, Any]:
+    if section == "stage":
+        return StageSettings.model_fields
     model = Settings.model_fields[section].annotation
     assert isinstance(model, type) and issubclass(model, BaseModel)
     return model.model_fields
@@ -158,7 +206,7 @@ def _inconsistencies(settings: Settings) -> list[str]:
         )
     if ansatz.kind in ("product", "dimer") and ansatz.D not in (None, 1):
         problems.append(f"ansatz.D = {ansatz.D}: a {ansatz.kind} state has no bond dimension")
-    return problems + _optimizer_problems(optimizer)
+    return problems + _optimizer_problems(optimizer) + stage_problems(settings)
 
 
 def _n_dims(shape: int | list[int]) -> int:
@@ -190,16 +238,13 @@ def _schedule_problems(optimizer: OptimizerSettings) -> list[str]:
     return []
 
 
-LEARNING_RATE = {"sr": 0.1, "gradient": 0.05, "random_sign": 0.005, "adam": 0.01}
-"""Where none is set.  That of SR is imaginary time per step, good for all models tried."""
-
-
 def complete(settings: Settings, default_name: str = "run") -> Settings:
     """Fill in every default that depends on other settings or on the machine.
 
     Raises:
         ConfigError: no D for an ansatz that needs one.
     """
+    settings = complete_stages(settings, default_chi)
     if settings.ansatz.kind in ("peps", "mps", "periodic_mps") and settings.ansatz.D is None:
         raise ConfigError("ansatz.D: missing; must be the bond dimension, an integer >= 1")
     model = settings.hamiltonian.model

@@ -1,15 +1,22 @@
-"""The picture of a run: energy with its error and, where the exact value is known, how far off."""
+"""Pictures as files: the one of every run, and ``tnvmc plot``."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+from tnvmc.run.checkpoint import write_atomically
+from tnvmc.run.pictures import COMPARED, COURSES, NAMES, draw, style
+from tnvmc.run.pictures.course import Course, overview
+from tnvmc.run.reading import read_run
 
-# Okabe and Ito's palette, which people with colour-blindness can tell apart.
-_BLUE, _VERMILION, _GREY, _GREEN = "#0072B2", "#D55E00", "#555555", "#009E73"
+FOLDER = "pictures"
+
+
+class PictureError(ValueError):
+    """A picture that is not known, or that would replace a file of somebody else."""
 
 
 def energy_picture(
@@ -27,76 +34,99 @@ def energy_picture(
     Without an exact value the lower panel shows the variance per site.  `measured` is the final
     energy per site and its error.  Steps that were undone appear as crosses.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 6.0), layout="constrained")
-    FigureCanvasAgg(figure)
-    above, below = figure.subplots(2, 1, sharex=True)
-    stayed = [line for line in history if not line["undone"] and line["energy"] is not None]
-    undone = [line for line in history if line["undone"] and line["energy"] is not None]
-    steps = np.array([line["step"] for line in stayed])
-    energies = np.array([line["energy"] for line in stayed], dtype=float) / n_sites
-    errors = np.array([line["energy_error"] or 0.0 for line in stayed], dtype=float) / n_sites
-
-    above.plot(steps, energies, color=_BLUE, lw=1.3, label="energy at each step")
-    above.fill_between(steps, energies - errors, energies + errors, color=_BLUE, alpha=0.25, lw=0)
-    if exact_per_site is not None:
-        above.axhline(exact_per_site, color=_GREY, ls="--", lw=1.2, label=exact_label)
-    end = (steps[-1] + 1) if len(steps) else 0
-    if measured is not None:
-        above.errorbar(
-            end, measured[0], measured[1], color=_VERMILION, fmt="o", ms=5, label="measured"
-        )
-    _limit(above, energies, errors, exact_per_site)
-    if undone:
-        _crosses(above, undone, n_sites)
-    above.set_ylabel(f"energy per site ({units} units)")
-    above.set_title(title)
-    above.legend(frameon=False)
-
-    if exact_per_site:
-        scale = abs(exact_per_site)
-        off, off_error = np.abs(energies - exact_per_site) / scale, errors / scale
-        below.plot(steps, off, color=_BLUE, lw=1.3, label="each step")
-        below.plot(steps, off_error, color=_GREEN, lw=1, ls=":", label="error bar of one step")
-        if measured is not None:
-            below.plot(end, abs(measured[0] - exact_per_site) / scale, "o", color=_VERMILION, ms=5)
-        below.set_ylabel("relative error")
-    else:
-        variances = np.array([line["variance"] for line in stayed], dtype=float) / n_sites
-        below.plot(steps, variances, color=_BLUE, lw=1.3, label="variance of the local energy")
-        below.set_ylabel("variance per site")
-    if any((line.get_ydata() > 0).any() for line in below.lines):
-        below.set_yscale("log", nonpositive="mask")
-    below.set_xlabel("step")
-    below.xaxis.get_major_locator().set_params(integer=True)
-    below.legend(frameon=False)
-    for axes in (above, below):
-        axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
-    image = io.BytesIO()
-    figure.savefig(image, format="png", dpi=150)
-    return image.getvalue()
+    lines = tuple(line for line in history if line["energy"] is not None)
+    course = Course(title, units, lines, n_sites, exact_per_site, exact_label, measured)
+    with style.styled():
+        return style.encode(overview(course, title), "png")
 
 
-def _limit(axes: Any, energies: np.ndarray, errors: np.ndarray, exact: float | None) -> None:
-    """Let the last nine tenths of the run fill the panel; a bad start may leave it at the top."""
-    if not len(energies):
-        return
-    late = slice(len(energies) // 10, None)
-    values = np.concatenate(
-        [(energies + errors)[late], (energies - errors)[late], [exact] if exact else []]
-    )
-    low, high = float(values.min()), float(values.max())
-    margin = 0.08 * (high - low) or 0.01 * abs(high) or 1.0
-    axes.set_ylim(low - margin, high + margin)
+@dataclass(frozen=True)
+class Written:
+    """What ``tnvmc plot`` has written, and one line for each picture that has no data."""
+
+    files: tuple[Path, ...]
+    left_out: tuple[str, ...]
 
 
-def _crosses(axes: Any, undone: Sequence[Mapping[str, Any]], n_sites: int) -> None:
-    top = axes.get_ylim()[1]
-    axes.plot(
-        [line["step"] for line in undone],
-        [min(line["energy"] / n_sites, top) for line in undone],
-        "x", color=_VERMILION, clip_on=False, label="step undone",
-    )  # fmt: skip
+def plot_runs(
+    paths: Sequence[str | Path],
+    out: str | Path | None = None,
+    formats: str = "png,pdf",
+    what: str | None = None,
+    site: int | None = None,
+) -> Written:
+    """Write pictures of one run, or of several on the same axes, as ``tnvmc plot`` does.
+
+    `out` is RUNDIR/pictures by default; several runs go to that of the first, with "compared_" in
+    front of the names.  `formats` and `what` are lists with commas; by default everything that
+    the files of the run tell.  A picture that was made here before is replaced; other files never.
+
+    Raises:
+        FolderError: a folder without a run.
+        PictureError: an unknown picture or format, a site that does not exist, a file in the way,
+            nothing to draw.
+    """
+    runs = [read_run(path) for path in paths]
+    several = len(runs) > 1
+    names = _chosen(what, NAMES, "--what") if what else tuple(COMPARED if several else NAMES)
+    if several and not any(name in COURSES for name in names):
+        raise PictureError(f"--what {what}: shows one run; of several: {', '.join(COURSES)}")
+    endings = _chosen(formats, style.FORMATS, "--format")
+    for run in runs:
+        if site is not None and run.n_sites is not None and not 0 <= site < run.n_sites:
+            raise PictureError(f"--site {site}: {run.path} has the sites 0..{run.n_sites - 1}")
+    pictures = draw(runs, names, site)
+    damage = tuple(f"{run.path}: {text}" for run in runs for text in run.damage)
+    if not pictures.figures:
+        reasons = "; ".join((*damage, *pictures.left_out))
+        raise PictureError(f"{runs[0].path}: nothing to draw: {reasons}")
+    folder = runs[0].path / FOLDER if out is None else Path(out)
+    prefix = "compared_" if several else ""
+    places = {
+        folder / f"{prefix}{name}.{ending}": (figure, ending)
+        for name, figure in pictures.figures.items()
+        for ending in endings
+    }
+    check_ours(folder, tuple(places), style.MADE_BY)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, (figure, ending) in places.items():
+            write_atomically(path, style.encode(figure, ending))
+    except OSError as error:
+        raise PictureError(f"{folder}: cannot be written ({error.strerror})") from None
+    return Written(tuple(places), damage + pictures.left_out)
+
+
+def _chosen(text: str, known: Sequence[str], option: str) -> tuple[str, ...]:
+    import difflib
+
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    for word in words:
+        if word not in known:
+            near = difflib.get_close_matches(word, known, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known)}"
+            raise PictureError(f"{option} {word}: not known; {hint}")
+    if not words:
+        raise PictureError(f"{option}: names nothing; known are {', '.join(known)}")
+    return words
+
+
+def check_ours(folder: Path, paths: Sequence[Path], mark: str) -> None:
+    """Raise `PictureError` where a file that does not carry `mark` would be replaced."""
+    if folder.exists() and not folder.is_dir():
+        raise PictureError(f"{folder}: is a file, not a folder; choose another --out")
+    for path in paths:
+        if path.is_dir() or (path.exists() and mark.encode() not in path.read_bytes()):
+            raise PictureError(f"{path}: exists and was not made by {mark}; choose another --out")
+
+
+def print_plots(
+    paths: Sequence[str], out: str | None, formats: str, what: str | None, site: int | None
+) -> None:
+    """Write the pictures and say where they are: the verb ``tnvmc plot``."""
+    written = plot_runs(paths, out, formats, what, site)
+    for line in written.left_out:
+        print(line)
+    names = ", ".join(dict.fromkeys(path.stem for path in written.files))
+    endings = ", ".join(dict.fromkeys(path.suffix[1:] for path in written.files))
+    print(f"{names} ({endings}) written to {written.files[0].parent}")

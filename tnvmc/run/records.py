@@ -1,4 +1,7 @@
-"""The folder of a run: config.toml, history.jsonl, result.json, checkpoint.h5, energy.png."""
+"""The folder of a run: config.toml, history.jsonl, result.json, checkpoint.h5, energy.png.
+
+With stages, stage-1.h5 and so on hold the state at the end of each.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,11 @@ CHECKPOINT, PICTURE = "checkpoint.h5", "energy.png"
 _FILES = (CONFIG, HISTORY, RESULT, CHECKPOINT)
 
 
+def stage_file(number: int | str) -> str:
+    """Give the name of the file that keeps the parameters of the end of a stage."""
+    return f"stage-{number}.h5"
+
+
 class FolderError(ValueError):
     """A folder that cannot hold this run."""
 
@@ -29,6 +37,7 @@ class RunFolder:
 
     def __init__(self, path: Path, history: IO[bytes]) -> None:
         self.path = path
+        self.labels: dict[str, Any] = {}  #: of every line of history.jsonl from now on
         self._history = history
 
     @classmethod
@@ -71,7 +80,8 @@ class RunFolder:
 
     def append(self, record: StepRecord) -> None:
         """Add one line to history.jsonl; it is in the hands of the system on return."""
-        line = (json.dumps(record.as_dict(), allow_nan=False) + "\n").encode()
+        written = record.as_dict() | self.labels
+        line = (json.dumps(written, allow_nan=False) + "\n").encode()
         while line:  # a disk that is nearly full takes a part, and refuses the rest
             line = line[self._history.write(line) :]
 
@@ -111,6 +121,7 @@ def refuse_occupied(path: Path) -> None:
     if path.exists() and not path.is_dir():
         raise FolderError(f"{path}: is a file, not a folder; choose another --out")
     held = [name for name in _FILES if (path / name).exists()]
+    held += sorted(file.name for file in path.glob(stage_file("*")))
     if held:
         raise FolderError(
             f"{path}: holds a run already ({', '.join(held)}); "

@@ -10,7 +10,6 @@ from typing import Any
 from tnvmc.run.state import StepRecord
 
 _PLAIN_LINES = 20
-_DRAWS_FOR_R_HAT = 16  # with fewer draws of each walker R-hat is mostly noise
 
 
 class Screen:
@@ -37,6 +36,12 @@ class Screen:
             self._task = self._progress.add_task("", total=self._steps, completed=done, numbers="")
             yield
         self._progress = None
+
+    def expect(self, steps: int) -> None:
+        """Change the number of steps that the run is expected to make."""
+        self._steps = steps
+        if self._progress is not None:
+            self._progress.update(self._task, total=steps)
 
     def say(self, text: str) -> None:
         """Print a line, above the live one where there is one."""
@@ -96,6 +101,16 @@ def with_error(value: float, error: float) -> str:
     if places == 0 or digits >= 100:
         return f"{value:.{max(places - 1, 0)}f}({round(error * 10 ** max(places - 1, 0))})"
     return f"{value:.{places}f}({digits})"
+
+
+def stage_line(record: Mapping[str, Any], n_sites: int) -> str:
+    """Say how a stage ended, from its record in result.json."""
+    why = "on its plateau" if record["stopped"] == "plateau" else "with its last step"
+    numbers = "energy not finite"
+    if record["energy"] is not None:
+        energy = with_error(record["energy"] / n_sites, (record["energy_error"] or 0.0) / n_sites)
+        numbers = f"E/N {energy}, var/N {record['variance'] / n_sites:.2g}"
+    return f"stage {record['stage']} ended {why}, after {record['steps']} steps: {numbers}"
 
 
 def result_table(result: Mapping[str, Any]) -> Any:
@@ -160,26 +175,3 @@ _ROWS: tuple[tuple[str, Callable[[Mapping[str, Any]], str | None]], ...] = (
     ("samples", _number("n_samples", "d")),
     ("walltime", _wall_time),
 )
-
-
-def warnings(result: Mapping[str, Any]) -> list[str]:
-    """Say what makes a result less trustworthy than its error bar looks."""
-    found = []
-    draws = result["n_samples"] / result["config"]["sampler"]["n_walkers"]
-    if draws >= _DRAWS_FOR_R_HAT and (result["r_hat"] or 1.0) > 1.05:
-        found.append(
-            f"R-hat is {result['r_hat']:.3f}: the walkers disagree, the error bar is too small; "
-            "raise sampler.n_burn or measure.n_samples"
-        )
-    if (result["closure_spread"] or 0.0) > 1e-2:
-        found.append(
-            f"closure spread is {result['closure_spread']:.1e}: amplitudes depend on where they "
-            "are closed; raise contraction.chi and measure.chi"
-        )
-    below = -(result["signed_error"] or 0.0)
-    if result["exact_method"] == "exact" and below > 5 * (result["relative_error_error"] or 1e-9):
-        found.append(
-            "the energy is more than 5 error bars below the exact one: truncation or sampling is "
-            "biased; raise contraction.chi and measure.chi"
-        )
-    return found

@@ -5,32 +5,28 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any
 
-import numpy as np
-
 from tnvmc._version import __version__
-from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
-from tnvmc.run.build import (
-    build_ansatz,
-    build_operator,
-    build_sampler,
-    build_vmc,
-)
-from tnvmc.run.checkpoint import write_atomically
+from tnvmc.run.build import build_ansatz, build_operator
+from tnvmc.run.checkpoint import read_stages, write_atomically
 from tnvmc.run.config import Settings
+from tnvmc.run.convergence import convergence, ladder_chis
 from tnvmc.run.interrupts import Terminated, uninterrupted
 from tnvmc.run.load import load
 from tnvmc.run.plots import energy_picture
 from tnvmc.run.records import CHECKPOINT, CONFIG, PICTURE, FolderError, RunFolder, refuse_occupied
-from tnvmc.run.screen import Screen, result_table, warnings
-from tnvmc.run.start import initial_parameters
+from tnvmc.run.screen import Screen, result_table, stage_line
+from tnvmc.run.stage_settings import stages_of
+from tnvmc.run.stages import Course
 from tnvmc.run.state import Measurement, StepRecord, finite_or_none
+from tnvmc.run.verdicts import sentences
 from tnvmc.run.vmc import VMC
 
 DIAGONALISED_AT_ONCE = 200_000
@@ -82,13 +78,13 @@ def new_run(settings: Settings) -> dict[str, Any]:
     started = perf_counter()
     path = Path(settings.run.out or "")
     refuse_occupied(path)
-    vmc, screen = _set_up(settings)
+    course, screen = _set_up(settings)
     try:
         folder = RunFolder.create(path, settings.as_dict())
     except OSError as error:
         raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
     with folder:
-        return _carry_on(vmc, settings, folder, screen, started)
+        return _carry_on(course, settings, folder, screen, started)
 
 
 def resume_run(
@@ -109,11 +105,13 @@ def resume_run(
         raise FolderError(f"{path}: holds no run to resume ({CONFIG} is missing)")
     settings = load(Path(file or path / CONFIG), _with_out(overrides, path))
     checkpoint = path / CHECKPOINT
-    vmc, screen = _set_up(settings, blank=checkpoint.exists())
+    done = read_stages(checkpoint) if checkpoint.exists() else []
+    course, screen = _set_up(settings, done, blank=checkpoint.exists())
     if checkpoint.exists():
-        vmc.restore(checkpoint)
-        screen.say(f"going on after step {vmc.state.step}")
-    with RunFolder.reopen(path, vmc.state.step) as folder:
+        course.restore(checkpoint)
+        screen.say(f"going on after step {course.vmc.state.step}")
+    with RunFolder.reopen(path, course.vmc.state.step) as folder:
+        course.recall(folder.history())
         old = folder.read_result()
         if old is not None and _asks_the_same(old.get("config", {}), settings.as_dict()):
             if not (path / PICTURE).exists():
@@ -121,21 +119,21 @@ def resume_run(
             _show(screen, old, folder)
             return old
         folder.write_settings(settings.as_dict())
-        return _carry_on(vmc, settings, folder, screen, started)
+        return _carry_on(course, settings, folder, screen, started)
 
 
-def _set_up(settings: Settings, blank: bool = False) -> tuple[VMC, Screen]:
-    """Make the parts of a run; `blank` parameters are for a checkpoint to fill."""
+def _set_up(
+    settings: Settings, done: Sequence[Mapping[str, Any]] = (), blank: bool = False
+) -> tuple[Course, Screen]:
+    """Make the parts of a run after the stages `done`; a checkpoint fills `blank` parameters."""
     operator = build_operator(settings)
-    ansatz = build_ansatz(settings, operator)
-    sampler = build_sampler(settings, operator)
+    if settings.measure.symmetrise:  # what the Hamiltonian lacks is told before the run
+        symmetry_group(operator, settings.measure.symmetrise)
     screen = Screen(settings.optimizer.steps, operator.n_sites)
-    screen.say(_headline(settings, operator, ansatz))
-    if blank:
-        theta = np.zeros(ansatz.n_params, np.dtype(settings.ansatz.dtype))
-    else:
-        theta = initial_parameters(ansatz, operator, settings.run.seed, settings.ansatz.init)
-    return build_vmc(settings, operator, ansatz, sampler, theta), screen
+    screen.say(_headline(settings, operator))
+    course = Course(settings, operator, done, blank=blank)
+    screen.expect(course.last_step)
+    return course, screen
 
 
 def _with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
@@ -155,56 +153,56 @@ def _asks_the_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 class _Keeper:
     """Writes down what happens: every step to the history, now and then a checkpoint."""
 
-    def __init__(self, vmc: VMC, folder: RunFolder, every: int) -> None:
-        self._vmc, self._folder, self._every = vmc, folder, every
+    def __init__(self, course: Course, folder: RunFolder, every: int) -> None:
+        self._course, self._folder, self._every = course, folder, every
         self.saved_step: int | None = None
         self._saved_at = 0.0
 
     def step(self, record: StepRecord) -> None:
         self._folder.append(record)
-        due = self._vmc.state.step % self._every == 0
+        due = self._course.vmc.state.step % self._every == 0
         if due or monotonic() - self._saved_at > _SECONDS_BETWEEN_CHECKPOINTS:
             self.save()
 
     def save(self) -> None:
         self._folder.sync()
-        self._vmc.save(self._folder.path / CHECKPOINT)
-        self.saved_step, self._saved_at = self._vmc.state.step, monotonic()
+        self._course.save(self._folder.path / CHECKPOINT)
+        self.saved_step, self._saved_at = self._course.vmc.state.step, monotonic()
 
 
 def _carry_on(
-    vmc: VMC, settings: Settings, folder: RunFolder, screen: Screen, started: float
+    course: Course, settings: Settings, folder: RunFolder, screen: Screen, started: float
 ) -> dict[str, Any]:
-    """Optimise up to the last step, measure, write and show the result."""
+    """Go through the stages, measure, write and show the result."""
     earlier = sum(line["seconds"] for line in folder.history())
-    keeper = _Keeper(vmc, folder, settings.run.checkpoint_every)
-
-    def on_step(record: StepRecord) -> None:
-        keeper.step(record)
-        screen.step(record)
-
+    keeper = _Keeper(course, folder, settings.run.checkpoint_every)
     try:
         keeper.save()
-        reference = find_reference(vmc.operator, settings.sampler.magnetisation)
-        with screen.live(vmc.state.step, reference.energy):
-            vmc.run(settings.optimizer.steps - vmc.state.step, on_step)
+        reference = find_reference(course.operator, settings.sampler.magnetisation)
+        with screen.live(course.vmc.state.step, reference.energy):
+            _optimise(course, keeper, folder, screen)
         keeper.save()
         screen.say("measuring")
+        vmc = course.vmc
         measured = vmc.measure(
             settings.measure.n_samples,
             settings.measure.chi,
             settings.measure.n_burn,
             settings.measure.n_thin,
+            ladder_chis(vmc.ansatz) if settings.measure.ladder else (),
+            settings.measure.symmetrise,
         )
         result = _result(vmc, settings, measured, reference)
+        result |= course.outcome(folder.path, measured, settings.measure.chi)
         result["wall_time_s"] = earlier + perf_counter() - started
+        result["convergence"] = convergence(result, folder.history(), measured.ladder)
         folder.write_result(result)
         _draw(folder, result)
     except KeyboardInterrupt as stop:
         with contextlib.suppress(KeyboardInterrupt), uninterrupted():  # a second Ctrl-C
             keeper.save()
         status = stop.exit_status if isinstance(stop, Terminated) else 128 + signal.SIGINT
-        raise Interrupted(vmc.state.step, folder.path, status) from None
+        raise Interrupted(course.vmc.state.step, folder.path, status) from None
     except BrokenPipeError:  # nobody reads what is shown
         keeper.save()
         raise
@@ -220,6 +218,26 @@ def _carry_on(
         ) from None
     _show(screen, result, folder)
     return result
+
+
+def _optimise(course: Course, keeper: _Keeper, folder: RunFolder, screen: Screen) -> None:
+    """Bring the last stage to its end."""
+
+    def on_step(record: StepRecord) -> None:
+        keeper.step(record)
+        screen.step(record)
+
+    while True:
+        folder.labels = course.labels
+        screen.expect(course.last_step)
+        if course.staged:
+            screen.say(course.headline)
+        course.optimise(on_step)
+        if course.on_last_stage:
+            return
+        keeper.save()
+        screen.say(stage_line(course.next_stage(folder.path), course.operator.n_sites))
+        keeper.save()
 
 
 def find_reference(operator: Operator, magnetisation: int = 0) -> Reference:
@@ -245,15 +263,18 @@ def find_reference(operator: Operator, magnetisation: int = 0) -> Reference:
     return Reference()
 
 
-def _headline(settings: Settings, operator: Operator, ansatz: Ansatz) -> str:
+def _headline(settings: Settings, operator: Operator) -> str:
     rows, columns = operator.lattice.shape
     size = f"{columns} sites" if rows == 1 else f"{rows} x {columns}"
-    chosen = settings.ansatz
-    state = " ".join([chosen.kind, *([f"D={chosen.D}"] if chosen.D else []), chosen.dtype])
+    chosen, stages = settings.ansatz, stages_of(settings)
+    ansatz = build_ansatz(settings, operator)
+    sizes = ", ".join(str(D) for D in dict.fromkeys(stage.D for stage in stages) if D)
+    state = " ".join([chosen.kind, *([f"D={sizes}"] if sizes else []), chosen.dtype])
+    steps = f"{sum(stage.settings.optimizer.steps for stage in stages)} steps"
     return (
         f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
         f"{ansatz.n_params} parameters from {chosen.init}; {settings.optimizer.kind}, "
-        f"{settings.optimizer.steps} steps"
+        + (f"{steps} in {len(stages)} stages" if settings.stage else steps)
     )
 
 
@@ -301,6 +322,6 @@ def _draw(folder: RunFolder, result: dict[str, Any]) -> None:
 
 def _show(screen: Screen, result: dict[str, Any], folder: RunFolder) -> None:
     screen.console.print(result_table(result))
-    for text in [*([result["note"]] if result["note"] else []), *warnings(result)]:
-        screen.say(f"note: {text}")
+    for text in [*([f"note: {result['note']}"] if result["note"] else []), *sentences(result)]:
+        screen.say(text)
     screen.say(f"written to {folder.path}")

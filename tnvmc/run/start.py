@@ -10,8 +10,10 @@ import numpy as np
 from tnvmc.ansatz.peps import PEPS
 from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.ansatz.simple_update import simple_update
+from tnvmc.ansatz.simple_update import SimpleUpdateInfo, evolved, simple_update
 from tnvmc.ansatz.starts import grow, random_positive
+from tnvmc.ansatz.symmetrised import Symmetrised
+from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.operators.term import Operator
 from tnvmc.run.checkpoint import CheckpointError, read_parameters
 
@@ -36,6 +38,8 @@ def initial_parameters(
         ValueError: a start that this wave function does not have.
         CheckpointError: a damaged checkpoint, or one of another kind of state.
     """
+    if isinstance(ansatz, Symmetrised):
+        return initial_parameters(ansatz.ansatz, operator, seed, kind)
     if kind is None:
         kind = "simple_update" if isinstance(ansatz, PEPS) else "random"
     if kind not in KINDS:
@@ -44,10 +48,7 @@ def initial_parameters(
         if kind == "random":
             options = (ansatz.lattice, ansatz.D, ansatz.dtype, seed, ansatz.local_dim)
             return ansatz.flatten(random_positive(*options))
-        max_steps = 0 if kind == "product" else 200
-        tensors, _ = simple_update(operator, ansatz.D, seed=seed, max_steps=max_steps)
-        rng = np.random.Generator(np.random.PCG64(seed))
-        return ansatz.flatten([_noisy(tensor, rng) for tensor in tensors])
+        return from_simple_update(ansatz, operator, seed, 0 if kind == "product" else 200)[0]
     if kind == "product" and isinstance(ansatz, ProductState):
         tensors, _ = simple_update(operator, 1, seed=seed, max_steps=0)
         return np.concatenate([tensor.ravel() for tensor in tensors]).astype(ansatz.dtype)
@@ -59,10 +60,49 @@ def initial_parameters(
     )
 
 
-def _noisy(tensor: Array, rng: np.random.Generator) -> Array:
+def from_simple_update(
+    ansatz: PEPS, operator: Operator, seed: int = 0, max_steps: int = 200
+) -> tuple[Array, SimpleUpdateInfo]:
+    """Give parameters (P,) after at most `max_steps` of each time step, and how it went."""
+    tensors, info = simple_update(operator, ansatz.D, seed=seed, max_steps=max_steps)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    return ansatz.flatten([_noisy(tensor, rng) for tensor in tensors]), info
+
+
+def grown(
+    small: PEPS,
+    theta: Array,
+    large: PEPS,
+    operator: Operator,
+    *,
+    evolve: int = 0,
+    noise: float = _NOISE,
+    seed: int = 0,
+) -> Array:
+    """Give the state of `small` as parameters of `large`.
+
+    New bonds are opened by `evolve` steps of simple update.  Entries that are still zero, all new
+    ones without any step, get noise of this deviation relative to the tensor's largest entry.
+
+    Raises:
+        ValueError: `large` has the smaller D.
+    """
+    xp = array_namespace(theta)
+    tensors = [to_host(tensor) for tensor in small.tensors(theta)]
+    shape = large.lattice.shape
+    if evolve:
+        rng = np.random.Generator(np.random.PCG64(seed))
+        wide = evolved(operator, tensors, large.D, evolve)
+        wide = [_noisy(tensor, rng, noise) for tensor in wide]
+    else:
+        wide = grow(tensors, shape, large.D, noise, seed, per_entry=True)
+    return to_namespace(large.flatten(wide), xp)
+
+
+def _noisy(tensor: Array, rng: np.random.Generator, noise: float = _NOISE) -> Array:
     """Put noise on the entries that are exactly zero."""
-    noise = _NOISE * np.abs(tensor).max() * rng.normal(size=tensor.shape)
-    return np.where(tensor == 0, noise, tensor)
+    deviates = noise * np.abs(tensor).max() * rng.normal(size=tensor.shape)
+    return np.where(tensor == 0, deviates, tensor)
 
 
 def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from tnvmc.estimate.convergence import Rung
 from tnvmc.run.guard import Recent
 
 Array = Any
@@ -69,6 +70,35 @@ class StepRecord:
 
 
 @dataclass(frozen=True)
+class ChiLadder:
+    """Energies at several chi on the same configurations, smallest chi first."""
+
+    rungs: tuple[Rung, ...]
+    drawn_at: int  #: chi of the |psi|^2 that the configurations were drawn from
+    n_samples: int
+    n_sites: int
+    units: str
+    seconds: float  #: beyond the sampling
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """Give one dict per chi, for strict JSON."""
+        shared = {"drawn_at": self.drawn_at, "n_samples": self.n_samples}
+        return [finite_or_none(asdict(rung) | shared) for rung in self.rungs]
+
+    def __str__(self) -> str:
+        n = self.n_sites
+        lines = [
+            f"chi {rung.chi:>4}: energy per site {rung.energy / n:.7f} +- "
+            f"{rung.energy_error / n:.1g}, from chi {self.rungs[-1].chi} "
+            f"{rung.difference / n:+.1e} +- {rung.difference_error / n:.0e}"
+            for rung in self.rungs
+        ]
+        return "\n".join(
+            [*lines, f"{self.units} units, {self.n_samples} samples drawn at chi {self.drawn_at}"]
+        )
+
+
+@dataclass(frozen=True)
 class Measurement:
     """The energy of one state, measured with theta at rest."""
 
@@ -86,6 +116,8 @@ class Measurement:
     seconds: float
     units: str
     note: str | None = None
+    effective_samples: float | None = None  #: of direct draws, see `sampling.direct`
+    ladder: ChiLadder | None = None  #: the same samples at other chi, where that was asked for
 
     @property
     def energy_per_site(self) -> float:
@@ -98,8 +130,8 @@ class Measurement:
         return self.energy_error / self.n_sites
 
     def as_dict(self) -> dict[str, Any]:
-        """Give a dict for strict JSON: None where a number is not finite."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        """Give a dict for strict JSON, without the ladder: None where a number is not finite."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "ladder"}
         per_site = {
             "energy_per_site": self.energy_per_site,
             "energy_per_site_error": self.energy_per_site_error,
@@ -121,6 +153,8 @@ def finite_or_none(values: Mapping[str, Any]) -> dict[str, Any]:
     def clean(value: Any) -> Any:
         if isinstance(value, Mapping):
             return finite_or_none(value)
+        if isinstance(value, list | tuple):
+            return [clean(item) for item in value]
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     return {key: clean(value) for key, value in values.items()}

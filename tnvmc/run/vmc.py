@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -13,17 +13,19 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from tnvmc.ansatz.protocol import Ansatz, Snapshot
+from tnvmc.backend.device import namespace_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.estimate.local import local_energy
-from tnvmc.estimate.statistics import Estimate, estimate, v_score
+from tnvmc.estimate.statistics import Estimate, estimate, v_score, weighted_estimate
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.sr import SR
 from tnvmc.run.guard import Guard, Recent
 from tnvmc.run.interrupts import uninterrupted
 from tnvmc.run.start import initial_parameters
-from tnvmc.run.state import Measurement, Point, State, StepRecord
+from tnvmc.run.state import ChiLadder, Measurement, Point, State, StepRecord
 from tnvmc.sampling.chains import Sampler, initial_configs, sample
+from tnvmc.sampling.direct import DirectSampler, draw_samples
 from tnvmc.sampling.enumerate import enumerate_samples
 from tnvmc.sampling.moves import moves_for
 
@@ -56,10 +58,11 @@ class _Look:
     local: Array
     found: Estimate
     acceptance: float | None
+    effective_samples: float | None = None  #: of direct draws
 
     def statistics(self) -> dict[str, Any]:
         """Give the part that records of steps and measurements share."""
-        exact = self.snapshot.weight is not None
+        exact = self.acceptance is None
         return {
             "energy": float(self.found.mean),
             "energy_error": float(self.found.error),
@@ -98,7 +101,8 @@ class VMC:
     Args:
         operator: the Hamiltonian.
         ansatz: the wave function; see `tnvmc.ansatz.protocol.Ansatz`.
-        sampler: `Sampler` (Markov chains) or `Enumerate` (small systems, no noise).
+        sampler: `Sampler` (Markov chains), `DirectSampler` (independent draws, reweighted) or
+            `Enumerate` (small systems, no noise).
         optimizer: `SR`, `GradientDescent`, `RandomSign` or `Adam`.
         theta: (P,) initial parameters; by default those of `initial_parameters`.
         learning_rate: a number, or a schedule: a function of the step.
@@ -106,6 +110,8 @@ class VMC:
         guard: limits on steps; see `Guard`.
         configs: (W, N) where the walkers start; drawn when absent.
         magnetisation: twice the total Sz of drawn configs, where the operator conserves it.
+        device: "cpu", "gpu" or "auto"; by default where theta lies.  All arrays of the run live
+            there; only the records of steps come back.
 
     The whole memory between steps is `state`; `advance` is a function of it, so a run continued
     from a saved state repeats the uninterrupted one bit for bit.
@@ -119,7 +125,7 @@ class VMC:
         self,
         operator: Operator,
         ansatz: Ansatz,
-        sampler: Sampler | Enumerate | None = None,
+        sampler: Sampler | DirectSampler | Enumerate | None = None,
         optimizer: Any = None,
         *,
         theta: Array | None = None,
@@ -128,6 +134,7 @@ class VMC:
         guard: Guard | None = None,
         configs: Array | None = None,
         magnetisation: int = 0,
+        device: str | None = None,
     ) -> None:
         self.operator = operator
         self.ansatz = ansatz
@@ -139,10 +146,12 @@ class VMC:
         self.moves = moves_for(operator)
         if theta is None:
             theta = initial_parameters(ansatz, operator, seed)
+        xp = array_namespace(theta) if device is None else namespace_of(device)
+        theta = to_namespace(theta, xp)
         _check_parameters(ansatz, theta)
         if configs is None:
-            configs = initial_configs(operator, self._n_walkers, seed, magnetisation)
-            configs = to_namespace(configs, array_namespace(theta))
+            configs = initial_configs(operator, _n_walkers(self.sampler), seed, magnetisation)
+        configs = to_namespace(configs, xp)
         self.state = State(0, Point(theta, configs, self.optimizer.init(theta)))
 
     @property
@@ -199,18 +208,24 @@ class VMC:
     def _look(
         self,
         point: Point,
-        sampler: Sampler | Enumerate,
+        sampler: Sampler | DirectSampler | Enumerate,
         ansatz: Ansatz,
         step: int,
         jacobian: bool = True,
     ) -> _Look:
         """Draw samples (or enumerate them) at a point and estimate the energy there."""
-        acceptance = None
+        acceptance = effective = None
         if isinstance(sampler, Enumerate):
             snapshot = enumerate_samples(
                 ansatz, point.theta, self.operator, jacobian, sampler.magnetisation,
                 threads=sampler.threads,
             )  # fmt: skip
+        elif isinstance(sampler, DirectSampler):
+            snapshot, drawn = draw_samples(
+                sampler, ansatz, point.theta, self.operator, self.operator.targets, self.seed,
+                step, jacobian=jacobian,
+            )  # fmt: skip
+            effective = drawn.effective_samples
         else:
             configs, snapshot, info = sample(
                 sampler, ansatz, point.theta, point.configs, self.operator.targets, self.moves,
@@ -218,8 +233,11 @@ class VMC:
             )  # fmt: skip
             point, acceptance = replace(point, configs=configs), float(info.acceptance)
         local = local_energy(self.operator, snapshot)
-        found = estimate(local, self._n_walkers, weight=snapshot.weight)
-        return _Look(point, snapshot, local, found, acceptance)
+        if isinstance(sampler, Enumerate) or snapshot.weight is None:
+            found = estimate(local, _n_walkers(sampler), weight=snapshot.weight)
+        else:
+            found = weighted_estimate(local, snapshot.weight, _n_walkers(sampler))
+        return _Look(point, snapshot, local, found, acceptance, effective)
 
     def _objection(self, recent: Recent, found: Estimate) -> str | None:
         return self.guard.objection(recent, found.mean, found.variance, self.operator.n_sites)
@@ -277,15 +295,75 @@ class VMC:
         chi: int | None = None,
         n_burn: int = 10,
         n_thin: int | None = None,
+        chis: Sequence[int] = (),
+        symmetries: Sequence[str] = (),
+        sampler: Sampler | DirectSampler | Enumerate | None = None,
     ) -> Measurement:
         """Measure the energy of the present parameters, which stay as they are.
 
         Where the last update led astray (by the guard's rule) the parameters before it are
         measured, and `note` says so.  `chi` is the boundary bond dimension of the measurement,
-        for an ansatz that has one.  `state` stays as it is.
+        for an ansatz that has one.  With `chis` a part of the samples is measured again at each of
+        them, see `converge`.  `symmetries` ("spin", "point") are restored in what is measured; see
+        `tnvmc.run.symmetry.symmetrised`.  `sampler` takes the place of that of the optimisation,
+        with its own number of samples unless `n_samples` is given.  `state` stays as it is.
+
+        Raises:
+            NotSymmetric: the Hamiltonian or the state lacks a symmetry.
         """
+        return self._measured(
+            n_samples, chi, n_burn, n_thin, chis, symmetries=symmetries, sampler=sampler
+        )
+
+    def converge(
+        self,
+        chis: Sequence[int] | None = None,
+        n_samples: int | None = None,
+        n_burn: int = 10,
+        n_thin: int | None = None,
+        symmetries: Sequence[str] = (),
+    ) -> ChiLadder:
+        """Measure the energy at several chi on the same configurations.
+
+        They are drawn from |psi|^2 at the largest chi, where weights (|psi_chi|^2 over that, for
+        the others) are closest to even; what they share cancels in the differences.  `chis`
+        defaults to 1, 1.5 and 2 times the chi of the ansatz; `symmetries` are those of `measure`.
+        Cost: `measure` at the largest chi, and one measurement without a sweep per sample at
+        each other chi.
+
+        Raises:
+            ValueError: an ansatz that is contracted without chi; a chi below 1; fewer than two;
+                and as `measure`.
+        """
+        from tnvmc.run.convergence import checked_chis
+
+        chis = checked_chis(self.ansatz, chis)
+        measured = self._measured(n_samples, max(chis), n_burn, n_thin, chis, 1, symmetries)
+        assert measured.ladder is not None
+        return measured.ladder
+
+    def _measured(
+        self,
+        n_samples: int | None,
+        chi: int | None,
+        n_burn: int,
+        n_thin: int | None,
+        chis: Sequence[int],
+        every: int | None = None,
+        symmetries: Sequence[str] = (),
+        sampler: Sampler | DirectSampler | Enumerate | None = None,
+    ) -> Measurement:
+        """Measure, at other chi too on one in `every` draws."""
+        started = perf_counter()
         ansatz = self.ansatz if chi is None else with_chi(self.ansatz, chi)
-        sampler = self.sampler
+        sampler = self.sampler if sampler is None else sampler
+        if symmetries:
+            from tnvmc.run.symmetry import symmetrised
+
+            ansatz = symmetrised(
+                ansatz, self.operator, symmetries, theta=self.theta,
+                configs=self.state.here.configs, seed=self.seed, threads=sampler.threads,
+            )  # fmt: skip
         if isinstance(sampler, Sampler):
             sampler = replace(
                 sampler,
@@ -293,19 +371,15 @@ class VMC:
                 n_burn=n_burn,
                 n_thin=n_thin or sampler.n_thin,
             )
-        measurement, objection = self._measured(self.state.here, sampler, ansatz)
-        if objection is None or self.state.good is None:
-            return measurement
-        measurement, _ = self._measured(self.state.good, sampler, ansatz)
-        return replace(measurement, note=f"{objection}: measured without the last update")
-
-    def _measured(
-        self, point: Point, sampler: Sampler | Enumerate, ansatz: Ansatz
-    ) -> tuple[Measurement, str | None]:
-        """Measure at a point; with it what the guard has to object."""
-        started = perf_counter()
-        step = _MEASURE_STREAM + self.state.step
-        look = self._look(point, sampler, ansatz, step, jacobian=False)
+        elif isinstance(sampler, DirectSampler):
+            sampler = replace(sampler, n_samples=n_samples or sampler.n_samples)
+        step, note = _MEASURE_STREAM + self.state.step, None
+        look = self._look(self.state.here, sampler, ansatz, step, jacobian=False)
+        objection = self._objection(self.state.recent, look.found)
+        if objection is not None and self.state.good is not None:
+            note = f"{objection}: measured without the last update"
+            started = perf_counter()
+            look = self._look(self.state.good, sampler, ansatz, step, jacobian=False)
         found = look.found
         measurement = Measurement(
             **look.statistics(),
@@ -318,12 +392,19 @@ class VMC:
             n_samples=int(look.snapshot.configs.shape[0]),
             seconds=perf_counter() - started,
             units=self.operator.units,
+            note=note,
+            effective_samples=look.effective_samples,
         )  # fmt: skip
-        return measurement, self._objection(self.state.recent, found)
+        if not chis:
+            return measurement
+        from tnvmc.run.convergence import climb
 
-    @property
-    def _n_walkers(self) -> int:
-        return 1 if isinstance(self.sampler, Enumerate) else self.sampler.n_walkers
+        ladder = climb(
+            self.operator, ansatz, look.point.theta, look.snapshot, look.local, chis,
+            n_walkers=_n_walkers(sampler), threads=sampler.threads,
+            exact=isinstance(sampler, Enumerate), every=every,
+        )  # fmt: skip
+        return replace(measurement, ladder=ladder)
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, atomically; see `tnvmc.run.checkpoint`."""
@@ -338,6 +419,10 @@ class VMC:
         self.state = checkpoint.load(
             Path(path), checkpoint.identity(self.ansatz, self.operator), self.state.here
         )
+
+
+def _n_walkers(sampler: Sampler | DirectSampler | Enumerate) -> int:
+    return 1 if isinstance(sampler, Enumerate) else sampler.n_walkers
 
 
 def _check_parameters(ansatz: Ansatz, theta: Array) -> None:

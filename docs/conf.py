@@ -1,0 +1,96 @@
+"""How Sphinx builds these pages; `bash scripts/docs.sh` runs it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import generate  # noqa: E402
+
+from tnvmc import __version__  # noqa: E402
+
+project = "tnvmc"
+version = release = __version__
+copyright = ""
+html_title = f"tnvmc {__version__}"
+html_show_copyright = html_show_sphinx = False
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["tnvmc.css"]
+html_copy_source = False
+html_theme_options = {
+    "light_css_variables": {
+        "color-brand-primary": "#0b5394",
+        "color-brand-content": "#0b5394",
+        "font-stack--monospace": "'DejaVu Sans Mono', Menlo, Consolas, monospace",
+    }
+}
+pygments_style, pygments_dark_style = "friendly", "native"
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+default_role = "py:obj"
+add_module_names = False
+python_use_unqualified_type_names = True
+maximum_signature_line_length = 80
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_type_aliases = {"Array": "Array"}
+autodoc_preserve_defaults = True
+napoleon_google_docstring, napoleon_numpy_docstring = True, False
+napoleon_use_ivar = True
+
+_LITERAL = re.compile(r"(``.+?``|`[^`]+`)")
+
+
+def _bars_as_text(lines: list[str]) -> list[str]:
+    """Keep |psi|^2 from being taken for a substitution, outside of literal blocks."""
+    kept, block = [], None
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if block is not None and line.strip() and indent <= block:
+            block = None
+        if block is None:
+            parts = _LITERAL.split(line)
+            parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+            line_out = "".join(parts)
+            if line.rstrip().endswith("::"):
+                block = indent
+        else:
+            line_out = line
+        kept.append(line_out)
+    return kept
+
+
+def _on_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = _bars_as_text(lines)
+
+
+def _on_missing(app: Any, env: Any, node: Any, content: Any) -> Any:
+    """Link the name of a class that is the only one of this name, wherever it lives."""
+    from sphinx.util.nodes import make_refnode
+
+    target = node.get("reftarget", "")
+    if node.get("refdomain") != "py" or not target.split(".")[0][:1].isupper():
+        return None
+    objects = env.domains.python_domain.objects
+    found = [name for name in objects if name.endswith("." + target)]
+    if len(found) != 1:
+        return None
+    entry = objects[found[0]]
+    return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, content)
+
+
+def setup(app: Any) -> None:
+    app.connect("builder-inited", lambda app: generate.write(HERE / "generated"))
+    app.connect("autodoc-process-docstring", _on_docstring, priority=100)
+    app.connect("missing-reference", _on_missing)

@@ -1,0 +1,203 @@
+"""Pages that are made from the program itself: settings, commands, modules.
+
+What a setting may be and its default come from the models of `tnvmc.run.config`, what it means
+from meanings.toml beside this file; commands and options come from the parser of `tnvmc.run.cli`.
+Needs nothing but tnvmc, so that tests can look at the pages without Sphinx.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import tnvmc
+from tnvmc.run.cli import _parser
+from tnvmc.run.config import MODELS, Settings, StageSettings, couplings_of
+
+HERE = Path(__file__).parent
+PACKAGE = Path(tnvmc.__file__).parent
+MEANINGS: Mapping[str, Mapping[str, Any]] = tomllib.loads((HERE / "meanings.toml").read_text())
+
+FLOORS = {
+    "backend": 0, "lattice": 1, "operators": 1, "contraction": 2, "exact": 2, "ansatz": 3,
+    "sampling": 4, "estimate": 5, "optimize": 5, "run": 6,
+}  # fmt: skip
+
+
+def sections() -> dict[str, Mapping[str, Any]]:
+    """Give the fields of each section of a settings file, [[stage]] last."""
+    found = {}
+    for name, field in Settings.model_fields.items():
+        model: Any = StageSettings if name == "stage" else field.annotation
+        found[name] = model.model_fields
+    return found
+
+
+def settings_page() -> str:
+    """All sections and keys, with what they may be, their defaults and what they mean."""
+    parts = [
+        "# Settings\n",
+        "A settings file is TOML. Only `lattice.shape`, `hamiltonian.model` and a bond dimension "
+        "are required; an unknown key is refused with the nearest known one. Any key can be given "
+        "on the command line as `--set section.key=value`, and a key of the second stage as "
+        "`--set stage.2.key=value`. The `config.toml` of a run says what stood there in the end, "
+        "defaults filled in.\n",
+    ]
+    for section, fields in sections().items():
+        heading = "[[stage]]" if section == "stage" else f"[{section}]"
+        parts.append(f"## `{heading}`\n\n{MEANINGS.get(section, {}).get('', '')}\n")
+        parts += [_setting(section, key, field) for key, field in fields.items()]
+        if section == "hamiltonian":
+            parts.append(_couplings())
+    return "\n".join(parts)
+
+
+def _setting(section: str, key: str, field: Any) -> str:
+    meaning = MEANINGS.get(section, {}).get(key, "")
+    text, default = meaning, None
+    if isinstance(meaning, Mapping):
+        text, default = meaning["meaning"], meaning["default"]
+    elif field.is_required():
+        default = "none: must be given"
+    elif field.default is not None:
+        default = f"`{json.dumps(field.default)}`"
+    options = [f":type: {field.description}"] + ([f":default: {default}"] if default else [])
+    return "\n".join([f"```{{confval}} {section}.{key}", *options, "", text, "```", ""])
+
+
+def _couplings() -> str:
+    rows = [
+        f"| `{model}` | " + ", ".join(f"`{k} = {v:g}`" for k, v in couplings_of(model).items()) + " |"
+        for model in MODELS
+    ]
+    head = ["The couplings of each model, with their defaults:", "", "| model | couplings |"]
+    return "\n".join([*head, "|---|---|", *rows, ""])
+
+
+def commands() -> dict[str, tuple[str, argparse.ArgumentParser]]:
+    """Give the commands of the program: a line of help and the parser of each."""
+    (group,) = [a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction)]
+    return {
+        choice.dest: (str(choice.help), group.choices[choice.dest])
+        for choice in group._choices_actions
+    }
+
+
+def commands_page() -> str:
+    """All commands with their options."""
+    parts = [
+        "# Command line\n",
+        "Exit status 0: done; 1: the run failed, or a file is damaged; 2: bad input, told in one "
+        "line on stderr that starts with `tnvmc:`, with nothing written; 130 or 143: stopped by "
+        "Ctrl-C or SIGTERM, with a checkpoint written.\n",
+    ]
+    for name, (_, parser) in commands().items():
+        parts += [f"## `tnvmc {name}`\n", f"{parser.description}\n", "```console"]
+        usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
+        parts += [_wrapped(f"$ {usage}"), "```\n", f"```{{program}} tnvmc {name}\n```\n"]
+        parts += list(_options(parser))
+    return "\n".join(parts)
+
+
+def _wrapped(usage: str) -> str:
+    words, lines, depth = usage.split(" "), [""], 0
+    for word in words:
+        if depth == 0 and len(lines[-1]) + len(word) > 84:
+            lines.append("      ")
+        lines[-1] += (" " if lines[-1] else "") + word
+        depth += word.count("[") - word.count("]")
+    return "\n".join(lines)
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        if isinstance(action, argparse._HelpAction):
+            continue
+        metavar = str(action.metavar or action.dest.upper())
+        names = action.option_strings or [metavar]
+        value = f" {metavar}" if action.option_strings and action.nargs != 0 else ""
+        yield f"```{{option}} {', '.join(name + value for name in names)}\n{action.help}\n```\n"
+
+
+def modules() -> dict[str, Path]:
+    """Give the public modules by their dotted names, rooms before what is in them."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        if any(part.startswith("_") and part != "__init__" for part in parts):
+            continue
+        found[".".join(part for part in parts if part != "__init__")] = path
+    return dict(sorted(found.items()))
+
+
+def api_pages() -> dict[str, str]:
+    """One page for each module, and an index of them by room."""
+    known = {name: path for name, path in modules().items() if name != "tnvmc"}
+    pages = {f"{name}.rst": _module_page(name, known) for name in known}
+    rooms = sorted((n for n in known if n.count(".") == 1), key=lambda n: FLOORS[n.split(".")[1]])
+    lines = ["# Python reference\n", _names(), "## Rooms\n"]
+    lines.append("A room imports from lower floors only.\n\n| floor | room | holds |\n|---|---|---|")
+    lines += [f"| {FLOORS[r.split('.')[1]]} | [`{r}`]({r}.rst) | {_summary(known[r])} |" for r in rooms]
+    lines += ["", "```{toctree}", ":hidden:", "", *rooms, "```", ""]
+    return {"index.md": "\n".join(lines), **pages}
+
+
+def _names() -> str:
+    rows = []
+    for home, names in tnvmc._NAMES_OF.items():
+        links = [f"{{py:obj}}`{n} <{getattr(tnvmc, n).__module__}.{n}>`" for n in names]
+        rows.append(f"| {', '.join(links)} | `{home}` |")
+    text = (
+        "The names that a script needs are in `tnvmc` itself, as in "
+        "`from tnvmc import PEPS, VMC, heisenberg, square`; the lattice of Shastry and Sutherland "
+        "is `shastry_sutherland_lattice` there, the model `shastry_sutherland`.\n"
+    )
+    return "\n".join(["## Names in `tnvmc`\n", text, "| name | lives in |", "|---|---|", *rows, ""])
+
+
+def _module_page(name: str, known: Mapping[str, Path]) -> str:
+    heading = f"``{name}``"
+    parts = [heading, "=" * len(heading), ""]
+    inside = [n for n in known if n.startswith(name + ".") and n.count(".") == name.count(".") + 1]
+    options = "   :members:\n   :ignore-module-all:\n"
+    parts += [f".. automodule:: {name}\n{options}", ""]
+    if inside:
+        parts += [".. list-table::", "   :widths: 30 70", ""]
+        for module in inside:
+            summary = _summary(known[module]).replace("|", r"\|")
+            parts += [f"   * - :doc:`{module.rsplit('.', 1)[1]} <{module}>`", f"     - {summary}"]
+        parts += ["", ".. toctree::", "   :hidden:", ""]
+        parts += [f"   {module}" for module in inside] + [""]
+    return "\n".join(parts)
+
+
+def _summary(path: Path) -> str:
+    """First paragraph of a module's docstring, in one line."""
+    text = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def pages() -> dict[str, str]:
+    """Give all pages by their names below docs/generated."""
+    return {
+        "settings.md": settings_page(),
+        "commands.md": commands_page(),
+        **{f"api/{name}": text for name, text in api_pages().items()},
+    }
+
+
+def write(folder: Path) -> None:
+    """Write the pages that have changed, and take away those of modules that are gone."""
+    wanted = {folder / name: text for name, text in pages().items()}
+    for path in [*folder.rglob("*.md"), *folder.rglob("*.rst")]:
+        if path not in wanted:
+            path.unlink()
+    for path, text in wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)

@@ -1,0 +1,213 @@
+"""A run's files, made by hand: 4x4 Heisenberg with observables from its exact ground state."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from tnvmc.lattice.grids import square
+from tnvmc.operators.basis import Basis
+from tnvmc.operators.models import heisenberg
+from tnvmc.operators.sparse import sparse_matrix
+
+SHAPE = (4, 4)
+N = 16
+EXACT = -9.189207065192
+CONFIG: dict[str, Any] = {
+    "lattice": {"kind": "square", "shape": list(SHAPE), "boundary": "open"},
+    "hamiltonian": {"model": "heisenberg", "J": 1.0},
+    "ansatz": {"kind": "peps", "D": 3, "dtype": "float64", "init": "simple_update"},
+    "contraction": {"scheme": "src", "chi": 6},
+    "sampler": {"kind": "metropolis", "n_walkers": 64, "n_samples": 256, "magnetisation": 0},
+    "optimizer": {"kind": "sr", "steps": 40, "learning_rate": 0.1},
+    "measure": {"n_samples": 2048, "chi": 12},
+    "run": {"seed": 0, "out": "runs/x"},
+}
+
+
+def history(n_steps: int = 40, stages: bool = True, seed: int = 0) -> list[dict[str, Any]]:
+    """Energies that fall towards the exact one, with noise of their error; step 7 undone."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for step in range(n_steps):
+        error = 0.02 / (1 + step / 8)
+        line = {
+            "step": step,
+            "energy": EXACT + 0.3 * float(np.exp(-step / 6)) + error * float(rng.normal()),
+            "energy_error": error,
+            "variance": 0.8 * float(np.exp(-step / 8)) + 0.01,
+            "acceptance": 0.42 - 0.1 * (1 - float(np.exp(-step / 5))),
+            "closure_spread": 1e-4 * float(np.exp(rng.normal())),
+            "learning_rate": 0.1,
+            "undone": step == 7,
+            "note": None,
+            "seconds": 0.5 + 0.01 * step,
+        }
+        if stages:
+            line |= {"stage": 1 + step // 20, "D": 2 + step // 20}
+        lines.append(line)
+    return lines
+
+
+def result() -> dict[str, Any]:
+    """What result.json holds, with stages and convergence."""
+    energy, error = -9.18771, 0.00042
+    return {
+        "energy": energy,
+        "energy_error": error,
+        "variance": 0.0121,
+        "v_score": 0.0023,
+        "tau": 0.55,
+        "r_hat": 1.004,
+        "acceptance": 0.32,
+        "closure_spread": 3.1e-5,
+        "n_sites": N,
+        "n_parameters": 1056,
+        "n_samples": 2048,
+        "seconds": 3.2,
+        "units": "S.S",
+        "note": None,
+        "energy_per_site": energy / N,
+        "energy_per_site_error": error / N,
+        "seconds_per_sample": 3.2 / 2048,
+        "exact_energy": EXACT,
+        "exact_energy_per_site": EXACT / N,
+        "exact_source": "exact diagonalisation",
+        "exact_method": "exact",
+        "relative_error": abs(energy / EXACT - 1),
+        "relative_error_error": error / abs(EXACT),
+        "signed_error": (energy - EXACT) / abs(EXACT),
+        "steps": 40,
+        "seed": 0,
+        "version": "0.1.0",
+        "config": CONFIG,
+        "wall_time_s": 31.4,
+        "stages": [
+            _stage(1, "simple_update", 2, -9.08, 0.011, 0.31, "steps"),
+            _stage(2, "optimise", 2, -9.162, 0.003, 0.06, "plateau"),
+            _stage(3, "optimise", 3, energy, error, 0.0121, "steps"),
+        ],
+        "convergence": {
+            "chi": [
+                _rung(6, -9.18802, -0.00034, 4e-5, 8e-4),
+                _rung(9, -9.18775, -0.00004, 1e-5, 1e-4),
+                _rung(12, energy, 0.0, 0.0, 3e-5),
+            ],
+            "variance": {
+                "points": [
+                    {"label": "D = 2", "variance": 0.06, "energy": -9.162, "energy_error": 0.003},
+                    {"label": "D = 3", "variance": 0.0121, "energy": energy, "energy_error": error},
+                ],
+                "energy": -9.1940,
+                "energy_error": 0.0009,
+            },
+            "bond_dimension": {
+                "points": [
+                    {"D": 2, "energy": -9.162, "energy_error": 0.003},
+                    {"D": 3, "energy": energy, "energy_error": error},
+                ],
+                "energy": -9.2391,
+                "energy_error": 0.0061,
+            },
+            "verdicts": ["chi 6 is too small: the energy moves by 8 sigma at 12"],
+            "warnings": ["two bond dimensions only: the 1/D line has no freedom left <check>"],
+        },
+    }
+
+
+def _stage(
+    number: int, kind: str, D: int, energy: float, error: float, variance: float, stopped: str
+) -> dict[str, Any]:
+    return {
+        "stage": number, "kind": kind, "D": D, "chi": 6, "n_samples": 256, "steps": 20,
+        "stopped": stopped, "energy": energy, "energy_error": error, "variance": variance,
+        "seconds": 9.5,
+    }  # fmt: skip
+
+
+def _rung(
+    chi: int, energy: float, difference: float, error: float, spread: float
+) -> dict[str, Any]:
+    return {
+        "chi": chi, "energy": energy, "energy_error": 0.00042, "difference": difference,
+        "difference_error": error, "closure_spread": spread,
+    }  # fmt: skip
+
+
+@cache
+def exact_correlations() -> np.ndarray:
+    """<S_i.S_j> (N, N) in the ground state of open 4x4 Heisenberg: 3 <Sz_i Sz_j>, a singlet."""
+    from scipy.sparse.linalg import eigsh
+
+    basis = Basis(N, 2, 0)
+    matrix = sparse_matrix(heisenberg(square(*SHAPE)), basis)
+    _, vectors = eigsh(matrix, k=1, which="SA", v0=np.arange(basis.dimension) % 7.0)
+    weights = np.abs(vectors[:, 0]) ** 2
+    spins = 0.5 - basis.configs(basis.codes)
+    return 3 * (spins * weights[:, None]).T @ spins
+
+
+def observables(error: float = 0.002) -> dict[str, Any]:
+    """What observables.json holds; means are exact, errors are made up."""
+    pairs = exact_correlations()
+    lattice = square(*SHAPE)
+    rows, columns = np.divmod(np.arange(N), SHAPE[1])
+    signs = (-1.0) ** (rows + columns)
+    waves = [(kx, ky) for ky in (-1, 0, 1, 2) for kx in (-1, 0, 1, 2)]
+    q = np.array(waves) * 2 * np.pi / 4
+    phases = np.exp(1j * (q[:, :1] * columns + q[:, 1:] * rows))
+    factor = np.einsum("qi,ij,qj->q", phases, pairs, phases.conj()).real / N
+    field = 0.004 * np.random.default_rng(1).normal(size=N)
+    return {
+        "version": "0.1.0",
+        "n_sites": N,
+        "shape": list(SHAPE),
+        "coordinates": [[float(c), float(r)] for r, c in zip(rows, columns, strict=True)],
+        "boundary": "open",
+        "units": "S.S",
+        "model": "heisenberg",
+        "n_samples": 2048,
+        "effective_samples": 1890.0,
+        "drawn": "chains",
+        "symmetry": [],
+        "chi": 12,
+        "seconds": 4.5,
+        "energy": {"mean": EXACT, "error": error},
+        "variance": 0.012,
+        "bonds": [
+            {"sites": [i, j], "kind": "nearest", "mean": float(pairs[i, j]), "error": error}
+            for i, j in lattice.bonds["nearest"]
+        ],
+        "sites": {"Sz": {"mean": field.tolist(), "error": [0.005] * N}},
+        "correlations": {"SS": _with_errors(pairs, error), "SzSz": _with_errors(pairs / 3, error)},
+        "structure_factor": {
+            "SS": {"n": list(SHAPE), "q": q.tolist(), **_with_errors(factor, 5 * error)}
+        },
+        "staggered_magnetisation_squared": {
+            "mean": float(signs @ pairs @ signs) / N**2,
+            "error": error,
+        },
+        "operators": {"left half": {"mean": -0.25, "error": 0.001}},
+    }
+
+
+def _with_errors(mean: np.ndarray, error: float) -> dict[str, Any]:
+    return {"mean": mean.tolist(), "error": np.full(mean.shape, error).tolist()}
+
+
+def write_run(folder: Path, *, finished: bool = True, measured: bool = True, seed: int = 0) -> Path:
+    """Write the files of a run, all but the checkpoint."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text(tomli_w.dumps(CONFIG))
+    lines = history(seed=seed)[: None if finished else 12]
+    (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    if finished:
+        (folder / "result.json").write_text(json.dumps(result()))
+    if measured:
+        (folder / "observables.json").write_text(json.dumps(observables()))
+    return folder

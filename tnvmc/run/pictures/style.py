@@ -1,0 +1,123 @@
+"""How pictures look: one ink, a palette that colour-blind people can tell apart, and file formats."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tnvmc._version import __version__
+
+MADE_BY = "tnvmc plot"
+"""What every picture says of its origin, in its metadata."""
+
+FORMATS = ("png", "pdf", "svg")
+
+# Okabe and Ito's palette (Color Universal Design, 2008).
+BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
+SKY, PURPLE, GREY = "#56B4E9", "#CC79A7", "#6B7280"
+CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+DASHES = ("-", "--", "-.", ":")
+INK = "#23272E"
+"""Of all text and axes; on a web page it becomes the colour of the text around the picture."""
+
+DIVERGING, SEQUENTIAL, DENSITY = "RdBu_r", "viridis", "Oranges"
+
+_SETTINGS: Any = {
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.labelsize": 10,
+    "legend.fontsize": 9,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "axes.linewidth": 0.8,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.formatter.useoffset": False,
+    "axes.formatter.use_mathtext": True,
+    "lines.linewidth": 1.5,
+    "legend.frameon": False,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.titlecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "pdf.fonttype": 42,  # text stays text in a PDF
+    "svg.fonttype": "path",
+    "svg.hashsalt": "tnvmc",
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Set fonts, widths and colours inside the block, and nothing outside it."""
+    from matplotlib import rc_context
+
+    with rc_context(_SETTINGS):
+        yield
+
+
+def new_figure(width: float = 5.4, height: float = 3.5) -> Any:
+    """Make an empty figure of a size in inches that needs no window."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def grid(axes: Any) -> None:
+    """Put faint lines behind the data."""
+    axes.grid(color=INK, alpha=0.13, lw=0.6)
+    axes.set_axisbelow(True)
+
+
+def colour_bar(figure: Any, mappable: Any, axes: Any, label: str, **options: Any) -> None:
+    """Put a colour bar beside some axes."""
+    bar = figure.colorbar(mappable, ax=axes, **{"shrink": 0.85, "aspect": 24, **options})
+    bar.set_label(label)
+    bar.ax.locator_params(nbins=6)
+    bar.outline.set_visible(False)
+
+
+def encode(figure: Any, form: str) -> bytes:
+    """Give the file of a figure: "png" (200 dots per inch), "pdf" or "svg"."""
+    signed = f"{MADE_BY}, tnvmc {__version__}"
+    all_metadata: dict[str, dict[str, Any]] = {
+        "png": {"Software": signed},
+        "pdf": {"Creator": signed, "CreationDate": None},
+        "svg": {"Creator": signed, "Date": None},
+    }
+    image = io.BytesIO()
+    with styled():
+        figure.savefig(image, format=form, dpi=200, metadata=all_metadata[form], facecolor="white")
+    return image.getvalue()
+
+
+def inline_svg(figure: Any, name: str) -> str:
+    """Give a figure as an <svg> element for a web page: transparent, in the ink of the page.
+
+    The page says in `--line-blue` what the first colour of the palette is.
+
+    Identifiers are prefixed with `name`, so that several pictures share a page.
+    """
+    image = io.BytesIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with styled():
+        figure.savefig(image, format="svg", transparent=True, metadata=nothing)
+    svg = image.getvalue().decode()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' xmlns(:xlink)?="[^"]*"', "", svg)
+    svg = svg.replace("xlink:href", "href")
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = svg.replace('href="#', f'href="#{name}-').replace("url(#", f"url(#{name}-")
+    svg = re.sub(BLUE, "var(--line-blue)", svg, flags=re.IGNORECASE)
+    return re.sub(INK, "currentColor", svg, flags=re.IGNORECASE)
