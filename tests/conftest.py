@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tnvmc.backend.device import DeviceError, namespace_of
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -22,4 +24,9 @@ def xp(request: pytest.FixtureRequest) -> Any:
     name = request.config.getoption("--backend")
     if name == "strict":
         return pytest.importorskip("array_api_strict")
+    if name == "cupy":
+        try:
+            return namespace_of("gpu")
+        except DeviceError as error:
+            pytest.skip(str(error))
     return pytest.importorskip(name)

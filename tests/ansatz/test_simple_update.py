@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.oracles import all_configs, dense_hamiltonian, dense_state, embed
-from tnvmc.ansatz.simple_update import simple_update
-from tnvmc.ansatz.starts import bond_sizes
+from tnvmc.ansatz.simple_update import evolved, simple_update
+from tnvmc.ansatz.starts import bond_sizes, random_positive
 from tnvmc.contraction.double_layer import expectation, log_amplitude
 from tnvmc.lattice.grids import chain, shastry_sutherland, square
 from tnvmc.operators import models
@@ -112,6 +112,41 @@ def test_only_neel_order_in_the_plane_of_neighbours_on_a_grid_is_eased():
         plain, _ = simple_update(operator, 2, start=start, max_steps=3, easing=1.0)
         eased, _ = simple_update(operator, 2, start=start, max_steps=3, easing=0.5)
         assert all(np.array_equal(a, b) for a, b in zip(plain, eased, strict=True))
+
+
+def test_evolving_by_nothing_is_another_gauge():
+    grid = square(2, 3)
+    configs = all_configs(6)
+    for dtype in ("float64", "complex128"):
+        small = random_positive(grid, 2, dtype, seed=3)
+        wide = evolved(models.heisenberg(grid), small, 4, 0)
+        assert [t.shape for t in wide] == [(2, *sizes) for sizes in bond_sizes((2, 3), 4)]
+        psi = [dense_state(tensors, (2, 3), configs) for tensors in (small, wide)]
+        overlap = abs(np.vdot(*psi)) / np.linalg.norm(psi[0]) / np.linalg.norm(psi[1])
+        assert abs(overlap - 1) < 1e-12
+
+
+def test_a_few_steps_open_new_bonds_where_it_pays():
+    """From D = 2 towards the start that D = 4 has from simple update itself."""
+    operator = models.heisenberg(square(3, 4))
+    small, _ = simple_update(operator, 2)
+    wide, _ = simple_update(operator, 4)
+    energies = [
+        expectation(tensors, operator, magnetisation=0)
+        for tensors in (small, *(evolved(operator, small, 4, n) for n in (1, 3, 10)), wide)
+    ]
+    assert energies == sorted(energies, reverse=True)
+    assert energies[3] - energies[4] < 0.2 * (energies[0] - energies[4])
+
+
+def test_what_evolves_fits_the_grid():
+    operator = models.heisenberg(square(2, 2))
+    for tensors, letter in (
+        (random_positive(square(2, 2), 3), "up to 3 .* D = 2; a state grows"),
+        (random_positive(square(2, 3), 2), "6 tensors"),
+    ):
+        with pytest.raises(ValueError, match=letter):
+            evolved(operator, tensors, 2, 1)
 
 
 def test_diagonal_gates_form_dimers():

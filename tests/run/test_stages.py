@@ -155,6 +155,9 @@ def test_what_a_run_in_stages_keeps(file: Path, capsys: pytest.CaptureFixture[st
         assert read_parameters(kept)[0]["D"] == record["D"]
         assert read_stages(kept)[-1] == record
     assert read_stages(folder / "checkpoint.h5") == records[:3]
+    before = (folder / "result.json").read_bytes()
+    resume_run("whole")  # nothing is left to do
+    assert (folder / "result.json").read_bytes() == before
     shown = capsys.readouterr().out
     assert "stage 3 of 4: D = 2, chi = 4, 16 samples, 40 steps, or until the last 5" in shown
     assert "stage 3 ended on its plateau, after" in shown
@@ -291,6 +294,13 @@ def test_noise_on_new_bonds_is_relative_to_the_largest_entry() -> None:
             assert np.array_equal(new[inside], old)
             added = np.sqrt((np.sum(new**2) - np.sum(old**2)) / (new.size - old.size))
             assert added == pytest.approx(noise * np.abs(old).max(), rel=1e-6)
+
+
+def test_growth_by_evolution_lowers_the_energy(tmp_path: Path) -> None:
+    run = course({"D": 1, "steps": 10}, {"D": 2, "steps": 1})
+    run.optimise(lambda _: None)
+    record = run.next_stage(tmp_path)
+    assert run.vmc.measure().energy < record["energy"] - 0.1
 
 
 def test_a_last_step_that_led_astray_is_not_grown(

@@ -57,7 +57,7 @@ def plot_runs(
 ) -> Written:
     """Write pictures of one run, or of several on the same axes, as ``tnvmc plot`` does.
 
-    `out` is RUNDIR/pictures by default; several runs go to that of the first, with "compared_" in
+    `out` is RUNDIR/pictures by default; several runs go to that of the first, with ``compared_`` in
     front of the names.  `formats` and `what` are lists with commas; by default everything that
     the files of the run tell.  A picture that was made here before is replaced; other files never.
 

@@ -1,0 +1,128 @@
+"""On a GPU: the same chain and the same numbers as on the host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tnvmc import PEPS, SR, SRC, VMC, Sampler, heisenberg, j1j2, square, tfim
+from tnvmc.ansatz.starts import random_positive
+from tnvmc.backend import linalg
+from tnvmc.backend.device import DeviceError, namespace_of
+from tnvmc.backend.namespace import to_host
+from tnvmc.backend.random import uniforms
+from tnvmc.contraction import row
+from tnvmc.estimate.local import local_energy
+from tnvmc.sampling.chains import initial_configs, tables_in
+from tnvmc.sampling.moves import moves_for
+
+pytestmark = pytest.mark.gpu
+
+AMPLITUDE, LOCAL_ENERGY = 1e-12, 1e-9
+"""Rounding: of ln|psi| over 64 sites, and of ratios of up to 1e3."""
+
+
+@pytest.fixture(scope="module")
+def cupy() -> Any:
+    try:
+        return namespace_of("gpu")
+    except DeviceError as error:
+        pytest.skip(str(error))
+
+
+def _theta(peps: PEPS, seed: int = 0) -> np.ndarray:
+    tensors = random_positive(peps.lattice, peps.D, peps.dtype, seed, 2)
+    rng = np.random.default_rng(seed)
+    turned = 1 + 0.3 * rng.normal(size=peps.n_params)
+    if peps.dtype.kind == "c":
+        turned = turned * np.exp(0.2j * rng.normal(size=peps.n_params))
+    return (peps.flatten(tensors) * turned).astype(peps.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize(
+    ("model", "L", "D", "chi"),
+    [(heisenberg, 4, 3, 6), (heisenberg, 8, 4, 8), (j1j2, 4, 3, 7), (tfim, 5, 2, 4)],
+)
+def test_same_chain_and_same_numbers(
+    cupy: Any, model: Any, L: int, D: int, chi: int, dtype: str
+) -> None:
+    operator = model(square(L, L))
+    peps = PEPS(operator.lattice, D, dtype, SRC(chi))
+    theta, configs = _theta(peps), initial_configs(operator, 32, 0)
+    found = []
+    for xp in (np, cupy):
+        moves, targets = tables_in(moves_for(operator), xp), tables_in(operator.targets, xp)
+        there = xp.asarray(theta), xp.asarray(configs)
+        amplitude = peps.log_amplitude(*there)
+        numbers = uniforms(5, (0, 0), range(32), len(moves), xp=xp)
+        walkers, info = peps.sweep(there[0], peps.start(*there), moves, numbers)
+        _, snapshot = peps.measure(there[0], walkers, targets)
+        local = local_energy(operator, snapshot)
+        arrays = amplitude.log_abs, walkers.configs, info.accepted, local
+        found.append([to_host(a) for a in (*arrays, *snapshot.jacobian.slices)])
+    host, device = found
+    assert np.abs(host[0] - device[0]).max() < AMPLITUDE * L * L
+    assert np.array_equal(host[1], device[1])
+    assert np.array_equal(host[2], device[2])
+    assert np.abs(host[3] - device[3]).max() < LOCAL_ENERGY
+    for a, b in zip(host[4:], device[4:], strict=True):
+        assert np.abs(a - b).max() < LOCAL_ENERGY * max(1.0, float(np.abs(a).max()))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_kernels_compute_what_the_products_do(
+    cupy: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    rounding = 1e-4 if dtype in ("float32", "complex64") else 1e-12
+
+    def random(*shape: int) -> Any:
+        values = rng.normal(size=shape) + 1j * rng.normal(size=shape)
+        return cupy.asarray((values if dtype.startswith("c") else values.real).astype(dtype))
+
+    for rows in (1, 2):
+        for D, chi in ((2, 3), (4, 8), (6, 12), (8, 16)):
+            env, top = random(5, chi, *[D] * rows, chi), random(5, chi, D, chi)
+            sites = [random(5, D, D, D, D) for _ in range(rows)]
+            bottom = random(5, D, chi, chi)
+            fused = row.transfer(env, top, sites, bottom)
+            with monkeypatch.context() as patch:
+                patch.setattr(row, "absorbed_column", lambda *_: None)
+                plain = row.transfer(env, top, sites, bottom)
+            assert float(abs(fused - plain).max() / abs(plain).max()) < rounding
+    matrices = random(7, 40, 12)
+    q = linalg.orthonormal_basis(matrices)
+    dagger = cupy.conj(cupy.matrix_transpose(q))
+    assert float(abs(dagger @ q - cupy.eye(12)).max()) < rounding
+    assert float(abs(matrices - q @ (dagger @ matrices)).max()) < rounding * 10
+
+
+def test_a_run_takes_the_same_steps(cupy: Any, tmp_path: Path) -> None:
+    """Three steps of SR, and a checkpoint that moves from the device to the host."""
+    operator = heisenberg(square(4, 4))
+    peps = PEPS(operator.lattice, 2, scheme=SRC(8))
+    sampler = Sampler(n_walkers=64, n_samples=256)
+    runs = {
+        device: VMC(operator, peps, sampler, SR(), theta=_theta(peps), seed=3, device=device)
+        for device in ("cpu", "gpu")
+    }
+    energies = {device: [r.energy for r in vmc.run(3)] for device, vmc in runs.items()}
+    assert isinstance(runs["gpu"].theta, cupy.ndarray)
+    assert np.allclose(energies["cpu"], energies["gpu"], rtol=1e-8)
+    runs["gpu"].save(tmp_path / "there.h5")
+    runs["cpu"].restore(tmp_path / "there.h5")
+    assert isinstance(runs["cpu"].theta, np.ndarray)
+    assert np.array_equal(runs["cpu"].theta, to_host(runs["gpu"].theta))
+
+
+def test_no_room_is_a_sentence(cupy: Any) -> None:
+    operator = heisenberg(square(8, 8))
+    peps = PEPS(operator.lattice, 8, scheme=SRC(32))
+    sampler = Sampler(n_walkers=10**6, n_samples=10**6, chunk=10**6)
+    vmc = VMC(operator, peps, sampler, theta=_theta(peps), device="gpu")
+    with pytest.raises(DeviceError, match=r"lower sampler\.chunk"):
+        vmc.run(1)
