@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sphinx.ext.napoleon import Config, GoogleDocstring
+
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
@@ -20,7 +22,7 @@ copyright = ""
 html_title = f"tnvmc {__version__}"
 html_show_copyright = html_show_sphinx = False
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_static_path = ["_static"]
@@ -41,14 +43,14 @@ myst_heading_anchors = 3
 default_role = "py:obj"
 add_module_names = False
 python_use_unqualified_type_names = True
-maximum_signature_line_length = 80
+maximum_signature_line_length = 92
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_type_aliases = {"Array": "Array"}
 autodoc_preserve_defaults = True
-napoleon_google_docstring, napoleon_numpy_docstring = True, False
-napoleon_use_ivar = True
-
+# Applied by hand below: as an extension it takes "Steps: fewer are noise" for a type and a text.
+_SECTIONS = Config(napoleon_use_ivar=True, napoleon_numpy_docstring=False)
+_NO_SECTIONS = ("attribute", "data", "property")
 _LITERAL = re.compile(r"(``.+?``|`[^`]+`)")
 
 
@@ -72,7 +74,18 @@ def _bars_as_text(lines: list[str]) -> list[str]:
 
 
 def _on_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    if what not in _NO_SECTIONS:
+        lines[:] = GoogleDocstring(lines, _SECTIONS, app, what, name, obj, options).lines()
     lines[:] = _bars_as_text(lines)
+
+
+def _on_signature(
+    app: Any, what: str, name: str, obj: Any, options: Any, signature: str, returned: str
+) -> Any:
+    """Leave away the arguments of protocols, which nobody calls."""
+    if what == "class" and getattr(obj, "_is_protocol", False):
+        return "", None
+    return signature, returned
 
 
 def _on_missing(app: Any, env: Any, node: Any, content: Any) -> Any:
@@ -93,4 +106,5 @@ def _on_missing(app: Any, env: Any, node: Any, content: Any) -> Any:
 def setup(app: Any) -> None:
     app.connect("builder-inited", lambda app: generate.write(HERE / "generated"))
     app.connect("autodoc-process-docstring", _on_docstring, priority=100)
+    app.connect("autodoc-process-signature", _on_signature)
     app.connect("missing-reference", _on_missing)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -59,15 +60,13 @@ def settings_page() -> str:
 
 def _setting(section: str, key: str, field: Any) -> str:
     meaning = MEANINGS.get(section, {}).get(key, "")
-    text, default = meaning, None
+    text, default = meaning, f"Default: `{json.dumps(field.default)}`."
     if isinstance(meaning, Mapping):
-        text, default = meaning["meaning"], meaning["default"]
+        text, default = meaning["meaning"], f"Default: {meaning['default']}."
     elif field.is_required():
-        default = "none: must be given"
-    elif field.default is not None:
-        default = f"`{json.dumps(field.default)}`"
-    options = [f":type: {field.description}"] + ([f":default: {default}"] if default else [])
-    return "\n".join([f"```{{confval}} {section}.{key}", *options, "", text, "```", ""])
+        default = "Must be given."
+    allowed = f"{field.description[0].upper()}{field.description[1:]}."
+    return f"```{{confval}} {section}.{key}\n*{allowed}* {default}\n\n{text}\n```\n"
 
 
 def _couplings() -> str:
@@ -143,7 +142,8 @@ def api_pages() -> dict[str, str]:
     lines = ["# Python reference\n", _names(), "## Rooms\n"]
     lines.append("A room imports from lower floors only.\n\n| floor | room | holds |\n|---|---|---|")
     lines += [f"| {FLOORS[r.split('.')[1]]} | [`{r}`]({r}.rst) | {_summary(known[r])} |" for r in rooms]
-    lines += ["", "```{toctree}", ":hidden:", "", *rooms, "```", ""]
+    entries = [f"{_short(room)} <{room}>" for room in rooms]
+    lines += ["", "```{toctree}", ":hidden:", "", *entries, "```", ""]
     return {"index.md": "\n".join(lines), **pages}
 
 
@@ -167,19 +167,25 @@ def _module_page(name: str, known: Mapping[str, Path]) -> str:
     options = "   :members:\n   :ignore-module-all:\n"
     parts += [f".. automodule:: {name}\n{options}", ""]
     if inside:
+        parts += [".. rubric:: Modules", ""]
         parts += [".. list-table::", "   :widths: 30 70", ""]
         for module in inside:
             summary = _summary(known[module]).replace("|", r"\|")
-            parts += [f"   * - :doc:`{module.rsplit('.', 1)[1]} <{module}>`", f"     - {summary}"]
+            parts += [f"   * - :doc:`{_short(module)} <{module}>`", f"     - {summary}"]
         parts += ["", ".. toctree::", "   :hidden:", ""]
-        parts += [f"   {module}" for module in inside] + [""]
+        parts += [f"   {_short(module)} <{module}>" for module in inside] + [""]
     return "\n".join(parts)
 
 
+def _short(module: str) -> str:
+    return module.rsplit(".", 1)[1]
+
+
 def _summary(path: Path) -> str:
-    """First paragraph of a module's docstring, in one line."""
+    """First paragraph of a module's docstring, in one line, without its floor."""
     text = ast.get_docstring(ast.parse(path.read_text())) or ""
-    return " ".join(text.split("\n\n")[0].split())
+    line = re.sub(r"^Floor \d: ", "", " ".join(text.split("\n\n")[0].split()))
+    return line[:1].upper() + line[1:]
 
 
 def pages() -> dict[str, str]:

@@ -18,6 +18,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With another array library than NumPy, run only the tests that use it."""
+    if config.getoption("--backend") == "numpy":
+        return
+    others = [item for item in items if "xp" not in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if item not in set(others)]
+
+
 @pytest.fixture(scope="session")
 def xp(request: pytest.FixtureRequest) -> Any:
     """The array namespace chosen with --backend."""

@@ -8,6 +8,7 @@ import pytest
 
 from tnvmc.ansatz.checks import check_ansatz
 from tnvmc.ansatz.product import DimerCovering, ProductState
+from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.local import local_energy
 from tnvmc.lattice import chain, shastry_sutherland, square
 from tnvmc.operators import models
@@ -29,7 +30,7 @@ def test_runs_on_strict_arrays() -> None:
         found, expected = getattr(ansatz, name)(here, there), getattr(ansatz, name)(theta, configs)
         if name == "log_amplitude":
             found, expected = found.phase, expected.phase
-        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-13)
+        np.testing.assert_allclose(to_host(found), expected, rtol=1e-13)
 
 
 def test_neel_state_conforms() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from tnvmc.ansatz.product_starts import product_starts
 
 
-def test_product_starts_are_normalised():
+def test_product_starts_are_normalised() -> None:
     starts = product_starts((2, 3), 3)
     assert set(starts) >= {"neel x", "neel z", "uniform x", "row stripes z"}
     for vectors in starts.values():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tnvmc.run.screen import result_table, with_error
+from tnvmc.run.screen import result_table, stage_line, with_error
 
 RESULT: dict[str, Any] = {
     "energy_per_site": -0.6035,
@@ -77,3 +77,15 @@ def test_what_is_not_known_is_left_out_or_said() -> None:
     assert "not known" in text
     assert "R-hat" not in text
     assert "QMC" in shown({**RESULT, "exact_method": "QMC"})
+
+
+def test_how_a_stage_ended() -> None:
+    record = {"stage": 2, "stopped": "plateau", "steps": 31, "energy": -21.7, "energy_error": 0.036,
+              "variance": 0.72}  # fmt: skip
+    assert stage_line(record, 36) == (
+        "stage 2 ended on its plateau, after 31 steps: E/N -0.6028(10), var/N 0.02"
+    )
+    record |= {"stopped": "steps", "energy": None}
+    assert stage_line(record, 36) == (
+        "stage 2 ended with its last step, after 31 steps: energy not finite"
+    )

@@ -12,6 +12,7 @@ import pytest
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import Snapshot
+from tnvmc.backend.namespace import to_host
 from tnvmc.lattice import Lattice, chain, square
 from tnvmc.operators import models
 from tnvmc.operators.spin import exchange_matrix
@@ -73,9 +74,9 @@ def test_strict_arrays_walk_the_chain_of_numpy() -> None:
     found = run(sampler, operator, strict.asarray(theta), ansatz, configs=strict.asarray(configs))[
         1
     ]
-    np.testing.assert_array_equal(np.asarray(found.configs), expected.configs)
+    np.testing.assert_array_equal(to_host(found.configs), expected.configs)
     for patch, ratios in expected.ratios.items():
-        np.testing.assert_allclose(np.asarray(found.ratios[patch]), ratios, rtol=1e-12)
+        np.testing.assert_allclose(to_host(found.ratios[patch]), ratios, rtol=1e-12)
 
 
 def test_samples_are_draw_major_and_the_chain_goes_on() -> None:

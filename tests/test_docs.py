@@ -1,0 +1,197 @@
+"""The documentation: its code runs as printed, its references cover the program.
+
+Blocks of a page are run in order in one folder.  A TOML block with a caption becomes a file of that
+name; Python blocks run in one namespace.  A console block after ``<!-- run -->`` runs through
+`main`; what stands behind the colon of ``<!-- run: ... -->`` is added to its commands, to make them
+small.  What a page shows is compared up to numbers, which are those of its larger run, and
+energies, which must be near.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tnvmc.run.cli import _parser, main
+from tnvmc.run.load import validate
+from tnvmc.run.state import Measurement, StepRecord
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+_BLOCK = re.compile(
+    r"(?:<!-- (?P<mark>run|output)(?:: (?P<extra>.*?))? -->\n)?"
+    r"^```(?P<kind>python|text|console|\{code-block\} toml)\n"
+    r"(?::caption: (?P<name>\S+)\n)?(?P<body>.*?)^```$",
+    flags=re.DOTALL | re.MULTILINE,
+)
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?:\(\d+\))?")
+_ENERGY = re.compile(r"(?:energy per site|E/N)\s+(-\d+\.\d+)")
+NEAR = 0.02
+"""Of an energy per site: a run of a few steps and samples beside the one that is shown."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code, or of what it prints."""
+
+    kind: str
+    body: str
+    mark: str | None
+    extra: str
+    name: str | None
+
+    @property
+    def commands(self) -> list[tuple[str, str]]:
+        """Commands of a console block, each with what it shows."""
+        parts = re.split(r"^\$ ", self.body, flags=re.MULTILINE)[1:]
+        return [tuple(part.split("\n", 1)) for part in parts]  # type: ignore[misc]
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    for found in _BLOCK.finditer(page.read_text()):
+        text = found.groupdict()
+        kind = text["kind"].removeprefix("{code-block} ")
+        yield Block(kind, text["body"], text["mark"], text["extra"] or "", text["name"])
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    """The module that makes the reference pages."""
+    spec = importlib.util.spec_from_file_location("tnvmc_docs_generate", DOCS / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all pages run: later ones look at runs of earlier ones."""
+    return tmp_path_factory.mktemp("docs")
+
+
+IN_ORDER = ["tutorial", "conventions", "trusting", "inside", "files"]
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_the_code_of_a_page_runs(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "120")
+    names: dict[str, Any] = {}
+    printed = ""
+    for block in blocks(DOCS / f"{name}.md"):
+        if block.name is not None:
+            Path(block.name).write_text(block.body)
+        elif block.kind == "python":
+            exec(compile(block.body, f"{name}.md", "exec"), names)  # noqa: S102 - the point of it
+            printed = capsys.readouterr().out
+        elif block.mark == "output":
+            compare(block.body, printed)
+        elif block.mark == "run":
+            for command, shown in block.commands:
+                assert main(shlex.split(f"{command} {block.extra}")[1:]) == 0
+                compare(shown, capsys.readouterr().out)
+
+
+def compare(shown: str, printed: str) -> None:
+    """Find every line of `shown` in `printed`, in order; "..." leaves lines out."""
+    rest = printed.splitlines()
+    for line in filter(str.strip, shown.splitlines()):
+        if line.strip() == "...":
+            continue
+        label = _label(line)
+        while rest and _label(rest[0]) != label:
+            rest.pop(0)
+        assert rest, f"{line!r} is shown, not printed in:\n{printed}"
+        ours, theirs = _ENERGY.search(line), _ENERGY.search(rest.pop(0))
+        if ours and theirs:
+            assert math.isclose(float(ours[1]), float(theirs[1]), abs_tol=NEAR), line
+
+
+def _label(line: str) -> str:
+    """What does not depend on numbers: the words before the first one, up to a colon."""
+    before = _NUMBER.split(line, maxsplit=1)[0].split(":")[0].split("/")[0]
+    return " ".join(before.split())
+
+
+def test_all_pages_with_code_are_run() -> None:
+    marked = {page.stem for page in PAGES if any(b.kind == "python" for b in blocks(page))}
+    assert marked == set(IN_ORDER)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_command_is_one_of_the_program(page: Path) -> None:
+    for block in blocks(page):
+        for command, _ in block.commands if block.kind == "console" else ():
+            program, *arguments = shlex.split(command)
+            if program == "tnvmc":
+                _parser().parse_args(arguments)
+                settings = [a for a in arguments if a.startswith(("optimizer.", "measure."))]
+                validate({"lattice": {"shape": [4, 4]}, "hamiltonian": {"model": "heisenberg"},
+                          "ansatz": {"D": 2}}, settings)  # fmt: skip
+            else:
+                assert program == "bash" and (ROOT / arguments[0]).exists(), command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_file_and_section_that_is_named_exists(page: Path) -> None:
+    text = page.read_text()
+    for name in re.findall(r"(?:scripts|benchmarks|tests)/[\w./]+\.(?:py|sh|toml)", text):
+        assert (ROOT / name).exists(), name
+    for included, options in re.findall(r"```\{include\} (\S+)\n((?::.*\n)*)", text):
+        held = (DOCS / included).read_text()
+        assert all(mark in held for mark in re.findall(r'"(.+?)"', options)), options
+
+
+def test_the_reference_explains_every_setting(generate: ModuleType) -> None:
+    page, sections = generate.settings_page(), generate.sections()
+    assert set(generate.MEANINGS) == set(sections)
+    for section, known in sections.items():
+        assert set(generate.MEANINGS[section]) - {""} == set(known), section
+        for key in known:
+            assert f"```{{confval}} {section}.{key}\n" in page
+
+
+def test_the_reference_holds_every_option(generate: ModuleType) -> None:
+    page = generate.commands_page()
+    assert set(generate.commands()) >= {"run", "exact", "measure", "converge", "plot", "report"}
+    for name, (_, parser) in generate.commands().items():
+        part = page.split(f"## `tnvmc {name}`")[1].split("\n## ")[0]
+        for option in re.findall(r"--[a-z][a-z-]+", parser.format_usage()):
+            assert f"{{option}} {option}" in part
+
+
+def test_every_public_module_has_a_page_and_a_docstring(generate: ModuleType) -> None:
+    pages = generate.api_pages()
+    for name, path in generate.modules().items():
+        if name not in ("tnvmc", "tnvmc.__main__"):
+            assert f"{name}.rst" in pages
+            assert generate._summary(path), name
+
+
+def test_conventions_explain_every_key(folder: Path) -> None:
+    """After the pages have run: the keys of the files that they wrote."""
+    told = set(re.findall(r"`(\w+)`", (DOCS / "conventions.md").read_text()))
+    run = folder / "runs/first"
+    assert {f.name for f in fields(StepRecord)} <= told
+    assert {f.name for f in fields(Measurement)} - {"ladder"} <= told
+    if run.exists():  # not when this test runs alone
+        for name in ("result.json", "observables.json"):
+            assert set(json.loads((run / name).read_text())) - told == set(), name
+        found = json.loads((run / "result.json").read_text())["convergence"]
+        assert set(found["chi"][0]) | set(found) <= told
