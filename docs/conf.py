@@ -47,10 +47,12 @@ maximum_signature_line_length = 92
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_type_aliases = {"Array": "Array"}
+smartquotes = False  # of "--set" it makes a dash
 autodoc_preserve_defaults = True
 # Applied by hand below: as an extension it takes "Steps: fewer are noise" for a type and a text.
 _SECTIONS = Config(napoleon_use_ivar=True, napoleon_numpy_docstring=False)
 _NO_SECTIONS = ("attribute", "data", "property")
+_ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 _LITERAL = re.compile(r"(``.+?``|`[^`]+`)")
 
 
@@ -82,10 +84,10 @@ def _on_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines:
 def _on_signature(
     app: Any, what: str, name: str, obj: Any, options: Any, signature: str, returned: str
 ) -> Any:
-    """Leave away the arguments of protocols, which nobody calls."""
+    """Leave away the arguments of protocols, which nobody calls; write unions of aliases well."""
     if what == "class" and getattr(obj, "_is_protocol", False):
         return "", None
-    return signature, returned
+    return tuple(text and _ALIAS.sub(r"\1", text) for text in (signature, returned))
 
 
 def _on_missing(app: Any, env: Any, node: Any, content: Any) -> Any:

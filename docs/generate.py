@@ -60,11 +60,12 @@ def settings_page() -> str:
 
 def _setting(section: str, key: str, field: Any) -> str:
     meaning = MEANINGS.get(section, {}).get(key, "")
-    text, default = meaning, f"Default: `{json.dumps(field.default)}`."
+    text, default = meaning, "none"
     if isinstance(meaning, Mapping):
-        text, default = meaning["meaning"], f"Default: {meaning['default']}."
-    elif field.is_required():
-        default = "Must be given."
+        text, default = meaning["meaning"], meaning["default"]
+    elif field.default is not None and not field.is_required():
+        default = f"`{json.dumps(field.default)}`"
+    default = "Must be given." if field.is_required() else f"Default: {default}."
     allowed = f"{field.description[0].upper()}{field.description[1:]}."
     return f"```{{confval}} {section}.{key}\n*{allowed}* {default}\n\n{text}\n```\n"
 
@@ -96,9 +97,9 @@ def commands_page() -> str:
         "Ctrl-C or SIGTERM, with a checkpoint written.\n",
     ]
     for name, (_, parser) in commands().items():
-        parts += [f"## `tnvmc {name}`\n", f"{parser.description}\n", "```console"]
+        parts += [f"## `tnvmc {name}`\n", f"{parser.description}\n", "```text"]
         usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
-        parts += [_wrapped(f"$ {usage}"), "```\n", f"```{{program}} tnvmc {name}\n```\n"]
+        parts += [_wrapped(usage), "```\n", f"```{{program}} tnvmc {name}\n```\n"]
         parts += list(_options(parser))
     return "\n".join(parts)
 
@@ -107,7 +108,7 @@ def _wrapped(usage: str) -> str:
     words, lines, depth = usage.split(" "), [""], 0
     for word in words:
         if depth == 0 and len(lines[-1]) + len(word) > 84:
-            lines.append("      ")
+            lines.append("   ")
         lines[-1] += (" " if lines[-1] else "") + word
         depth += word.count("[") - word.count("]")
     return "\n".join(lines)
@@ -168,7 +169,7 @@ def _module_page(name: str, known: Mapping[str, Path]) -> str:
     parts += [f".. automodule:: {name}\n{options}", ""]
     if inside:
         parts += [".. rubric:: Modules", ""]
-        parts += [".. list-table::", "   :widths: 30 70", ""]
+        parts += [".. list-table::", "   :widths: 22 78", ""]
         for module in inside:
             summary = _summary(known[module]).replace("|", r"\|")
             parts += [f"   * - :doc:`{_short(module)} <{module}>`", f"     - {summary}"]

@@ -2,9 +2,9 @@
 
 Blocks of a page are run in order in one folder.  A TOML block with a caption becomes a file of that
 name; Python blocks run in one namespace.  A console block after ``<!-- run -->`` runs through
-`main`; what stands behind the colon of ``<!-- run: ... -->`` is added to its commands, to make them
-small.  What a page shows is compared up to numbers, which are those of its larger run, and
-energies, which must be near.
+`main`.  What stands behind the colon of ``<!-- run: ... -->`` makes it small: it is added to the
+commands, or takes the place of the assignment to the same name.  What a page shows is compared up
+to numbers, which are those of its larger run, and energies, which must be near.
 """
 
 from __future__ import annotations
@@ -53,6 +53,16 @@ class Block:
     name: str | None
 
     @property
+    def code(self) -> str:
+        """Python code, made small."""
+        target = self.extra.split("=")[0]
+        if not target:
+            return self.body
+        line = re.compile(rf"^{re.escape(target)}=.*$", flags=re.MULTILINE)
+        assert len(line.findall(self.body)) == 1, self.extra
+        return line.sub(self.extra, self.body)
+
+    @property
     def commands(self) -> list[tuple[str, str]]:
         """Commands of a console block, each with what it shows."""
         parts = re.split(r"^\$ ", self.body, flags=re.MULTILINE)[1:]
@@ -98,7 +108,7 @@ def test_the_code_of_a_page_runs(
         if block.name is not None:
             Path(block.name).write_text(block.body)
         elif block.kind == "python":
-            exec(compile(block.body, f"{name}.md", "exec"), names)  # noqa: S102 - the point of it
+            exec(compile(block.code, f"{name}.md", "exec"), names)  # noqa: S102 - the point of it
             printed = capsys.readouterr().out
         elif block.mark == "output":
             compare(block.body, printed)

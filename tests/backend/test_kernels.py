@@ -72,6 +72,8 @@ def test_basis_is_orthonormal_and_spans(dtype: str, tmp_path: Path) -> None:
         seen = matrices[:, :, :n]
         gap = np.abs(seen - q @ (dagger @ seen)).max(axis=(1, 2))
         assert np.all(gap <= 10 * ROUNDING[dtype] * np.abs(seen).max(axis=(1, 2)))
+        # The same gauge as on the host, so that draws made with it are the same too.
+        assert np.allclose(q[0], np.linalg.qr(matrices[0])[0], atol=10 * ROUNDING[dtype])
 
 
 @needs_compiler

@@ -22,6 +22,13 @@ __device__ inline Number times(Number a, Number b) {
 #endif
 }
 
+__device__ inline Number conjugate(Number a) {
+#if COMPLEX
+    a.im = -a.im;
+#endif
+    return a;
+}
+
 // conj(a) * b
 __device__ inline Number dot(Number a, Number b) {
 #if COMPLEX

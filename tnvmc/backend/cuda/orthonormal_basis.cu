@@ -28,7 +28,7 @@ extern "C" __global__ void orthonormal_basis(
 {
     extern __shared__ char memory[];
     Number* columns = reinterpret_cast<Number*>(memory);       // n columns of m entries
-    REAL* tau = reinterpret_cast<REAL*>(columns + (size_t)n * m);
+    Number* tau = columns + (size_t)n * m;
     __shared__ REAL largest[WARPS];
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     const Number* mine = a + (size_t)blockIdx.x * m * k;
@@ -52,38 +52,35 @@ extern "C" __global__ void orthonormal_basis(
         columns[at] = scaled(columns[at], scale);
     __syncthreads();
 
-    // H_j = 1 - tau v v^dagger with v[j] = 1.  A column is written by one warp only, so one
-    // barrier a step is enough.
+    // H_j = 1 - tau v v^dagger with v[j] = 1, as LAPACK chooses it, so that Q is LAPACK's too.  A
+    // column is written by one warp only, so one barrier a step is enough.
     for (int j = 0; j < n; ++j) {
         Number* x = columns + (size_t)j * m;
         REAL below = 0;
         for (int row = j + 1 + lane; row < m; row += LANES) below += square(x[row]);
         below = warp_sum(below);
         const Number head = x[j];
-        const REAL norm = sqrt(square(head) + below), modulus = sqrt(square(head));
-        REAL t = 0;
-        Number inverse = {};                                   // 1 / v[j] before scaling
-        if (below > 0) {
-            Number pivot = head;                               // head + phase * norm
-            if (modulus > 0) pivot = scaled(head, (modulus + norm) / modulus);
-            else pivot.re = norm;
-            REAL p2 = square(pivot);
-            inverse = pivot;
+        Number t = {}, inverse = {};                           // tau, 1 / (head - beta)
+        bool turns = below > 0;
 #if COMPLEX
-            inverse.im = -inverse.im;
+        turns = turns || head.im != 0;
 #endif
-            inverse = scaled(inverse, (REAL)1 / p2);
-            t = (REAL)2 / ((REAL)1 + below / p2);
+        if (turns) {
+            const REAL norm = sqrt(square(head) + below), beta = head.re < 0 ? norm : -norm;
+            Number pivot = head;
+            pivot.re -= beta;
+            t = scaled(pivot, -1 / beta);
+            inverse = scaled(conjugate(pivot), 1 / square(pivot));
         }
         for (int c = j + 1; c < n; ++c) {
-            if (c % WARPS != warp || t == 0) continue;
+            if (c % WARPS != warp || !turns) continue;
             Number* y = columns + (size_t)c * m;
             Number w = {};
             for (int row = j + 1 + lane; row < m; row += LANES)
                 add(w, dot(times(x[row], inverse), y[row]));
             w = warp_sum(w);
             add(w, y[j]);
-            w = scaled(w, -t);
+            w = scaled(times(conjugate(t), w), -1);
             __syncwarp();
             for (int row = j + 1 + lane; row < m; row += LANES)
                 add(y[row], times(w, times(x[row], inverse)));
@@ -100,20 +97,23 @@ extern "C" __global__ void orthonormal_basis(
     // Q = H_0 H_1 ... applied to unit vectors, backward and in place.
     for (int j = n - 1; j >= 0; --j) {
         Number* v = columns + (size_t)j * m;
-        const REAL t = tau[j];
+        const Number t = scaled(tau[j], -1);
         for (int c = j + 1; c < n; ++c) {
             if (c % WARPS != warp) continue;
             Number* y = columns + (size_t)c * m;
             Number w = {};
             for (int row = j + 1 + lane; row < m; row += LANES) add(w, dot(v[row], y[row]));
-            w = scaled(warp_sum(w), -t);
+            w = times(t, warp_sum(w));
             for (int row = j + 1 + lane; row < m; row += LANES) add(y[row], times(w, v[row]));
             if (lane == 0) y[j] = w;
         }
         __syncthreads();
         if (j % WARPS == warp) {
-            for (int row = j + 1 + lane; row < m; row += LANES) v[row] = scaled(v[row], -t);
-            if (lane == 0) { v[j] = Number{}; v[j].re = (REAL)1 - t; }
+            for (int row = j + 1 + lane; row < m; row += LANES) v[row] = times(t, v[row]);
+            if (lane == 0) {
+                v[j] = t;
+                v[j].re += 1;
+            }
         }
     }
     __syncthreads();
