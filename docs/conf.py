@@ -12,9 +12,9 @@ from sphinx.ext.napoleon import Config, GoogleDocstring
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-import generate  # noqa: E402
+import generate
 
-from tnvmc import __version__  # noqa: E402
+from tnvmc import __version__
 
 project = "tnvmc"
 version = release = __version__

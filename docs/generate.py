@@ -29,6 +29,18 @@ FLOORS = {
     "sampling": 4, "estimate": 5, "optimize": 5, "run": 6,
 }  # fmt: skip
 
+_ABOUT_SETTINGS = """\
+A settings file is TOML. Only `lattice.shape`, `hamiltonian.model` and a bond dimension are
+required; an unknown key is refused with the nearest known one. Any key can be given on the command
+line as `--set section.key=value`, and a key of the second stage as `--set stage.2.key=value`. The
+`config.toml` of a run says what stood there in the end, defaults filled in.
+"""
+_ABOUT_COMMANDS = """\
+Exit status 0: done; 1: the run failed, or a file is damaged; 2: bad input, told in one line on
+stderr that starts with `tnvmc:`, with nothing overwritten; 130 or 143: stopped by Ctrl-C or SIGTERM,
+with a checkpoint written.
+"""
+
 
 def sections() -> dict[str, Mapping[str, Any]]:
     """Give the fields of each section of a settings file, [[stage]] last."""
@@ -41,14 +53,7 @@ def sections() -> dict[str, Mapping[str, Any]]:
 
 def settings_page() -> str:
     """All sections and keys, with what they may be, their defaults and what they mean."""
-    parts = [
-        "# Settings\n",
-        "A settings file is TOML. Only `lattice.shape`, `hamiltonian.model` and a bond dimension "
-        "are required; an unknown key is refused with the nearest known one. Any key can be given "
-        "on the command line as `--set section.key=value`, and a key of the second stage as "
-        "`--set stage.2.key=value`. The `config.toml` of a run says what stood there in the end, "
-        "defaults filled in.\n",
-    ]
+    parts = ["# Settings\n", _ABOUT_SETTINGS]
     for section, fields in sections().items():
         heading = "[[stage]]" if section == "stage" else f"[{section}]"
         parts.append(f"## `{heading}`\n\n{MEANINGS.get(section, {}).get('', '')}\n")
@@ -72,7 +77,9 @@ def _setting(section: str, key: str, field: Any) -> str:
 
 def _couplings() -> str:
     rows = [
-        f"| `{model}` | " + ", ".join(f"`{k} = {v:g}`" for k, v in couplings_of(model).items()) + " |"
+        f"| `{model}` | "
+        + ", ".join(f"`{k} = {v:g}`" for k, v in couplings_of(model).items())
+        + " |"
         for model in MODELS
     ]
     head = ["The couplings of each model, with their defaults:", "", "| model | couplings |"]
@@ -90,17 +97,15 @@ def commands() -> dict[str, tuple[str, argparse.ArgumentParser]]:
 
 def commands_page() -> str:
     """All commands with their options."""
-    parts = [
-        "# Command line\n",
-        "Exit status 0: done; 1: the run failed, or a file is damaged; 2: bad input, told in one "
-        "line on stderr that starts with `tnvmc:`, with nothing written; 130 or 143: stopped by "
-        "Ctrl-C or SIGTERM, with a checkpoint written.\n",
-    ]
+    parts, shown = ["# Command line\n", _ABOUT_COMMANDS], list[str]()
     for name, (_, parser) in commands().items():
         parts += [f"## `tnvmc {name}`\n", f"{parser.description}\n", "```text"]
         usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
         parts += [_wrapped(usage), "```\n", f"```{{program}} tnvmc {name}\n```\n"]
         parts += list(_options(parser))
+        if parser.epilog and parser.epilog not in shown:
+            shown.append(parser.epilog)
+            parts += ["```text", parser.epilog.rstrip(), "```\n"]
     return "\n".join(parts)
 
 
@@ -141,8 +146,12 @@ def api_pages() -> dict[str, str]:
     pages = {f"{name}.rst": _module_page(name, known) for name in known}
     rooms = sorted((n for n in known if n.count(".") == 1), key=lambda n: FLOORS[n.split(".")[1]])
     lines = ["# Python reference\n", _names(), "## Rooms\n"]
-    lines.append("A room imports from lower floors only.\n\n| floor | room | holds |\n|---|---|---|")
-    lines += [f"| {FLOORS[r.split('.')[1]]} | [`{r}`]({r}.rst) | {_summary(known[r])} |" for r in rooms]
+    lines.append(
+        "A room imports from lower floors only.\n\n| floor | room | holds |\n|---|---|---|"
+    )
+    lines += [
+        f"| {FLOORS[r.split('.')[1]]} | [`{r}`]({r}.rst) | {_summary(known[r])} |" for r in rooms
+    ]
     entries = [f"{_short(room)} <{room}>" for room in rooms]
     lines += ["", "```{toctree}", ":hidden:", "", *entries, "```", ""]
     return {"index.md": "\n".join(lines), **pages}

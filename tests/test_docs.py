@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import pydoc
 import re
 import shlex
 import sys
@@ -23,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from tests.test_floors import FLOORS
 from tnvmc.run.cli import _parser, main
 from tnvmc.run.load import validate
 from tnvmc.run.state import Measurement, StepRecord
@@ -163,6 +165,8 @@ def test_every_file_and_section_that_is_named_exists(page: Path) -> None:
     text = page.read_text()
     for name in re.findall(r"(?:scripts|benchmarks|tests)/[\w./]+\.(?:py|sh|toml)", text):
         assert (ROOT / name).exists(), name
+    for name in re.findall(r"\{py:\w+\}`([\w.]+)`", text):
+        assert pydoc.locate(name) is not None, name
     for included, options in re.findall(r"```\{include\} (\S+)\n((?::.*\n)*)", text):
         held = (DOCS / included).read_text()
         assert all(mark in held for mark in re.findall(r'"(.+?)"', options)), options
@@ -192,6 +196,10 @@ def test_every_public_module_has_a_page_and_a_docstring(generate: ModuleType) ->
         if name not in ("tnvmc", "tnvmc.__main__"):
             assert f"{name}.rst" in pages
             assert generate._summary(path), name
+
+
+def test_the_floors_are_those_that_are_tested(generate: ModuleType) -> None:
+    assert generate.FLOORS == FLOORS
 
 
 def test_conventions_explain_every_key(folder: Path) -> None:
