@@ -280,7 +280,8 @@ class PEPS:
                 [report.amplitude for report in singles],
             )  # fmt: skip
             asked = {patch: replacements[patch] for patch in pairs}
-            ratios |= pair_ratios(around, asked, self.chunk_hint())
+            at_a_time = max(self.chunk_hint(), walkers.configs.shape[0])
+            ratios |= pair_ratios(around, asked, at_a_time)
         if chosen.far:
             far = {patch: replacements[patch] for _, patch in chosen.far}
             exact = self.log_amplitude(theta, walkers.configs)

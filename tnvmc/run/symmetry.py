@@ -16,9 +16,9 @@ from tnvmc.estimate.statistics import Estimate, estimate
 from tnvmc.operators.basis import smallest_magnetisation
 from tnvmc.operators.symmetry import NotSymmetric, SymmetryGroup, symmetry_group
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.chains import Sampler, chunk_hint, initial_configs, sample, split
+from tnvmc.sampling.chains import Sampler, initial_configs, sample
+from tnvmc.sampling.chunks import chunks, in_chunks
 from tnvmc.sampling.moves import moves_for
-from tnvmc.sampling.workers import in_workers
 
 Array = Any
 
@@ -97,9 +97,8 @@ def measured_characters(
     )
     task = partial(_overlaps, Symmetrised(ansatz, group), theta, snapshot.configs)
     n_samples = snapshot.configs.shape[0]
-    chunks = split(n_samples, min(chunk_hint(ansatz), -(-n_samples // 2)))
-    processes = xp is np and getattr(ansatz, "in_processes", False)
-    overlaps = np.concatenate(in_workers(task, chunks, threads, processes=processes), axis=1)
+    parts = chunks(n_samples, ansatz, xp)
+    overlaps = np.concatenate(in_chunks(task, parts, ansatz, xp, threads), axis=1)
     return [estimate(row, n_walkers) for row in overlaps]
 
 

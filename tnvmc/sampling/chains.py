@@ -12,17 +12,13 @@ import numpy as np
 
 from tnvmc.ansatz.jacobian import concatenate
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets, Walkers
-from tnvmc.backend.device import out_of_room, walkers_that_fit
-from tnvmc.backend.namespace import array_namespace, is_gpu, to_namespace
+from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.workers import in_workers
+from tnvmc.sampling.chunks import chunks, in_chunks
 
 Array = Any
 T = TypeVar("T")
-
-DEFAULT_CHUNK = 64
-"""Walkers per chunk of an ansatz that gives no hint."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +59,8 @@ class Sampler:
         return -(-self.n_samples // self.n_walkers)
 
     def chunks(self, ansatz: Ansatz, xp: Any = np) -> list[range]:
-        """Walkers of each chunk, the same for any number of threads.
-
-        On a GPU as many as fit, in chunks of equal size.
-        """
-        if xp is not np and hasattr(ansatz, "walker_bytes") and self.chunk is None:
-            most = walkers_that_fit(ansatz.walker_bytes) if is_gpu(xp) else self.n_walkers
-            n_chunks = -(-self.n_walkers // most)
-            return split(self.n_walkers, -(-self.n_walkers // n_chunks))
-        half = -(-self.n_walkers // 2)
-        return split(self.n_walkers, self.chunk or min(chunk_hint(ansatz), half))
+        """Walkers of each chunk; see `sampling.chunks`."""
+        return chunks(self.n_walkers, ansatz, xp, self.chunk)
 
 
 @dataclass(frozen=True)
@@ -124,14 +112,7 @@ def sample(
     xp = array_namespace(theta, configs)
     targets, moves = tables_in(operator_targets, xp), tables_in(moves, xp)
     run = partial(_run_chunk, sampler, ansatz, theta, configs, targets, moves, seed, step, jacobian)
-    processes = xp is np and getattr(ansatz, "in_processes", False)
-    threads = sampler.threads if xp is np else 1  # one queue of work on a device
-    try:
-        results = in_workers(run, sampler.chunks(ansatz, xp), threads, processes=processes)
-    except MemoryError as error:
-        if not is_gpu(xp):
-            raise
-        raise out_of_room(f"sample: {sampler.n_walkers} walkers") from error
+    results = in_chunks(run, sampler.chunks(ansatz, xp), ansatz, xp, sampler.threads)
     draws = [result.draws[draw] for draw in range(sampler.n_draws) for result in results]
     configs, snapshot = xp.concat([result.configs for result in results]), join(draws)
     if snapshot.weight is not None:
@@ -182,16 +163,6 @@ def check_magnetisation(n_sites: int, local_dim: int, magnetisation: int) -> Non
 def tables_in(targets: Targets, xp: Any) -> Targets:
     """The same tables in the namespace of the walkers."""
     return {patch: to_namespace(table, xp) for patch, table in targets.items()}
-
-
-def chunk_hint(ansatz: Ansatz) -> int:
-    """Configurations that an ansatz likes to handle at a time."""
-    return int(ansatz.chunk_hint()) if hasattr(ansatz, "chunk_hint") else DEFAULT_CHUNK
-
-
-def split(n: int, size: int) -> list[range]:
-    """0..n-1 in ranges of at most `size`."""
-    return [range(begin, min(begin + size, n)) for begin in range(0, n, size)]
 
 
 def join(snapshots: Sequence[Snapshot]) -> Snapshot:

@@ -19,8 +19,8 @@ from tnvmc.ansatz.protocol import Ansatz, Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.chains import check_magnetisation, chunk_hint, join, split, tables_in
-from tnvmc.sampling.workers import in_workers
+from tnvmc.sampling.chains import check_magnetisation, join, tables_in
+from tnvmc.sampling.chunks import chunks, in_chunks, split
 
 Array = Any
 
@@ -67,10 +67,9 @@ class DirectSampler:
         """M: every draw is a walker by itself, since all are independent."""
         return self.n_samples
 
-    def chunks(self, ansatz: Ansatz) -> list[range]:
-        """Draws of each chunk, the same for any number of threads."""
-        half = -(-self.n_samples // 2)
-        return split(self.n_samples, self.chunk or min(chunk_hint(ansatz), half))
+    def chunks(self, ansatz: Ansatz, xp: Any = np) -> list[range]:
+        """Draws of each chunk; see `sampling.chunks`."""
+        return chunks(self.n_samples, ansatz, xp, self.chunk)
 
 
 @dataclass(frozen=True)
@@ -194,19 +193,18 @@ def draw_samples(
     began = time.perf_counter()
     xp = array_namespace(theta)
     draw = _drawing(sampler, ansatz, theta)
-    processes = xp is np and getattr(ansatz, "in_processes", False)
-    spread = partial(in_workers, workers=sampler.threads, processes=processes)
+    spread = partial(in_chunks, ansatz=ansatz, xp=xp, workers=sampler.threads)
+    parts = sampler.chunks(ansatz, xp)
     guide = _sector(operator, sampler.magnetisation)
     if guide is not None and sampler.n_pilot:
-        size = len(sampler.chunks(ansatz)[0])
         pilot = partial(_draw_chunk, draw, operator.n_sites, xp, (seed, step, DRAW_PASS + 1), None)
-        drawn = spread(pilot, split(sampler.n_pilot, size))
+        drawn = spread(pilot, split(sampler.n_pilot, len(parts[0])))
         configs = np.concatenate([to_host(found) for found, _ in drawn])
         guide = replace(guide, lookahead=Lookahead.fit(configs, operator.lattice.shape[1]))
     tables = tables_in(targets, xp)
     drawing = partial(_draw_chunk, draw, operator.n_sites, xp, (seed, step, DRAW_PASS), guide)
     run = partial(_run_chunk, drawing, ansatz, theta, tables, jacobian)
-    results = spread(run, sampler.chunks(ansatz))
+    results = spread(run, parts)
     log_weight = np.concatenate([to_host(result.log_weight) for result in results])
     weight, log_norm = _normalised(log_weight)
     snapshot = join([result.snapshot for result in results])

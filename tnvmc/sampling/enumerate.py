@@ -6,16 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot
-from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.namespace import array_namespace, is_numpy, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import (
     check_magnetisation,
-    chunk_hint,
     join,
-    split,
     tables_in,
 )
+from tnvmc.sampling.chunks import chunks
 from tnvmc.sampling.workers import in_workers
 
 Array = Any
@@ -55,8 +54,8 @@ def enumerate_samples(
         return ansatz.measure(theta, walkers, targets, jacobian=jacobian)[1]
 
     basis.codes  # noqa: B018  (built once here, not once per thread)
-    chunks = split(basis.dimension, chunk or chunk_hint(ansatz))
-    snapshot = join(in_workers(measure, chunks, threads))
+    parts = chunks(basis.dimension, ansatz, xp, chunk)
+    snapshot = join(in_workers(measure, parts, threads if is_numpy(xp) else 1))
     return replace(snapshot, weight=born_weights(snapshot.amplitude))
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from tnvmc.ansatz.protocol import Ansatz, Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.sampling.chains import chunk_hint, join, split, tables_in
-from tnvmc.sampling.workers import in_workers
+from tnvmc.sampling.chains import join, tables_in
+from tnvmc.sampling.chunks import chunks, in_chunks
 
 Array = Any
 
@@ -32,10 +30,7 @@ def revisit(
     targets = tables_in(operator_targets, xp)
     n_samples = configs.shape[0]
     measure = partial(_measure_chunk, ansatz, theta, configs, targets, jacobian)
-    processes = xp is np and getattr(ansatz, "in_processes", False)
-    # At most half of the samples, so that two workers have work; as `Sampler.chunks`.
-    chunks = split(n_samples, min(chunk_hint(ansatz), -(-n_samples // 2)))
-    return join(in_workers(measure, chunks, threads, processes=processes))
+    return join(in_chunks(measure, chunks(n_samples, ansatz, xp), ansatz, xp, threads))
 
 
 def _measure_chunk(

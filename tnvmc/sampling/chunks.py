@@ -1,0 +1,61 @@
+"""Walkers in chunks: as many at a time as suit the device, side by side where there are workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.backend.device import out_of_room, walkers_that_fit
+from tnvmc.backend.namespace import is_gpu
+from tnvmc.sampling.workers import in_workers
+
+T = TypeVar("T")
+
+DEFAULT_CHUNK = 64
+"""Walkers per chunk of an ansatz that gives no hint."""
+
+
+def chunk_hint(ansatz: Ansatz) -> int:
+    """Configurations that an ansatz likes to handle at a time, on the host."""
+    return int(ansatz.chunk_hint()) if hasattr(ansatz, "chunk_hint") else DEFAULT_CHUNK
+
+
+def split(n: int, size: int) -> list[range]:
+    """0..n-1 in ranges of at most `size`."""
+    return [range(begin, min(begin + size, n)) for begin in range(0, n, size)]
+
+
+def chunks(n: int, ansatz: Ansatz, xp: Any = np, size: int | None = None) -> list[range]:
+    """Chunks of n walkers, of at most `size`; the same for any number of workers.
+
+    Without a size: on the host what the ansatz hints at, but at most half of the walkers, so that
+    two workers have work; on a GPU as many as fit into its free memory, in equal chunks.
+    """
+    if size is None and is_gpu(xp) and hasattr(ansatz, "walker_bytes"):
+        n_chunks = -(-n // walkers_that_fit(ansatz.walker_bytes))
+        return split(n, -(-n // n_chunks))
+    return split(n, size or min(chunk_hint(ansatz), -(-n // 2)))
+
+
+def in_chunks(
+    task: Callable[[range], T], parts: Sequence[range], ansatz: Ansatz, xp: Any, workers: int | None
+) -> list[T]:
+    """Results of `task` for every chunk, in order.
+
+    In processes or threads on the host, as the ansatz prefers; one after another on a GPU, which
+    has one queue of work.
+
+    Raises:
+        DeviceError: no room on the GPU.
+        WorkerLost: a worker process was killed.
+    """
+    processes = xp is np and getattr(ansatz, "in_processes", False)
+    try:
+        return in_workers(task, parts, workers if xp is np else 1, processes=processes)
+    except MemoryError as error:
+        if not is_gpu(xp):
+            raise
+        raise out_of_room(f"{max(map(len, parts))} walkers at a time") from error
