@@ -121,6 +121,7 @@ def fit(*energies: float, error: float | None = 0.02) -> dict[str, Any]:
          "4 is not the end: going from D = 3 to 4 lowered the energy by 36.1 sigma"),
         (fit(-21.7, -21.726, error=None), "(two points: no error)"),
         (fit(-21.7, -21.7259, -21.726), "D: 3 is enough: going from D = 3 to 4"),
+        (fit(-21.7, -21.7245, -21.726), "D: too few samples to tell whether 3 is enough: going"),
         (fit(-21.7, -21.726, -21.7), "that stage is not converged"),
     ],
 )  # fmt: skip

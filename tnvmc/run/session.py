@@ -12,6 +12,7 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from tnvmc._version import __version__
+from tnvmc.backend.device import describe
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.run.build import build_ansatz, build_operator
@@ -275,6 +276,7 @@ def _headline(settings: Settings, operator: Operator) -> str:
         f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
         f"{ansatz.n_params} parameters from {chosen.init}; {settings.optimizer.kind}, "
         + (f"{steps} in {len(stages)} stages" if settings.stage else steps)
+        + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")
     )
 
 

@@ -181,6 +181,12 @@ def _of_bond_dimension(result: Json, fit: Json | None) -> Iterator[str]:
             f"D: the energy at {last['D']} lies above that at {before['D']} by "
             f"{_moves(result, gain)}: that stage is not converged"
         )
+    elif abs(gain) > sigma(result):
+        n = result["n_sites"]
+        yield (
+            f"D: too few samples to tell whether {before['D']} is enough: {told} "
+            f"{gain / n:.1e} +- {error / n:.0e} per site"
+        )
     else:
         yield f"D: {before['D']} is enough: {told} {_moves(result, max(gain, 0.0))}"
 
