@@ -130,7 +130,7 @@ def test_damaged_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
 
     assert "no such file" in refusal()
     path.write_text("not a checkpoint")
-    assert "not a checkpoint, or damaged" in refusal()
+    assert "not a saved state, or damaged" in refusal()
     with h5py.File(path, "w") as file:
         file["x"] = 1
     assert "another program" in refusal()

@@ -16,7 +16,7 @@ from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain
 from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.optimize.sr import SR
-from tnvmc.run import vmc as vmc_module
+from tnvmc.run import look
 from tnvmc.run.guard import Guard
 from tnvmc.run.vmc import VMC, Enumerate, OptimisationFailed
 from tnvmc.sampling import chains
@@ -189,7 +189,7 @@ def test_sampling_that_fails_undoes_the_step_that_led_there(
             raise np.linalg.LinAlgError("SVD did not converge")
         return chains.sample(*arguments, **options)
 
-    monkeypatch.setattr(vmc_module, "sample", failing)
+    monkeypatch.setattr(look, "sample", failing)
     failing_steps = {3}
     vmc = study()
     records = vmc.run(6)

@@ -14,7 +14,8 @@ from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
 from tnvmc.run.config import LatticeSettings, OptimizerSettings, Settings
 from tnvmc.run.guard import Guard
-from tnvmc.run.vmc import VMC, Enumerate
+from tnvmc.run.look import AnySampler, Enumerate
+from tnvmc.run.vmc import VMC
 from tnvmc.sampling.chains import Sampler, check_magnetisation
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS
@@ -93,7 +94,7 @@ def _covering(lattice: Lattice) -> tuple[tuple[int, int], ...]:
     return tuple((int(i), int(j)) for i, j in sites.reshape(-1, 2))
 
 
-def build_sampler(settings: Settings, operator: Operator) -> Sampler | DirectSampler | Enumerate:
+def build_sampler(settings: Settings, operator: Operator) -> AnySampler:
     """Make the sampler of the [sampler] section."""
     sampler, threads = settings.sampler, settings.run.threads
     magnetisation = sampler.magnetisation if operator.conserves_magnetisation else None
@@ -151,7 +152,7 @@ def build_vmc(
     settings: Settings,
     operator: Operator,
     ansatz: Ansatz,
-    sampler: Sampler | DirectSampler | Enumerate,
+    sampler: AnySampler,
     theta: Array,
     first_step: int = 0,
     configs: Array | None = None,

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from tnvmc._version import __version__
+from tnvmc.ansatz.files import FORMAT, FORMAT_VERSION, StateFileError, opened
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.run.guard import Recent
 from tnvmc.run.state import Point, State
 
 Array = Any
 
-FORMAT = "tnvmc checkpoint"
-FORMAT_VERSION = 1
 _SERIES = ("energies", "errors", "variances", "norms")
 
 
@@ -225,28 +224,8 @@ def _read(dataset: Any, xp: Any) -> Any:
 @contextmanager
 def _open(path: Path) -> Iterator[Any]:
     """Open a checkpoint for reading; every way it can be unusable becomes a CheckpointError."""
-    import h5py
-
     try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: no such file") from None
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from None
-    try:
-        file = h5py.File(io.BytesIO(content), "r")
-    except OSError:
-        raise CheckpointError(f"{path}: not a checkpoint, or damaged (no HDF5 file)") from None
-    with file:
-        if file.attrs.get("format") != FORMAT:
-            raise CheckpointError(f"{path}: an HDF5 file of another program, not of tnvmc")
-        version = int(file.attrs["format_version"])
-        if version > FORMAT_VERSION:
-            raise CheckpointError(
-                f"{path}: format version {version} is newer than {FORMAT_VERSION}, the newest "
-                f"that tnvmc {__version__} reads; update tnvmc"
-            )
-        try:
+        with opened(path) as file:
             yield file
-        except (KeyError, OSError, TypeError, json.JSONDecodeError) as error:
-            raise CheckpointError(f"{path}: damaged checkpoint ({error})") from None
+    except StateFileError as error:
+        raise CheckpointError(str(error)) from None

@@ -21,11 +21,11 @@ from tnvmc.operators.term import Operator
 from tnvmc.run.build import build_operator
 from tnvmc.run.checkpoint import read_stages
 from tnvmc.run.load import load
+from tnvmc.run.look import with_chi
 from tnvmc.run.records import CHECKPOINT, CONFIG, RESULT, FolderError, RunFolder
 from tnvmc.run.stages import Course
 from tnvmc.run.state import ChiLadder, finite_or_none
 from tnvmc.run.verdicts import verdicts, warnings
-from tnvmc.run.vmc import with_chi
 from tnvmc.sampling.revisit import revisit
 
 Array = Any

@@ -24,13 +24,14 @@ from tnvmc.run.catalogue import ENERGY, Catalogue
 from tnvmc.run.checkpoint import read_stages, write_atomically
 from tnvmc.run.config import Settings
 from tnvmc.run.load import load
+from tnvmc.run.look import AnySampler, Enumerate, with_chi
 from tnvmc.run.operator_file import read_operator
 from tnvmc.run.reading import OBSERVABLES
 from tnvmc.run.records import CHECKPOINT, CONFIG, FolderError
-from tnvmc.run.segments import AnySampler, independent, segments
+from tnvmc.run.segments import independent, segments
 from tnvmc.run.stages import Course
 from tnvmc.run.state import Point
-from tnvmc.run.vmc import VMC, Enumerate, with_chi
+from tnvmc.run.vmc import VMC
 from tnvmc.sampling.chains import Sampler, initial_configs
 from tnvmc.sampling.direct import DirectSampler
 

@@ -10,14 +10,13 @@ from tnvmc.ansatz.protocol import Ansatz, Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.estimate.blocks import FEWEST_WALKERS, N_BLOCKS
 from tnvmc.operators.basis import Basis
+from tnvmc.run.look import AnySampler, Enumerate
 from tnvmc.run.state import Point
-from tnvmc.run.vmc import VMC, Enumerate
+from tnvmc.run.vmc import VMC
 from tnvmc.sampling.chains import Sampler, sample
 from tnvmc.sampling.direct import DirectSampler, draw_samples
 from tnvmc.sampling.enumerate import born_weights
 from tnvmc.sampling.revisit import revisit
-
-AnySampler = Sampler | DirectSampler | Enumerate
 
 _ENTRIES = 2**21  # numbers per kind and segment: 16 MiB
 _BLOCKS = 32  # segments of few walkers are blocks of their chains

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
-from tnvmc.ansatz.protocol import Ansatz, Snapshot
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
-from tnvmc.estimate.local import local_energy
-from tnvmc.estimate.statistics import Estimate, estimate, v_score, weighted_estimate
+from tnvmc.estimate.statistics import Estimate, v_score
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.sr import SR
 from tnvmc.run.guard import Guard, Recent
 from tnvmc.run.interrupts import uninterrupted
+from tnvmc.run.look import AnySampler, Enumerate, Look, look_at, n_walkers_of, with_chi
 from tnvmc.run.start import initial_parameters
 from tnvmc.run.state import ChiLadder, Measurement, Point, State, StepRecord
-from tnvmc.sampling.chains import Sampler, initial_configs, sample
-from tnvmc.sampling.direct import DirectSampler, draw_samples
-from tnvmc.sampling.enumerate import enumerate_samples
+from tnvmc.sampling.chains import Sampler, initial_configs
+from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.moves import moves_for
 
 Array = Any
@@ -36,42 +34,6 @@ _MEASURE_STREAM = 2**31  # steps from here on are never reached by an optimisati
 
 class OptimisationFailed(ArithmeticError):
     """The energy stayed infinite or undefined, whatever was tried."""
-
-
-@dataclass(frozen=True)
-class Enumerate:
-    """Visits every configuration with its weight |psi|^2 instead of drawing some: no noise.
-
-    `magnetisation` is twice the total Sz, for an operator that conserves it.
-    """
-
-    magnetisation: int = 0
-    threads: int | None = None
-
-
-@dataclass(frozen=True)
-class _Look:
-    """What one round of sampling at a point shows."""
-
-    point: Point  #: with the walkers where they are now
-    snapshot: Snapshot
-    local: Array
-    found: Estimate
-    acceptance: float | None
-    effective_samples: float | None = None  #: of direct draws
-
-    def statistics(self) -> dict[str, Any]:
-        """Give the part that records of steps and measurements share."""
-        exact = self.acceptance is None
-        return {
-            "energy": float(self.found.mean),
-            "energy_error": float(self.found.error),
-            "variance": float(self.found.variance),
-            "tau": None if exact else float(self.found.tau),
-            "r_hat": None if exact else float(self.found.r_hat),
-            "acceptance": self.acceptance,
-            "closure_spread": _mean_spread(self.snapshot),
-        }
 
 
 @dataclass(frozen=True)
@@ -125,7 +87,7 @@ class VMC:
         self,
         operator: Operator,
         ansatz: Ansatz,
-        sampler: Sampler | DirectSampler | Enumerate | None = None,
+        sampler: AnySampler | None = None,
         optimizer: Any = None,
         *,
         theta: Array | None = None,
@@ -150,7 +112,7 @@ class VMC:
         theta = to_namespace(theta, xp)
         _check_parameters(ansatz, theta)
         if configs is None:
-            configs = initial_configs(operator, _n_walkers(self.sampler), seed, magnetisation)
+            configs = initial_configs(operator, n_walkers_of(self.sampler), seed, magnetisation)
         configs = to_namespace(configs, xp)
         self.state = State(0, Point(theta, configs, self.optimizer.init(theta)))
 
@@ -206,38 +168,9 @@ class VMC:
         return outcome.state, record
 
     def _look(
-        self,
-        point: Point,
-        sampler: Sampler | DirectSampler | Enumerate,
-        ansatz: Ansatz,
-        step: int,
-        jacobian: bool = True,
-    ) -> _Look:
-        """Draw samples (or enumerate them) at a point and estimate the energy there."""
-        acceptance = effective = None
-        if isinstance(sampler, Enumerate):
-            snapshot = enumerate_samples(
-                ansatz, point.theta, self.operator, jacobian, sampler.magnetisation,
-                threads=sampler.threads,
-            )  # fmt: skip
-        elif isinstance(sampler, DirectSampler):
-            snapshot, drawn = draw_samples(
-                sampler, ansatz, point.theta, self.operator, self.operator.targets, self.seed,
-                step, jacobian=jacobian,
-            )  # fmt: skip
-            effective = drawn.effective_samples
-        else:
-            configs, snapshot, info = sample(
-                sampler, ansatz, point.theta, point.configs, self.operator.targets, self.moves,
-                self.seed, step, jacobian=jacobian,
-            )  # fmt: skip
-            point, acceptance = replace(point, configs=configs), float(info.acceptance)
-        local = local_energy(self.operator, snapshot)
-        if isinstance(sampler, Enumerate) or snapshot.weight is None:
-            found = estimate(local, _n_walkers(sampler), weight=snapshot.weight)
-        else:
-            found = weighted_estimate(local, snapshot.weight, _n_walkers(sampler))
-        return _Look(point, snapshot, local, found, acceptance, effective)
+        self, point: Point, sampler: AnySampler, ansatz: Ansatz, step: int, jacobian: bool = True
+    ) -> Look:
+        return look_at(point, sampler, ansatz, self.operator, self.moves, self.seed, step, jacobian)
 
     def _objection(self, recent: Recent, found: Estimate) -> str | None:
         return self.guard.objection(recent, found.mean, found.variance, self.operator.n_sites)
@@ -247,7 +180,7 @@ class VMC:
         """Tell whether a retry can differ: elsewhere, or with other samples of what failed here."""
         return state.good is not None or not math.isfinite(found.mean + found.variance)
 
-    def _moved(self, state: State, look: _Look, learning_rate: float) -> _Outcome:
+    def _moved(self, state: State, look: Look, learning_rate: float) -> _Outcome:
         """Change theta."""
         here, found = look.point, look.found
         assert look.snapshot.jacobian is not None
@@ -297,7 +230,7 @@ class VMC:
         n_thin: int | None = None,
         chis: Sequence[int] = (),
         symmetries: Sequence[str] = (),
-        sampler: Sampler | DirectSampler | Enumerate | None = None,
+        sampler: AnySampler | None = None,
     ) -> Measurement:
         """Measure the energy of the present parameters, which stay as they are.
 
@@ -351,7 +284,7 @@ class VMC:
         chis: Sequence[int],
         every: int | None = None,
         symmetries: Sequence[str] = (),
-        sampler: Sampler | DirectSampler | Enumerate | None = None,
+        sampler: AnySampler | None = None,
     ) -> Measurement:
         """Measure, at other chi too on one in `every` draws."""
         started = perf_counter()
@@ -385,7 +318,7 @@ class VMC:
             **look.statistics(),
             v_score=v_score(
                 found.mean, found.variance, self.operator.n_sites,
-                infinite_temperature(self.operator),
+                self.operator.infinite_temperature_energy,
             ),
             n_sites=self.operator.n_sites,
             n_parameters=self.ansatz.n_params,
@@ -401,7 +334,7 @@ class VMC:
 
         ladder = climb(
             self.operator, ansatz, look.point.theta, look.snapshot, look.local, chis,
-            n_walkers=_n_walkers(sampler), threads=sampler.threads,
+            n_walkers=n_walkers_of(sampler), threads=sampler.threads,
             exact=isinstance(sampler, Enumerate), every=every,
         )  # fmt: skip
         return replace(measurement, ladder=ladder)
@@ -421,10 +354,6 @@ class VMC:
         )
 
 
-def _n_walkers(sampler: Sampler | DirectSampler | Enumerate) -> int:
-    return 1 if isinstance(sampler, Enumerate) else sampler.n_walkers
-
-
 def _check_parameters(ansatz: Ansatz, theta: Array) -> None:
     if tuple(theta.shape) != (ansatz.n_params,):
         raise ValueError(
@@ -438,25 +367,3 @@ def _check_parameters(ansatz: Ansatz, theta: Array) -> None:
 def _norm(v: Array) -> float:
     xp = array_namespace(v)
     return math.sqrt(float(xp.sum(xp.abs(v) ** 2)))
-
-
-def _mean_spread(snapshot: Snapshot) -> float | None:
-    if snapshot.closure_spread is None:
-        return None
-    xp = array_namespace(snapshot.closure_spread)
-    if snapshot.weight is not None:
-        return float(xp.sum(snapshot.closure_spread * snapshot.weight))
-    return float(xp.mean(snapshot.closure_spread))
-
-
-def infinite_temperature(operator: Operator) -> float:
-    """Give tr H / dim: the energy at infinite temperature."""
-    return float(sum(np.trace(t.matrix).real / t.matrix.shape[0] for t in operator.terms))
-
-
-def with_chi(ansatz: Ansatz, chi: int) -> Ansatz:
-    """Give the same state contracted with another chi, where it is contracted with one."""
-    scheme = getattr(ansatz, "scheme", None)
-    if not is_dataclass(scheme) or not hasattr(scheme, "chi"):
-        return ansatz
-    return ansatz.with_scheme(replace(scheme, chi=chi))  # type: ignore[attr-defined, type-var]
