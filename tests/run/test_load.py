@@ -31,7 +31,7 @@ def test_lattice_model_and_D_are_enough() -> None:
     assert settings["measure"]["n_samples"] > settings["sampler"]["n_samples"]
     assert settings["measure"]["chi"] > settings["contraction"]["chi"] >= 3
     assert settings["run"]["out"].endswith("study")
-    assert settings["run"]["threads"] >= 1
+    assert "threads" not in settings["run"]  # those of the machine it runs on
 
 
 def test_completed_settings_are_a_fixed_point(tmp_path: Path) -> None:

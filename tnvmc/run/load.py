@@ -276,10 +276,8 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
                 }
             ),
             "run": settings.run.model_copy(
-                update={
-                    "out": settings.run.out or os.path.join("runs", default_name),
-                    "threads": settings.run.threads or available_cores(),
-                }
+                # threads stay unset: a run that is resumed elsewhere has other cores
+                update={"out": settings.run.out or os.path.join("runs", default_name)}
             ),
         }
     )
@@ -304,10 +302,3 @@ def _complete_optimizer(optimizer: OptimizerSettings) -> dict[str, Any]:
 def default_chi(D: int) -> int:
     """Give the boundary bond dimension used where none is set: 2 D, at least 4."""
     return max(4, 2 * D)
-
-
-def available_cores() -> int:
-    """Count the cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
