@@ -15,6 +15,7 @@ from tnvmc.ansatz.checks import check_ansatz
 from tnvmc.ansatz.generic import local_states, replaced
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps import PEPS
+from tnvmc.ansatz.product import DimerCovering
 from tnvmc.ansatz.symmetrised import Symmetrised, moved_patch, moved_table
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC
@@ -259,3 +260,16 @@ def test_scheme_and_hints_pass_through() -> None:
         walkers = state.start(theta, oracles.all_configs(6))
         moves = exchanges(state.lattice, [(0, 1)])
         state.sweep(theta, replace(walkers, cache=None), moves, np.zeros((64, 1)))
+
+
+def test_an_image_where_psi_vanishes_still_counts() -> None:
+    """Singlets on two bonds: psi is 0 at most images, its symmetrised state is the ground state."""
+    operator = heisenberg(square(2, 2))
+    dimers = DimerCovering(operator.lattice, ((0, 1), (2, 3)))
+    state = Symmetrised(dimers, symmetry_group(operator, ["point"]))
+    theta = dimers.singlets()
+    snapshot = enumerate_samples(state, theta, operator, jacobian=False)
+    energy = estimate(local_energy(operator, snapshot), weight=snapshot.weight)
+    assert abs(energy.mean + 2) < 1e-12
+    with pytest.raises(ValueError, match="Add a little noise"):
+        enumerate_samples(state, theta, operator)

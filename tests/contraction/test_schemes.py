@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,3 +99,9 @@ def test_src_needs_its_sketch() -> None:
     rows = peps.start(theta, _configs(1, 4)).cache.layers.row(0, _configs(1, 4), "down")  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="needs a sketch"):
         SRC(2).absorb(None, rows, None)
+
+
+@pytest.mark.parametrize("scheme", [SRC, ZipUp])
+def test_chi_below_one_is_refused(scheme: Any) -> None:
+    with pytest.raises(ValueError, match="chi = 0; the boundary bond dimension is at least 1"):
+        scheme(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 from tests.run.run_files import CONFIG, write_run
 from tnvmc import PEPS, SR, VMC, Sampler, heisenberg, square
 from tnvmc.run.cli import main
+from tnvmc.run.reading import read_run
 from tnvmc.run.records import FolderError, RunFolder
+from tnvmc.run.report import report_html
 from tnvmc.run.show import Description, describe, duration
 
 
@@ -162,3 +165,14 @@ def test_steps_of_all_stages_count(tmp_path: Path) -> None:
 def test_durations() -> None:
     shown = [duration(seconds) for seconds in (3.14, 125, 3800)]
     assert shown == ["3.1 s", "2 min 5 s", "1 h 3 min"]
+
+
+def test_observables_of_an_earlier_step_are_told(tmp_path: Path, checkpoint: bytes) -> None:
+    run = run_with(tmp_path / "run", checkpoint)
+    file = run / "observables.json"
+    held = json.loads(file.read_text())
+    file.write_text(json.dumps(held | {"step": 10}))
+    assert "those after 10 steps, the run has made 40" in told(describe(run))["observables"]
+    assert "those after 10 steps, the run has made 40" in report_html(read_run(run))
+    file.write_text(json.dumps(held | {"step": 40}))
+    assert "those after" not in told(describe(run))["observables"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -316,3 +317,39 @@ def test_a_last_step_that_led_astray_is_not_grown(
     _, kept = read_parameters(tmp_path / "stage-1.h5")
     assert np.array_equal(kept, state.good.theta)
     assert run.vmc.measure().energy == pytest.approx(record["energy"], abs=ROUNDING)
+
+
+def test_direct_draws_may_differ_in_number_from_stage_to_stage(file: Path) -> None:
+    text = file.read_text().replace("n_walkers = 8\n", 'kind = "direct"\n')
+    text = text.replace("n_samples = 16\nchunk = 8", "n_samples = 16")
+    file.write_text(text)
+    run_file(file, "run")
+    assert resume_run("run", ["stage.4.steps=4"])["steps"] > 0
+
+
+def test_the_last_stage_keeps_the_state_that_was_measured() -> None:
+    vmc = course({"D": 2, "steps": 1}, {"D": 2, "steps": 1}).vmc
+    here, good = vmc.state.here, replace(vmc.state.here, theta=2 * vmc.state.here.theta)
+    made = course({"D": 2, "steps": 1}, {"D": 2, "steps": 1})
+    made.vmc.state = replace(made.vmc.state, here=here, good=good)
+    measured = vmc.measure(32)
+    assert made._measured_point(measured) is here
+    assert made._measured_point(replace(measured, note="led astray")) is good
+
+
+def test_what_would_be_lost_is_not_cut(file: Path) -> None:
+    """A resume without its checkpoint, and a history with a damaged line in the middle."""
+    run_file(file, "run")
+    kept = Path("run/history.jsonl").read_bytes()
+    moved = Path("run/checkpoint.h5").rename("kept.h5")
+    with pytest.raises(FolderError, match=r"checkpoint\.h5 is missing"):
+        resume_run("run", ["stage.4.steps=4"])
+    moved.rename("run/checkpoint.h5")
+    damaged = kept.replace(b"{", b"#", 1)
+    Path("run/history.jsonl").write_bytes(damaged)
+    with pytest.raises(FolderError, match="line 1 is damaged and others follow"):
+        resume_run("run", ["stage.4.steps=4"])
+    assert Path("run/history.jsonl").read_bytes() == damaged
+    Path("run/history.jsonl").write_bytes(kept)
+    Path("run/result.json").write_text("[1]")
+    assert resume_run("run", ["stage.4.steps=4"])["steps"] > 0

@@ -18,6 +18,7 @@ from tnvmc.operators.symmetry import NotSymmetric, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.sr import SR
 from tnvmc.run.load import ConfigError
+from tnvmc.run.segments import segments
 from tnvmc.run.session import run_file
 from tnvmc.run.start import initial_parameters
 from tnvmc.run.symmetry import measured_characters, symmetrised
@@ -160,3 +161,32 @@ def test_a_run_measures_as_its_file_says(tmp_path: Path) -> None:
     with pytest.raises(NotSymmetric, match="changes under"):
         run_file(file, tmp_path / "other", ["hamiltonian.J=[1.0, 1.0, 1.0, 1.0, 2.0]"])
     assert not (tmp_path / "other").exists()
+
+
+def test_what_cannot_be_drawn_directly_is_refused_before_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(
+        '[lattice]\nshape = [2, 2]\n[hamiltonian]\nmodel = "heisenberg"\n[ansatz]\nD = 2\n'
+        '[sampler]\nkind = "direct"\n[measure]\nsymmetrise = ["spin"]\n'
+    )
+    with pytest.raises(ConfigError, match=r"measure\.symmetrise: .* cannot be drawn directly"):
+        run_file(path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_weights_of_segments_are_on_one_scale() -> None:
+    """One walker, one sample a segment: weights made to average 1 in each would all be 1."""
+    operator = heisenberg(square(2, 3))
+    peps, theta = rough(operator, 2, 0.5, seed=2)
+    state = symmetrised(
+        peps, operator, ["spin"], theta=theta, threads=1, characters={"spin inversion": -1}
+    )
+    sampler = Sampler(1, 24, threads=1)
+    vmc = VMC(operator, peps, sampler, theta=theta)
+    parts = list(segments(vmc, vmc.state.here, sampler, state, operator.targets, 2**31))
+    weight = np.concatenate([part.weight for part in parts])
+    configs = np.concatenate([part.configs for part in parts])
+    amplitudes = [state.log_amplitude(theta, configs), *state.image_amplitudes(theta, configs)]
+    total, *images = (np.exp(2 * amplitude.log_abs) for amplitude in amplitudes)
+    assert len(parts) > 1
+    np.testing.assert_allclose(weight, total / (2 * sum(images)), rtol=1e-9)

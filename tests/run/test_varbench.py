@@ -115,6 +115,13 @@ def test_the_last_stage_and_other_states_in_the_method() -> None:
         (changed(hamiltonian={"model": "heisenberg", "J": -1.0}), "J > 0; it is -1.0"),
         (changed(hamiltonian={"model": "xxz", "J": 1.0, "Jz": 0.5}), "no XXZ model"),
         ({**HEISENBERG, "energy": None}, "not finite"),
+        (
+            changed(
+                hamiltonian={"model": "tfim", "J": 1.0, "h": 1.0},
+                lattice={"kind": "chain", "shape": 5, "boundary": "periodic"},
+            ),
+            "periodic lattice of odd length",
+        ),
     ],
 )
 def test_results_that_the_dataset_has_no_place_for(result: dict[str, Any], words: str) -> None:

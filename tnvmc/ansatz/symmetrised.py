@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
+from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude, replacement_ratios
 from tnvmc.ansatz.jacobian import DenseJacobian, is_complex
 from tnvmc.ansatz.protocol import (
     Ansatz,
@@ -179,16 +179,29 @@ class Symmetrised(GenericAnsatz):
             inner = self.ansatz.start(theta, image)
             parts.append(self.ansatz.measure(theta, inner, tables, jacobian=jacobian)[1])
         amplitude, shares, weight = self._summed([part.amplitude for part in parts])
-        ratios = {
-            patch: _mixed(
-                shares,
-                [
-                    part.ratios[moved_patch(patch, g)]
-                    for g, part in zip(self.group.elements, parts, strict=True)
-                ],
+        lost = self._vanishing(amplitude, [part.amplitude for part in parts])
+        if lost:  # ratios of such an image say nothing of where it leads
+            ratios = replacement_ratios(
+                lambda changed: self.log_amplitude(theta, changed),
+                configs, amplitude, replacements, self.local_dim, self.chunk_hint(),
+            )  # fmt: skip
+        else:
+            ratios = {
+                patch: _mixed(
+                    shares,
+                    [
+                        part.ratios[moved_patch(patch, g)]
+                        for g, part in zip(self.group.elements, parts, strict=True)
+                    ],
+                )
+                for patch in replacements
+            }
+        if lost and jacobian:
+            raise ValueError(
+                f"Symmetrised: psi is exactly 0 at an image of {lost} of {configs.shape[0]} "
+                "configurations whose psi_sym is not; their log-derivatives cannot be put together "
+                "from those of the images. Add a little noise to the parameters"
             )
-            for patch in replacements
-        }
         derivatives = None
         if jacobian:
             blocks = [part.jacobian.dense() for part in parts if part.jacobian is not None]
@@ -203,6 +216,13 @@ class Symmetrised(GenericAnsatz):
             None if spreads[0] is None else xp.max(xp.stack(spreads), axis=0),
         )
         return walkers, snapshot
+
+    @staticmethod
+    def _vanishing(amplitude: LogAmplitude, parts: list[LogAmplitude]) -> int:
+        """Number of configurations with psi_sym other than 0 and psi = 0 at one of their images."""
+        xp = array_namespace(amplitude.phase)
+        smallest = xp.min(xp.stack([xp.abs(part.phase) for part in parts]), axis=0)
+        return int(xp.sum(xp.astype((smallest == 0) & (amplitude.phase != 0), xp.int64)))
 
     @staticmethod
     def _shown(walkers: Walkers) -> _Shown:

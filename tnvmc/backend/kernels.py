@@ -164,8 +164,8 @@ def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
         "T value, R scale",
         "T phase, R log_abs",
         """R size = abs(value);
-        phase = size > 0 ? value / size : T(0);
-        log_abs = size > 0 ? log(size) + scale : -1.0 / 0.0;""",
+        phase = size == 0 ? T(0) : value / size;
+        log_abs = size == 0 ? -1.0 / 0.0 : log(size) + scale;""",
         "split_scale",
     )(value, log_scale)
 

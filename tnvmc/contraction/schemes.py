@@ -74,6 +74,9 @@ class ZipUp:
 
     chi: int
 
+    def __post_init__(self) -> None:
+        _check_chi(self)
+
     @property
     def sketch_rank(self) -> None:
         """No sketch."""
@@ -110,6 +113,9 @@ class SRC:
     seed: int = 0
     sketch: str = "environment"
 
+    def __post_init__(self) -> None:
+        _check_chi(self)
+
     @property
     def sketch_rank(self) -> int:
         """chi + oversample."""
@@ -132,6 +138,13 @@ class SRC:
             return orthonormal_basis(z), None
 
         return _sweep_rightward(boundary, row, self.chi, basis)
+
+
+def _check_chi(scheme: ZipUp | SRC) -> None:
+    if scheme.chi < 1:
+        raise ValueError(
+            f"{type(scheme).__name__}: chi = {scheme.chi}; the boundary bond dimension is at least 1"
+        )
 
 
 def random_sketch(verticals: Sequence[int], rank: int, seed: Any, like: Array) -> Sketch:

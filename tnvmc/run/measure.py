@@ -81,6 +81,7 @@ def measure_run(
     measured = Measuring.of(settings, vmc, catalogue, n_samples, chi, pair_samples, direct).run()
     found = {
         "version": __version__,
+        "step": vmc.state.step,
         **_description(settings, catalogue),
         **measured.summary(),
         **catalogue.report(measured.blocks),
@@ -105,7 +106,7 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> VMC:
     here = vmc.state.here
     if isinstance(sampler, Sampler):
         xp, n_walkers = array_namespace(here.configs), here.configs.shape[0]
-        if stored.kind == "enumerate":  # there are no walkers
+        if stored.kind != "metropolis":  # there are no walkers
             fresh = initial_configs(
                 operator, sampler.n_walkers, vmc.seed, settings.sampler.magnetisation
             )

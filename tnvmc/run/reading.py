@@ -222,6 +222,17 @@ def steps_done(run: Run) -> int:
     return int((run.result or {}).get("steps") or 0)
 
 
+def outdated(run: Run) -> str | None:
+    """Say so where the observables are those of an earlier step than the run has reached."""
+    measured = None if run.observables is None else run.observables.get("step")
+    if measured is None or measured == steps_done(run):
+        return None
+    return (
+        f"The observables are those after {measured} steps, the run has made {steps_done(run)}; "
+        f"measure again with: tnvmc measure {run.path}"
+    )
+
+
 def steps_asked(run: Run) -> int | None:
     """Number of steps that the settings ask for, over all stages; None where they say nothing."""
     stages = run.config.get("stage")

@@ -101,9 +101,10 @@ class RunFolder:
     def read_result(self) -> dict[str, Any] | None:
         """Read result.json; None where there is none, or none that can be read."""
         try:
-            return json.loads((self.path / RESULT).read_text(encoding="utf-8"))
+            result = json.loads((self.path / RESULT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
+        return result if isinstance(result, dict) else None
 
     def close(self) -> None:
         """Close history.jsonl and let go of its lock."""
@@ -145,10 +146,21 @@ def _locked(path: Path) -> IO[bytes]:
 
 
 def _cut(history: IO[bytes], next_step: int) -> None:
-    """Cut history.jsonl before the first line that is torn or not before `next_step`."""
+    """Cut history.jsonl before the first line that is not before `next_step`, or torn at the end.
+
+    Raises FolderError where lines that can be read follow one that cannot: they would be lost.
+    """
     history.seek(0)
+    content = history.read()
+    lines = _lines(content)
+    read = lines[-1][1] if lines else 0
+    if b"\n" in content[read:].rstrip(b"\n"):
+        raise FolderError(
+            f"{Path(history.name)}: line {len(lines) + 1} is damaged and others follow it; put it "
+            "right, or remove it, and resume again (nothing has been changed)"
+        )
     end = 0
-    for line, stop in _lines(history.read()):
+    for line, stop in lines:
         if line["step"] >= next_step:
             break
         end = stop

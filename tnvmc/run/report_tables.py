@@ -9,7 +9,7 @@ import numpy as np
 
 from tnvmc.run.pictures.course import reference
 from tnvmc.run.pictures.momentum import maximum, place, preferred
-from tnvmc.run.reading import Json, Run, as_array
+from tnvmc.run.reading import Json, Run, as_array, outdated
 from tnvmc.run.report_page import folded, paragraph, table
 from tnvmc.run.screen import with_error
 from tnvmc.run.show import duration, stages
@@ -161,7 +161,10 @@ def observables(run: Run) -> str:
             rows.append([str(name), "operator", minus(shown)])
     drawn = {"chains": "Markov chains", "direct": "direct sampling", "enumerate": "enumeration"}
     source = drawn.get(str(held.get("drawn")), "samples")
-    parts = [f"From {held.get('n_samples')} configurations ({source}"]
+    parts = [f"From {held.get('n_samples')} configurations"]
+    if held.get("pair_samples"):
+        parts.append(f", S·S of all pairs from {held['pair_samples']}")
+    parts.append(f" ({source}")
     if held.get("effective_samples"):
         parts.append(f", {held['effective_samples']:.0f} effective")
     parts.append(")")
@@ -170,6 +173,8 @@ def observables(run: Run) -> str:
     if held.get("symmetry"):
         parts.append(f", symmetrised over {', '.join(held['symmetry'])}")
     note = paragraph("".join(parts) + ".", "soft")
+    if stale := outdated(run):
+        note += paragraph(stale, "soft")
     return table(("observable", "", "value"), rows, words=2) + note
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -35,8 +36,8 @@ def segments(
     """Yield snapshots with the ratios of `targets`, without log-derivatives.
 
     Each holds a whole number of draws of `independent(sampler)` samples; a last draw that is not
-    full is filled up.  Weights of chains and direct draws have mean 1 in each segment, those of an
-    enumeration sum to 1 over all.  Random numbers are those of the steps from `stream` on.
+    full is filled up.  Weights of chains and direct draws are on one scale over all segments, those
+    of an enumeration sum to 1 over all.  Random numbers are those of the steps from `stream` on.
     """
     n_sites = vmc.operator.n_sites
     width = max(n_sites**2 // 2 + 1, sum(table.shape[1] for table in targets.values()))
@@ -61,27 +62,28 @@ def _chains(
     for number, begin in enumerate(range(0, sampler.n_draws, draws)):
         n_samples = min(draws, sampler.n_draws - begin) * n_walkers
         n_burn = 0 if number else sampler.n_burn
-        configs, snapshot, _ = sample(
+        configs, snapshot, info = sample(
             replace(sampler, n_samples=n_samples, n_burn=n_burn),
             ansatz, point.theta, configs, targets, vmc.moves, vmc.seed, stream + number,
             jacobian=False,
         )  # fmt: skip
-        yield _with_mean_one(snapshot)
+        yield _scaled(snapshot, info.mean_weight)
 
 
 def _direct(
     vmc: VMC, point: Point, sampler: DirectSampler, ansatz: Ansatz, targets: Targets, stream: int,
     at_once: int,
 ) -> Iterator[Snapshot]:  # fmt: skip
-    left = -(-sampler.n_samples // N_BLOCKS)
+    left, first = -(-sampler.n_samples // N_BLOCKS), None
     most = max(1, at_once // N_BLOCKS)
     while left > 0:
         part = replace(sampler, n_samples=min(left, most) * N_BLOCKS)
-        snapshot, _ = draw_samples(
+        snapshot, info = draw_samples(
             part, ansatz, point.theta, vmc.operator, targets, vmc.seed, stream + left,
             jacobian=False,
         )  # fmt: skip
-        yield _with_mean_one(snapshot)
+        first = info.log_norm if first is None else first
+        yield _scaled(snapshot, math.exp(info.log_norm - first))
         left -= most
 
 
@@ -101,6 +103,7 @@ def _enumerated(
         yield replace(part, weight=weight[begin:end])
 
 
-def _with_mean_one(snapshot: Snapshot) -> Snapshot:
+def _scaled(snapshot: Snapshot, mean: float) -> Snapshot:
+    """The snapshot with weights of this mean, where it has weights."""
     weight = snapshot.weight  # sums to 1
-    return snapshot if weight is None else replace(snapshot, weight=weight * weight.shape[0])
+    return snapshot if weight is None else replace(snapshot, weight=weight * weight.shape[0] * mean)

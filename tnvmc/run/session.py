@@ -20,9 +20,17 @@ from tnvmc.run.checkpoint import read_stages, write_atomically
 from tnvmc.run.config import Settings
 from tnvmc.run.convergence import convergence, ladder_chis
 from tnvmc.run.interrupts import Terminated, uninterrupted
-from tnvmc.run.load import load
+from tnvmc.run.load import ConfigError, load
 from tnvmc.run.plots import energy_picture
-from tnvmc.run.records import CHECKPOINT, CONFIG, PICTURE, FolderError, RunFolder, refuse_occupied
+from tnvmc.run.records import (
+    CHECKPOINT,
+    CONFIG,
+    HISTORY,
+    PICTURE,
+    FolderError,
+    RunFolder,
+    refuse_occupied,
+)
 from tnvmc.run.screen import Screen, result_table, stage_line
 from tnvmc.run.stage_settings import stages_of
 from tnvmc.run.stages import Course
@@ -106,6 +114,11 @@ def resume_run(
         raise FolderError(f"{path}: holds no run to resume ({CONFIG} is missing)")
     settings = load(Path(file or path / CONFIG), _with_out(overrides, path))
     checkpoint = path / CHECKPOINT
+    if not checkpoint.exists() and (path / HISTORY).exists() and (path / HISTORY).stat().st_size:
+        raise FolderError(
+            f"{path}: {CHECKPOINT} is missing, so there is nothing to go on from, but {HISTORY} tells "
+            "of steps that were made; put the checkpoint back, or start again in another folder"
+        )
     done = read_stages(checkpoint) if checkpoint.exists() else []
     course, screen = _set_up(settings, done, blank=checkpoint.exists())
     if checkpoint.exists():
@@ -130,6 +143,11 @@ def _set_up(
     operator = build_operator(settings)
     if settings.measure.symmetrise:  # what the Hamiltonian lacks is told before the run
         symmetry_group(operator, settings.measure.symmetrise)
+        if settings.sampler.kind == "direct":
+            raise ConfigError(
+                "measure.symmetrise: a symmetrised state cannot be drawn directly; take "
+                "sampler.kind = 'metropolis' (or 'enumerate')"
+            )
     screen = Screen(settings.optimizer.steps, operator.n_sites)
     screen.say(_headline(settings, operator))
     course = Course(settings, operator, done, blank=blank)

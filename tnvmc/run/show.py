@@ -13,7 +13,7 @@ import numpy as np
 
 from tnvmc.ansatz.files import StateFileError, opened
 from tnvmc.run import reading
-from tnvmc.run.reading import OBSERVABLES, Run, read_run
+from tnvmc.run.reading import OBSERVABLES, Run, outdated, read_run
 from tnvmc.run.records import CHECKPOINT, CONFIG, HISTORY, PICTURE, RESULT
 from tnvmc.run.screen import with_error
 
@@ -235,7 +235,8 @@ def _observables(run: Run) -> str:
         parts.append(f"M^2 = {with_error(squared['mean'], squared['error'] or 0.0)}")
     parts += ["dimer correlations"] if held.get("dimers") else []
     parts += list(held.get("operators", {}))
-    return ", ".join(parts) or "none"
+    stale = outdated(run)
+    return (", ".join(parts) or "none") + (f". {stale}" if stale else "")
 
 
 def _version(run: Run, checkpoint: _Checkpoint | None) -> str | None:

@@ -28,6 +28,7 @@ from tnvmc.run.stage_settings import Stage, stages_of
 from tnvmc.run.start import from_simple_update, grown, initial_parameters
 from tnvmc.run.state import Measurement, Point, StepRecord, finite_or_none
 from tnvmc.run.vmc import VMC
+from tnvmc.sampling.chains import Sampler
 
 Array = Any
 Record = Mapping[str, Any]
@@ -160,9 +161,7 @@ class Course:
             _BRIEFLY * own.sampler.n_samples, chi and _FINER * chi, own.measure.n_burn,
             symmetries=own.measure.symmetrise,
         )  # fmt: skip
-        state = self.vmc.state
-        # A note says that the last update led astray and the point before it was measured.
-        point = state.good if measured.note and state.good is not None else state.here
+        state, point = self.vmc.state, self._measured_point(measured)
         record = self._record(measured, chi and _FINER * chi)
         done = (*self.done, record)
         self._write(folder / stage_file(self.stage.number), done, point)
@@ -179,8 +178,14 @@ class Course:
         told: dict[str, Any] = {"stopped": self.stopped()}
         if self.staged:
             told["stages"] = [*self.done, self._record(measured, chi)]
-            self._write(folder / stage_file(self.stage.number), told["stages"])
+            point = self._measured_point(measured)
+            self._write(folder / stage_file(self.stage.number), told["stages"], point)
         return told
+
+    def _measured_point(self, measured: Measurement) -> Point:
+        """Where it was measured: before the last update, where a note says that it led astray."""
+        state = self.vmc.state
+        return state.good if measured.note and state.good is not None else state.here
 
     def _record(self, measured: Measurement, chi: int | None) -> dict[str, Any]:
         """Give what result.json says of the present stage, measured at `chi`."""
@@ -251,6 +256,8 @@ class Course:
     ) -> VMC:
         settings = stage.settings
         sampler = build_sampler(settings, self.operator)
+        if not isinstance(sampler, Sampler):  # walkers stand for nothing
+            configs = None
         return build_vmc(settings, self.operator, ansatz, sampler, theta, first_step, configs)
 
     def _write(self, path: Path, done: Sequence[Record], point: Point | None = None) -> None:

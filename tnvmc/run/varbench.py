@@ -102,7 +102,21 @@ def _model(result: Mapping[str, Any]) -> tuple[_Model, dict[str, float]]:
         raise NotInVarBench(
             f"VarBench measures energies in {model.unit} > 0; it is {couplings[model.unit]} here"
         )
+    if name == "tfim" and _frustrating_ring(result["config"]["lattice"]):
+        raise NotInVarBench(
+            "VarBench has antiferromagnetic couplings, which on a periodic lattice of odd length is "
+            "another model than our ferromagnetic one"
+        )
     return model, couplings
+
+
+def _frustrating_ring(lattice: Mapping[str, Any]) -> bool:
+    """Tell whether a direction with periodic boundary has an odd number of sites."""
+    boundary = lattice.get("boundary", "open")
+    shape = lattice["shape"]
+    lengths = shape if isinstance(shape, list) else [shape]
+    rings = {"open": [], "cylinder": lengths[-1:], "periodic": lengths}[boundary]
+    return any(length % 2 and length > 2 for length in rings)
 
 
 def _ratio(model: _Model, couplings: Mapping[str, float]) -> float:

@@ -71,6 +71,7 @@ class SampleInfo:
     n_walkers: int
     n_draws: int
     seconds: float
+    mean_weight: float = 1.0  #: of the samples, before their weights were made to sum to 1
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,9 @@ def sample(
     results = in_chunks(run, sampler.chunks(ansatz, xp), ansatz, xp, sampler.threads)
     draws = [result.draws[draw] for draw in range(sampler.n_draws) for result in results]
     configs, snapshot = xp.concat([result.configs for result in results]), join(draws)
+    mean_weight = 1.0
     if snapshot.weight is not None:
+        mean_weight = float(xp.mean(snapshot.weight))
         snapshot = replace(snapshot, weight=_normalised(snapshot.weight))
     proposed = sum(result.proposed for result in results)
     info = SampleInfo(
@@ -123,6 +126,7 @@ def sample(
         n_walkers=sampler.n_walkers,
         n_draws=sampler.n_draws,
         seconds=time.perf_counter() - began,
+        mean_weight=mean_weight,
     )
     return configs, snapshot, info
 

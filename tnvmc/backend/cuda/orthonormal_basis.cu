@@ -114,6 +114,7 @@ extern "C" __global__ void orthonormal_basis(
                 v[j] = t;
                 v[j].re += 1;
             }
+            __syncwarp();
         }
     }
     __syncthreads();
