@@ -240,7 +240,7 @@ def test_exact(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "study.toml", "--out", "study.toml"], "is a file"),
         (["run", "study.toml", "--out", "study.toml/x"], "cannot be written"),
         (["run", "study.toml", "--set", "ansatz.init=absent.h5"], "absent.h5: no such file"),
-        (["run", "study.toml", "--set", "ansatz.init=study.toml"], "not a checkpoint"),
+        (["run", "study.toml", "--set", "ansatz.init=study.toml"], "not a saved state"),
         (["run", "--resume", "absent"], "holds no run to resume"),
         (["run", "--resume", "a", "--out", "b"], "leave --out away"),
         (["exact", "study.toml", "--set", "lattice.shape=64"], "exact diagonalisation"),
