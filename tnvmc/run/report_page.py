@@ -73,7 +73,7 @@ summary { cursor: pointer; color: var(--accent); font-size: .9rem; margin: .8rem
 footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line);
   font-size: .82rem; }
 @media (max-width: 40rem) { main { padding: 1.2rem 1rem; }
-  .headline .first { grid-column: auto; } .figures, table.pairs { grid-template-columns: 1fr; } }
+  .headline .first { grid-column: 1 / -1; } .figures, table.pairs { grid-template-columns: 1fr; } }
 @media print { :root { --ink: #000; --soft: #444; --line: #bbb; --paper: #fff; --panel: #fff;
     --accent: #000; --warn: #8a3b00; --warn-bg: #fff; --good: #00573f; --good-bg: #fff;
     --line-blue: #0072b2; }

@@ -51,7 +51,7 @@ def structure_factor(run: Run) -> Any | str:
         _zone(figure, figure.subplots(), q, factor, label)
         return figure
     zone, cut = figure.subplots(1, 2, width_ratios=(1.15, 1))
-    _zone(figure, zone, q, factor, label)
+    _zone(figure, zone, q, factor, "")  # the curve beside it has the label
     _along(cut, path, mean, error, label)
     return figure
 
