@@ -220,11 +220,8 @@ def replacement_ratios(
     for patch, shape, walker, exists in slots:
         end = offset + walker.shape[0]
         new = LogAmplitude(values.phase[offset:end], values.log_abs[offset:end])
-        old = LogAmplitude(
-            xp.take(amplitude.phase, walker, axis=0), xp.take(amplitude.log_abs, walker, axis=0)
-        )
         flat = xp.zeros(exists.shape[0], dtype=values.phase.dtype)
-        flat[exists] = amplitude_ratio(new, old)
+        flat[exists] = amplitude_ratio(new, amplitude.take(walker))
         ratios[patch] = xp.reshape(flat, shape)
         offset = end
     return ratios

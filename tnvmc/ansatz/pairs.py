@@ -221,7 +221,7 @@ def _down(
             [around.layers.leftward(lower, configs)],
             _taken(around.below[lower], sources.walkers),
         )
-        before = _amplitude(around, lower, sources.walkers)
+        before = around.amplitudes[lower].take(sources.walkers)
         right, left = strip.right_environments(), strip.edge()
         for column in range(max(columns[lower]) + 1):
             if column in columns[lower]:
@@ -263,7 +263,7 @@ def _to_the_right(
     xp, n_cols = array_namespace(around.configs), around.layers.n_cols
     row = int(sources.sites[0]) // n_cols
     strip = _strip(around, row, sources.walkers)
-    before = _amplitude(around, row, sources.walkers)
+    before = around.amplitudes[row].take(sources.walkers)
     left, spins = left.take(sources.walkers), sources.spins
     nothing = xp.zeros((len(sources), around.layers.local_dim), dtype=left.tensor.dtype)
     found = [nothing for second in columns if second <= column]
@@ -332,13 +332,6 @@ def _closed(
 
 def _rightward(around: Surroundings, site: int, spins: Array) -> Array:
     return around.layers.site("down", "right", site, spins)
-
-
-def _amplitude(around: Surroundings, row: int, walkers: Array) -> LogAmplitude:
-    xp, amplitude = array_namespace(walkers), around.amplitudes[row]
-    return LogAmplitude(
-        xp.take(amplitude.phase, walkers, axis=0), xp.take(amplitude.log_abs, walkers, axis=0)
-    )
 
 
 def _strip(around: Surroundings, row: int, walkers: Array | None) -> Strip:

@@ -318,19 +318,9 @@ def _window_ratios(
         return xp.reshape(ratios, targets.shape)
     spins = local_spins(flat, window.patch, walk.local_dim)
     trial = walk.close(strip, window, left, right, spins, walkers)
-    found = amplitude_ratio(trial, _of(present, walkers))
+    found = amplitude_ratio(trial, present.take(walkers))
     if places.shape[0] == exists.shape[0]:
         ratios = xp.where(exists, found, ratios)
     else:
         ratios[places] = found
     return xp.reshape(ratios, targets.shape)
-
-
-def _of(amplitude: LogAmplitude, walkers: Array | None) -> LogAmplitude:
-    """Amplitudes of the selected walkers."""
-    if walkers is None:
-        return amplitude
-    xp = array_namespace(walkers)
-    return LogAmplitude(
-        xp.take(amplitude.phase, walkers, axis=0), xp.take(amplitude.log_abs, walkers, axis=0)
-    )

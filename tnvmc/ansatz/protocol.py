@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.lattice import Lattice, Patch
 
 Array = Any  # an array of whichever namespace is in use: numpy, array_api_strict, cupy
@@ -30,6 +31,14 @@ class LogAmplitude:
 
     phase: Array  #: (B,) modulus 1, or 0 where psi vanishes; real or complex
     log_abs: Array  #: (B,) real; -inf where psi vanishes
+
+    def take(self, walkers: Array | None) -> LogAmplitude:
+        """Those of the walkers at some places; of all in order for None."""
+        if walkers is None:
+            return self
+        xp = array_namespace(walkers)
+        phase, log_abs = (xp.take(x, walkers, axis=0) for x in (self.phase, self.log_abs))
+        return LogAmplitude(phase, log_abs)
 
 
 @dataclass(frozen=True)

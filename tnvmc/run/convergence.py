@@ -21,7 +21,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.run.build import build_operator
 from tnvmc.run.checkpoint import read_stages
 from tnvmc.run.load import load
-from tnvmc.run.look import with_chi
+from tnvmc.run.look import chi_of, with_chi
 from tnvmc.run.records import CHECKPOINT, CONFIG, RESULT, FolderError, RunFolder
 from tnvmc.run.stages import Course
 from tnvmc.run.state import ChiLadder, finite_or_none
@@ -35,11 +35,6 @@ LADDER = (1.0, 1.5, 2.0)
 
 _EVERY = 4  # draws of a measurement: one in so many is measured at the other chi too
 _FEWEST = 512  # samples of a ladder, where there are as many
-
-
-def chi_of(ansatz: Ansatz) -> int | None:
-    """Give the chi that a state is contracted with; None where it needs none."""
-    return getattr(getattr(ansatz, "scheme", None), "chi", None)
 
 
 def ladder_chis(ansatz: Ansatz) -> tuple[int, ...]:

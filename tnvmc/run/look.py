@@ -99,6 +99,11 @@ def n_walkers_of(sampler: AnySampler) -> int:
     return 1 if isinstance(sampler, Enumerate) else sampler.n_walkers
 
 
+def chi_of(ansatz: Ansatz) -> int | None:
+    """Give the chi that a state is contracted with; None where it needs none."""
+    return getattr(getattr(ansatz, "scheme", None), "chi", None)
+
+
 def with_chi(ansatz: Ansatz, chi: int) -> Ansatz:
     """Give the same state contracted with another chi, where it is contracted with one."""
     scheme = getattr(ansatz, "scheme", None)

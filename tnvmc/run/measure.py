@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,13 +23,13 @@ from tnvmc.run.catalogue import ENERGY, Catalogue
 from tnvmc.run.checkpoint import read_stages, write_atomically
 from tnvmc.run.config import Settings
 from tnvmc.run.load import load
-from tnvmc.run.look import AnySampler, Enumerate, with_chi
+from tnvmc.run.look import AnySampler, Enumerate, chi_of, with_chi
 from tnvmc.run.operator_file import read_operator
 from tnvmc.run.reading import OBSERVABLES
 from tnvmc.run.records import CHECKPOINT, CONFIG, FolderError
 from tnvmc.run.segments import independent, segments
 from tnvmc.run.stages import Course
-from tnvmc.run.state import Point
+from tnvmc.run.state import Point, finite_or_none
 from tnvmc.run.vmc import VMC
 from tnvmc.sampling.chains import Sampler, initial_configs
 from tnvmc.sampling.direct import DirectSampler
@@ -87,7 +86,7 @@ def measure_run(
         **catalogue.report(measured.blocks),
         "seconds": perf_counter() - started,
     }
-    found = _strict(found)
+    found = finite_or_none(found)
     try:
         content = json.dumps(found, allow_nan=False)
         write_atomically(path / OBSERVABLES, (content + "\n").encode())
@@ -266,8 +265,8 @@ class Measuring:
             "drawn": _DRAWN[type(self.sampler)],
             "symmetry": list(self.symmetry),
             "note": self.note,
-            "chi": _chi(self.ansatz),
-            "pair_chi": _chi(self.pair_ansatz) if pairs else None,
+            "chi": chi_of(self.ansatz),
+            "pair_chi": chi_of(self.pair_ansatz) if pairs else None,
             "energy": {"mean": energy.mean, "error": energy.error},
             "variance": energy.variance,
         }
@@ -298,16 +297,3 @@ def _symmetrised(ansatz: Ansatz, vmc: VMC, settings: Settings) -> Any:
         ansatz, vmc.operator, settings.measure.symmetrise, theta=vmc.state.here.theta,
         configs=vmc.state.here.configs, seed=vmc.seed, threads=settings.run.threads,
     )  # fmt: skip
-
-
-def _chi(ansatz: Ansatz) -> int | None:
-    return getattr(getattr(ansatz, "scheme", None), "chi", None)
-
-
-def _strict(value: Any) -> Any:
-    """The same without numbers that strict JSON does not know, in lists too."""
-    if isinstance(value, Mapping):
-        return {key: _strict(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_strict(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
