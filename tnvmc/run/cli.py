@@ -33,7 +33,7 @@ BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Complain in one line."""
-        self.exit(BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(BAD_INPUT, f"tnvmc: {message} (see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

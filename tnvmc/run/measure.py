@@ -22,7 +22,7 @@ from tnvmc.run.build import build_operator, build_sampler
 from tnvmc.run.catalogue import ENERGY, Catalogue
 from tnvmc.run.checkpoint import read_stages, write_atomically
 from tnvmc.run.config import Settings
-from tnvmc.run.load import load
+from tnvmc.run.load import ConfigError, load
 from tnvmc.run.look import AnySampler, Enumerate, chi_of, with_chi
 from tnvmc.run.operator_file import read_operator
 from tnvmc.run.reading import OBSERVABLES
@@ -76,6 +76,9 @@ def measure_run(
         read_operator(Path(file), operator.lattice, operator.local_dim) for file in operators
     )
     vmc = _restored(path, settings, operator)
+    names = [found.name for found in own]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(f"--operator: two files name their operator '{twice[0]}'; rename one")
     catalogue = Catalogue(operator, own)
     measured = Measuring.of(settings, vmc, catalogue, n_samples, chi, pair_samples, direct).run()
     found = {
