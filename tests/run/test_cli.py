@@ -72,16 +72,6 @@ RESULT_KEYS = [
 ]
 
 
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A study of a second, in a folder that is the working directory; its picture is left out."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(session, "energy_picture", lambda *_, **__: b"")
-    path = tmp_path / "study.toml"
-    path.write_text(SETTINGS)
-    return path
-
-
 def strict_json(path: Path) -> Any:
     return json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(name))
 

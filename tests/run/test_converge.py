@@ -20,7 +20,6 @@ from tnvmc.lattice import chain, square
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.sparse import sparse_matrix
-from tnvmc.run import session
 from tnvmc.run.cli import main
 from tnvmc.run.convergence import convergence, good_lines, ladder_chis
 from tnvmc.run.vmc import VMC, Enumerate
@@ -231,15 +230,6 @@ n_samples = 64
 [run]
 threads = 1
 """
-
-
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(session, "energy_picture", lambda *_, **__: b"")
-    path = tmp_path / "study.toml"
-    path.write_text(SETTINGS)
-    return path
 
 
 def result_of(folder: str) -> dict[str, Any]:

@@ -77,16 +77,6 @@ steps = 4
 )
 
 
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Settings of a run of seconds, in the working directory; its picture is left out."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(session, "energy_picture", lambda *_, **__: b"")
-    path = tmp_path / "study.toml"
-    path.write_text(SETTINGS)
-    return path
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
     """What the run leaves when nothing stops it."""

@@ -271,7 +271,7 @@ class PEPS:
                 singles = [reports[row, 1] for row in range(self.lattice.shape[0])]
                 begun, ended = turn, walk.turn()
             turn = walk.turn()
-        amplitude = self._with_scale(turn.layers, singles[len(singles) // 2].amplitude)
+        amplitude = self._with_scale(begun.layers, singles[len(singles) // 2].amplitude)
         if pairs:
             sides = begun.ahead, ended.ahead
             above, below = sides if begun.direction == "up" else sides[::-1]

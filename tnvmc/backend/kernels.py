@@ -19,6 +19,7 @@ SHARED_BYTES = 224 * 1024
 """Most shared memory that a block is given; a device that has less says so."""
 
 _MOST_SLICES = 6
+"""Blocks a walker's column is cut into, at most (measured at D = 8: 2 are faster than cuBLAS, 16 not)."""
 
 _NUMBERS = {
     "float32": ("float", 0),
@@ -110,7 +111,7 @@ def transfer(
 def _legs(
     env: Array, top: Array | None, sites: Sequence[Array], bottom: Array | None
 ) -> tuple[int, ...]:
-    """Sizes of the legs, as the kernel's `Legs` names them."""
+    """Sizes of the legs, as the kernel names them."""
     t, b = env.shape[1], env.shape[-1]
     o, v = (1, sites[0].shape[3]) if top is None else top.shape[1:3]
     rows = [(site.shape[4], site.shape[1], site.shape[2]) for site in sites]

@@ -22,7 +22,7 @@ from tnvmc.run.build import build_operator
 from tnvmc.run.checkpoint import read_stages
 from tnvmc.run.load import load
 from tnvmc.run.look import chi_of, with_chi
-from tnvmc.run.records import CHECKPOINT, CONFIG, RESULT, FolderError, RunFolder
+from tnvmc.run.records import CHECKPOINT, CONFIG, RESULT, FolderError, RunFolder, check_run_folder
 from tnvmc.run.stages import Course
 from tnvmc.run.state import ChiLadder, finite_or_none
 from tnvmc.run.verdicts import verdicts, warnings
@@ -185,11 +185,7 @@ def converge_run(
 
 def _check_finished(path: Path) -> None:
     """Raise `FolderError` where no finished run is."""
-    if not path.is_dir():
-        what = "is a file, not the folder of a run" if path.exists() else "no such folder"
-        raise FolderError(f"{path}: {what}")
-    if not (path / CONFIG).is_file():
-        raise FolderError(f"{path}: holds no run ({CONFIG} is missing)")
+    check_run_folder(path)
     if not (path / RESULT).is_file():
         raise FolderError(
             f"{path}: this run is not finished ({RESULT} is missing); "

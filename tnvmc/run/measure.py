@@ -26,7 +26,7 @@ from tnvmc.run.load import ConfigError, load
 from tnvmc.run.look import AnySampler, Enumerate, chi_of, with_chi
 from tnvmc.run.operator_file import read_operator
 from tnvmc.run.reading import OBSERVABLES
-from tnvmc.run.records import CHECKPOINT, CONFIG, FolderError
+from tnvmc.run.records import CHECKPOINT, CONFIG, FolderError, check_run_folder
 from tnvmc.run.segments import independent, segments
 from tnvmc.run.stages import Course
 from tnvmc.run.state import Point, finite_or_none
@@ -121,11 +121,7 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> VMC:
 
 
 def _check_folder(path: Path) -> None:
-    if not path.is_dir():
-        what = "is a file, not the folder of a run" if path.exists() else "no such folder"
-        raise FolderError(f"{path}: {what}")
-    if not (path / CONFIG).is_file():
-        raise FolderError(f"{path}: holds no run ({CONFIG} is missing)")
+    check_run_folder(path)
     if not (path / CHECKPOINT).is_file():
         raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")
 

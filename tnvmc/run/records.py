@@ -117,6 +117,15 @@ class RunFolder:
         self.close()
 
 
+def check_run_folder(path: Path) -> None:
+    """Raise `FolderError` where a path is no folder that holds a run."""
+    if not path.is_dir():
+        what = "is a file, not the folder of a run" if path.exists() else "no such folder"
+        raise FolderError(f"{path}: {what}")
+    if not (path / CONFIG).is_file():
+        raise FolderError(f"{path}: holds no run ({CONFIG} is missing)")
+
+
 def refuse_occupied(path: Path) -> None:
     """Raise `FolderError` where a folder holds a run already, or the path is no folder."""
     if path.exists() and not path.is_dir():
