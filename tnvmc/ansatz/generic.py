@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tnvmc.ansatz.jacobian import DenseJacobian
@@ -205,26 +206,62 @@ def replacement_ratios(
     `rows_per_call` configurations.  Memory: N bytes per replaced configuration.
     """
     xp = array_namespace(configs)
-    changed, slots = [], []
-    for patch, table in replacements.items():
-        rows = xp.take(xp.asarray(table), local_states(configs, patch, local_dim), axis=0)
-        targets = xp.reshape(rows, (-1,))
-        slot = xp.nonzero(targets >= 0)[0]
-        walker = slot // rows.shape[1]
-        chosen = xp.take(configs, walker, axis=0)
-        changed.append(replaced(chosen, patch, xp.take(targets, slot, axis=0), local_dim))
-        slots.append((patch, rows.shape, walker, targets >= 0))
-    values = _in_batches(log_amplitude, changed, rows_per_call, amplitude)
-
-    ratios, offset = {}, 0
-    for patch, shape, walker, exists in slots:
-        end = offset + walker.shape[0]
+    groups = [_changed(configs, group, local_dim) for group in _alike(replacements)]
+    values = _in_batches(
+        log_amplitude, [group.configs for group in groups], rows_per_call, amplitude
+    )
+    found: dict[Patch, Array] = {}
+    offset = 0
+    for group in groups:
+        end = offset + group.configs.shape[0]
         new = LogAmplitude(values.phase[offset:end], values.log_abs[offset:end])
-        flat = xp.zeros(exists.shape[0], dtype=values.phase.dtype)
-        flat[exists] = amplitude_ratio(new, amplitude.take(walker))
-        ratios[patch] = xp.reshape(flat, shape)
+        flat = xp.zeros(group.exists.shape[0], dtype=values.phase.dtype)
+        flat[group.exists] = amplitude_ratio(new, amplitude.take(group.walkers))
+        ratios = xp.reshape(flat, (configs.shape[0], len(group.patches), -1))
+        found |= {patch: ratios[:, j, :] for j, patch in enumerate(group.patches)}
         offset = end
-    return ratios
+    return {patch: found[patch] for patch in replacements}
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """The replacements of patches with tables of one shape, for B walkers at once."""
+
+    patches: list[Patch]
+    configs: Array  #: (Q, N) where a replacement exists, in the order walker, patch, column
+    walkers: Array  #: (Q,) whom each belongs to
+    exists: Array  #: (B * n * R,) bool
+
+
+def _alike(replacements: Targets) -> list[Targets]:
+    """Patches with tables of one shape together, so that they are handled in one go."""
+    groups: dict[tuple[int, ...], dict[Patch, Array]] = {}
+    for patch, table in replacements.items():
+        groups.setdefault((len(patch), *table.shape), {})[patch] = table
+    return list(groups.values())
+
+
+def _changed(configs: Array, group: Targets, local_dim: int) -> _Changed:
+    xp = array_namespace(configs)
+    patches, tables = list(group), xp.stack([xp.asarray(table) for table in group.values()])
+    n_patches, n_states, width = tables.shape
+    states = xp.stack([local_states(configs, patch, local_dim) for patch in patches], axis=1)
+    places = states + n_states * xp.arange(n_patches)[None, :]
+    rows = xp.take(xp.reshape(tables, (-1, width)), xp.reshape(places, (-1,)), axis=0)
+    targets = xp.reshape(rows, (-1,))
+    exists = targets >= 0
+    slot = xp.nonzero(exists)[0]
+    target, walkers = xp.take(targets, slot, axis=0), slot // (n_patches * width)
+    which = slot // width % n_patches
+    changed = xp.take(configs, walkers, axis=0)
+    sites = xp.asarray(patches)
+    columns = xp.arange(configs.shape[1])[None, :]
+    for j in reversed(range(sites.shape[1])):
+        site = xp.take(sites[:, j], which, axis=0)[:, None]
+        digit = xp.astype(target % local_dim, configs.dtype)[:, None]
+        changed = xp.where(columns == site, digit, changed)
+        target = target // local_dim
+    return _Changed(patches, changed, walkers, exists)
 
 
 def _in_batches(

@@ -196,7 +196,7 @@ def draw_samples(
     spread = partial(in_chunks, ansatz=ansatz, xp=xp, workers=sampler.threads)
     parts = sampler.chunks(ansatz, xp)
     guide = _sector(operator, sampler.magnetisation)
-    if guide is not None and sampler.n_pilot:
+    if guide is not None and sampler.n_pilot and not getattr(ansatz, "exact_draws", False):
         pilot = partial(_draw_chunk, draw, operator.n_sites, xp, (seed, step, DRAW_PASS + 1), None)
         drawn = spread(pilot, split(sampler.n_pilot, len(parts[0])))
         configs = np.concatenate([to_host(found) for found, _ in drawn])

@@ -1,0 +1,343 @@
+"""Any Flax module as a wave function: the one door between JAX and the rest of the house.
+
+JAX is imported here and in `ansatz/neural/` alone.  Importing this file switches JAX to double
+precision and keeps it from taking the whole memory of a GPU.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, Literal
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tnvmc.ansatz.generic import GenericAnsatz
+from tnvmc.ansatz.neural import metropolis
+from tnvmc.ansatz.neural.functional import Functional
+from tnvmc.ansatz.neural.images import Images
+from tnvmc.ansatz.neural.soundness import check_dtype, check_groups, check_holomorphic, check_output
+from tnvmc.ansatz.protocol import LogAmplitude, SweepInfo, Targets, Walkers
+from tnvmc.backend.namespace import array_namespace, is_cupy, is_gpu, to_host, to_namespace
+from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.symmetry import SymmetryGroup
+
+jax.config.update("jax_enable_x64", True)
+
+Array = Any
+
+_SMALLEST_BATCH = 16
+"""Batches are padded to powers of two from here on, so that few shapes are compiled."""
+
+_LARGEST_BATCH = 4096
+
+_JACOBIAN_BYTES = 2**28
+"""Of log-derivatives made in one call."""
+
+
+class FlaxAnsatz(GenericAnsatz):
+    """psi(s) = exp(network(s)) for a Flax module, Linen or NNX, with a flat theta.
+
+    Args:
+        lattice: the sites.
+        network: a Linen module, an NNX module, or a function ``rngs -> NNX module`` (which can
+            start from any seed).  Called with a batch (B, N) it returns ln psi (B,), real or
+            complex; a real part of -inf means psi = 0.
+        local_dim: local dimension d.
+        inputs: what the network is given: "states", the integers 0..d-1 of a configuration, or
+            "spins", the floats 2 Sz = d - 1 - 2 s (for d = 2: up +1, down -1), as models of NetKet
+            want them.
+        holomorphic: complex parameters in which ln psi is holomorphic: theta is complex then, and
+            log-derivatives cost half.  Otherwise real and imaginary parts of complex parameters
+            are two real parameters each.
+        dtype: what theta is declared to be, "float64" or "complex128"; None takes what comes.
+        signs: (N,) of 0 and 1, a sublattice: psi is multiplied by (-1)^(sum of the states there),
+            which for the two sublattices of a square lattice is the rule of Marshall (Proc. R. Soc.
+            A 232, 48 (1955)).
+        group: psi is averaged over these symmetries with their characters; the signs come after.
+            For a module that can be drawn from, the densities are averaged, so that it still can.
+        freeze: groups of parameters (beginnings of paths, "embedding" or "blocks.0") whose
+            log-derivatives are 0, so that no rule moves them.
+        architecture: what the network is, in plain values, for checkpoints; by default the class
+            and the shapes of its parameters.
+
+    Arrays come and go as NumPy or CuPy arrays; on a GPU they cross by dlpack without a copy.
+    Everything is compiled once per shape; batches are padded to powers of two.  A module with
+    ``draw(uniforms, total) -> (configs, log_prob)`` (`neural.autoregressive`) can be sampled directly.
+
+    Raises ValueError for a module that returns another shape than (B,), for parameters that do not
+    fit `holomorphic` and `dtype`, for an unknown group in `freeze`.
+
+    What it does not do: single precision; modules that change while they are called (dropout, batch
+    statistics that are updated); functions of theta that are not differentiable.
+
+    Source: log-derivatives with real, holomorphic and other parameters as in Vicentini et al.,
+    SciPost Phys. Codebases 7 (2022), with the convention of `optimize.rule` (no factor 2).
+    """
+
+    def __init__(
+        self,
+        lattice: Lattice,
+        network: Any,
+        *,
+        local_dim: int = 2,
+        inputs: Literal["states", "spins"] = "states",
+        holomorphic: bool | None = None,
+        dtype: str | None = None,
+        signs: Sequence[int] | None = None,
+        group: SymmetryGroup | None = None,
+        freeze: Sequence[str] = (),
+        architecture: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.lattice, self.local_dim, self.inputs = lattice, int(local_dim), inputs
+        example = self._as_inputs(jnp.zeros((1, lattice.n_sites), jnp.int8))
+        self.functional = Functional(network, example, bool(holomorphic))
+        check_dtype(self.functional, holomorphic, dtype)
+        check_output(self.functional, example)
+        self.can_draw = hasattr(self.functional.module(self.functional.tree), "draw")
+        self.images = Images(group, signs, self.local_dim, lattice.n_sites, self.can_draw)
+        self.freeze = tuple(freeze)
+        check_groups(self.functional, self.freeze)
+        self._frozen = self.functional.columns(self.freeze)
+        self.architecture = dict(architecture or self._shapes())
+        if holomorphic:
+            check_holomorphic(self.functional, lambda theta, x: self._signed_log(theta, x)[1])
+
+    @property
+    def n_params(self) -> int:
+        """Length P of theta."""
+        return self.functional.n_params
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of theta."""
+        return self.functional.dtype
+
+    @property
+    def draw(self) -> Any:
+        """``draw(theta, uniforms, guide=None) -> (configs, log_prob)``, of modules that have it."""
+        if not self.can_draw:
+            raise AttributeError(f"{self.functional.name} cannot be drawn from directly")
+        return self._draw
+
+    @property
+    def exact_draws(self) -> bool:
+        """Whether the conditionals that are drawn from are those of |psi|^2 themselves."""
+        return self.can_draw
+
+    def chunk_hint(self) -> int:
+        """Walkers per call: large, since XLA has threads of its own."""
+        return _LARGEST_BATCH
+
+    @property
+    def walker_bytes(self) -> int:
+        """Rough need of memory per walker: its row of the Jacobian."""
+        return 32 * self.n_params
+
+    def random(self, seed: int = 0) -> np.ndarray:
+        """theta (P,) as the module initialises itself."""
+        return self.functional.random(seed)
+
+    def module(self, theta: Array) -> Any:
+        """The module with parameters theta (P,): an NNX module, or a bound Linen module."""
+        return self.functional.module(self.functional.unflatten(_to_jax(theta)))
+
+    def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
+        """psi(s) for configurations (B, N)."""
+        phase, log_abs = self._batched(self._log_psi, theta, configs, _LARGEST_BATCH)
+        return LogAmplitude(phase, log_abs)
+
+    def log_derivatives(self, theta: Array, configs: Array) -> Array:
+        """O_k(s) = d ln psi(s) / d theta_k, (B, P), zero where psi = 0 and where frozen.
+
+        Cost: one backward pass per sample, two for real theta and complex psi.
+        """
+        return self._batched(self._derivatives, theta, configs, self._jacobian_batch)[0]
+
+    def sweep(
+        self,
+        theta: Array,
+        walkers: Walkers,
+        moves: Targets,
+        uniforms: Array,
+        power: Array | None = None,
+    ) -> tuple[Walkers, SweepInfo]:
+        """Propose the moves one after another in one compiled loop; see `neural.metropolis`.
+
+        With `power` (B,) walkers sample |psi|^(2 power), as chains of a tempered ladder do.
+        """
+        xp = array_namespace(uniforms)
+        n_walkers, n_sites = walkers.configs.shape
+        if not moves:
+            zeros = xp.zeros(n_walkers, dtype=xp.float64)
+            return walkers, SweepInfo(zeros, zeros)
+        plan = metropolis.plan_moves(moves, n_sites, self.local_dim)
+        power = xp.ones(n_walkers, dtype=xp.float64) if power is None else power
+        size = _padded_size(n_walkers)
+        unused = xp.zeros((n_walkers, plan.sites.shape[0] - len(moves)), dtype=uniforms.dtype)
+        active = xp.arange(size) < n_walkers
+        rows = (
+            walkers.configs, walkers.amplitude.phase, walkers.amplitude.log_abs,
+            xp.concat([uniforms, unused], axis=1), power,
+        )  # fmt: skip
+        arrays = (theta, *(_pad(array, size) for array in rows), active)
+        moved = self._sweep(*map(_to_jax, arrays), plan)
+        configs, phase, log_abs, proposed, accepted = (
+            _from_jax(array, xp)[:n_walkers, ...] for array in moved
+        )
+        info = SweepInfo(proposed, accepted)
+        return Walkers(configs, LogAmplitude(phase, log_abs)), info
+
+    def _draw(self, theta: Array, uniforms: Array, guide: Any = None) -> tuple[Array, Array]:
+        """Draw configurations (B, N) and their ln q (B,) from numbers (B, N).
+
+        `guide` keeps the draws in one sector, that of its `total`.  Cost: that of the module's
+        `draw`, and of one evaluation with averaging.
+        """
+        total = None if guide is None else int(guide.total)
+        run = self._drawers.setdefault(total, jax.jit(partial(self._drawn, total=total)))
+        configs, log_prob = self._batched(run, theta, uniforms, _LARGEST_BATCH)
+        return configs, log_prob
+
+    def _drawn(self, theta: Array, uniforms: Array, total: int | None) -> tuple[Array, Array]:
+        module = self.functional.module(self.functional.unflatten(theta))
+        configs, log_prob = module.draw(uniforms, total)
+        if self.images.trivial:
+            return configs.astype(jnp.int8), log_prob
+        configs = self.images.shuffled(configs, uniforms)
+        # The group maps a sector on itself, so the share of the sector in q cancels.
+        images = self.images.of(configs).reshape(-1, configs.shape[1])
+        own = module.log_prob(images).reshape(-1, configs.shape[0])
+        return configs.astype(jnp.int8), jax.nn.logsumexp(own, axis=0) - np.log(own.shape[0])
+
+    @cached_property
+    def _drawers(self) -> dict[int | None, Any]:
+        return {}
+
+    @cached_property
+    def _log_psi(self) -> Any:
+        return jax.jit(self._polar)
+
+    @cached_property
+    def _derivatives(self) -> Any:
+        return jax.jit(self._log_derivatives)
+
+    @cached_property
+    def _sweep(self) -> Any:
+        def run(
+            theta: Array, configs: Array, phase: Array, log_abs: Array, uniforms: Array,
+            power: Array, active: Array, plan: metropolis.MovePlan,
+        ) -> metropolis.Moved:  # fmt: skip
+            log_psi = partial(self._polar, theta)
+            return metropolis.sweep(
+                log_psi, configs, phase, log_abs, uniforms, jax.tree.map(jnp.asarray, plan),
+                power, active, self.local_dim,
+            )  # fmt: skip
+
+        return jax.jit(run)
+
+    def _polar(self, theta: Array, configs: Array) -> tuple[Array, Array]:
+        """Phase (B,) and ln|psi| (B,); traceable."""
+        sign, log_psi = self._signed_log(theta, configs)
+        log_abs = jnp.real(log_psi)
+        zero = jnp.isneginf(log_abs)
+        if jnp.iscomplexobj(log_psi):
+            sign = sign * jnp.exp(1j * jnp.where(zero, 0.0, jnp.imag(log_psi)))
+        return jnp.where(zero, 0.0, sign), log_abs
+
+    def _signed_log(self, theta: Array, configs: Array) -> tuple[Array, Array]:
+        """Signs (B,) and ln of psi over its sign (B,), real or complex; traceable."""
+        tree = self.functional.unflatten(theta)
+
+        def network(configs: Array) -> Array:
+            return self.functional.apply(tree, self._as_inputs(configs))
+
+        return self.images.average(network, configs)
+
+    def _log_derivatives(self, theta: Array, configs: Array) -> tuple[Array]:
+        """O (B, P); traceable."""
+        free = np.setdiff1d(np.arange(self.n_params), self._frozen)
+        moving = theta[free]
+
+        def log_psi(moving: Array, config: Array) -> Array:
+            return self._signed_log(theta.at[free].set(moving), config[None])[1][0]
+
+        rows = jax.vmap(partial(_gradient, log_psi), in_axes=(None, 0))
+        found = rows(moving, configs)
+        zero = jnp.isneginf(self._polar(theta, configs)[1])
+        found = jnp.where(zero[:, None], 0.0, found)
+        if not self._frozen.size:
+            return (found,)
+        whole = jnp.zeros((configs.shape[0], self.n_params), found.dtype)
+        return (whole.at[:, free].set(found),)
+
+    @property
+    def _jacobian_batch(self) -> int:
+        rows = _JACOBIAN_BYTES // (16 * max(self.n_params, 1))
+        return max(_SMALLEST_BATCH, min(1024, 1 << max(rows, 1).bit_length() - 1))
+
+    def _as_inputs(self, configs: Array) -> Array:
+        if self.inputs == "states":
+            return configs
+        return (self.local_dim - 1 - 2 * configs.astype(jnp.int32)).astype(jnp.float64)
+
+    def _batched(self, run: Any, theta: Array, rows: Array, largest: int) -> list[Array]:
+        """Results (B, ...) of a compiled function of theta and rows (B, N), in padded batches."""
+        xp = array_namespace(theta, rows)
+        parameters, parts = _to_jax(theta), []
+        for begin in range(0, max(rows.shape[0], 1), largest):
+            part = rows[begin : begin + largest, :]
+            results = run(parameters, _to_jax(_pad(part, _padded_size(part.shape[0]))))
+            parts.append([_from_jax(array, xp)[: part.shape[0], ...] for array in results])
+        return [p[0] if len(p) == 1 else xp.concat(p) for p in zip(*parts, strict=True)]
+
+    def _shapes(self) -> dict[str, Any]:
+        leaves = {".".join(leaf.path): list(leaf.shape) for leaf in self.functional.leaves}
+        return {"network": self.functional.name, "shapes": leaves}
+
+
+def _gradient(log_psi: Any, theta: Array, config: Array) -> Array:
+    """O (P,) of one configuration."""
+    if jnp.iscomplexobj(theta):
+        return jax.grad(log_psi, holomorphic=True)(theta, config)
+    if not jnp.iscomplexobj(jax.eval_shape(log_psi, theta, config)):
+        return jax.grad(log_psi)(theta, config)
+
+    def parts(theta: Array) -> Array:
+        value = log_psi(theta, config)
+        return jnp.stack([jnp.real(value), jnp.imag(value)])
+
+    real, imaginary = jax.jacrev(parts)(theta)
+    return jax.lax.complex(real, imaginary)
+
+
+def _padded_size(n: int) -> int:
+    return max(_SMALLEST_BATCH, 1 << max(n - 1, 0).bit_length())
+
+
+def _pad(rows: Array, size: int) -> Array:
+    """Rows (n, ...) with the first one repeated until there are `size`; not by JAX, which compiles."""
+    missing = size - rows.shape[0]
+    if not missing:
+        return rows
+    xp = array_namespace(rows)
+    return xp.concat([rows, xp.broadcast_to(rows[:1, ...], (missing, *rows.shape[1:]))])
+
+
+def _to_jax(array: Array) -> Array:
+    """An array of any namespace as a JAX array on the same device."""
+    if is_cupy(array):
+        return jax.dlpack.from_dlpack(array)
+    return jax.device_put(to_host(array), jax.devices("cpu")[0])
+
+
+def _from_jax(array: Array, xp: Any) -> Array:
+    """A JAX array in a namespace; on a GPU without a copy, on the host as it lies there too."""
+    if is_gpu(xp):
+        return xp.from_dlpack(array)
+    return to_namespace(np.asarray(array), xp)

@@ -1,0 +1,136 @@
+"""Any Flax module as a pure function of one flat vector: NNX or Linen, real or complex parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen, nnx
+
+Array = Any
+Tree = Any
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array of parameters."""
+
+    path: tuple[str, ...]  #: ("blocks", "0", "kernel")
+    shape: tuple[int, ...]
+    is_complex: bool
+
+    @property
+    def size(self) -> int:
+        """Number of entries, each of which is two real parameters where it is split."""
+        return math.prod(self.shape)
+
+
+class Functional:
+    """A network with its parameters taken out: apply(tree, inputs), and tree <-> theta.
+
+    `network` is a Linen module, an NNX module, or a function ``rngs -> NNX module``.  `example`
+    are inputs (1, N).  theta holds the leaves one after another in the order of `leaves`; of a
+    complex leaf that is not `holomorphic` first all real parts, then all imaginary parts.
+    Everything that is not a parameter (batch statistics, random keys) stays as it was made.
+    """
+
+    def __init__(self, network: Any, example: Array, holomorphic: bool) -> None:
+        self.network, self.holomorphic, self.example = network, holomorphic, example
+        self._graph: Any = None
+        self._rest: Any = None
+        self.tree = self._tree(0)  #: parameters of the first start
+        flat, self._structure = jax.tree_util.tree_flatten_with_path(self.tree)
+        self.leaves = tuple(
+            Leaf(_names(path), tuple(leaf.shape), jnp.iscomplexobj(leaf)) for path, leaf in flat
+        )
+
+    @property
+    def n_params(self) -> int:
+        """Length P of theta."""
+        return sum(self._length(leaf) for leaf in self.leaves)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of theta."""
+        return np.dtype("complex128" if self.holomorphic else "float64")
+
+    @property
+    def name(self) -> str:
+        """Class of the module."""
+        return type(self._module).__name__
+
+    def random(self, seed: int) -> np.ndarray:
+        """theta (P,) as the module initialises itself; an NNX module object knows one start only."""
+        return self.flatten(self._tree(seed))
+
+    def flatten(self, tree: Tree) -> np.ndarray:
+        """theta (P,) of a tree of parameters."""
+        parts = []
+        for leaf, array in zip(self.leaves, jax.tree.leaves(tree), strict=True):
+            flat = np.asarray(array).ravel()
+            if leaf.is_complex and not self.holomorphic:
+                parts += [flat.real, flat.imag]
+            else:
+                parts.append(flat)
+        return np.concatenate(parts or [np.zeros(0)]).astype(self.dtype)
+
+    def unflatten(self, theta: Array) -> Tree:
+        """The tree of parameters of theta (P,); traceable."""
+        arrays, start = [], 0
+        for leaf in self.leaves:
+            part = theta[start : start + self._length(leaf)]
+            if leaf.is_complex and not self.holomorphic:
+                part = jax.lax.complex(part[: leaf.size], part[leaf.size :])
+            arrays.append(part.reshape(leaf.shape))
+            start += self._length(leaf)
+        return jax.tree.unflatten(self._structure, arrays)
+
+    def columns(self, groups: tuple[str, ...]) -> np.ndarray:
+        """Places in theta of the parameters whose path begins with one of the `groups`."""
+        marks = [
+            np.full(self._length(leaf), any(_within(leaf.path, group) for group in groups))
+            for leaf in self.leaves
+        ]
+        return np.flatnonzero(np.concatenate(marks or [np.zeros(0, bool)]))
+
+    def module(self, tree: Tree) -> Any:
+        """The module with these parameters: an NNX module, or a bound Linen module."""
+        if isinstance(self.network, linen.Module):
+            return self.network.bind({"params": tree, **self._rest})
+        return nnx.merge(self._graph, tree, self._rest)
+
+    def apply(self, tree: Tree, inputs: Array) -> Array:
+        """What the module returns for inputs (B, N)."""
+        return self.module(tree)(inputs)
+
+    def _length(self, leaf: Leaf) -> int:
+        return leaf.size * (2 if leaf.is_complex and not self.holomorphic else 1)
+
+    def _tree(self, seed: int) -> Tree:
+        """Parameters made from a seed; keeps the rest of the module beside it."""
+        if isinstance(self.network, linen.Module):
+            self._module: Any = self.network
+            variables = dict(self.network.init(jax.random.key(seed), self.example))
+            tree, self._rest = variables.pop("params", {}), variables
+            return tree
+        make: Callable[[nnx.Rngs], Any] = self.network
+        self._module = make if isinstance(make, nnx.Module) else make(nnx.Rngs(seed))
+        parts: Any = nnx.split(self._module, nnx.Param, ...)
+        self._graph, tree, self._rest = parts
+        return tree
+
+
+def _names(path: tuple[Any, ...]) -> tuple[str, ...]:
+    """Keys of a path in a tree, without NNX's last one, which leads into the variable."""
+    keys = [str(getattr(key, "key", getattr(key, "name", key))) for key in path]
+    return tuple(keys[:-1] if keys[-1] == "value" else keys)
+
+
+def _within(path: tuple[str, ...], group: str) -> bool:
+    names = tuple(group.split("."))
+    return path[: len(names)] == names

@@ -1,0 +1,104 @@
+"""Images of configurations under a group, and the average of a network over them; Marshall signs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tnvmc.operators.symmetry import SymmetryGroup
+
+Array = Any
+
+
+class Images:
+    """What is done to a network on its way to psi: averaged over a group, then given signs.
+
+    psi(s) = sign(s) sum_g chi(g) network(g s) / |G|.  With `densities` (autoregressive networks)
+    |psi(s)|^2 = sum_g |network(g s)|^2 / |G|, which is normalised, and the phase is that of
+    sum_g exp(i phase(g s)) (Hibat-Allah et al., Phys. Rev. Research 2, 023358 (2020), app. D).
+    Raises ValueError for signs that are not one 0 or 1 for each site, for `densities` with a
+    character -1.
+    """
+
+    def __init__(
+        self,
+        group: SymmetryGroup | None,
+        signs: Sequence[int] | None,
+        local_dim: int,
+        n_sites: int,
+        densities: bool,
+    ) -> None:
+        elements = () if group is None else group.elements
+        self.local_dim, self.densities = local_dim, densities
+        self.places = np.array([g.sites for g in elements]).reshape(-1, n_sites)
+        self.inverts = np.array([bool(g.inverts) for g in elements])
+        self.characters = np.array([float(g.character) for g in elements])
+        self.signs = None if signs is None else np.asarray(signs)
+        wrong = self.signs is not None and (
+            self.signs.shape != (n_sites,) or not np.isin(self.signs, (0, 1)).all()
+        )
+        if wrong:
+            raise ValueError(f"FlaxAnsatz: signs must be 0 or 1 for each of {n_sites} sites")
+        if densities and (self.characters < 0).any():
+            raise ValueError(
+                "FlaxAnsatz: the densities of an autoregressive network are averaged, which has no "
+                "characters -1; leave those symmetries out"
+            )
+
+    @property
+    def trivial(self) -> bool:
+        """Whether there is no group, or the identity alone."""
+        return len(self.places) < 2
+
+    def of(self, configs: Array) -> Array:
+        """g s for every element and configuration (B, N): (|G|, B, N)."""
+        images = jnp.moveaxis(configs[:, self.places], 1, 0)
+        turned = (self.local_dim - 1 - images).astype(images.dtype)
+        return jnp.where(self.inverts[:, None, None], turned, images)
+
+    def shuffled(self, configs: Array, uniforms: Array) -> Array:
+        """A random image of each configuration, by late binary digits of its first number."""
+        digits = uniforms[:, 0] * 2.0**31
+        which = jnp.floor((digits - jnp.floor(digits)) * len(self.places)).astype(jnp.int32)
+        return self.of(configs)[which, jnp.arange(configs.shape[0])]
+
+    def average(self, network: Callable[[Array], Array], configs: Array) -> tuple[Array, Array]:
+        """Signs (B,) and ln of psi without them (B,), real where the network is and psi > 0."""
+        n_walkers = configs.shape[0]
+        sign = jnp.ones(n_walkers)
+        if self.signs is not None:
+            down = jnp.sum(configs * self.signs, axis=1)
+            sign = 1.0 - 2.0 * (down % 2)
+        if self.trivial:
+            return sign, network(configs)
+        logs = network(self.of(configs).reshape(-1, configs.shape[1])).reshape(-1, n_walkers)
+        if self.densities:
+            return sign, self._mean_density(logs)
+        largest = jax.lax.stop_gradient(jnp.max(jnp.real(logs), axis=0))
+        largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
+        terms = self.characters[:, None] * jnp.exp(logs - largest)
+        total = jnp.mean(terms, axis=0)
+        # What is below the rounding of the sum is zero: cancelled by characters -1.
+        zero = jnp.abs(total) <= 16 * jnp.finfo(jnp.float64).eps
+        safe = jnp.where(zero, 1.0, total)
+        if not jnp.iscomplexobj(safe):
+            sign = sign * jnp.sign(safe)
+            safe = jnp.abs(safe)
+        return sign, jnp.where(zero, -jnp.inf, jnp.log(safe) + largest)
+
+    def _mean_density(self, logs: Array) -> Array:
+        sizes = jnp.real(logs)
+        zero = jnp.isneginf(sizes)
+        nowhere = jnp.all(zero, axis=0)
+        safe = jnp.where(nowhere, 0.0, jnp.where(zero, -jnp.inf, sizes))
+        log_abs = 0.5 * (jax.nn.logsumexp(2.0 * safe, axis=0) - np.log(len(self.places)))
+        log_abs = jnp.where(nowhere, -jnp.inf, log_abs)
+        if not jnp.iscomplexobj(logs):
+            return log_abs
+        turns = jnp.where(zero, 0.0, jnp.exp(1j * jnp.where(zero, 0.0, jnp.imag(logs))))
+        direction = jnp.sum(turns, axis=0)
+        return log_abs + 1j * jnp.angle(direction)

@@ -1,0 +1,77 @@
+"""What a network must be before it is taken for a wave function; every refusal is a short letter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tnvmc.ansatz.neural.functional import Functional
+
+Array = Any
+
+_BATCH = 3
+
+
+def check_output(functional: Functional, example: Array) -> None:
+    """Raise ValueError unless inputs (3, N), made of `example` (1, N), give ln psi (3,)."""
+    inputs = jax.ShapeDtypeStruct((_BATCH, *example.shape[1:]), example.dtype)
+    found = jax.eval_shape(lambda x: functional.apply(functional.tree, x), inputs)
+    shape = getattr(found, "shape", type(found).__name__)
+    if shape != (_BATCH,):
+        raise ValueError(
+            f"FlaxAnsatz: {functional.name} returned {shape} for {_BATCH} configurations, it must "
+            f"return ln psi of shape ({_BATCH},); sum over the last axis, or take [:, 0]"
+        )
+
+
+def check_dtype(functional: Functional, holomorphic: bool | None, dtype: str | None) -> None:
+    """Raise ValueError where a parameter is real or complex against what is declared."""
+    wanted = {None: None, "float64": False, "complex128": True}
+    if dtype not in wanted:
+        raise ValueError(f"FlaxAnsatz: dtype = {dtype!r}; a network takes float64 or complex128")
+    declared = [(wanted[dtype], f"dtype = {dtype!r}")]
+    declared.append((True if holomorphic else None, "holomorphic = True"))
+    for needed, said in declared:
+        wrong = [leaf for leaf in functional.leaves if leaf.is_complex != needed]
+        if needed is not None and wrong:
+            raise ValueError(
+                f"FlaxAnsatz: {said}, but parameter '{'.'.join(wrong[0].path)}' of "
+                f"{functional.name} is {'complex' if wrong[0].is_complex else 'real'}; change the "
+                "one or the other"
+            )
+
+
+def check_holomorphic(functional: Functional, log_psi: Callable[[Array, Array], Array]) -> None:
+    """Raise ValueError where the derivative of ln psi along i v is not i times that along v."""
+    rng = np.random.Generator(np.random.PCG64(0))
+    v = rng.normal(size=functional.n_params)
+    start = jnp.asarray(functional.random(0) + 0.1 * v)
+    n_sites = functional.example.shape[1]
+    configs = jnp.asarray(rng.integers(2, size=(4, n_sites), dtype=np.int8))
+
+    def along(direction: Array) -> np.ndarray:
+        tangent = (jnp.asarray(direction, complex),)
+        return np.asarray(jax.jvp(lambda theta: log_psi(theta, configs), (start,), tangent)[1])
+
+    real, imaginary = along(v), along(1j * v)
+    if not np.allclose(imaginary, 1j * real, rtol=1e-6, atol=1e-9, equal_nan=True):
+        raise ValueError(
+            f"FlaxAnsatz: {functional.name} is not holomorphic in its parameters (the derivative "
+            f"along i v is {imaginary[0]:.6g}, i times that along v is {1j * real[0]:.6g}); leave "
+            "holomorphic = True away"
+        )
+
+
+def check_groups(functional: Functional, groups: Sequence[str]) -> None:
+    """Raise ValueError for a group of parameters that the network does not have."""
+    for group in groups:
+        if not functional.columns((group,)).size:
+            known = sorted({leaf.path[0] for leaf in functional.leaves})
+            raise ValueError(
+                f"FlaxAnsatz: freeze = '{group}': {functional.name} has no such group of "
+                f"parameters; it has {', '.join(known)}"
+            )
