@@ -130,8 +130,11 @@ class FlaxAnsatz(GenericAnsatz):
         """Whether the conditionals that are drawn from are those of |psi|^2 themselves."""
         return self.can_draw
 
+    own_threads = True
+    """XLA spreads each call over all cores; two calls side by side wait for each other."""
+
     def chunk_hint(self) -> int:
-        """Walkers per call: large, since XLA has threads of its own."""
+        """Walkers per call."""
         return _LARGEST_BATCH
 
     @property

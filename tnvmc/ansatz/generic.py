@@ -54,9 +54,17 @@ class GenericAnsatz(ABC):
         return Walkers(configs, self.log_amplitude(theta, configs))
 
     def sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
+        self,
+        theta: Array,
+        walkers: Walkers,
+        moves: Targets,
+        uniforms: Array,
+        power: Array | None = None,
     ) -> tuple[Walkers, SweepInfo]:
-        """Propose the moves one after another, in the order of `moves`."""
+        """Propose the moves one after another, in the order of `moves`.
+
+        With `power` (B,) walkers sample |psi|^(2 power); see `sampling.tempering`.
+        """
         xp = array_namespace(uniforms)
         configs = xp.asarray(walkers.configs, copy=True)
         phase = xp.asarray(walkers.amplitude.phase, copy=True)
@@ -72,7 +80,10 @@ class GenericAnsatz(ABC):
             trial = replaced(configs[possible], patch, target[possible], self.local_dim)
             new = self.log_amplitude(theta, trial)
             old = LogAmplitude(phase[possible], log_abs[possible])
-            taken = remainder[possible] < acceptance(new, old)
+            chance = acceptance(new, old)
+            if power is not None:
+                chance = chance ** power[possible]
+            taken = remainder[possible] < chance
             moved = xp.asarray(possible, copy=True)
             moved[possible] = taken
             configs[moved], phase[moved], log_abs[moved] = (

@@ -112,7 +112,8 @@ class VMC:
         theta = to_namespace(theta, xp)
         _check_parameters(ansatz, theta)
         if configs is None:
-            configs = initial_configs(operator, n_walkers_of(self.sampler), seed, magnetisation)
+            n_configs = getattr(self.sampler, "n_configs", n_walkers_of(self.sampler))
+            configs = initial_configs(operator, n_configs, seed, magnetisation)
         configs = to_namespace(configs, xp)
         self.state = State(0, Point(theta, configs, self.optimizer.init(theta)))
 

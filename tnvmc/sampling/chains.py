@@ -16,6 +16,7 @@ from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.chunks import chunks, in_chunks
+from tnvmc.sampling.tempering import EXCHANGE_PASS, check_tempers, coldest, exchanged, powers
 
 Array = Any
 T = TypeVar("T")
@@ -29,13 +30,15 @@ class Sampler:
     up.  `threads` defaults to the cores available.  `chunk` is the number of walkers that move
     in one batch; by default what the ansatz hints at (64 without a hint), but at most half of the
     walkers, so that two threads have work.  Results do not depend on `threads` in any bit, and
-    on `chunk` by rounding only.
+    on `chunk` by rounding only.  With `n_replicas` R > 1 each walker is the coldest of R tempered
+    ones (`sampling.tempering`), for chains that stick: R times the sweeps, as many measurements.
     """
 
     n_walkers: int = 128
     n_samples: int = 512
     n_burn: int = 1
     n_thin: int = 1
+    n_replicas: int = 1
     threads: int | None = None
     chunk: int | None = None
 
@@ -45,6 +48,7 @@ class Sampler:
             "n_samples": 1,
             "n_burn": 0,
             "n_thin": 1,
+            "n_replicas": 1,
             "threads": 1,
             "chunk": 1,
         }
@@ -57,6 +61,11 @@ class Sampler:
     def n_draws(self) -> int:
         """Draws per walker; n_draws * n_walkers >= n_samples samples are returned."""
         return -(-self.n_samples // self.n_walkers)
+
+    @property
+    def n_configs(self) -> int:
+        """Configurations in flight: all replicas of all walkers."""
+        return self.n_walkers * self.n_replicas
 
     def chunks(self, ansatz: Ansatz, xp: Any = np) -> list[range]:
         """Walkers of each chunk; see `sampling.chunks`."""
@@ -95,7 +104,7 @@ def sample(
 ) -> tuple[Array, Snapshot, SampleInfo]:
     """Draw from |psi|^2 by Markov chains that go on from `configs` (W, N).
 
-    Returns the last configurations (W, N), a snapshot of M = n_draws * W samples in draw-major
+    With replicas `configs` are (W * R, N), walker by walker.  Returns the last ones, a snapshot of M = n_draws * W samples in draw-major
     order (sample = draw * W + walker) with the ratios of `operator_targets`, and an info.
     The random numbers have the address (seed, step, sweep, walker, move), so the chain is a
     function of the arguments.  Cost: n_burn + n_draws * n_thin sweeps and n_draws measurements
@@ -103,11 +112,13 @@ def sample(
     slices, twice that while draws are joined; plus one ansatz cache per thread.
 
     Raises:
-        ValueError: `configs` is not (W, N); psi vanishes for a walker even after burn-in; an
-            ansatz that reweights gives all samples weight 0.
+        ValueError: `configs` is not (W * R, N); psi vanishes for a walker even after burn-in; an
+            ansatz that reweights gives all samples weight 0, or cannot be tempered.
     """
     began = time.perf_counter()
-    expected = (sampler.n_walkers, ansatz.lattice.n_sites)
+    if sampler.n_replicas > 1:
+        check_tempers(ansatz)
+    expected = (sampler.n_configs, ansatz.lattice.n_sites)
     if tuple(configs.shape) != expected:
         raise ValueError(f"sample: configs must have shape {expected}, got {tuple(configs.shape)}")
     xp = array_namespace(theta, configs)
@@ -216,8 +227,10 @@ def _run_chunk(
     chunk: range,
 ) -> _ChunkResult:
     """Burn in, then draw, for the walkers of one chunk."""
-    xp = array_namespace(configs)
-    walkers = ansatz.start(theta, configs[chunk.start : chunk.stop, :])
+    xp, n_replicas = array_namespace(configs), sampler.n_replicas
+    rows = range(chunk.start * n_replicas, chunk.stop * n_replicas)
+    walkers = ansatz.start(theta, configs[rows.start : rows.stop, :])
+    tempered = {"power": powers(len(chunk), n_replicas, xp)} if n_replicas > 1 else {}
     proposed = accepted = 0.0
     draws = []
     n_sweeps = 0
@@ -225,10 +238,13 @@ def _run_chunk(
     def sweep(walkers: Walkers, times: int) -> Walkers:
         nonlocal proposed, accepted, n_sweeps
         for _ in range(times):
-            numbers = uniforms(seed, (step, n_sweeps), chunk, len(moves), xp=xp)
-            walkers, info = ansatz.sweep(theta, walkers, moves, numbers)
+            numbers = uniforms(seed, (step, n_sweeps), rows, len(moves), xp=xp)
+            walkers, info = ansatz.sweep(theta, walkers, moves, numbers, **tempered)
             proposed += float(xp.sum(info.proposed))
             accepted += float(xp.sum(info.accepted))
+            if tempered:
+                numbers = uniforms(seed, (step, EXCHANGE_PASS + n_sweeps), rows, 1, xp=xp)
+                walkers = exchanged(walkers, n_replicas, n_sweeps % 2 == 1, numbers)
             n_sweeps += 1
         return walkers
 
@@ -236,7 +252,11 @@ def _run_chunk(
     _check_support(walkers, chunk, sampler.n_burn)
     for _ in range(sampler.n_draws):
         walkers = sweep(walkers, sampler.n_thin)
-        walkers, snapshot = ansatz.measure(theta, walkers, targets, jacobian=jacobian)
+        if tempered:
+            measured = coldest(walkers, n_replicas)
+            snapshot = ansatz.measure(theta, measured, targets, jacobian=jacobian)[1]
+        else:
+            walkers, snapshot = ansatz.measure(theta, walkers, targets, jacobian=jacobian)
         draws.append(snapshot)
     return _ChunkResult(walkers.configs, draws, proposed, accepted)
 

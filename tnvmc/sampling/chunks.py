@@ -23,6 +23,10 @@ def chunk_hint(ansatz: Ansatz) -> int:
     return int(ansatz.chunk_hint()) if hasattr(ansatz, "chunk_hint") else DEFAULT_CHUNK
 
 
+def _own_threads(ansatz: Ansatz) -> bool:
+    return bool(getattr(ansatz, "own_threads", False))
+
+
 def split(n: int, size: int) -> list[range]:
     """0..n-1 in ranges of at most `size`."""
     return [range(begin, min(begin + size, n)) for begin in range(0, n, size)]
@@ -32,12 +36,14 @@ def chunks(n: int, ansatz: Ansatz, xp: Any = np, size: int | None = None) -> lis
     """Chunks of n walkers, of at most `size`; the same for any number of workers.
 
     Without a size: on the host what the ansatz hints at, but at most half of the walkers, so that
-    two workers have work; on a GPU as many as fit into its free memory, in equal chunks.
+    two workers have work, unless it has threads of its own; on a GPU as many as fit into its free
+    memory, in equal chunks.
     """
     if size is None and is_gpu(xp) and hasattr(ansatz, "walker_bytes"):
         n_chunks = -(-n // walkers_that_fit(ansatz.walker_bytes))
         return split(n, -(-n // n_chunks))
-    return split(n, size or min(chunk_hint(ansatz), -(-n // 2)))
+    most = n if _own_threads(ansatz) else -(-n // 2)
+    return split(n, size or min(chunk_hint(ansatz), most))
 
 
 def in_chunks(
@@ -45,16 +51,17 @@ def in_chunks(
 ) -> list[T]:
     """Results of `task` for every chunk, in order.
 
-    In processes or threads on the host, as the ansatz prefers; one after another on a GPU, which
-    has one queue of work.
+    In processes or threads on the host, as the ansatz prefers; one after another for an ansatz with
+    threads of its own, and on a GPU, which has one queue of work.
 
     Raises:
         DeviceError: no room on the GPU.
         WorkerLost: a worker process was killed.
     """
     processes = xp is np and getattr(ansatz, "in_processes", False)
+    alone = xp is not np or _own_threads(ansatz)
     try:
-        return in_workers(task, parts, workers if xp is np else 1, processes=processes)
+        return in_workers(task, parts, 1 if alone else workers, processes=processes)
     except MemoryError as error:
         if not is_gpu(xp):
             raise

@@ -1,0 +1,83 @@
+"""Tempered ladders: they leave |psi|^2 alone, and walk between hills where a plain chain sticks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tnvmc.ansatz.generic import GenericAnsatz
+from tnvmc.ansatz.peps import PEPS
+from tnvmc.ansatz.protocol import LogAmplitude
+from tnvmc.lattice import Lattice, chain
+from tnvmc.sampling.chains import Sampler, sample
+from tnvmc.sampling.moves import flips
+
+N_SITES = 8
+
+
+@dataclass(frozen=True)
+class TwoHills(GenericAnsatz):
+    """ln psi = theta |sum of spins|^2 / N: all up or all down, with a valley between."""
+
+    lattice: Lattice = chain(N_SITES)
+    local_dim: int = 2
+    n_params: int = 1
+
+    def log_amplitude(self, theta: Any, configs: Any) -> LogAmplitude:
+        spins = np.sum(1.0 - 2.0 * configs, axis=1)
+        return LogAmplitude(np.ones(len(configs)), theta[0] * spins**2 / N_SITES)
+
+    def log_derivatives(self, theta: Any, configs: Any) -> Any:
+        return np.sum(1.0 - 2.0 * configs, axis=1)[:, None] ** 2 / N_SITES
+
+
+def magnetisations(n_replicas: int, theta: float, n_samples: int, n_walkers: int = 32) -> np.ndarray:
+    """Sum of spins of samples from chains that all start on one hill, (draws, walkers)."""
+    ansatz = TwoHills()
+    sampler = Sampler(n_walkers, n_samples, n_burn=20, n_replicas=n_replicas, threads=1)
+    configs = np.zeros((sampler.n_configs, N_SITES), dtype=np.int8)
+    moves = flips(ansatz.lattice)
+    _, snapshot, _ = sample(sampler, ansatz, np.array([theta]), configs, {}, moves, 0, 0)
+    return np.sum(1.0 - 2.0 * snapshot.configs, axis=1).reshape(-1, n_walkers)
+
+
+def test_samples_of_the_coldest_replica_follow_psi_squared() -> None:
+    theta, n_samples = 0.25, 32 * 400
+    found = magnetisations(4, theta, n_samples)
+    values = np.arange(-N_SITES, N_SITES + 1, 2.0)
+    ways = np.array([1, 8, 28, 56, 70, 56, 28, 8, 1.0])
+    exact = ways * np.exp(2 * theta * values**2 / N_SITES)
+    exact /= exact.sum()
+    share = np.array([[np.mean(walker == value) for value in values] for walker in found.T])
+    error = share.std(axis=0, ddof=1) / np.sqrt(share.shape[0])
+    assert (np.abs(share.mean(axis=0) - exact) < 4.5 * error + 1e-3).all()
+
+
+def test_a_ladder_crosses_a_valley_that_a_chain_does_not() -> None:
+    plain, tempered = (magnetisations(n, theta=2.0, n_samples=32 * 60) for n in (1, 8))
+    assert (plain > 0).all()
+    share = np.mean(tempered < 0)
+    assert 0.3 < share < 0.7
+
+
+def test_chunks_and_threads_change_nothing() -> None:
+    ansatz, moves = TwoHills(), flips(chain(N_SITES))
+    theta = np.array([0.3])
+    found = []
+    for threads, chunk in ((1, None), (2, 3)):
+        sampler = Sampler(8, 16, n_replicas=3, threads=threads, chunk=chunk)
+        configs = np.zeros((24, N_SITES), dtype=np.int8)
+        found.append(sample(sampler, ansatz, theta, configs, {}, moves, 0, 0))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1].configs, found[1][1].configs)
+
+
+def test_a_state_whose_sweeps_know_one_power_is_refused() -> None:
+    peps = PEPS(chain(4), 2)
+    sampler = Sampler(2, 2, n_replicas=2)
+    configs = np.zeros((4, 4), dtype=np.int8)
+    with pytest.raises(ValueError, match="n_replicas.*PEPS.*cannot be tempered"):
+        sample(sampler, peps, np.ones(peps.n_params), configs, {}, flips(chain(4)), 0, 0)
