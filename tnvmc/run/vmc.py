@@ -9,11 +9,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.threads import one_blas_thread
 from tnvmc.estimate.statistics import Estimate, v_score
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import NonFiniteError
@@ -188,7 +187,7 @@ class VMC:
         try:
             # One thread: the same bits for any number of workers, and on a shared machine
             # BLAS threads that wait for each other took 20 times as long.
-            with threadpool_limits(limits=1, user_api="blas"):
+            with one_blas_thread():
                 direction, optimizer, info = self.optimizer.direction(
                     here.theta, look.snapshot.jacobian, look.local, look.snapshot.weight,
                     here.optimizer, (self.seed, state.step),

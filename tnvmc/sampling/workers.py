@@ -14,9 +14,8 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import cache, partial
 from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits
-
 from tnvmc.backend.memory import keep_freed_memory
+from tnvmc.backend.threads import one_blas_thread
 
 T = TypeVar("T")
 
@@ -43,20 +42,21 @@ def in_workers(
         WorkerLost: a process was killed.
     """
     n_workers = min(workers or available_cores(), len(chunks))
-    pinned = partial(_pinned, task)
-    if n_workers == 1:
-        return [pinned(chunk) for chunk in chunks]
-    if processes:
+    if processes and n_workers > 1:
         try:
-            return list(_processes(n_workers).map(pinned, chunks))
+            return list(_processes(n_workers).map(partial(_pinned, task), chunks))
         except BrokenProcessPool as error:
             _processes.cache_clear()
             raise WorkerLost(
                 f"one of {n_workers} worker processes died, most likely for lack of memory; lower "
                 "the number of workers (run.threads) or of walkers in a batch (sampler.chunk)"
             ) from error
-    with ThreadPoolExecutor(n_workers) as pool:
-        return list(pool.map(pinned, chunks))
+    keep_freed_memory()
+    with one_blas_thread():  # around all threads: the number is that of the process
+        if n_workers == 1:
+            return [task(chunk) for chunk in chunks]
+        with ThreadPoolExecutor(n_workers) as pool:
+            return list(pool.map(task, chunks))
 
 
 @cache
@@ -69,7 +69,7 @@ def _processes(n_workers: int) -> Any:
 
 def _pinned(task: Callable[[range], T], chunk: range) -> T:
     keep_freed_memory()
-    with threadpool_limits(limits=1):
+    with one_blas_thread():
         return task(chunk)
 
 
