@@ -95,7 +95,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("docs")
 
 
-IN_ORDER = ["tutorial", "conventions", "trusting", "inside", "files"]
+IN_ORDER = ["tutorial", "conventions", "trusting", "inside", "files", "networks"]
 
 
 @pytest.mark.parametrize("name", IN_ORDER)

@@ -1,4 +1,4 @@
-"""Point groups: sizes by lattice, the group axioms, and bonds that stay bonds."""
+"""Point groups, translations, space groups: their sizes, the axioms, and bonds that stay bonds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
-from tnvmc.lattice.symmetry import Permutation, keeps_bonds, point_group
+from tnvmc.lattice.symmetry import (
+    Permutation,
+    checkerboard,
+    keeps_bonds,
+    point_group,
+    space_group,
+    translations,
+)
 
 LATTICES: dict[str, tuple[Lattice, int]] = {
     "square": (square(4, 4), 8),
@@ -71,3 +78,50 @@ def test_a_broken_bond_is_seen() -> None:
     shift = Permutation("shift", (1, 2, 3, 0))
     assert keeps_bonds(chain(4, "periodic"), shift)
     assert not keeps_bonds(chain(4), shift)
+
+
+PERIODIC: dict[str, tuple[Lattice, int, int]] = {
+    "torus": (square(4, 4, "periodic"), 16, 128),
+    "odd torus": (square(3, 3, "periodic"), 9, 72),
+    "wide torus": (square(3, 4, "periodic"), 12, 48),
+    "cylinder": (square(3, 4, "cylinder"), 4, 16),
+    "ring": (chain(6, "periodic"), 6, 12),
+    "open": (square(3, 3), 1, 8),
+    "dimers": (shastry_sutherland(4, 4, "periodic"), 4, 32),
+    "bonds": (from_bonds((2, 2), [(0, 1)]), 1, 2),
+}
+
+
+@pytest.mark.parametrize("name", PERIODIC)
+def test_translations_and_space_group(name: str) -> None:
+    """The orders are N of a torus and 8 N with its point group, p4g for the dimers."""
+    lattice, n_translations, n_all = PERIODIC[name]
+    shifts, everything = translations(lattice), space_group(lattice)
+    assert (len(shifts), len(everything)) == (n_translations, n_all)
+    assert {*shifts, *point_group(lattice)} <= set(everything)
+    for group in (shifts, everything):
+        sites = {g.sites for g in group}
+        assert len(sites) == len({g.name for g in group}) == len(group)
+        assert group[0] == Permutation("identity", tuple(range(lattice.n_sites)))
+        assert all(keeps_bonds(lattice, g) for g in group)
+        for g, h in itertools.product(group, repeat=2):
+            assert tuple(h.sites[i] for i in g.sites) in sites
+
+
+def test_translations_move_the_picture() -> None:
+    moved = {
+        g.name: np.reshape(g.sites, (2, 3)).tolist() for g in translations(square(2, 3, "cylinder"))
+    }
+    assert moved["translation by (0, 1)"] == [[2, 0, 1], [5, 3, 4]]
+    assert list(moved) == ["identity", "translation by (0, 1)", "translation by (0, 2)"]
+
+
+def test_checkerboard() -> None:
+    assert checkerboard(square(2, 3)).tolist() == [0, 1, 0, 1, 0, 1]
+    assert checkerboard(chain(4, "periodic")).tolist() == [0, 1, 0, 1]
+    lattice = square(4, 4, "periodic")
+    board = checkerboard(lattice)
+    assert all(board[i] != board[j] for i, j in lattice.bonds["nearest"])
+    for odd in (chain(5, "periodic"), square(3, 4, "periodic"), from_bonds((2, 2), [(0, 3)])):
+        with pytest.raises(ValueError, match="neighbours on one sublattice"):
+            checkerboard(odd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -112,8 +113,8 @@ def test_what_a_hamiltonian_breaks_is_refused(name: str) -> None:
 
 def test_unknown_names() -> None:
     operator = heisenberg(chain(4))
-    for names in (["translation"], []):
-        with pytest.raises(ValueError, match="known are spin and point"):
+    for names in (["rotation"], []):
+        with pytest.raises(ValueError, match="known are spin, point, translation"):
             symmetry_group(operator, names)
     with pytest.raises(ValueError, match="must be -1 or"):
         symmetry_group(operator, ["spin"], {"spin inversion": 2})
@@ -149,3 +150,49 @@ def test_what_is_no_group() -> None:
     for elements in ((identity, shift), (shift,), (identity, identity), ()):
         with pytest.raises(ValueError, match="SymmetryGroup"):
             SymmetryGroup(elements)
+
+
+@pytest.mark.parametrize(
+    ("operator", "order"),
+    [
+        (heisenberg(chain(6, "periodic")), 24),
+        (j1j2(square(3, 3, "periodic"), J2=0.3), 144),
+        (tfim(square(2, 3, "cylinder"), h=0.7), 12),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_translations_commute_with_the_dense_matrices(operator: Operator, order: int) -> None:
+    names = ["translation", "point"] + ["spin"] * (operator.name != "tfim")
+    group = symmetry_group(operator, names)
+    assert len(group) == order
+    hamiltonian = dense_hamiltonian(operator)
+    for g in group.elements[:: max(1, order // 12)]:
+        u = dense_symmetry(g)
+        assert np.abs(u @ hamiltonian - hamiltonian @ u).max() < COMMUTATOR, g.name
+
+
+def test_products_of_translations_are_products_of_matrices() -> None:
+    group = symmetry_group(heisenberg(chain(4, "periodic")), ["translation", "point"])
+    by_key = {g.key: g for g in group.elements}
+    for g, h in itertools.product(group.elements, repeat=2):
+        product = dense_symmetry(by_key[g.after(h)])
+        assert np.array_equal(dense_symmetry(h) @ dense_symmetry(g), product)
+
+
+def test_translations_that_couplings_break() -> None:
+    lattice = chain(4, "periodic")
+    with pytest.raises(NotSymmetric, match=r"changes under translation by \(0, 1\)"):
+        symmetry_group(heisenberg(lattice, J=[1.0, 1.0, 1.0, 1.1]), ["translation"])
+    assert len(symmetry_group(heisenberg(chain(4)), ["translation"])) == 1
+
+
+def test_characters_of_translations() -> None:
+    """Momentum pi: the sign alternates along the ring."""
+    group = symmetry_group(
+        heisenberg(chain(4, "periodic")), ["translation"], {"translation by (0, 1)": -1}
+    )
+    assert [g.character for g in group.elements] == [1, -1, 1, -1]
+    with pytest.raises(NotSymmetric, match="contradict"):  # an odd ring has no such momentum
+        symmetry_group(
+            heisenberg(chain(3, "periodic")), ["translation"], {"translation by (0, 1)": -1}
+        )

@@ -141,7 +141,7 @@ class Symmetrised(GenericAnsatz):
         inner = self.ansatz.start(theta, configs)
         return Walkers(configs, inner.amplitude, _Shown(inner, configs))
 
-    def sweep(
+    def sweep(  # type: ignore[override]
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
         """A sweep of the ansatz, then a random g for each walker; see the class.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +24,55 @@ def point_group(lattice: Lattice) -> tuple[Permutation, ...]:
 
     The grid of a square has eight (C4v), of a rectangle four (C2v), of a chain two; what the
     bonds break is left out (Shastry-Sutherland dimers leave two of eight), and what moves
-    nothing is given once (a chain has no rows to reflect).  The identity comes first.  Periodic
-    lattices have translations beside these; they are not given.  Couplings are those of a
-    Hamiltonian: see `tnvmc.operators.symmetry`.
+    nothing is given once (a chain has no rows to reflect).  The identity comes first.  Those of a
+    periodic lattice beside these have a translation in them: `translations`, `space_group`.
+    Couplings are those of a Hamiltonian: see `tnvmc.operators.symmetry`.
     """
+    return _kept(lattice, _grid_symmetries(lattice.shape))
+
+
+def translations(lattice: Lattice) -> tuple[Permutation, ...]:
+    """Give the translations along periodic directions that map the bonds of each kind on themselves.
+
+    All N of a torus, n_cols of a cylinder or ring, a quarter of N for Shastry-Sutherland dimers,
+    and the identity alone of an open lattice.  The identity comes first.
+    """
+    return _kept(lattice, _shifts(lattice))
+
+
+def space_group(lattice: Lattice) -> tuple[Permutation, ...]:
+    """Give all products of a reflection or rotation and a translation that keep the bonds.
+
+    Also those of which neither factor keeps them, as the quarter turns of Shastry-Sutherland
+    dimers.  The identity comes first.
+    """
+    shifts = tuple(_shifts(lattice))
+    return _kept(
+        lattice, (_after(shift, g) for shift in shifts for g in _grid_symmetries(lattice.shape))
+    )
+
+
+def checkerboard(lattice: Lattice) -> np.ndarray:
+    """Give 0 or 1 for every site, (row + column) modulo 2: the sublattices of the grid, (N,).
+
+    Raises:
+        ValueError: a bond of kind "nearest" joins two sites of one sublattice.
+    """
+    rows, columns = np.divmod(np.arange(lattice.n_sites), lattice.n_cols)
+    board = (rows + columns) % 2
+    for i, j in lattice.bonds.get("nearest", ()):
+        if board[i] == board[j]:
+            raise ValueError(
+                f"sites {i} and {j} of the {lattice.kind} lattice are neighbours on one sublattice "
+                "of the checkerboard; it needs rings of even length and bonds between unlike sites"
+            )
+    return board
+
+
+def _kept(lattice: Lattice, candidates: Iterable[Permutation]) -> tuple[Permutation, ...]:
+    """Those that keep the bonds, each rearrangement once, under its first name."""
     found: dict[tuple[int, ...], Permutation] = {}
-    for permutation in _grid_symmetries(lattice.shape):
+    for permutation in candidates:
         if permutation.sites not in found and keeps_bonds(lattice, permutation):
             found[permutation.sites] = permutation
     return tuple(found.values())
@@ -43,11 +87,31 @@ def keeps_bonds(lattice: Lattice, permutation: Permutation) -> bool:
     )
 
 
+def _shifts(lattice: Lattice) -> Iterator[Permutation]:
+    """All translations of the grid that its periodic directions allow."""
+    grid = np.arange(lattice.n_sites).reshape(lattice.shape)
+    lengths = [n if wraps else 1 for n, wraps in zip(lattice.shape, lattice.periodic, strict=True)]
+    for down, right in itertools.product(*map(range, lengths)):
+        name = f"translation by ({down}, {right})" if down or right else _IDENTITY
+        picture = np.roll(grid, (down, right), axis=(0, 1))
+        yield Permutation(name, tuple(int(site) for site in picture.ravel()))
+
+
+def _after(second: Permutation, first: Permutation) -> Permutation:
+    """The product: `first`, then `second`."""
+    parts = [g.name for g in (first, second) if g.name != _IDENTITY]
+    name = ", then ".join(parts) or _IDENTITY
+    return Permutation(name, tuple(first.sites[i] for i in second.sites))
+
+
+_IDENTITY = "identity"
+
+
 def _grid_symmetries(shape: tuple[int, int]) -> Iterator[Permutation]:
     """All that a grid may have; the names say what happens to a picture of the configuration."""
     grid = np.arange(shape[0] * shape[1]).reshape(shape)
     moved = {
-        "identity": grid,
+        _IDENTITY: grid,
         "left-right reflection": grid[:, ::-1],
         "up-down reflection": grid[::-1],
         "half turn": grid[::-1, ::-1],

@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
+from tnvmc.lattice.symmetry import checkerboard
 from tnvmc.operators import models
 from tnvmc.operators.basis import Basis
+from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
-from tnvmc.run.config import LatticeSettings, OptimizerSettings, Settings
+from tnvmc.run.checkpoint import plain
+from tnvmc.run.config import AnsatzSettings, LatticeSettings, OptimizerSettings, Settings
 from tnvmc.run.guard import Guard
 from tnvmc.run.look import AnySampler, Enumerate
 from tnvmc.run.vmc import VMC
@@ -45,6 +49,9 @@ def build_operator(settings: Settings) -> Operator:
 def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     """Make the wave function of the [ansatz] and [contraction] sections."""
     ansatz, lattice = settings.ansatz, operator.lattice
+    if ansatz.kind in NETWORKS:
+        return _network(ansatz, operator)
+    assert ansatz.dtype is not None
     if ansatz.kind == "product":
         from tnvmc.ansatz.product import ProductState
 
@@ -68,6 +75,42 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     return PEPS(lattice, ansatz.D, dtype=ansatz.dtype, scheme=_scheme(settings))
 
 
+def _network(settings: AnsatzSettings, operator: Operator) -> Ansatz:
+    """A network with what is done to it on its way to psi; described in its `architecture`."""
+    network, lattice = NETWORKS[settings.kind], operator.lattice
+    try:
+        from tnvmc.ansatz.flax import FlaxAnsatz
+
+        module = network.load()
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"ansatz.kind = '{settings.kind}': a network needs JAX and Flax, which cannot be "
+            f"imported here ({error}); install them with: pip install 'tnvmc[neural]'"
+        ) from None
+    keywords = {key: getattr(settings, key) for key in network.settings}
+    if keywords.get("magnetisation") is False:
+        keywords["magnetisation"] = None
+    treated = {"marshall": settings.marshall, "average": sorted(settings.average or ())}
+    return FlaxAnsatz(
+        lattice,
+        lambda rngs: module(lattice, **keywords, local_dim=operator.local_dim, rngs=rngs),
+        local_dim=operator.local_dim,
+        holomorphic=settings.dtype == "complex128",
+        dtype=settings.dtype,
+        signs=_marshall_signs(lattice) if settings.marshall else None,
+        group=symmetry_group(operator, settings.average) if settings.average else None,
+        freeze=settings.freeze or (),
+        architecture=plain({"kind": settings.kind, "dtype": settings.dtype, **keywords, **treated}),
+    )
+
+
+def _marshall_signs(lattice: Lattice) -> Array:
+    try:
+        return checkerboard(lattice)
+    except ValueError as error:
+        raise ValueError(f"ansatz.marshall: {error}") from None
+
+
 def _scheme(settings: Settings) -> Any:
     from tnvmc.contraction import schemes
 
@@ -75,7 +118,7 @@ def _scheme(settings: Settings) -> Any:
     if contraction.chi is None or contraction.scheme == "exact":
         return schemes.Exact()
     by_name = {"src": schemes.SRC, "zipup": schemes.ZipUp}
-    return by_name[contraction.scheme](chi=contraction.chi)
+    return by_name[contraction.scheme or "src"](chi=contraction.chi)
 
 
 def _covering(lattice: Lattice) -> tuple[tuple[int, int], ...]:
@@ -113,7 +156,7 @@ def build_sampler(settings: Settings, operator: Operator) -> AnySampler:
             sampler.n_samples, magnetisation=sampler.magnetisation, threads=threads,
             chunk=sampler.chunk,
         )  # fmt: skip
-    names = ("n_walkers", "n_samples", "n_burn", "n_thin", "chunk")
+    names = ("n_walkers", "n_samples", "n_burn", "n_thin", "n_replicas", "chunk")
     return Sampler(**{name: getattr(sampler, name) for name in names}, threads=threads)
 
 

@@ -28,18 +28,74 @@ class CheckpointError(ValueError):
     """A file that is damaged, of another program or version, or of another problem."""
 
 
+def name_of(ansatz: Any) -> str:
+    """Give the kind of a network, else the class of a wave function."""
+    return kind_in({"ansatz": type(ansatz).__name__, **_architecture(ansatz)})
+
+
+def kind_in(described: Mapping[str, Any]) -> str:
+    """Give the kind of a network, else the class, from what `identity` tells."""
+    about = described.get("architecture") or {}
+    return str(about.get("kind") or about.get("network") or described["ansatz"])
+
+
+def _architecture(ansatz: Any) -> dict[str, Any]:
+    found = getattr(ansatz, "architecture", None)
+    return {} if found is None else {"architecture": plain(found)}
+
+
 def identity(ansatz: Any, operator: Any) -> dict[str, Any]:
-    """Describe what a checkpoint belongs to: kind, lattice, D and the operator's fingerprint."""
+    """Describe what a checkpoint belongs to: kind, lattice, D and the operator's fingerprint.
+
+    An ansatz with an `architecture`, a dict of plain values, is described by that as well.
+    """
     lattice = ansatz.lattice
     return {
         "ansatz": type(ansatz).__name__,
         "lattice": [lattice.kind, *map(int, lattice.shape), str(lattice.boundary)],
         "local_dim": int(ansatz.local_dim),
         "D": int(D) if (D := getattr(ansatz, "D", None)) is not None else None,
+        **_architecture(ansatz),
         "n_parameters": int(ansatz.n_params),
         "operator": operator.name,
         "fingerprint": fingerprint(operator),
     }
+
+
+def plain(value: Any) -> Any:
+    """Give a value as JSON would give it back: lists for tuples, all the way down."""
+    return json.loads(json.dumps(value))
+
+
+def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Say in what two descriptions differ, "heads 10 (now 5)" for each key, nested ones too.
+
+    Networks of different kinds differ in their kind and in nothing else.
+    """
+    found: list[str] = []
+    for key in dict.fromkeys([*wanted, *stored]):
+        old, new = stored.get(key), wanted.get(key)
+        if old == new:
+            continue
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += differences(old, new)
+        elif key == "fingerprint":
+            found.append("other terms or couplings in the Hamiltonian")
+        else:
+            found.append(f"{key} {_short(old)} (now {_short(new)})")
+            if key in _KINDS:
+                break
+    return found
+
+
+_KINDS = ("kind", "network")  # of an architecture: what the other keys mean
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = next((value[key] for key in _KINDS if key in value), value)
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def fingerprint(operator: Any) -> str:
@@ -77,16 +133,11 @@ def load(path: Path, belongs_to: Mapping[str, Any], like: Point) -> State:
     """
     with _open(path) as file:
         stored = json.loads(file.attrs["identity"])
-        differing = [
-            "other terms or couplings in the Hamiltonian"
-            if key == "fingerprint"
-            else f"{key} {stored.get(key)} (now {value})"
-            for key, value in belongs_to.items()
-            if stored.get(key) != value
-        ]
-        if differing:
-            raise CheckpointError(f"{path}: checkpoint of another problem: {', '.join(differing)}")
-        state = _decode(file, like)
+        # The checkpoint may tell more, as one of a later version.
+        differing = differences({key: stored.get(key) for key in belongs_to}, belongs_to)
+        state = None if differing else _decode(file, like)
+    if state is None:
+        raise CheckpointError(f"{path}: checkpoint of another problem: {', '.join(differing)}")
     here = state.here
     if here.theta.dtype != like.theta.dtype:
         raise CheckpointError(

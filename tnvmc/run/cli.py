@@ -95,6 +95,16 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--resume", metavar="DIR", help="go on with the run in DIR, from its last checkpoint"
     )
+    compare = _command(
+        commands, "compare", _compare, "several states of one Hamiltonian, within one budget",
+        "settings with several [[ansatz]] and a budget in [compare]",
+    )  # fmt: skip
+    compare.add_argument(
+        "--out", metavar="DIR", help="folder to write (default: runs/NAME OF FILE)"
+    )
+    compare.add_argument(
+        "--resume", metavar="DIR", help="go on with the comparison in DIR; finished runs are kept"
+    )
     exact = _command(
         commands, "exact", _exact, "ground state by diagonalisation",
         "settings; only [lattice] and [hamiltonian] count",
@@ -178,7 +188,7 @@ def _command(commands: Any, name: str, function: Any, text: str, file: str) -> A
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument(
-        "file", metavar="FILE.toml", nargs="?" if name == "run" else None, help=file
+        "file", metavar="FILE.toml", nargs=None if name == "exact" else "?", help=file
     )
     command.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], dest="overrides",
@@ -193,19 +203,34 @@ def _command(commands: Any, name: str, function: Any, text: str, file: str) -> A
 
 def _run(options: argparse.Namespace) -> int:
     from tnvmc.run.interrupts import termination_as_exception
-    from tnvmc.run.load import ConfigError
     from tnvmc.run.session import resume_run, run_file
 
-    if options.resume is None and options.file is None:
-        raise ConfigError("run needs a FILE.toml, or --resume DIR (see tnvmc run --help)")
-    if options.resume is not None and options.out is not None:
-        raise ConfigError("--resume writes into the folder it continues; leave --out away")
+    _require_source(options, "run")
     with termination_as_exception():
         if options.resume is not None:
             resume_run(options.resume, options.overrides, options.file)
         else:
             run_file(options.file, options.out, options.overrides)
     return 0
+
+
+def _require_source(options: argparse.Namespace, verb: str) -> None:
+    from tnvmc.run.load import ConfigError
+
+    if options.resume is None and options.file is None:
+        raise ConfigError(f"{verb} needs a FILE.toml, or --resume DIR (see tnvmc {verb} --help)")
+    if options.resume is not None and options.out is not None:
+        raise ConfigError("--resume writes into the folder it continues; leave --out away")
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from tnvmc.run.compare import print_comparison
+    from tnvmc.run.interrupts import termination_as_exception
+
+    _require_source(options, "compare")
+    with termination_as_exception():
+        good = print_comparison(options.file, options.out, options.resume, options.overrides)
+    return 0 if good else FAILED
 
 
 def _exact(options: argparse.Namespace) -> int:

@@ -10,19 +10,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.operators import models
 
 Positive = Annotated[StrictInt, Field(ge=1)]
 NonNegative = Annotated[StrictInt, Field(ge=0)]
 Number = StrictFloat | StrictInt
 Coupling = Number | list[Number]
+Size = Positive | Annotated[tuple[Positive, ...], Field(min_length=2, max_length=2)]
 
 MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
+TENSOR_KINDS = ("peps", "mps", "periodic_mps", "product", "dimer")
 DEFAULT_START = {"peps": "simple_update", "mps": "simple_update", "product": "product"}
 """By kind of ansatz; "random" for the others."""
 
 _PER_BOND = "a number, or a list of one number for each bond"
 _PER_SITE = "a number, or a list of one number for each site"
+_SIZE = "an integer >= 1, or [rows, columns]"
 
 SMALLEST_WINDOW = 5
 """Steps: through fewer the slope of a line is all noise."""
@@ -83,39 +87,80 @@ class HamiltonianSettings(_Section):
 
 
 class AnsatzSettings(_Section):
-    """The wave function and where its parameters start."""
+    """The wave function and where its parameters start; most keys are those of some kinds only.
 
-    kind: Literal["peps", "mps", "periodic_mps", "product", "dimer"] = _setting(
-        "peps", "one of peps, mps, periodic_mps, product, dimer"
-    )
+    See `tnvmc.run.network_settings.keys_of` for which, and for the defaults of a network.
+    """
+
+    kind: Literal[
+        "peps", "mps", "periodic_mps", "product", "dimer",
+        "rbm", "cnn", "made", "rnn", "patched_transformer", "vit",
+    ] = _setting("peps", "one of " + ", ".join((*TENSOR_KINDS, *NETWORKS)))  # fmt: skip
     D: Positive | None = _setting(None, "an integer >= 1")
-    dtype: Literal["float64", "float32", "complex128", "complex64"] = _setting(
-        "float64", "one of float64, float32, complex128, complex64"
+    dtype: Literal["float64", "float32", "complex128", "complex64"] | None = _setting(
+        None, "one of float64, float32, complex128, complex64"
     )
     init: StrictStr | None = _setting(
-        None, "one of simple_update, random, product, or the path of a checkpoint"
+        None, "one of simple_update, random, product, or the path of a run or a checkpoint"
     )
+    freeze: tuple[StrictStr, ...] | None = _setting(None, "a list of names of parameter groups")
+    marshall: StrictBool | None = _setting(None, "true or false")
+    average: tuple[Literal["translation", "point", "spin"], ...] | None = _setting(
+        None, "a list of 'translation', 'point', 'spin' (symmetries that psi is averaged over)"
+    )
+    output: StrictStr | None = _setting(None, "real (psi > 0) or complex")
+    magnetisation: StrictInt | Literal[False] | None = _setting(
+        None, "an integer, twice the total Sz outside which psi = 0, or false"
+    )
+    alpha: Annotated[Number, Field(gt=0)] | None = _setting(None, "a number > 0")
+    form: StrictStr | None = _setting(None, "binary or log_cosh")
+    visible_bias: StrictBool | None = _setting(None, "true or false")
+    hidden_bias: StrictBool | None = _setting(None, "true or false")
+    init_scale: Annotated[Number, Field(ge=0)] | None = _setting(None, "a number >= 0")
+    features: Annotated[tuple[Positive, ...], Field(min_length=1)] | None = _setting(
+        None, "a list of integers >= 1, one for each layer"
+    )
+    kernel: Size | None = _setting(None, _SIZE)
+    stride: Size | None = _setting(None, _SIZE)
+    padding: StrictStr | None = _setting(None, "lattice, periodic or zero")
+    pooling: StrictStr | None = _setting(None, "none, max or average")
+    pool: Size | None = _setting(None, _SIZE)
+    activation: StrictStr | None = _setting(None, "sigmoid, relu, gelu or log_cosh")
+    residual: StrictBool | None = _setting(None, "true or false")
+    head: StrictStr | None = _setting(None, "flatten or sum")
+    dense: tuple[Positive, ...] | None = _setting(None, "a list of integers >= 1")
+    hidden: Positive | None = _setting(None, "an integer >= 1")
+    order: StrictStr | None = _setting(None, "snake or 2d")
+    width: Positive | None = _setting(None, "an integer >= 1, a multiple of heads")
+    heads: Positive | None = _setting(None, "an integer >= 1")
+    layers: Positive | None = _setting(None, "an integer >= 1")
+    patch: Size | None = _setting(None, _SIZE)
+    attention: StrictStr | None = _setting(
+        None, "softmax or linear (patched_transformer); t5, decoupled or factored (vit)"
+    )
+    inner: NonNegative | None = _setting(None, "an integer >= 0")
 
 
 class ContractionSettings(_Section):
     """How amplitudes of a PEPS are contracted."""
 
-    scheme: Literal["src", "zipup", "exact"] = _setting("src", "one of src, zipup, exact")
+    scheme: Literal["src", "zipup", "exact"] | None = _setting(None, "one of src, zipup, exact")
     chi: Positive | None = _setting(None, "an integer >= 1")
 
 
 class SamplerSettings(_Section):
     """How configurations are drawn."""
 
-    kind: Literal["metropolis", "direct", "enumerate"] = _setting(
-        "metropolis",
-        "one of metropolis, direct (independent draws, reweighted; PEPS only), enumerate (all "
-        "configurations with their weights)",
+    kind: Literal["metropolis", "direct", "enumerate"] | None = _setting(
+        None,
+        "one of metropolis, direct (independent draws; PEPS and autoregressive networks), "
+        "enumerate (all configurations with their weights)",
     )
     n_walkers: Positive = _setting(128, "an integer >= 1")
     n_samples: Positive = _setting(512, "an integer >= 1")
     n_burn: NonNegative = _setting(1, "an integer >= 0")
     n_thin: Positive = _setting(1, "an integer >= 1")
+    n_replicas: Positive = _setting(1, "an integer >= 1 (kind = 'metropolis' only)")
     chunk: Positive | None = _setting(None, "an integer >= 1")
     magnetisation: StrictInt = _setting(
         0, "an integer, twice the total Sz (for Hamiltonians that conserve it)"
@@ -153,6 +198,9 @@ class OptimizerSettings(_Section):
         None, "a number > 0 (median absolute deviations that a local energy may lie off)"
     )
     plateau: Window | None = _setting(None, _WINDOW)
+    seconds: Annotated[Number, Field(gt=0)] | None = _setting(
+        None, "a number > 0 (of optimisation: it ends then, or with the last step)"
+    )
 
 
 class StageSettings(_Section):

@@ -19,7 +19,7 @@ from tnvmc.estimate.convergence import Line, Looked, converging_tail, fit_line, 
 from tnvmc.estimate.local import local_energy
 from tnvmc.operators.term import Operator
 from tnvmc.run.build import build_operator
-from tnvmc.run.checkpoint import read_stages
+from tnvmc.run.checkpoint import name_of, read_stages
 from tnvmc.run.load import load
 from tnvmc.run.look import chi_of, with_chi
 from tnvmc.run.records import CHECKPOINT, CONFIG, RESULT, FolderError, RunFolder, check_run_folder
@@ -51,7 +51,7 @@ def checked_chis(ansatz: Ansatz, chis: Sequence[int] | None) -> tuple[int, ...]:
     """
     if chi_of(ansatz) is None:
         raise ValueError(
-            f"converge: {type(ansatz).__name__} is contracted without a boundary bond dimension "
+            f"converge: {name_of(ansatz)} is contracted without a boundary bond dimension "
             "here, so there is no chi to converge in"
         )
     found = tuple(sorted(set(chis or ladder_chis(ansatz))))
@@ -233,7 +233,7 @@ def _variance(
 ) -> dict[str, Any] | None:
     """Extrapolate to zero variance."""
     points = [
-        {"label": f"stage {stage['stage']}, D = {stage['D']}", **_energies(stage)}
+        {"label": _label(stage), **_energies(stage)}
         for stage in _optimised(result)
         if _known(stage, "energy", "energy_error", "variance")
     ]
@@ -246,6 +246,10 @@ def _variance(
             for b in converging_tail(*series)
         ]  # fmt: skip
     return _extrapolated(points, [point["variance"] for point in points])
+
+
+def _label(stage: Mapping[str, Any]) -> str:
+    return f"stage {stage['stage']}" + (f", D = {stage['D']}" if stage["D"] else "")
 
 
 def _bond_dimension(result: Mapping[str, Any]) -> dict[str, Any] | None:

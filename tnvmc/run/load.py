@@ -16,12 +16,14 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from tnvmc.run.config import (
-    DEFAULT_START,
-    OptimizerSettings,
-    Settings,
-    StageSettings,
-    couplings_of,
+from tnvmc.run.config import OptimizerSettings, Settings, StageSettings, couplings_of
+from tnvmc.run.network_settings import (
+    ansatz_problems,
+    completed_ansatz,
+    completed_contraction,
+    completed_sampler,
+    keys_of,
+    sector_problems,
 )
 from tnvmc.run.stage_settings import (
     LEARNING_RATE,
@@ -68,7 +70,7 @@ def validate(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings
     """Check nested dicts (with ``section.key=value`` overrides) against what is allowed."""
     merged = copy.deepcopy(dict(data))
     for override in overrides:
-        _apply_override(merged, override)
+        apply_override(merged, override)
     try:
         settings = Settings.model_validate(merged)
     except ValidationError as error:
@@ -80,7 +82,11 @@ def validate(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings
     return settings
 
 
-def _apply_override(data: dict[str, Any], override: str) -> None:
+def apply_override(data: dict[str, Any], override: str) -> None:
+    """Change one key of nested dicts, as ``--set section.key=value`` does.
+
+    Raises `ConfigError` where the text is no such thing.
+    """
     path, equals, text = override.partition("=")
     keys = [key.strip() for key in path.split(".")]
     if not equals or len(keys) != (3 if keys[0] == "stage" else 2) or not all(keys):
@@ -144,7 +150,8 @@ def _explain_key(
 ) -> str:
     fields, key = _fields(section), rest[0]
     if kind == "extra_forbidden" and len(rest) == 1:
-        return f"{where}.{key}: unknown key{_nearest(key, fields, section)}"
+        known = {key: fields[key] for key in _ansatz_keys(table)} if section == "ansatz" else fields
+        return f"{where}.{key}: unknown key{_nearest(key, known, section)}"
     allowed = fields[key].description
     if kind == "missing" and len(rest) == 1:
         return f"{where}.{key}: missing; must be {allowed}"
@@ -154,6 +161,10 @@ def _explain_key(
         close = difflib.get_close_matches(value.lower(), re.findall(r"\w+", allowed or ""), 1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
     return f"{where}.{key} = {_show(value)}: must be {allowed}{hint}"
+
+
+def _ansatz_keys(table: Mapping[str, Any]) -> tuple[str, ...]:
+    return ("kind", *keys_of(str(table.get("kind", "peps"))))
 
 
 def _fields(section: str) -> Mapping[str, Any]:
@@ -185,7 +196,7 @@ def _show(value: Any) -> str:
 def _inconsistencies(settings: Settings) -> list[str]:
     """Find settings that are allowed one by one, and not together."""
     problems: list[str] = []
-    lattice, ansatz, optimizer = settings.lattice, settings.ansatz, settings.optimizer
+    lattice, optimizer = settings.lattice, settings.optimizer
     model = settings.hamiltonian.model
     couplings = couplings_of(model)
     for key, value in settings.hamiltonian.model_dump(exclude={"model"}).items():
@@ -204,8 +215,7 @@ def _inconsistencies(settings: Settings) -> list[str]:
         problems.append(
             f"lattice.shape = {_show(lattice.shape)}: a chain needs one integer, its length"
         )
-    if ansatz.kind in ("product", "dimer") and ansatz.D not in (None, 1):
-        problems.append(f"ansatz.D = {ansatz.D}: a {ansatz.kind} state has no bond dimension")
+    problems += ansatz_problems(settings)
     return problems + _optimizer_problems(optimizer) + stage_problems(settings)
 
 
@@ -242,8 +252,11 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     """Fill in every default that depends on other settings or on the machine.
 
     Raises:
-        ConfigError: no D for an ansatz that needs one.
+        ConfigError: no D for an ansatz that needs one; a magnetisation that does not go with
+            another, or with the Hamiltonian.
     """
+    if problems := sector_problems(settings):
+        raise ConfigError(*problems)
     settings = complete_stages(settings, default_chi)
     if settings.ansatz.kind in ("peps", "mps", "periodic_mps") and settings.ansatz.D is None:
         raise ConfigError("ansatz.D: missing; must be the bond dimension, an integer >= 1")
@@ -253,9 +266,6 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         for key, value in couplings_of(model).items()
         if getattr(settings.hamiltonian, key) is None
     }
-    ansatz: dict[str, Any] = {}
-    if settings.ansatz.init is None:
-        ansatz["init"] = DEFAULT_START.get(settings.ansatz.kind, "random")
     chi = settings.contraction.chi
     if chi is None and settings.ansatz.kind == "peps" and settings.contraction.scheme != "exact":
         chi = default_chi(settings.ansatz.D or 1)
@@ -263,8 +273,11 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     return settings.model_copy(
         update={
             "hamiltonian": settings.hamiltonian.model_copy(update=hamiltonian),
-            "ansatz": settings.ansatz.model_copy(update=ansatz),
-            "contraction": settings.contraction.model_copy(update={"chi": chi}),
+            "ansatz": settings.ansatz.model_copy(update=completed_ansatz(settings)),
+            "contraction": settings.contraction.model_copy(
+                update={**completed_contraction(settings), "chi": chi}
+            ),
+            "sampler": settings.sampler.model_copy(update=completed_sampler(settings)),
             "optimizer": settings.optimizer.model_copy(
                 update=_complete_optimizer(settings.optimizer)
             ),

@@ -110,11 +110,11 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> VMC:
         xp, n_walkers = array_namespace(here.configs), here.configs.shape[0]
         if stored.kind != "metropolis":  # there are no walkers
             fresh = initial_configs(
-                operator, sampler.n_walkers, vmc.seed, settings.sampler.magnetisation
+                operator, sampler.n_configs, vmc.seed, settings.sampler.magnetisation
             )
             here = replace(here, configs=to_namespace(fresh, xp))
-        elif sampler.n_walkers != n_walkers:
-            places = xp.arange(sampler.n_walkers) % n_walkers  # more of them: some begin together
+        elif sampler.n_configs != n_walkers:
+            places = xp.arange(sampler.n_configs) % n_walkers  # more of them: some begin together
             here = replace(here, configs=xp.take(here.configs, places, axis=0))
     vmc.sampler, vmc.state = sampler, replace(vmc.state, here=here)
     return vmc
@@ -279,8 +279,10 @@ def _sampler(settings: Settings, vmc: VMC, n_samples: int | None, direct: bool) 
         return DirectSampler(
             n_samples, magnetisation=settings.sampler.magnetisation, threads=settings.run.threads
         )
-    if not isinstance(sampler, Sampler):
+    if isinstance(sampler, Enumerate):
         return sampler
+    if isinstance(sampler, DirectSampler):
+        return replace(sampler, n_samples=n_samples or asked.n_samples or sampler.n_samples)
     return replace(
         sampler,
         n_samples=n_samples or asked.n_samples or sampler.n_samples,

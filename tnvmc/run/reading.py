@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.run.records import CHECKPOINT, CONFIG, HISTORY, RESULT, FolderError
 
 OBSERVABLES = "observables.json"
@@ -234,7 +235,9 @@ def outdated(run: Run) -> str | None:
 
 
 def steps_asked(run: Run) -> int | None:
-    """Number of steps that the settings ask for, over all stages; None where they say nothing."""
+    """Number of steps that the settings ask for, over all stages; None where the clock decides."""
+    if run.setting("optimizer", "seconds") is not None:
+        return None
     stages = run.config.get("stage")
     if isinstance(stages, list) and stages:
         own = run.setting("optimizer", "steps")
@@ -279,6 +282,26 @@ def state_text(run: Run) -> str | None:
         return None
     D, dtype = run.setting("ansatz", "D"), run.setting("ansatz", "dtype")
     return ", ".join([kind, *([f"D = {D}"] if D else []), *([dtype] if dtype else [])])
+
+
+def network_text(run: Run) -> str | None:
+    """Write what a network is made of, as "heads = 4, layers = 2"; None for other states."""
+    section = run.config.get("ansatz")
+    network = NETWORKS.get(str(run.setting("ansatz", "kind")))
+    if network is None or not isinstance(section, Mapping):
+        return None
+    keys = [key for key in (*network.settings, "marshall", "average", "freeze") if key != "dtype"]
+    return ", ".join(
+        f"{key} = {_plainly(section[key])}"
+        for key in keys
+        if section.get(key) not in (None, False, [])
+    )
+
+
+def _plainly(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def contraction_text(run: Run) -> str | None:

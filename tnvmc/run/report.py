@@ -208,6 +208,7 @@ def _about(run: Run) -> list[tuple[str, str | None]]:
         ("lattice", reading.lattice_text(run)),
         ("state", reading.state_text(run)),
         ("parameters", number("n_parameters", "d")),
+        ("network", reading.network_text(run)),
         ("contraction", reading.contraction_text(run)),
         ("optimizer", _optimizer(run)),
         ("steps", f"{done}" + ("" if asked is None or asked == done else f" of {asked} asked")),

@@ -13,14 +13,19 @@ _PLAIN_LINES = 20
 
 
 class Screen:
-    """Shows steps as they come; on a terminal one live line, elsewhere a line every few steps."""
+    """Shows steps as they come; on a terminal one live line, elsewhere a line every few steps.
 
-    def __init__(self, steps: int, n_sites: int) -> None:
+    The run ends after `steps`, or once the steps have taken `seconds`.
+    """
+
+    def __init__(self, steps: int, n_sites: int, seconds: float | None = None) -> None:
         from rich.console import Console
 
         self.console = Console(highlight=False)
         self._steps = steps
         self._n_sites = n_sites
+        self._seconds = seconds
+        self.used = 0.0  #: of the seconds
         self._exact: float | None = None
         self._progress: Any = None
         self._task: Any = None
@@ -33,14 +38,16 @@ class Screen:
             yield
             return
         with _progress(self.console) as self._progress:
-            self._task = self._progress.add_task("", total=self._steps, completed=done, numbers="")
+            total: float = self._seconds or self._steps
+            begin = self.used if self._seconds else done
+            self._task = self._progress.add_task("", total=total, completed=begin, numbers="")
             yield
         self._progress = None
 
     def expect(self, steps: int) -> None:
         """Change the number of steps that the run is expected to make."""
         self._steps = steps
-        if self._progress is not None:
+        if self._progress is not None and not self._seconds:
             self._progress.update(self._task, total=steps)
 
     def say(self, text: str) -> None:
@@ -52,12 +59,25 @@ class Screen:
         if record.note:
             self.say(f"step {record.step + 1}: {record.note}")
         numbers = self._numbers(record)
+        before, self.used = self.used, self.used + record.seconds
         if self._progress is not None:
-            self._progress.update(self._task, completed=record.step + 1, numbers=numbers)
-            return
-        every = max(1, self._steps // _PLAIN_LINES)
-        if record.step % every == 0 or record.step + 1 == self._steps:
-            self.say(f"step {record.step + 1:>4}/{self._steps}  {numbers}  {record.seconds:.2f} s")
+            done = self.used if self._seconds else record.step + 1
+            self._progress.update(self._task, completed=done, numbers=numbers)
+        elif self._seconds:
+            if self._part(before) < self._part(self.used) or record.step == 0:
+                self.say(
+                    f"step {record.step + 1:>4}  {self.used:.1f}/{self._seconds:g} s  {numbers}"
+                )
+        else:
+            every = max(1, self._steps // _PLAIN_LINES)
+            if record.step % every == 0 or record.step + 1 == self._steps:
+                self.say(
+                    f"step {record.step + 1:>4}/{self._steps}  {numbers}  {record.seconds:.2f} s"
+                )
+
+    def _part(self, seconds: float) -> int:
+        assert self._seconds
+        return int(_PLAIN_LINES * seconds / self._seconds)
 
     def _numbers(self, record: StepRecord) -> str:
         n = self._n_sites

@@ -82,8 +82,11 @@ def run_file(
     return new_run(load(Path(path), _with_out(overrides, out)))
 
 
-def new_run(settings: Settings) -> dict[str, Any]:
-    """Start a run from completed settings; see `run_file`."""
+def new_run(settings: Settings, reference: Reference | None = None) -> dict[str, Any]:
+    """Start a run from completed settings; see `run_file`.
+
+    `reference` is the energy to compare with, found here where it is not given.
+    """
     started = perf_counter()
     path = Path(settings.run.out or "")
     refuse_occupied(path)
@@ -93,7 +96,7 @@ def new_run(settings: Settings) -> dict[str, Any]:
     except OSError as error:
         raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
     with folder:
-        return _carry_on(course, settings, folder, screen, started)
+        return _carry_on(course, settings, folder, screen, started, reference)
 
 
 def resume_run(
@@ -108,11 +111,16 @@ def resume_run(
         FolderError: no run there, or another process is at it.
         ConfigError, DiskError, Interrupted: as `run_file`.
     """
-    started = perf_counter()
     path = Path(path)
-    if not (path / CONFIG).is_file():
-        raise FolderError(f"{path}: holds no run to resume ({CONFIG} is missing)")
-    settings = load(Path(file or path / CONFIG), _with_out(overrides, path))
+    _require_run(path)
+    return continued_run(load(Path(file or path / CONFIG), _with_out(overrides, path)))
+
+
+def continued_run(settings: Settings, reference: Reference | None = None) -> dict[str, Any]:
+    """Go on, by completed settings, with the run in the folder that they name; see `resume_run`."""
+    started = perf_counter()
+    path = Path(settings.run.out or "")
+    _require_run(path)
     checkpoint = path / CHECKPOINT
     if not checkpoint.exists() and (path / HISTORY).exists() and (path / HISTORY).stat().st_size:
         raise FolderError(
@@ -133,7 +141,12 @@ def resume_run(
             _show(screen, old, folder)
             return old
         folder.write_settings(settings.as_dict())
-        return _carry_on(course, settings, folder, screen, started)
+        return _carry_on(course, settings, folder, screen, started, reference)
+
+
+def _require_run(path: Path) -> None:
+    if not (path / CONFIG).is_file():
+        raise FolderError(f"{path}: holds no run to resume ({CONFIG} is missing)")
 
 
 def _set_up(
@@ -141,18 +154,25 @@ def _set_up(
 ) -> tuple[Course, Screen]:
     """Make the parts of a run after the stages `done`; a checkpoint fills `blank` parameters."""
     operator = build_operator(settings)
-    if settings.measure.symmetrise:  # what the Hamiltonian lacks is told before the run
-        symmetry_group(operator, settings.measure.symmetrise)
-        if settings.sampler.kind == "direct":
-            raise ConfigError(
-                "measure.symmetrise: a symmetrised state cannot be drawn directly; take "
-                "sampler.kind = 'metropolis' (or 'enumerate')"
-            )
-    screen = Screen(settings.optimizer.steps, operator.n_sites)
+    check_symmetries(settings, operator)  # what the Hamiltonian lacks is told before the run
+    optimizer = settings.optimizer
+    screen = Screen(optimizer.steps, operator.n_sites, optimizer.seconds)
     screen.say(_headline(settings, operator))
     course = Course(settings, operator, done, blank=blank)
     screen.expect(course.last_step)
     return course, screen
+
+
+def check_symmetries(settings: Settings, operator: Operator) -> None:
+    """Raise a ValueError where what is measured cannot be symmetrised as the settings ask."""
+    if not settings.measure.symmetrise:
+        return
+    symmetry_group(operator, settings.measure.symmetrise)
+    if settings.sampler.kind == "direct":
+        raise ConfigError(
+            "measure.symmetrise: a symmetrised state cannot be drawn directly; take "
+            "sampler.kind = 'metropolis' (or 'enumerate')"
+        )
 
 
 def _with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
@@ -190,14 +210,21 @@ class _Keeper:
 
 
 def _carry_on(
-    course: Course, settings: Settings, folder: RunFolder, screen: Screen, started: float
+    course: Course,
+    settings: Settings,
+    folder: RunFolder,
+    screen: Screen,
+    started: float,
+    reference: Reference | None = None,
 ) -> dict[str, Any]:
     """Go through the stages, measure, write and show the result."""
     earlier = sum(line["seconds"] for line in folder.history())
     keeper = _Keeper(course, folder, settings.run.checkpoint_every)
     try:
         keeper.save()
-        reference = find_reference(course.operator, settings.sampler.magnetisation)
+        if reference is None:
+            reference = find_reference(course.operator, settings.sampler.magnetisation)
+        screen.used = course.seconds
         with screen.live(course.vmc.state.step, reference.energy):
             _optimise(course, keeper, folder, screen)
         keeper.save()
@@ -288,8 +315,10 @@ def _headline(settings: Settings, operator: Operator) -> str:
     chosen, stages = settings.ansatz, stages_of(settings)
     ansatz = build_ansatz(settings, operator)
     sizes = ", ".join(str(D) for D in dict.fromkeys(stage.D for stage in stages) if D)
-    state = " ".join([chosen.kind, *([f"D={sizes}"] if sizes else []), chosen.dtype])
+    state = " ".join([chosen.kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype)])
     steps = f"{sum(stage.settings.optimizer.steps for stage in stages)} steps"
+    if settings.optimizer.seconds:
+        steps = f"{settings.optimizer.seconds:g} s"
     return (
         f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
         f"{ansatz.n_params} parameters from {chosen.init}; {settings.optimizer.kind}, "

@@ -13,6 +13,7 @@ import numpy as np
 
 from tnvmc.ansatz.files import StateFileError, opened
 from tnvmc.run import reading
+from tnvmc.run.checkpoint import kind_in
 from tnvmc.run.reading import OBSERVABLES, Run, outdated, read_run
 from tnvmc.run.records import CHECKPOINT, CONFIG, HISTORY, PICTURE, RESULT
 from tnvmc.run.screen import with_error
@@ -57,6 +58,7 @@ def _describe_run(run: Run) -> Description:
         ("model", reading.model_text(run)),
         ("lattice", reading.lattice_text(run)),
         ("state", _state(run, checkpoint)),
+        ("network", reading.network_text(run)),
         ("contraction", reading.contraction_text(run)),
         ("progress", _progress(run, checkpoint)),
         *[("" if number else "last steps", text) for number, text in enumerate(_last_steps(run))],
@@ -120,7 +122,7 @@ def _checkpoint_rows(path: Path) -> tuple[tuple[str, str], ...]:
     rows = [
         ("holds", "a saved state" if found.step is None else "a checkpoint"),
         ("lattice", f"{kind}, {n_rows} x {n_columns} sites, {boundary}"),
-        ("state", ", ".join([about["ansatz"], *D, found.dtype])),
+        ("state", ", ".join([kind_in(about), *D, found.dtype])),
         ("parameters", f"{about['n_parameters']}"),
     ]
     if "operator" in about:

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.run.config import OptimizerSettings, Settings, StageSettings
+from tnvmc.run.network_settings import named
 
 LEARNING_RATE = {"sr": 0.1, "gradient": 0.05, "random_sign": 0.005, "adam": 0.01}
 """Where none is set.  That of SR is imaginary time per step, good for all models tried."""
@@ -150,9 +152,12 @@ def stage_problems(settings: Settings) -> list[str]:
     for number, stage in enumerate(stages, 1):
         D = stage.D or settings.ansatz.D
         where = f"stage.{number}"
-        if settings.ansatz.kind in ("product", "dimer"):
+        kind = settings.ansatz.kind
+        if kind in NETWORKS:
+            if stage.D is not None:
+                problems.append(f"{where}.D = {stage.D}: {named(kind)} has no bond dimension")
+        elif kind in ("product", "dimer"):
             if stage.D not in (None, 1):
-                kind = settings.ansatz.kind
                 problems.append(f"{where}.D = {stage.D}: a {kind} state has no bond dimension")
         elif D is None:
             problems.append(f"{where}.D: missing, and so is ansatz.D; must be an integer >= 1")
@@ -193,6 +198,8 @@ def _clashes(settings: Settings) -> list[str]:
             "optimizer.learning_rate: a list of them does not go with [[stage]]; give each stage "
             "its own learning_rate"
         )
+    if optimizer.seconds is not None:
+        problems.append("optimizer.seconds: does not go with [[stage]]; give each stage its steps")
     assert settings.stage is not None
     if settings.stage[0].kind == "simple_update":
         if settings.ansatz.init not in (None, "simple_update"):
@@ -202,7 +209,7 @@ def _clashes(settings: Settings) -> list[str]:
             )
         if settings.ansatz.kind not in ("peps", "mps"):
             problems.append(
-                f"stage.1.kind = 'simple_update': a {settings.ansatz.kind} has no such start"
+                f"stage.1.kind = 'simple_update': {named(settings.ansatz.kind)} has no such start"
             )
     return problems
 

@@ -17,6 +17,7 @@ from tnvmc.ansatz.peps import PEPS
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.ansatz.simple_update import SimpleUpdateInfo
 from tnvmc.operators.term import Operator
+from tnvmc.optimize.schedules import Schedule
 from tnvmc.run import checkpoint
 from tnvmc.run.build import build_ansatz, build_sampler, build_vmc
 from tnvmc.run.checkpoint import CheckpointError
@@ -69,6 +70,7 @@ class Course:
         self.operator = operator
         self.done = tuple(done)
         self.lines: list[Record] = []  # of history.jsonl, those of the present stage
+        self.seconds = 0.0  #: that those steps took
         self._evolution: SimpleUpdateInfo | None = None
         self.vmc = self._first_vmc(blank)
 
@@ -126,17 +128,20 @@ class Course:
         """Take note of what was written to history.jsonl before the present step."""
         number = self.stage.number
         self.lines = [line for line in history if line.get("stage", number) == number]
+        self.seconds = sum(line["seconds"] for line in self.lines)
 
     def save(self, path: Path) -> None:
         """Write a checkpoint, atomically."""
         self._write(path, self.done)
 
     def stopped(self) -> str | None:
-        """Say what ends the present stage, "plateau" or "steps"; None while it goes on."""
+        """Say what ends the present stage, "plateau", "seconds" or "steps"; None while it goes on."""
         if self._evolution is not None:
             return "plateau" if self._evolution.converged else "steps"
         if reached(self.lines, self.stage.plateau):
             return "plateau"
+        if self._time_used >= 1:
+            return "seconds"
         steps = self.vmc.state.step - self.first_step
         return "steps" if steps >= self.stage.settings.optimizer.steps else None
 
@@ -145,6 +150,7 @@ class Course:
 
         def on_step(record: StepRecord) -> None:
             self.lines.append(record.as_dict())
+            self.seconds += record.seconds
             callback(record)
 
         while self.stopped() is None:
@@ -168,6 +174,7 @@ class Course:
         vmc = self._grown_vmc(self.stages[len(done)], point, state.step)
         with uninterrupted():
             self.vmc, self.done, self.lines, self._evolution = vmc, done, [], None
+            self.seconds = 0.0
         return record
 
     def outcome(self, folder: Path, measured: Measurement, chi: int | None) -> dict[str, Any]:
@@ -229,7 +236,10 @@ class Course:
 
     def _grown_vmc(self, stage: Stage, point: Point, step: int) -> VMC:
         """Begin a stage where the one before ends: its state, grown, and its walkers."""
-        small, large = self.vmc.ansatz, build_ansatz(stage.settings, self.operator)
+        small, old, new = self.vmc.ansatz, self.stage.settings, stage.settings
+        same = (old.ansatz, old.contraction) == (new.ansatz, new.contraction)
+        # What is compiled for an ansatz serves all stages that keep it.
+        large = small if same else build_ansatz(new, self.operator)
         theta = point.theta
         if stage.D != self.stage.D:
             assert isinstance(small, PEPS) and isinstance(large, PEPS)
@@ -258,7 +268,20 @@ class Course:
         sampler = build_sampler(settings, self.operator)
         if not isinstance(sampler, Sampler):  # walkers stand for nothing
             configs = None
-        return build_vmc(settings, self.operator, ansatz, sampler, theta, first_step, configs)
+        vmc = build_vmc(settings, self.operator, ansatz, sampler, theta, first_step, configs)
+        if settings.optimizer.seconds:
+            vmc.schedule = self._on_the_clock(vmc.schedule, settings.optimizer.steps)
+        return vmc
+
+    @property
+    def _time_used(self) -> float:
+        """Share of the seconds of the present stage that are used; 0 where it has no limit."""
+        limit = self.stage.settings.optimizer.seconds
+        return self.seconds / limit if limit else 0.0
+
+    def _on_the_clock(self, schedule: Schedule, steps: int) -> Schedule:
+        """Let a schedule fall with the time used, where the steps alone would leave it behind."""
+        return lambda step: schedule(max(step, int(steps * self._time_used)))
 
     def _write(self, path: Path, done: Sequence[Record], point: Point | None = None) -> None:
         state = self.vmc.state

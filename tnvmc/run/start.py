@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ from tnvmc.ansatz.starts import grow, random_positive
 from tnvmc.ansatz.symmetrised import Symmetrised
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.operators.term import Operator
-from tnvmc.run.checkpoint import CheckpointError, read_parameters
+from tnvmc.run.checkpoint import (
+    CheckpointError,
+    differences,
+    kind_in,
+    name_of,
+    plain,
+    read_parameters,
+)
+from tnvmc.run.records import CHECKPOINT
 
 Array = Any
 
@@ -31,8 +40,9 @@ def initial_parameters(
     """Make parameters (P,) to start from.
 
     `kind` is "simple_update" (PEPS and open MPS), "random" (positive for a PEPS), "product" (the
-    ordered product state of lowest energy, with a little noise on a PEPS) or the path of a
-    checkpoint of the same kind of state on the same lattice, with the same or a smaller D.
+    ordered product state of lowest energy, with a little noise on a PEPS) or the path of a run or
+    a checkpoint of the same kind of state on the same lattice, with the same or a smaller D, or
+    of a network of the same architecture.
 
     Raises:
         ValueError: a start that this wave function does not have.
@@ -105,18 +115,34 @@ def _noisy(tensor: Array, rng: np.random.Generator, noise: float = _NOISE) -> Ar
     return np.where(tensor == 0, deviates, tensor)
 
 
+_TREATMENT = ("marshall", "average", "magnetisation")
+"""Of a network, without influence on its parameters: may differ from where they come from."""
+
+
+def _shaping(architecture: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in architecture.items() if key not in _TREATMENT}
+
+
 def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
     """Read parameters; those of a PEPS with a smaller D are grown, with noise on the new bonds."""
-    described, theta = read_parameters(path)
+    described, theta = read_parameters(path / CHECKPOINT if path.is_dir() else path)
     dtype = np.dtype(ansatz.dtype)  # type: ignore[attr-defined]
     shape = [int(length) for length in ansatz.lattice.shape]
-    found = (described["ansatz"], described["lattice"][1:3], described["local_dim"])
-    wanted = (type(ansatz).__name__, shape, ansatz.local_dim)
+    found = (kind_in(described), described["lattice"][1:3], described["local_dim"])
+    wanted = (name_of(ansatz), shape, ansatz.local_dim)
     if found != wanted:
         raise CheckpointError(
             f"ansatz.init = '{path}': it holds a {found[0]} on {found[1]} with local dimension "
             f"{found[2]}, wanted is a {wanted[0]} on {wanted[1]} with {wanted[2]}"
         )
+    if hasattr(ansatz, "architecture"):
+        stored = described.get("architecture") or {}
+        differing = differences(_shaping(stored), _shaping(plain(ansatz.architecture)))
+        if differing:
+            raise CheckpointError(
+                f"ansatz.init = '{path}': it holds a network of another architecture: "
+                f"{', '.join(differing)}"
+            )
     if theta.dtype.kind == "c" and dtype.kind != "c":
         raise CheckpointError(
             f"ansatz.init = '{path}': it is {theta.dtype}, a real state cannot hold it; take "

@@ -91,7 +91,7 @@ def measured_characters(
             sector = _magnetisation(operator, configs)
         configs = to_namespace(initial_configs(operator, _WALKERS, seed, sector), xp)
     n_walkers = configs.shape[0]
-    sampler = Sampler(n_walkers, max(_SAMPLES, 2 * n_walkers), n_burn, 2, threads)
+    sampler = Sampler(n_walkers, max(_SAMPLES, 2 * n_walkers), n_burn, 2, threads=threads)
     _, snapshot, _ = sample(
         sampler, ansatz, theta, configs, {}, moves_for(operator), seed, _STREAM, jacobian=False
     )

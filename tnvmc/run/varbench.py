@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.run.verdicts import final_D
 
 COLUMNS = ("Energy", "Sigma", "Energy Variance", "DOF", "Einf", "Method", "Reference")
@@ -141,6 +142,8 @@ def _method(result: Mapping[str, Any]) -> str:
     details = [text for text in details if text]
     kind = ansatz["kind"]
     name = kind.upper() if kind in ("peps", "mps") else kind.replace("_", " ").replace("mps", "MPS")
+    if kind in NETWORKS:
+        name = NETWORKS[kind].name
     inside = f" ({', '.join(details)})" if details else ""
     return f"{name}{inside}, VMC, tnvmc {result['version']}"
 

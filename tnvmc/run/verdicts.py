@@ -50,7 +50,8 @@ def verdicts(result: Json, lines: Sequence[Json], found: Json) -> list[str]:
 def warnings(result: Json, found: Json | None = None) -> list[str]:
     """Say what makes a result less trustworthy than its error bar looks."""
     if result["energy"] is None:
-        return ["the measured energy is not finite; lower the learning rate or raise chi"]
+        raising = " or raise chi" if _contracted(result) else ""
+        return [f"the measured energy is not finite; lower the learning rate{raising}"]
     return [
         *_below_exact(result),
         *_mixing(result),
@@ -217,6 +218,11 @@ def _per_site(result: Json, fit: Json) -> str:
     return f"{with_error(fit['energy'] / n, fit['energy_error'] / n)} per site"
 
 
+def _contracted(result: Json) -> bool:
+    """Tell whether amplitudes were contracted with a chi, which a network does without."""
+    return bool(result["config"].get("contraction", {}).get("chi"))
+
+
 def _draws(result: Json) -> float:
     return result["n_samples"] / result["config"]["sampler"]["n_walkers"]
 
@@ -228,9 +234,12 @@ def _below_exact(result: Json) -> Iterator[str]:
     error = result["relative_error_error"] or 1e-9
     if below > BELOW_EXACT * error:
         name = "exact one" if result["exact_method"] == "exact" else "one of QMC"
+        cause = "sampling is biased; raise sampler.n_burn, measure.n_thin or measure.n_samples"
+        if _contracted(result):
+            cause = "truncation or sampling is biased; raise contraction.chi and measure.chi"
         yield (
             f"the energy lies {below / error:.1f} error bars below the {name} ({short(below)} of "
-            "it): truncation or sampling is biased; raise contraction.chi and measure.chi"
+            f"it): {cause}"
         )
 
 
@@ -255,7 +264,8 @@ def _few_effective(result: Json) -> Iterator[str]:
     if effective is not None and effective < _LEAST_EFFECTIVE * result["n_samples"]:
         yield (
             f"{result['n_samples']} weighted samples are worth {effective:.0f}: few of them carry "
-            "the weight, and the error bar may be too small; raise measure.n_samples or chi"
+            "the weight, and the error bar may be too small; raise measure.n_samples"
+            + (" or chi" if _contracted(result) else "")
         )
 
 

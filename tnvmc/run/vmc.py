@@ -19,7 +19,7 @@ from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.sr import SR
 from tnvmc.run.guard import Guard, Recent
 from tnvmc.run.interrupts import uninterrupted
-from tnvmc.run.look import AnySampler, Enumerate, Look, look_at, n_walkers_of, with_chi
+from tnvmc.run.look import AnySampler, Enumerate, Look, chi_of, look_at, n_walkers_of, with_chi
 from tnvmc.run.start import initial_parameters
 from tnvmc.run.state import ChiLadder, Measurement, Point, State, StepRecord
 from tnvmc.sampling.chains import Sampler, initial_configs
@@ -214,10 +214,10 @@ class VMC:
         """Go back (or stay) and let the next steps be shorter."""
         recent = self.guard.rejected(state.recent)
         if recent.rollbacks > self.guard.patience:
+            chi = "" if chi_of(self.ansatz) is None else "contraction.chi or "
             raise OptimisationFailed(
                 f"step {state.step}: {reason}; so it went {recent.rollbacks} times in a row, with "
-                "ever smaller steps. Start from other parameters, raise contraction.chi or "
-                "optimizer.diag_shift"
+                f"ever smaller steps. Start from other parameters, raise {chi}optimizer.diag_shift"
             )
         note = f"{reason}: step undone, next ones shorter"
         return _Outcome(State(state.step + 1, back, None, recent), note=note)

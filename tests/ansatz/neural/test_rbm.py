@@ -1,0 +1,134 @@
+"""Restricted Boltzmann machines: the traced hidden layer, the two forms, stability."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flax")
+
+from flax import nnx
+
+from tests.oracles import all_configs
+from tnvmc.ansatz.checks import check_ansatz
+from tnvmc.ansatz.flax import FlaxAnsatz
+from tnvmc.ansatz.neural.rbm import RBM, change_form, log_cosh
+from tnvmc.lattice import chain, square
+
+ROUNDING = 1e-12  # sums of ten terms of order 1, thousands of times the rounding of one of them
+
+FORMS = pytest.mark.parametrize("form", ["binary", "log_cosh"])
+DTYPES = pytest.mark.parametrize("dtype", ["float64", "complex128"])
+
+
+def _machine(form: str, dtype: str, local_dim: int = 2, **settings: object) -> RBM:
+    """A machine of 4 sites and 3 hidden units with parameters of order 1."""
+    settings = {"alpha": 0.75, "init_scale": 0.7, **settings}
+    return RBM(chain(4), form=form, dtype=dtype, local_dim=local_dim, rngs=nnx.Rngs(5), **settings)
+
+
+def _traced(rbm: RBM, config: np.ndarray) -> complex:
+    """psi of one configuration, by a sum over the states of all hidden units."""
+    w, b, c = (np.asarray(p[...]) for p in (rbm.weights, rbm.hidden_bias, rbm.visible_bias))
+    binary = rbm.form == "binary"
+    v = config if binary else 1 - 2 * config.astype(float)
+    total = 0.0
+    for h in itertools.product((0, 1) if binary else (-1, 1), repeat=w.shape[1]):
+        exponent = h @ b + v @ w @ h + v @ c
+        total += np.exp(-exponent) if binary else np.exp(exponent) / 2 ** len(h)
+    return total
+
+
+@FORMS
+@DTYPES
+def test_psi_is_the_sum_over_the_hidden_units(form: str, dtype: str) -> None:
+    rbm = _machine(form, dtype)
+    configs = all_configs(4)
+    expected = [_traced(rbm, config) for config in configs]
+    np.testing.assert_allclose(np.exp(rbm(configs)), expected, rtol=ROUNDING)
+
+
+@FORMS
+@DTYPES
+@pytest.mark.parametrize("local_dim", [2, 3])
+@pytest.mark.parametrize("biases", [True, False])
+def test_both_forms_are_one_wave_function(
+    form: str, dtype: str, local_dim: int, biases: bool
+) -> None:
+    """The same psi up to the constant that is returned, there and back."""
+    rbm = _machine(form, dtype, local_dim, visible_bias=biases, hidden_bias=biases)
+    other_form = "log_cosh" if form == "binary" else "binary"
+    other, constant = change_form(rbm, other_form)
+    assert other.form == other_form
+    configs = all_configs(4, local_dim)
+    ratio = np.exp(rbm(configs) - other(configs) - constant)
+    np.testing.assert_allclose(ratio, 1.0, rtol=ROUNDING)
+    back, constant_back = change_form(other, form)
+    np.testing.assert_allclose(constant_back, -constant, rtol=ROUNDING)
+    np.testing.assert_allclose(back.weights[...], rbm.weights[...], rtol=ROUNDING)
+    same, zero = change_form(rbm, form)
+    np.testing.assert_array_equal(same(configs), rbm(configs))
+    assert zero == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "dtype"),
+    [
+        ("binary", "float64"),
+        ("log_cosh", "complex128"),
+        pytest.param("binary", "complex128", marks=pytest.mark.slow),
+        pytest.param("log_cosh", "float64", marks=pytest.mark.slow),
+    ],
+)
+def test_conforms(form: str, dtype: str) -> None:
+    lattice = square(2, 2)
+    ansatz = FlaxAnsatz(
+        lattice,
+        lambda rngs: RBM(lattice, alpha=0.5, form=form, dtype=dtype, init_scale=0.3, rngs=rngs),
+        holomorphic=dtype == "complex128",
+    )
+    assert ansatz.n_params == 4 * 2 + 2 + 4
+    check_ansatz(ansatz, ansatz.random(1))
+
+
+@FORMS
+def test_large_fields_do_not_overflow(form: str) -> None:
+    """At exp(+-3000) per unit the larger exponential is all that is left of each."""
+    rbm = RBM(chain(2), form=form, dtype="complex128", visible_bias=False, rngs=nnx.Rngs(0))
+    rbm.hidden_bias[...] = 0 * rbm.hidden_bias[...]
+    rbm.weights[...] = np.array([[3000.0 + 2j, -3000.0 + 1j], [0.0, 0.0]])
+    found = np.asarray(rbm(np.array([[0, 0], [1, 0]])))
+    expected = {
+        "binary": [2 * np.log(2), 3000 - 1j],
+        "log_cosh": 2 * [6000 + 1j - 2 * np.log(2)],
+    }[form]
+    np.testing.assert_allclose(found, expected, rtol=ROUNDING)
+
+
+def test_log_cosh_is_stable_and_right() -> None:
+    x = np.array([0.0, 1e-9, -0.3, 4.0, -30.0])
+    np.testing.assert_allclose(log_cosh(x), np.log(np.cosh(x)), atol=ROUNDING)
+    z = x + 1j * np.array([0.4, -2.0, 3.0, 0.1, 5.0])
+    np.testing.assert_allclose(np.exp(log_cosh(z)), np.cosh(z), rtol=ROUNDING)
+    np.testing.assert_allclose(log_cosh(np.array([-1e4, 1e4])), 1e4 - np.log(2), rtol=ROUNDING)
+
+
+def test_hidden_density_need_not_be_an_integer() -> None:
+    for alpha, n_hidden in ((0.01, 1), (0.75, 3), (2, 8)):
+        assert RBM(chain(4), alpha=alpha, rngs=nnx.Rngs(0)).n_hidden == n_hidden
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alpha": 0.0}, "alpha = 0.0 must be a positive number"),
+        ({"form": "cosh"}, "form = 'cosh' must be one of binary, log_cosh"),
+        ({"dtype": "float32"}, "dtype = 'float32' must be one of float64, complex128"),
+        ({"init_scale": -1.0}, "init_scale = -1.0"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RBM(chain(4), rngs=nnx.Rngs(0), **settings)

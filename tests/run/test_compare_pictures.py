@@ -1,0 +1,80 @@
+"""Pictures of a comparison."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.run.run_files import write_run
+from tnvmc.run.pictures.comparison import COLOURS, draw_comparison
+from tnvmc.run.reading import Run, read_run
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Run]:
+    """Eight runs, one more than there are colours, with their own V-scores and variances."""
+    found = []
+    for number in range(8):
+        folder = write_run(tmp_path / f"state {number}", measured=False, seed=number)
+        result = json.loads((folder / "result.json").read_text())
+        result |= {"v_score": 10.0 ** -(number % 3) / (1 + number), "variance": 0.1 / (1 + number)}
+        (folder / "result.json").write_text(json.dumps(result))
+        found.append(read_run(folder))
+    return found
+
+
+def looks(lines: Any) -> set[tuple[str, str]]:
+    return {
+        (line.get_color(), line.get_linestyle()) for line in lines if line.get_label()[0] != "_"
+    }
+
+
+def test_pictures_with_a_reference(runs: list[Run]) -> None:
+    figures = draw_comparison(runs)
+    assert list(figures) == ["relative_error", "variance", "v_score"]
+    steps, seconds = figures["relative_error"].axes
+    assert (steps.get_xlabel(), seconds.get_xlabel()) == ("steps", "seconds of optimisation")
+    assert steps.get_yscale() == "log" and steps.get_ylabel() == "relative error of the energy"
+    assert len(looks(steps.lines)) == 8 and len(COLOURS) == 7  # the eighth has other dashes
+    (legend,) = figures["relative_error"].legends
+    assert [text.get_text() for text in legend.get_texts()] == [run.name for run in runs]
+    (variance,) = figures["variance"].axes
+    assert variance.get_xscale() == variance.get_yscale() == "log"
+
+
+def test_the_measured_energies_are_where_they_belong(runs: list[Run]) -> None:
+    result = runs[2].result
+    assert result is not None
+    steps, _ = draw_comparison(runs[2:3])["relative_error"].axes
+    found = [c.lines[0].get_xydata()[0] for c in steps.containers]
+    off = abs(result["energy_per_site"] / result["exact_energy_per_site"] - 1)
+    np.testing.assert_allclose(found, [[len(runs[2].history), off]])
+    (variance,) = draw_comparison(runs[2:3])["variance"].axes
+    found = [c.lines[0].get_xydata()[0] for c in variance.containers]
+    np.testing.assert_allclose(found, [[result["variance"] / result["n_sites"], off]])
+
+
+def test_energies_where_no_reference_is_known(runs: list[Run]) -> None:
+    for run in runs:
+        run.result.update(exact_energy_per_site=None, exact_method=None)  # type: ignore[union-attr]
+    figures = draw_comparison(runs)
+    assert list(figures) == ["energy", "variance", "v_score"]
+    steps, _ = figures["energy"].axes
+    assert steps.get_yscale() == "linear" and steps.get_ylabel().startswith("energy per site")
+
+
+def test_bars_stand_in_the_order_of_their_length(runs: list[Run]) -> None:
+    (axes,) = draw_comparison(runs)["v_score"].axes
+    lengths = [bar.get_width() for bar in axes.patches]
+    assert lengths == sorted(lengths, reverse=True)  # the smallest on top
+    scores = sorted(run.result["v_score"] for run in runs if run.result)
+    np.testing.assert_allclose(lengths[::-1], scores)
+
+
+def test_runs_without_steps_or_noise_leave_pictures_away(runs: list[Run]) -> None:
+    result = dict(runs[0].result or {}) | {"v_score": 0.0}
+    assert draw_comparison([Run(Path("none"), runs[0].config, (), result)]) == {}

@@ -1,0 +1,150 @@
+"""MADE: a masked dense network, the plainest autoregressive one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from tnvmc.ansatz.neural.autoregressive import (
+    Autoregressive,
+    check_output,
+    one_hot,
+    phase_of,
+    snake,
+)
+from tnvmc.lattice.lattice import Lattice
+
+
+class MADE(Autoregressive):
+    """Dense layers whose masks let the scores of a site see the sites before it only.
+
+    Every unit has a degree m and sees units of the layer below with a degree up to m: the input of
+    the t-th site has t, the `features` of a hidden layer are spread evenly over 0..N-2, in order,
+    and the scores of site t have t - 1.  Hidden units are h = silu(W h + b).  Sites are in the order
+    of a snake.
+
+    psi = sqrt(prod_t p_t) exp(i sum_t phi_t), p_t = softmax of the scores and, for `output =
+    "complex"`, phi_t from as many angles beside them (`phase_of`): that shares the hidden layers,
+    where a network for the phase alone would double them.
+
+    Start: weights of variance 1 / (inputs that the mask leaves), those of the scores 100 times
+    smaller, so that p is near uniform.  Cost per configuration, with H units a layer: N d H + H^2
+    (layers - 1) + N d H multiplications, half of them by zeros.  A draw costs the same in total: in
+    step t only units of degree t - 1 are computed, all others are known or not yet seen.
+
+    Raises:
+        ValueError: no features or one below 1; an unknown output; see also `Autoregressive`.
+
+    Source: Germain, Gregor, Murray, Larochelle, ICML 2015 (PMLR 37, 881).
+    """
+
+    def __init__(
+        self,
+        lattice: Lattice,
+        *,
+        features: tuple[int, ...] = (128,),
+        output: str = "real",
+        magnetisation: int | None = None,
+        local_dim: int = 2,
+        rngs: nnx.Rngs,
+    ) -> None:
+        super().__init__(snake(lattice), local_dim=local_dim, magnetisation=magnetisation)
+        check_output("MADE", output)
+        if not features or min(features) < 1:
+            raise ValueError(f"MADE: features is {features}; it must hold widths of 1 or more")
+        self.is_complex = output == "complex"
+        n = self.n_tokens
+        degrees = np.repeat(np.arange(n), local_dim)
+        layers = []
+        for width in features:
+            above = np.arange(width) * max(n - 1, 1) // width
+            layers.append(MaskedLinear(degrees, above, rngs=rngs))
+            degrees = above
+        self.layers = nnx.List(layers)
+        per_site = local_dim * (2 if self.is_complex else 1)
+        self.head = MaskedLinear(
+            degrees, np.repeat(np.arange(n) - 1, per_site), scale=0.1, rngs=rngs
+        )
+
+    def logits(self, configs: jax.Array) -> jax.Array:
+        """Scores (B, N, d) of all sites, by one pass."""
+        return self.scores(configs)[0]
+
+    def phase(self, configs: jax.Array) -> jax.Array | None:
+        """Sum of the phases of the sites (B,); None for a real output."""
+        return self.scores(configs)[1]
+
+    def scores(self, configs: jax.Array) -> tuple[jax.Array, jax.Array | None]:
+        """`logits` and `phase` by one pass."""
+        tokens = self.tokens(configs)
+        h = one_hot(tokens, self.local_dim).reshape(len(tokens), -1)
+        for layer in self.layers:
+            h = jax.nn.silu(layer(h))
+        out = self.head(h).reshape(*tokens.shape, -1)
+        logits, angles = out[:, :, : self.local_dim], out[:, :, self.local_dim :]
+        return logits, phase_of(angles, tokens) if self.is_complex else None
+
+    def initial_cache(self, batch: int) -> Any:
+        """The input and all hidden layers, of which nothing is known."""
+        widths = [len(layer.below) for layer in (*self.layers, self.head)]
+        return [jnp.zeros((batch, width)) for width in widths]
+
+    def step(self, cache: Any, token_before: jax.Array, t: jax.Array) -> tuple[Any, jax.Array]:
+        """Put in site t - 1, then compute the units of degree t - 1 and the scores of site t."""
+        known = one_hot(token_before, self.local_dim)
+        layers = [_put(cache[0], known, (t - 1) * self.local_dim)]  # t = 0: seen by no unit
+        for layer, units in zip(self.layers, cache[1:], strict=True):
+            first, found = layer.of_degree(layers[-1], t - 1)
+            layers.append(_put(units, jax.nn.silu(found), first))
+        return layers, self.head.of_degree(layers[-1], t - 1)[1][:, : self.local_dim]
+
+
+class MaskedLinear(nnx.Module):
+    """x (B, n) -> x (W * mask) + b (B, m): an output sees inputs of its degree or below.
+
+    Args:
+        below, above: (n,) and (m,) degrees of inputs and outputs, ascending.
+        scale: of the initial weights.
+    """
+
+    def __init__(
+        self, below: np.ndarray, above: np.ndarray, *, scale: float = 1.0, rngs: nnx.Rngs
+    ) -> None:
+        self.below, self.above = tuple(map(int, below)), tuple(map(int, above))
+        seen = np.maximum(self._mask.sum(axis=0), 1)
+        noise = jax.random.normal(rngs.params(), self._mask.shape, jnp.float64)
+        self.kernel = nnx.Param(noise * self._mask * (scale / np.sqrt(seen)))
+        self.bias = nnx.Param(jnp.zeros(len(above), jnp.float64))
+
+    @property
+    def _mask(self) -> np.ndarray:
+        return np.less_equal.outer(np.array(self.below), np.array(self.above))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """All outputs."""
+        return x @ (self.kernel[...] * self._mask) + self.bias[...]
+
+    def of_degree(self, x: jax.Array, degree: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Outputs of a degree (traced), with the place of the first: a window of fixed width.
+
+        What else is in the window is computed from what `x` holds now.
+        """
+        values, counts = np.unique(self.above, return_counts=True)
+        width = int(counts.max())
+        firsts = np.searchsorted(self.above, np.arange(values[0], values[-1] + 1))
+        first = jnp.asarray(firsts)[jnp.maximum(degree - int(values[0]), 0)]
+        first = jnp.minimum(first, len(self.above) - width)
+        kernel, mask, bias = (
+            jax.lax.dynamic_slice_in_dim(array, first, width, axis=-1)
+            for array in (self.kernel[...], jnp.asarray(self._mask), self.bias[...])
+        )
+        return first, x @ (kernel * mask) + bias
+
+
+def _put(layer: jax.Array, units: jax.Array, first: jax.Array) -> jax.Array:
+    """A layer (B, n) with units (B, w) from place `first` on."""
+    return jax.lax.dynamic_update_slice_in_dim(layer, units, first, axis=1)

@@ -1,0 +1,181 @@
+"""Restricted Boltzmann machines with their hidden layer traced out.
+
+Two forms of one family.  "binary" (units 0/1, visible unit v_i = the digit of site i)::
+
+    E(v, h) = sum_j b_j h_j + sum_ij v_i W_ij h_j + sum_i c_i v_i
+    psi(v) = sum_h exp(-E(v, h)) = exp(-c.v) prod_j (1 + exp(-b_j - (v W)_j))
+
+"log_cosh" (units +-1, s_i = 1 - 2 v_i)::
+
+    ln psi(s) = a.s + sum_j ln cosh(b_j + (s W)_j)
+
+In both the amplitude psi itself is the traced sum, and |psi|^2 is the probability (Carleo and
+Troyer).  Read as a probability instead, P(v) = sum_h exp(-E) / Z, the machine would stand for
+psi = sqrt(P), half of this ln psi: another family.
+
+Source: G. Carleo, M. Troyer, Science 355, 602 (2017), arXiv:1606.02318.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from tnvmc.lattice.lattice import Lattice
+
+Form = Literal["binary", "log_cosh"]
+
+_FORMS = ("binary", "log_cosh")
+_DTYPES = ("float64", "complex128")
+
+
+class RBM(nnx.Module):
+    """ln psi(s) of a restricted Boltzmann machine: configs (B, N) -> (B,).
+
+    With `dtype = "float64"` psi > 0 and the result is real; with "complex128" (holomorphic in
+    the parameters) it is complex.  Parameters: `weights` W (N, H), `hidden_bias` b (H,) and
+    `visible_bias` c or a (N,).  Cost: B N H.
+
+    All of them start as normal numbers of standard deviation `init_scale`, and ln psi is then
+    nearly constant: small enough for that, large enough for the hidden units to differ, which
+    they would not at zero, where every gradient with respect to W vanishes.
+
+    For d > 2 the units are the digit and s = d - 1 - 2 * digit (that is 2 Sz); a single hidden
+    layer with one weight per site then holds less than one with a weight per local state would.
+
+    Args:
+        alpha: hidden density; H = round(alpha N), at least 1.
+        form: "log_cosh" or "binary".
+        dtype: of the parameters.
+        visible_bias: whether there is a bias for each site.
+        hidden_bias: whether there is a bias for each hidden unit.
+        init_scale: standard deviation of the parameters at the start.
+
+    Raises:
+        ValueError: alpha not positive, init_scale negative, or an unknown form or dtype.
+
+    Does not share weights between translated hidden units: average over the symmetry group
+    (`group` of `FlaxAnsatz`) for that.
+    """
+
+    def __init__(
+        self,
+        lattice: Lattice,
+        *,
+        alpha: float = 1.0,
+        form: Form = "log_cosh",
+        dtype: str = "complex128",
+        visible_bias: bool = True,
+        hidden_bias: bool = True,
+        init_scale: float = 0.01,
+        local_dim: int = 2,
+        rngs: nnx.Rngs,
+    ) -> None:
+        _check(alpha, form, dtype, init_scale)
+        self.lattice, self.local_dim = lattice, local_dim
+        self.form: Form = form
+        self.dtype = dtype
+        n_sites = lattice.n_sites
+        n_hidden = max(1, round(alpha * n_sites))
+
+        def normal(*shape: int) -> nnx.Param:
+            return nnx.Param(init_scale * jax.random.normal(rngs.params(), shape, dtype))
+
+        self.weights = normal(n_sites, n_hidden)
+        self.hidden_bias = normal(n_hidden) if hidden_bias else None
+        self.visible_bias = normal(n_sites) if visible_bias else None
+
+    @property
+    def n_hidden(self) -> int:
+        """Number of hidden units H."""
+        return self.weights[...].shape[1]
+
+    def __call__(self, configs: jax.Array) -> jax.Array:
+        """ln psi(s), (B,), for configurations (B, N)."""
+        units = jnp.asarray(configs, self.dtype)
+        if self.form == "log_cosh":
+            units = self.local_dim - 1 - 2 * units
+        fields = units @ self.weights[...]
+        if self.hidden_bias is not None:
+            fields = fields + self.hidden_bias[...]
+        if self.form == "log_cosh":
+            log_psi, sign = jnp.sum(log_cosh(fields), axis=1), 1
+        else:
+            log_psi, sign = jnp.sum(_log_one_plus_exp(-fields), axis=1), -1
+        if self.visible_bias is not None:
+            log_psi = log_psi + sign * (units @ self.visible_bias[...])
+        return log_psi
+
+
+def change_form(rbm: RBM, form: Form) -> tuple[RBM, jax.Array]:
+    """Give the same wave function in the other form, and by how much ln psi changed.
+
+    Returns a machine with all biases and a constant K: ln psi(rbm) = ln psi(returned) + K for
+    every configuration, up to a multiple of 2 pi i.  With 1 + exp(-x) = 2 exp(-x/2) cosh(x/2)
+    and v = (d - 1 - s) / 2 (primes for the log_cosh form)::
+
+        W' = -W / 4,   b' = b / 2 + (d-1)/4 sum_i W_ij,   a' = c / 2 + 1/4 sum_j W_ij
+
+    Raises:
+        ValueError: an unknown form.
+    """
+    _check(1.0, form, rbm.dtype, 0.0)
+    top = rbm.local_dim - 1
+    weights = rbm.weights[...]
+    n_sites, n_hidden = weights.shape
+    hidden = jnp.zeros(n_hidden, rbm.dtype) if rbm.hidden_bias is None else rbm.hidden_bias[...]
+    visible = jnp.zeros(n_sites, rbm.dtype) if rbm.visible_bias is None else rbm.visible_bias[...]
+    shift = jnp.zeros((), rbm.dtype)
+    if form != rbm.form and form == "log_cosh":
+        shift = n_hidden * math.log(2) - jnp.sum(hidden) / 2 - top * jnp.sum(visible) / 2
+        shift = shift - top * jnp.sum(weights) / 4
+        hidden = hidden / 2 + top * jnp.sum(weights, axis=0) / 4
+        visible = visible / 2 + jnp.sum(weights, axis=1) / 4
+        weights = -weights / 4
+    elif form != rbm.form:
+        shift = jnp.sum(hidden) + top * jnp.sum(visible) - n_hidden * math.log(2)
+        shift = shift + top * jnp.sum(weights)
+        hidden, visible = hidden + top * jnp.sum(weights, axis=0), visible + jnp.sum(weights, 1)
+        hidden, visible, weights = 2 * hidden, 2 * visible, -4 * weights
+    other = RBM(
+        rbm.lattice,
+        alpha=n_hidden / n_sites,
+        form=form,
+        dtype=rbm.dtype,
+        local_dim=rbm.local_dim,
+        rngs=nnx.Rngs(0),
+    )
+    other.weights, other.hidden_bias = nnx.Param(weights), nnx.Param(hidden)
+    other.visible_bias = nnx.Param(visible)
+    return other, shift
+
+
+def log_cosh(x: jax.Array) -> jax.Array:
+    """ln cosh(x), real or complex, of any shape and without overflow.
+
+    Written as |x| + ln(1 + exp(-2|x|)) - ln 2 with the sign of the real part; for complex x the
+    branch is left open (a multiple of 2 pi i), which psi does not see.
+    """
+    x = jnp.where(jnp.real(x) < 0, -x, x)
+    return x + jnp.log1p(jnp.exp(-2 * x)) - math.log(2)
+
+
+def _log_one_plus_exp(x: jax.Array) -> jax.Array:
+    """ln(1 + exp(x)), real or complex, without overflow."""
+    positive = jnp.real(x) > 0
+    return jnp.where(positive, x, 0) + jnp.log1p(jnp.exp(jnp.where(positive, -x, x)))
+
+
+def _check(alpha: float, form: str, dtype: str, init_scale: float) -> None:
+    if not 0 < alpha < math.inf:
+        raise ValueError(f"RBM: alpha = {alpha} must be a positive number (hidden units per site)")
+    if form not in _FORMS:
+        raise ValueError(f"RBM: form = {form!r} must be one of {', '.join(_FORMS)}")
+    if dtype not in _DTYPES:
+        raise ValueError(f"RBM: dtype = {dtype!r} must be one of {', '.join(_DTYPES)}")
+    if not 0 <= init_scale < math.inf:
+        raise ValueError(f"RBM: init_scale = {init_scale} must be 0 or a positive number")

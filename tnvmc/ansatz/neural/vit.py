@@ -1,0 +1,203 @@
+"""Vision transformer wave function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from tnvmc.ansatz.neural.rbm import log_cosh
+from tnvmc.ansatz.neural.relative_attention import (
+    ATTENTIONS,
+    RelativeAttention,
+    input_dependence,
+)
+from tnvmc.lattice.lattice import Lattice
+
+__all__ = ["ViT", "input_dependence"]
+
+HEAD_NOISE = 0.3
+"""Weights of the output layer at the start, in units that give its arguments variance 1: ln psi
+then varies by less than 1 over configurations, and psi is nearly the same for all of them."""
+
+_linear = partial(nnx.Linear, dtype=jnp.float64, param_dtype=jnp.float64)
+_norm = partial(nnx.LayerNorm, dtype=jnp.float64, param_dtype=jnp.float64)
+
+
+class ViT(nnx.Module):
+    """Vision transformer: ln psi of configurations read in patches of b x b sites.
+
+    Patches are embedded by one linear map (spins as +-1; local states of local_dim > 2 as one-hot
+    vectors), pass `layers` blocks of attention and feed-forward, each after a layer norm and with
+    a skip connection, and are summed to z, which is normed.  The output is
+    ln psi = sum_a ln cosh(b_a + w_a . z) with a = 1..width and complex w, b ("complex"; stored as
+    real and imaginary parts), or real ones ("real": psi > 0).
+
+    On a periodic lattice psi is invariant under translations by whole patches; positions are
+    known to the attention only.  The feed-forward layer is 4 width wide, with GELU.
+
+    Args:
+        lattice: sites on a grid that the patches tile.
+        width: d, of the vector that stands for a patch.
+        heads: h, of the attention; width must be a multiple.
+        layers: number of blocks.
+        patch: b for b x b sites, or (rows, cols).
+        attention: "t5", "decoupled" or "factored"; see `RelativeAttention`.
+        output: "complex" or "real".
+        local_dim: local dimension.
+
+    Groups of parameters: `embedding`, `blocks`, `norm`, `head`.  Cost per configuration of n
+    patches: layers n (12 width^2 + 2 n width) multiplications with queries and keys, layers n
+    (10 width^2 + n width) without ("factored"), plus 2 width^2.
+
+    Raises:
+        ValueError: patches that do not tile the lattice, a width that is no multiple of the
+            heads, a number below 1, an unknown attention or output.
+
+    Source: L. L. Viteritti, R. Rende, F. Becca, PRL 130, 236401 (2023); relative positions and
+    kinds of attention: R. Rende, L. L. Viteritti, arXiv:2405.18874; the norm of z is that of the
+    authors' tutorial (NetKet, 2025), who norm the arguments of ln cosh as well; here they are not.
+    """
+
+    def __init__(
+        self,
+        lattice: Lattice,
+        *,
+        width: int = 24,
+        heads: int = 4,
+        layers: int = 2,
+        patch: int | Sequence[int] = 2,
+        attention: str = "factored",
+        output: str = "complex",
+        local_dim: int = 2,
+        rngs: nnx.Rngs,
+    ) -> None:
+        shape = _patch_shape(patch)
+        _check(lattice, shape, width, heads, layers, attention, output)
+        sites = patch_sites(lattice.shape, shape)
+        self.sites = tuple(map(tuple, sites.tolist()))
+        self.local_dim = local_dim
+        grid = (lattice.n_rows // shape[0], lattice.n_cols // shape[1])
+        inputs = sites.shape[1] * (1 if local_dim == 2 else local_dim)
+        self.embedding = _linear(inputs, width, rngs=rngs)
+        self.blocks = nnx.List(
+            Block(grid, lattice.periodic, width=width, heads=heads, attention=attention, rngs=rngs)
+            for _ in range(layers)
+        )
+        self.norm = _norm(width, rngs=rngs)
+        self.head = LogCoshHead(width, output, rngs=rngs)
+
+    def __call__(self, configs: jax.Array) -> jax.Array:
+        """Give ln psi: (B, N) local states -> (B,)."""
+        x = self._embedded(configs)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x.sum(axis=1)))
+
+    def attention_maps(self, configs: jax.Array) -> jax.Array:
+        """Give the attention weights: (B, N) -> (layers, B, heads, n, n), receiving patch first."""
+        x, maps = self._embedded(jnp.asarray(configs)), []
+        for block in self.blocks:
+            maps.append(block.weights(x))
+            x = block(x)
+        return jnp.stack(maps)
+
+    def _embedded(self, configs: jax.Array) -> jax.Array:
+        patches = configs[:, np.asarray(self.sites)]
+        if self.local_dim == 2:
+            return self.embedding(1.0 - 2.0 * patches)
+        one_hot = jax.nn.one_hot(patches, self.local_dim, dtype=jnp.float64)
+        return self.embedding(one_hot.reshape(*patches.shape[:2], -1))
+
+
+class Block(nnx.Module):
+    """One layer: x + attention(norm(x)), then x + feed-forward(norm(x)); (B, n, width) both ways."""
+
+    def __init__(
+        self,
+        grid: tuple[int, int],
+        periodic: tuple[bool, bool],
+        *,
+        width: int,
+        heads: int,
+        attention: str,
+        rngs: nnx.Rngs,
+    ) -> None:
+        self.norm = _norm(width, rngs=rngs)
+        self.attention = RelativeAttention(
+            grid, periodic, width=width, heads=heads, attention=attention, rngs=rngs
+        )
+        self.feed_norm = _norm(width, rngs=rngs)
+        self.widen = _linear(width, 4 * width, rngs=rngs)
+        self.narrow = _linear(4 * width, width, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        x = x + self.attention(self.norm(x))
+        return x + self.narrow(jax.nn.gelu(self.widen(self.feed_norm(x))))
+
+    def weights(self, x: jax.Array) -> jax.Array:
+        """Give the attention weights on the way in: (B, n, width) -> (B, heads, n, n)."""
+        return self.attention.weights(self.norm(x))
+
+
+class LogCoshHead(nnx.Module):
+    """ln psi = sum_a ln cosh(b_a + w_a . z): (B, width) -> (B,), an RBM on hidden vectors.
+
+    Source: G. Carleo, M. Troyer, Science 355, 602 (2017), with z in the place of the spins.
+    """
+
+    def __init__(self, width: int, output: str, *, rngs: nnx.Rngs) -> None:
+        small = nnx.initializers.variance_scaling(HEAD_NOISE**2, "fan_in", "normal")
+        self.modulus = _linear(width, width, kernel_init=small, rngs=rngs)
+        self.phase = (
+            _linear(width, width, kernel_init=small, rngs=rngs) if output == "complex" else None
+        )
+
+    def __call__(self, z: jax.Array) -> jax.Array:
+        real = self.modulus(z)
+        return log_cosh(real if self.phase is None else real + 1j * self.phase(z)).sum(axis=-1)
+
+
+def patch_sites(shape: tuple[int, int], patch: tuple[int, int]) -> np.ndarray:
+    """List the sites of each patch of a grid: (n, sites per patch), both row by row."""
+    (rows, cols), (high, wide) = shape, patch
+    sites = np.arange(rows * cols).reshape(rows // high, high, cols // wide, wide)
+    return sites.swapaxes(1, 2).reshape(-1, high * wide)
+
+
+def _patch_shape(patch: int | Sequence[int]) -> tuple[int, int]:
+    rows, cols = (patch, patch) if isinstance(patch, int) else patch
+    return int(rows), int(cols)
+
+
+def _check(
+    lattice: Lattice,
+    patch: tuple[int, int],
+    width: int,
+    heads: int,
+    layers: int,
+    attention: str,
+    output: str,
+) -> None:
+    numbers = {"width": width, "heads": heads, "layers": layers, "patch": min(patch)}
+    for name, value in numbers.items():
+        if value < 1:
+            raise ValueError(f"ViT: {name} = {value}; it must be 1 or larger")
+    if any(length % side for length, side in zip(lattice.shape, patch, strict=True)):
+        raise ValueError(
+            f"ViT: patches of {patch[0]} x {patch[1]} sites do not tile the lattice of "
+            f"{lattice.n_rows} x {lattice.n_cols}; give patch = [rows, cols] that divide it"
+        )
+    if width % heads:
+        raise ValueError(
+            f"ViT: width = {width} is no multiple of heads = {heads}; every head gets "
+            "width / heads components"
+        )
+    if attention not in ATTENTIONS:
+        raise ValueError(f"ViT: attention = {attention!r}; known are {', '.join(ATTENTIONS)}")
+    if output not in ("complex", "real"):
+        raise ValueError(f"ViT: output = {output!r}; it must be 'complex' or 'real'")

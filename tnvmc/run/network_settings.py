@@ -1,0 +1,167 @@
+"""[ansatz] by kind: which keys a kind takes, what goes with a network and what does not, defaults."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+from tnvmc.ansatz.neural import NETWORKS, Network
+from tnvmc.run.config import DEFAULT_START, TENSOR_KINDS, AnsatzSettings, Settings
+
+_OF_TENSORS = ("D", "dtype", "init")
+_OF_NETWORKS: dict[str, Any] = {"freeze": (), "marshall": False, "average": ()}
+"""Keys of all networks beside `dtype` and `init`, with their defaults."""
+
+_DRAWN = ("peps", "mps", *(kind for kind, network in NETWORKS.items() if network.autoregressive))
+
+
+def keys_of(kind: str) -> tuple[str, ...]:
+    """Give the keys of [ansatz] that a kind of wave function takes, beside `kind`."""
+    if kind not in NETWORKS:
+        return _OF_TENSORS
+    return tuple(dict.fromkeys([*NETWORKS[kind].settings, "dtype", "init", *_OF_NETWORKS]))
+
+
+def named(kind: str) -> str:
+    """Give a kind with its article."""
+    return f"{'an' if kind in ('mps', 'rbm', 'rnn') else 'a'} {kind}"
+
+
+def ansatz_problems(settings: Settings) -> list[str]:
+    """Find what a kind of wave function does not take or go with: a line for each problem."""
+    ansatz = settings.ansatz
+    problems = [*_foreign_keys(ansatz)]
+    if settings.sampler.kind == "direct" and ansatz.kind not in _DRAWN:
+        problems.append(
+            f"sampler.kind = 'direct': {named(ansatz.kind)} cannot be drawn from directly; take "
+            "'metropolis'"
+        )
+    problems += _replicas(settings)
+    if ansatz.kind in NETWORKS:
+        problems += [
+            *_choices(ansatz, NETWORKS[ansatz.kind]),
+            *_uncontracted(settings),
+        ]
+    return problems
+
+
+def _foreign_keys(ansatz: AnsatzSettings) -> Iterator[str]:
+    kind, takes = ansatz.kind, keys_of(ansatz.kind)
+    for key, value in ansatz.model_dump(exclude={"kind"}, exclude_none=True).items():
+        if key == "D" and (kind in NETWORKS or kind in ("product", "dimer") and value != 1):
+            state = named(kind) + ("" if kind in NETWORKS else " state")
+            yield f"ansatz.D = {value}: {state} has no bond dimension"
+        elif key not in takes:
+            yield f"ansatz.{key}: {named(kind)} has no such setting; it takes {', '.join(takes)}"
+
+
+def _replicas(settings: Settings) -> Iterator[str]:
+    """Tempered chains where there are none, or where sweeps know one power of |psi|^2 only."""
+    n_replicas = settings.sampler.n_replicas
+    kind = settings.sampler.kind or completed_sampler(settings)["kind"]
+    if n_replicas == 1:
+        return
+    if kind != "metropolis":
+        yield f"sampler.n_replicas = {n_replicas}: goes with sampler.kind = 'metropolis' only"
+    elif settings.ansatz.kind in ("peps", "mps"):
+        yield (
+            f"sampler.n_replicas = {n_replicas}: the sweeps of {named(settings.ansatz.kind)} sample "
+            "|psi|^2 alone; take 1"
+        )
+
+
+def _choices(ansatz: AnsatzSettings, network: Network) -> Iterator[str]:
+    """Words that this kind of network does not know."""
+    for key, known in {**network.choices, "dtype": network.dtypes}.items():
+        value = getattr(ansatz, key)
+        if value is None or value in known:
+            continue
+        allowed = f"one of {', '.join(known)}" if len(known) > 1 else f"'{known[0]}'"
+        close = difflib.get_close_matches(value.lower(), known, 1)
+        hint = f"; did you mean '{close[0]}'?" if close and len(known) > 1 else ""
+        yield f"ansatz.{key} = '{value}': must be {allowed} for {named(ansatz.kind)}{hint}"
+    if ansatz.init in DEFAULT_START.values():
+        yield (
+            f"ansatz.init = '{ansatz.init}': {named(ansatz.kind)} has no such start; it takes random, "
+            "or the path of a run or a checkpoint"
+        )
+
+
+def _uncontracted(settings: Settings) -> Iterator[str]:
+    """Settings of contractions, which a network does without."""
+    given = [f"contraction.{key}" for key in settings.contraction.model_dump(exclude_none=True)]
+    if settings.measure.chi is not None:
+        given.append("measure.chi")
+    stages = enumerate(settings.stage or (), 1)
+    given += [f"stage.{number}.chi" for number, stage in stages if stage.chi is not None]
+    for key in given:
+        yield f"{key}: {named(settings.ansatz.kind)} is not contracted; leave it out"
+
+
+def sector_problems(settings: Settings) -> list[str]:
+    """Find magnetisations of the network, the sampler and the average that clash; builds H."""
+    ansatz, sampled = settings.ansatz, settings.sampler.magnetisation
+    own = None if ansatz.magnetisation is False else ansatz.magnetisation
+    inverts = "spin" in (ansatz.average or ())
+    if own is None and not (inverts and sampled):
+        return []
+    problems = []
+    if not _conserves_magnetisation(settings):
+        if own is not None:
+            problems.append(
+                f"ansatz.magnetisation = {own}: this Hamiltonian does not conserve it; leave it out"
+            )
+        return problems
+    if inverts and sampled:
+        problems.append(
+            f"ansatz.average: 'spin' takes sampler.magnetisation = {sampled} to {-sampled}; leave "
+            "it out"
+        )
+    if own not in (None, sampled):
+        problems.append(
+            f"ansatz.magnetisation = {own}: psi would vanish where it is sampled, at "
+            f"sampler.magnetisation = {sampled}; give one of them"
+        )
+    return problems
+
+
+def completed_ansatz(settings: Settings) -> dict[str, Any]:
+    """Give what [ansatz] leaves open, with the values that stand there then."""
+    ansatz = settings.ansatz
+    defaults: dict[str, Any] = {
+        "init": DEFAULT_START.get(ansatz.kind, "random"),
+        "dtype": "float64",
+    }
+    if ansatz.kind in NETWORKS:
+        network = NETWORKS[ansatz.kind]
+        defaults |= {**_OF_NETWORKS, **network.settings}
+        if network.autoregressive and _conserves_magnetisation(settings):
+            defaults["magnetisation"] = settings.sampler.magnetisation
+    return {key: value for key, value in defaults.items() if getattr(ansatz, key) is None}
+
+
+def completed_sampler(settings: Settings) -> dict[str, Any]:
+    """Give the kind of sampler where none is set: direct draws where they are exact, else chains."""
+    if settings.sampler.kind is not None:
+        return {}
+    network = NETWORKS.get(settings.ansatz.kind)
+    exact = network is not None and network.autoregressive
+    return {"kind": "direct" if exact else "metropolis"}
+
+
+def completed_contraction(settings: Settings) -> dict[str, Any]:
+    """Give the scheme where none is set; a network has none."""
+    if settings.contraction.scheme is not None or settings.ansatz.kind not in TENSOR_KINDS:
+        return {}
+    return {"scheme": "src"}
+
+
+def _conserves_magnetisation(settings: Settings) -> bool:
+    from tnvmc.run.build import build_operator
+
+    # Couplings that do not fit the lattice are told when the run builds it.
+    with contextlib.suppress(ValueError):
+        return build_operator(settings).conserves_magnetisation
+    return False
