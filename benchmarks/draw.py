@@ -112,7 +112,7 @@ def picture(report: Mapping[str, Any]) -> bytes:
         axes.set_xlabel("tokens N")
         axes.set_ylabel(f"CPU seconds to draw {report['samples']} samples")
         style.grid(axes)
-        axes.legend()
+        figure.legend(loc="outside upper left")
         return style.encode(figure, "png")
 
 

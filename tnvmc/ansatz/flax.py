@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, Literal
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -23,6 +23,7 @@ from tnvmc.ansatz.neural.functional import Functional
 from tnvmc.ansatz.neural.images import Images
 from tnvmc.ansatz.neural.soundness import check_dtype, check_groups, check_holomorphic, check_output
 from tnvmc.ansatz.protocol import LogAmplitude, SweepInfo, Targets, Walkers
+from tnvmc.backend.device import DeviceError
 from tnvmc.backend.namespace import array_namespace, is_cupy, is_gpu, to_host, to_namespace
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.symmetry import SymmetryGroup
@@ -335,8 +336,18 @@ def _pad(rows: Array, size: int) -> Array:
 def _to_jax(array: Array) -> Array:
     """An array of any namespace as a JAX array on the same device."""
     if is_cupy(array):
+        if not _sees_a_gpu():
+            raise DeviceError(
+                "device = 'gpu': this JAX sees no GPU, and networks run by it; pip install "
+                "'jax[cuda13]>=0.10,<0.11' (cuda12 for CUDA 12), or take device = 'cpu'"
+            )
         return jax.dlpack.from_dlpack(array)
     return jax.device_put(to_host(array), jax.devices("cpu")[0])
+
+
+@cache
+def _sees_a_gpu() -> bool:
+    return any(device.platform == "gpu" for device in jax.devices())
 
 
 def _from_jax(array: Array, xp: Any) -> Array:

@@ -31,10 +31,12 @@ def build(shape: tuple[int, int] = (2, 4), **options: Any) -> PatchedTransformer
 @pytest.mark.parametrize(
     "options",
     [
-        {"patch": (2, 1), "output": "complex", "magnetisation": 0},
+        {"patch": (2, 1), "output": "complex"},
         {"patch": 2, "inner": 3, "attention": "linear", "magnetisation": 2},
+        pytest.param({"inner": 3, "output": "complex", "layers": 2}, marks=pytest.mark.slow),
+        pytest.param({"attention": "linear", "patch": (1, 2)}, marks=pytest.mark.slow),
     ],
-    ids=["softmax", "large, linear"],
+    ids=["softmax", "large, linear, sector", "large", "linear"],
 )
 def test_is_autoregressive(options: dict[str, Any]) -> None:
     check_autoregressive(perturbed(build(**options), 0.1))
@@ -48,11 +50,15 @@ def test_norm_is_one_at_twelve_sites() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"attention": "linear", "patch": (1, 2)}, {"inner": 2, "output": "complex", "layers": 2}],
-    ids=["linear", "large, complex, two layers"],
+    [
+        {"patch": (1, 2), "output": "complex"},
+        pytest.param({"attention": "linear"}, marks=pytest.mark.slow),
+        pytest.param({"inner": 2, "output": "complex", "layers": 2}, marks=pytest.mark.slow),
+    ],
+    ids=["softmax, complex", "linear", "large, complex, two layers"],
 )
 def test_conforms(options: dict[str, Any]) -> None:
-    lattice = square(2, 4) if "inner" in options else square(1, 6)
+    lattice = square(2, 2)
     ansatz = FlaxAnsatz(
         lattice, lambda rngs: PatchedTransformer(lattice, **(SMALL | options), rngs=rngs)
     )
