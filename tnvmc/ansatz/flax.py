@@ -135,8 +135,8 @@ class FlaxAnsatz(GenericAnsatz):
     """XLA spreads each call over all cores; two calls side by side wait for each other."""
 
     def chunk_hint(self) -> int:
-        """Walkers per call."""
-        return _LARGEST_BATCH
+        """Walkers per call: fewer where each has many images."""
+        return _at_most(_LARGEST_BATCH // self.images.n)
 
     @property
     def walker_bytes(self) -> int:
@@ -153,7 +153,7 @@ class FlaxAnsatz(GenericAnsatz):
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N)."""
-        phase, log_abs = self._batched(self._log_psi, theta, configs, _LARGEST_BATCH)
+        phase, log_abs = self._batched(self._log_psi, theta, configs, self.chunk_hint())
         return LogAmplitude(phase, log_abs)
 
     def log_derivatives(self, theta: Array, configs: Array) -> Array:
@@ -205,7 +205,7 @@ class FlaxAnsatz(GenericAnsatz):
         """
         total = None if guide is None else int(guide.total)
         run = self._drawers.setdefault(total, jax.jit(partial(self._drawn, total=total)))
-        configs, log_prob = self._batched(run, theta, uniforms, _LARGEST_BATCH)
+        configs, log_prob = self._batched(run, theta, uniforms, self.chunk_hint())
         return configs, log_prob
 
     def _drawn(self, theta: Array, uniforms: Array, total: int | None) -> tuple[Array, Array]:
@@ -266,13 +266,13 @@ class FlaxAnsatz(GenericAnsatz):
     def _log_derivatives(self, theta: Array, configs: Array) -> tuple[Array]:
         """O (B, P); traceable."""
         free = np.setdiff1d(np.arange(self.n_params), self._frozen)
-        moving = theta[free]
 
         def log_psi(moving: Array, config: Array) -> Array:
-            return self._signed_log(theta.at[free].set(moving), config[None])[1][0]
+            whole = theta.at[free].set(moving) if self._frozen.size else moving
+            return self._signed_log(whole, config[None])[1][0]
 
         rows = jax.vmap(partial(_gradient, log_psi), in_axes=(None, 0))
-        found = rows(moving, configs)
+        found = rows(theta[free] if self._frozen.size else theta, configs)
         zero = jnp.isneginf(self._polar(theta, configs)[1])
         found = jnp.where(zero[:, None], 0.0, found)
         if not self._frozen.size:
@@ -282,8 +282,8 @@ class FlaxAnsatz(GenericAnsatz):
 
     @property
     def _jacobian_batch(self) -> int:
-        rows = _JACOBIAN_BYTES // (16 * max(self.n_params, 1))
-        return max(_SMALLEST_BATCH, min(1024, 1 << max(rows, 1).bit_length() - 1))
+        rows = _JACOBIAN_BYTES // (16 * max(self.n_params, 1) * self.images.n)
+        return _at_most(min(1024, rows))
 
     def _as_inputs(self, configs: Array) -> Array:
         if self.inputs == "states":
@@ -318,6 +318,11 @@ def _gradient(log_psi: Any, theta: Array, config: Array) -> Array:
 
     real, imaginary = jax.jacrev(parts)(theta)
     return jax.lax.complex(real, imaginary)
+
+
+def _at_most(n: int) -> int:
+    """The power of two below n, or the smallest batch."""
+    return max(_SMALLEST_BATCH, 1 << max(n, 1).bit_length() - 1)
 
 
 def _padded_size(n: int) -> int:

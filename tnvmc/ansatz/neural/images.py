@@ -50,6 +50,11 @@ class Images:
             )
 
     @property
+    def n(self) -> int:
+        """Evaluations of the network for one psi."""
+        return max(1, len(self.places))
+
+    @property
     def trivial(self) -> bool:
         """Whether there is no group, or the identity alone."""
         return len(self.places) < 2
