@@ -104,7 +104,6 @@ class FlaxAnsatz(GenericAnsatz):
         self.images = Images(group, signs, self.local_dim, lattice.n_sites, self.can_draw)
         self.freeze = tuple(freeze)
         check_groups(self.functional, self.freeze)
-        self._frozen = self.functional.columns(self.freeze)
         self.architecture = dict(architecture or self._shapes())
         if holomorphic:
             check_holomorphic(self.functional, lambda theta, x: self._signed_log(theta, x)[1])
@@ -256,7 +255,10 @@ class FlaxAnsatz(GenericAnsatz):
 
     def _signed_log(self, theta: Array, configs: Array) -> tuple[Array, Array]:
         """Signs (B,) and ln of psi over its sign (B,), real or complex; traceable."""
-        tree = self.functional.unflatten(theta)
+        return self._signed_log_of(self.functional.unflatten(theta), configs)
+
+    def _signed_log_of(self, tree: Any, configs: Array) -> tuple[Array, Array]:
+        """The same of a tree of parameters."""
 
         def network(configs: Array) -> Array:
             return self.functional.apply(tree, self._as_inputs(configs))
@@ -264,21 +266,27 @@ class FlaxAnsatz(GenericAnsatz):
         return self.images.average(network, configs)
 
     def _log_derivatives(self, theta: Array, configs: Array) -> tuple[Array]:
-        """O (B, P); traceable."""
-        free = np.setdiff1d(np.arange(self.n_params), self._frozen)
+        """O (B, P); traceable.
 
-        def log_psi(moving: Array, config: Array) -> Array:
-            whole = theta.at[free].set(moving) if self._frozen.size else moving
-            return self._signed_log(whole, config[None])[1][0]
+        By pieces of theta, joined in the end: through one flat vector every piece of every sample
+        would be padded to P (measured: nine times slower with 26352 parameters).
+        """
+        pieces, frozen = self.functional.pieces(theta), self.functional.within(self.freeze)
 
-        rows = jax.vmap(partial(_gradient, log_psi), in_axes=(None, 0))
-        found = rows(theta[free] if self._frozen.size else theta, configs)
+        def log_psi(moving: list[Array], config: Array) -> Array:
+            rest = iter(moving)
+            whole = [p if fixed else next(rest) for p, fixed in zip(pieces, frozen, strict=True)]
+            return self._signed_log_of(self.functional.assemble(whole), config[None])[1][0]
+
+        moving = [p for p, fixed in zip(pieces, frozen, strict=True) if not fixed]
+        found = iter(jax.vmap(partial(_gradient, log_psi), in_axes=(None, 0))(moving, configs))
+        n = configs.shape[0]
+        columns = [
+            jnp.zeros((n, piece.size)) if fixed else next(found).reshape(n, -1)
+            for piece, fixed in zip(pieces, frozen, strict=True)
+        ]
         zero = jnp.isneginf(self._polar(theta, configs)[1])
-        found = jnp.where(zero[:, None], 0.0, found)
-        if not self._frozen.size:
-            return (found,)
-        whole = jnp.zeros((configs.shape[0], self.n_params), found.dtype)
-        return (whole.at[:, free].set(found),)
+        return (jnp.where(zero[:, None], 0.0, jnp.concatenate(columns, axis=1)),)
 
     @property
     def _jacobian_batch(self) -> int:
@@ -305,19 +313,18 @@ class FlaxAnsatz(GenericAnsatz):
         return {"network": self.functional.name, "shapes": leaves}
 
 
-def _gradient(log_psi: Any, theta: Array, config: Array) -> Array:
-    """O (P,) of one configuration."""
-    if jnp.iscomplexobj(theta):
-        return jax.grad(log_psi, holomorphic=True)(theta, config)
-    if not jnp.iscomplexobj(jax.eval_shape(log_psi, theta, config)):
-        return jax.grad(log_psi)(theta, config)
+def _gradient(log_psi: Any, moving: list[Array], config: Array) -> list[Array]:
+    """Derivatives of ln psi of one configuration with respect to arrays, in their shapes."""
+    if any(jnp.iscomplexobj(piece) for piece in moving):
+        return jax.grad(log_psi, holomorphic=True)(moving, config)
+    if not jnp.iscomplexobj(jax.eval_shape(log_psi, moving, config)):
+        return jax.grad(log_psi)(moving, config)
 
-    def parts(theta: Array) -> Array:
-        value = log_psi(theta, config)
+    def parts(moving: list[Array]) -> Array:
+        value = log_psi(moving, config)
         return jnp.stack([jnp.real(value), jnp.imag(value)])
 
-    real, imaginary = jax.jacrev(parts)(theta)
-    return jax.lax.complex(real, imaginary)
+    return [jax.lax.complex(both[0], both[1]) for both in jax.jacrev(parts)(moving)]
 
 
 def _at_most(n: int) -> int:

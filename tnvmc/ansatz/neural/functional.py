@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ class Functional:
     @property
     def n_params(self) -> int:
         """Length P of theta."""
-        return sum(self._length(leaf) for leaf in self.leaves)
+        return sum(leaf.size * self._n_pieces(leaf) for leaf in self.leaves)
 
     @property
     def dtype(self) -> np.dtype:
@@ -81,22 +81,33 @@ class Functional:
 
     def unflatten(self, theta: Array) -> Tree:
         """The tree of parameters of theta (P,); traceable."""
+        return self.assemble(self.pieces(theta))
+
+    def pieces(self, theta: Array) -> list[Array]:
+        """theta (P,) cut into arrays: one a leaf, two where a complex leaf is split; traceable."""
         arrays, start = [], 0
         for leaf in self.leaves:
-            part = theta[start : start + self._length(leaf)]
-            if leaf.is_complex and not self.holomorphic:
-                part = jax.lax.complex(part[: leaf.size], part[leaf.size :])
-            arrays.append(part.reshape(leaf.shape))
-            start += self._length(leaf)
-        return jax.tree.unflatten(self._structure, arrays)
+            for _ in range(self._n_pieces(leaf)):
+                arrays.append(theta[start : start + leaf.size].reshape(leaf.shape))
+                start += leaf.size
+        return arrays
 
-    def columns(self, groups: tuple[str, ...]) -> np.ndarray:
-        """Places in theta of the parameters whose path begins with one of the `groups`."""
-        marks = [
-            np.full(self._length(leaf), any(_within(leaf.path, group) for group in groups))
+    def assemble(self, pieces: Sequence[Array]) -> Tree:
+        """The tree of parameters of its pieces; traceable."""
+        rest = iter(pieces)
+        arrays = [
+            jax.lax.complex(next(rest), next(rest)) if self._n_pieces(leaf) == 2 else next(rest)
             for leaf in self.leaves
         ]
-        return np.flatnonzero(np.concatenate(marks or [np.zeros(0, bool)]))
+        return jax.tree.unflatten(self._structure, arrays)
+
+    def within(self, groups: Sequence[str]) -> list[bool]:
+        """For each piece whether its path begins with one of the `groups`."""
+        return [
+            any(_within(leaf.path, group) for group in groups)
+            for leaf in self.leaves
+            for _ in range(self._n_pieces(leaf))
+        ]
 
     def module(self, tree: Tree) -> Any:
         """The module with these parameters: an NNX module, or a bound Linen module."""
@@ -108,8 +119,8 @@ class Functional:
         """What the module returns for inputs (B, N)."""
         return self.module(tree)(inputs)
 
-    def _length(self, leaf: Leaf) -> int:
-        return leaf.size * (2 if leaf.is_complex and not self.holomorphic else 1)
+    def _n_pieces(self, leaf: Leaf) -> int:
+        return 2 if leaf.is_complex and not self.holomorphic else 1
 
     def _tree(self, seed: int) -> Tree:
         """Parameters made from a seed; keeps the rest of the module beside it."""

@@ -69,7 +69,7 @@ def check_holomorphic(functional: Functional, log_psi: Callable[[Array, Array], 
 def check_groups(functional: Functional, groups: Sequence[str]) -> None:
     """Raise ValueError for a group of parameters that the network does not have."""
     for group in groups:
-        if not functional.columns((group,)).size:
+        if not any(functional.within([group])):
             known = sorted({leaf.path[0] for leaf in functional.leaves})
             raise ValueError(
                 f"FlaxAnsatz: freeze = '{group}': {functional.name} has no such group of "
