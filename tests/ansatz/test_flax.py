@@ -17,11 +17,11 @@ from tnvmc.optimize.sr import SR
 jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
 
-import jax.numpy as jnp  # noqa: E402
-from flax import linen, nnx  # noqa: E402
+import jax.numpy as jnp
+from flax import linen, nnx
 
-from tnvmc.ansatz.flax import FlaxAnsatz  # noqa: E402
-from tnvmc.ansatz.neural.functional import Functional  # noqa: E402
+from tnvmc.ansatz.flax import FlaxAnsatz
+from tnvmc.ansatz.neural.functional import Functional
 
 LATTICE = square(2, 2)
 CONFIGS = all_configs(4, 2)
@@ -109,7 +109,9 @@ def test_real_and_imaginary_parts_move_as_the_complex_parameter_does() -> None:
 def test_the_flat_vector_and_the_tree_are_the_same_numbers() -> None:
     functional = Functional(lambda rngs: Tanh(complex, rngs=rngs), jnp.zeros((1, 4)), False)
     theta = functional.random(2)
-    np.testing.assert_array_equal(functional.flatten(functional.unflatten(jnp.asarray(theta))), theta)
+    np.testing.assert_array_equal(
+        functional.flatten(functional.unflatten(jnp.asarray(theta))), theta
+    )
     assert functional.leaves[0].path == ("dense", "bias")
 
 
@@ -223,3 +225,65 @@ def test_what_is_no_wave_function_is_refused_in_one_line(
     with pytest.raises(ValueError, match=letter) as raised:
         FlaxAnsatz(LATTICE, network, **options)
     assert "\n" not in str(raised.value)
+
+
+class Table(nnx.Module):
+    """ln psi of a table, times a number that is no parameter."""
+
+    def __init__(self, *, rngs: nnx.Rngs) -> None:
+        self.table = nnx.Param(rngs.params.normal((16,), jnp.float64))
+        self.factor = nnx.Variable(rngs.params.normal((), jnp.float64))
+
+    def __call__(self, configs: Any) -> Any:
+        return self.factor[...] * self.table[...][configs @ np.array([8, 4, 2, 1])]
+
+
+def test_another_start_changes_parameters_and_nothing_else() -> None:
+    ansatz = FlaxAnsatz(LATTICE, lambda rngs: Table(rngs=rngs))
+    theta = ansatz.random(0)
+    before = value(ansatz, theta, CONFIGS[:5])
+    assert np.abs(ansatz.random(5) - theta).min() > 0
+    np.testing.assert_array_equal(value(ansatz, theta, CONFIGS), value(ansatz, theta, CONFIGS))
+    np.testing.assert_allclose(value(ansatz, theta, CONFIGS)[:5], before, rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("magnetisation", [0, None])
+def test_averaged_densities_are_drawn_with_their_probability(magnetisation: int | None) -> None:
+    """In a sector, of a module that knows it and of one that does not."""
+    from types import SimpleNamespace
+
+    from tnvmc.ansatz.neural.made import MADE
+
+    group = symmetry_group(heisenberg(LATTICE), ["point", "spin"])
+    ansatz = FlaxAnsatz(
+        LATTICE, lambda rngs: MADE(LATTICE, features=(6,), magnetisation=magnetisation, rngs=rngs),
+        group=group,
+    )  # fmt: skip
+    theta = ansatz.random(0) + np.random.default_rng(0).normal(size=ansatz.n_params)
+    n_draws = 20000
+    uniforms = np.random.default_rng(1).random((n_draws, 4))
+    drawn, log_q = ansatz.draw(theta, uniforms, SimpleNamespace(total=2))
+    assert (drawn.sum(axis=1) == 2).all()
+    index = drawn @ np.array([8, 4, 2, 1])
+    q = np.zeros(16)
+    q[index] = np.exp(log_q)
+    assert abs(q.sum() - 1.0) < ROUNDING
+    counts = np.bincount(index, minlength=16)
+    error = np.sqrt(n_draws * q * (1 - q))
+    assert (np.abs(counts - n_draws * q) <= 4.5 * error + 1e-9).all()
+    if magnetisation is not None:
+        amplitude = ansatz.log_amplitude(theta, drawn[:50])
+        np.testing.assert_allclose(2 * amplitude.log_abs, log_q[:50], atol=ROUNDING)
+
+
+def test_spin_inversion_out_of_a_sector_is_refused() -> None:
+    from tnvmc.ansatz.neural.made import MADE
+
+    group = symmetry_group(heisenberg(LATTICE), ["spin"])
+    with pytest.raises(ValueError, match="sector of sum 1 into that of sum 3"):
+        FlaxAnsatz(LATTICE, lambda rngs: MADE(LATTICE, magnetisation=2, rngs=rngs), group=group)
+
+
+def test_freezing_everything_is_refused() -> None:
+    with pytest.raises(ValueError, match="leaves no parameter"):
+        real(freeze=["dense"])

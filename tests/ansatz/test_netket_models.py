@@ -22,9 +22,9 @@ from tnvmc.lattice import square
 
 nk = pytest.importorskip("netket")
 
-from netket.experimental import models as experimental  # noqa: E402
+from netket.experimental import models as experimental
 
-from tnvmc.ansatz.flax import FlaxAnsatz  # noqa: E402
+from tnvmc.ansatz.flax import FlaxAnsatz
 
 LATTICE = square(2, 2)
 HILBERT = nk.hilbert.Spin(0.5, N=4)

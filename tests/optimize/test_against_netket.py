@@ -16,9 +16,9 @@ from tnvmc.sampling.revisit import revisit
 
 nk = pytest.importorskip("netket")
 
-import jax  # noqa: E402
+import jax
 
-from tnvmc.ansatz.flax import FlaxAnsatz  # noqa: E402
+from tnvmc.ansatz.flax import FlaxAnsatz
 
 AGREEMENT = 1e-8
 SHIFT = 0.01

@@ -38,7 +38,7 @@ _SMALLEST_BATCH = 16
 _LARGEST_BATCH = 4096
 
 _JACOBIAN_BYTES = 2**28
-"""Of log-derivatives made in one call."""
+"""Of log-derivatives that one call returns; what it needs on the way is several times as much."""
 
 
 class FlaxAnsatz(GenericAnsatz):
@@ -102,6 +102,9 @@ class FlaxAnsatz(GenericAnsatz):
         check_output(self.functional, example)
         self.can_draw = hasattr(self.functional.module(self.functional.tree), "draw")
         self.images = Images(group, signs, self.local_dim, lattice.n_sites, self.can_draw)
+        self.images.check_sector(
+            getattr(self.functional.module(self.functional.tree), "total", None)
+        )
         self.freeze = tuple(freeze)
         check_groups(self.functional, self.freeze)
         self.architecture = dict(architecture or self._shapes())
@@ -127,7 +130,10 @@ class FlaxAnsatz(GenericAnsatz):
 
     @property
     def exact_draws(self) -> bool:
-        """Whether the conditionals that are drawn from are those of |psi|^2 themselves."""
+        """Whether a draw needs no guess of what is to come: what is drawn from is known exactly.
+
+        It is |psi|^2 itself unless the draws are kept in a sector that the module is not.
+        """
         return self.can_draw
 
     own_threads = True
@@ -139,8 +145,8 @@ class FlaxAnsatz(GenericAnsatz):
 
     @property
     def walker_bytes(self) -> int:
-        """Rough need of memory per walker: its row of the Jacobian."""
-        return 32 * self.n_params
+        """Rough need of memory per walker: its row of the Jacobian, made for all images."""
+        return 32 * self.n_params * self.images.n
 
     def random(self, seed: int = 0) -> np.ndarray:
         """theta (P,) as the module initialises itself."""
@@ -203,6 +209,7 @@ class FlaxAnsatz(GenericAnsatz):
         `draw`, and of one evaluation with averaging.
         """
         total = None if guide is None else int(guide.total)
+        self.images.check_sector(total)
         run = self._drawers.setdefault(total, jax.jit(partial(self._drawn, total=total)))
         configs, log_prob = self._batched(run, theta, uniforms, self.chunk_hint())
         return configs, log_prob
@@ -213,9 +220,8 @@ class FlaxAnsatz(GenericAnsatz):
         if self.images.trivial:
             return configs.astype(jnp.int8), log_prob
         configs = self.images.shuffled(configs, uniforms)
-        # The group maps a sector on itself, so the share of the sector in q cancels.
         images = self.images.of(configs).reshape(-1, configs.shape[1])
-        own = module.log_prob(images).reshape(-1, configs.shape[0])
+        own = module.log_prob(images, total).reshape(-1, configs.shape[0])
         return configs.astype(jnp.int8), jax.nn.logsumexp(own, axis=0) - np.log(own.shape[0])
 
     @cached_property
@@ -353,7 +359,7 @@ def _to_jax(array: Array) -> Array:
                 "device = 'gpu': this JAX sees no GPU, and networks run by it; pip install "
                 "'jax[cuda13]>=0.10,<0.11' (cuda12 for CUDA 12), or take device = 'cpu'"
             )
-        return jax.dlpack.from_dlpack(array)
+        return jax.dlpack.from_dlpack(array_namespace(array).ascontiguousarray(array))
     return jax.device_put(to_host(array), jax.devices("cpu")[0])
 
 

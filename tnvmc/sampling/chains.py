@@ -69,14 +69,14 @@ class Sampler:
 
     def chunks(self, ansatz: Ansatz, xp: Any = np) -> list[range]:
         """Walkers of each chunk; see `sampling.chunks`."""
-        return chunks(self.n_walkers, ansatz, xp, self.chunk)
+        return chunks(self.n_walkers, ansatz, xp, self.chunk, self.n_replicas)
 
 
 @dataclass(frozen=True)
 class SampleInfo:
     """What sampling reports beside the samples."""
 
-    acceptance: float  #: accepted / possible moves over all sweeps; 0 if no move was possible
+    acceptance: float  #: accepted / possible moves of the measured chains; 0 if none was possible
     n_walkers: int
     n_draws: int
     seconds: float
@@ -240,8 +240,8 @@ def _run_chunk(
         for _ in range(times):
             numbers = uniforms(seed, (step, n_sweeps), rows, len(moves), xp=xp)
             walkers, info = ansatz.sweep(theta, walkers, moves, numbers, **tempered)
-            proposed += float(xp.sum(info.proposed))
-            accepted += float(xp.sum(info.accepted))
+            proposed += float(xp.sum(info.proposed[::n_replicas]))
+            accepted += float(xp.sum(info.accepted[::n_replicas]))
             if tempered:
                 numbers = uniforms(seed, (step, EXCHANGE_PASS + n_sweeps), rows, 1, xp=xp)
                 walkers = exchanged(walkers, n_replicas, n_sweeps % 2 == 1, numbers)

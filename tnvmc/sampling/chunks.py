@@ -32,18 +32,20 @@ def split(n: int, size: int) -> list[range]:
     return [range(begin, min(begin + size, n)) for begin in range(0, n, size)]
 
 
-def chunks(n: int, ansatz: Ansatz, xp: Any = np, size: int | None = None) -> list[range]:
+def chunks(
+    n: int, ansatz: Ansatz, xp: Any = np, size: int | None = None, n_replicas: int = 1
+) -> list[range]:
     """Chunks of n walkers, of at most `size`; the same for any number of workers.
 
     Without a size: on the host what the ansatz hints at, but at most half of the walkers, so that
     two workers have work, unless it has threads of its own; on a GPU as many as fit into its free
-    memory, in equal chunks.
+    memory, in equal chunks.  Each walker counts `n_replicas` times.
     """
     if size is None and is_gpu(xp) and hasattr(ansatz, "walker_bytes"):
-        n_chunks = -(-n // walkers_that_fit(ansatz.walker_bytes))
+        n_chunks = -(-n // walkers_that_fit(ansatz.walker_bytes * n_replicas))
         return split(n, -(-n // n_chunks))
     most = n if _own_threads(ansatz) else -(-n // 2)
-    return split(n, size or min(chunk_hint(ansatz), most))
+    return split(n, size or min(-(-chunk_hint(ansatz) // n_replicas), most))
 
 
 def in_chunks(

@@ -110,9 +110,12 @@ class Autoregressive(nnx.Module):
         half = 0.5 * self._log_prob(logits, configs, self.total)
         return half if phase is None else jax.lax.complex(half, phase)
 
-    def log_prob(self, configs: jax.Array) -> jax.Array:
-        """ln p (B,) of configurations (B, N); -inf outside the sector."""
-        return self._log_prob(self.logits(configs), configs, self.total)
+    def log_prob(self, configs: jax.Array, total: int | None = None) -> jax.Array:
+        """ln of the probability (B,) that `draw` with this `total` gives configurations (B, N).
+
+        Without `total` that is ln p; -inf outside the sector.
+        """
+        return self._log_prob(self.logits(configs), configs, self._total(total))
 
     def tokens(self, configs: jax.Array) -> jax.Array:
         """States (B, T) of the tokens of configurations (B, N), 0..d**k - 1."""

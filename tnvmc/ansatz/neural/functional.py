@@ -36,14 +36,13 @@ class Functional:
     `network` is a Linen module, an NNX module, or a function ``rngs -> NNX module``.  `example`
     are inputs (1, N).  theta holds the leaves one after another in the order of `leaves`; of a
     complex leaf that is not `holomorphic` first all real parts, then all imaginary parts.
-    Everything that is not a parameter (batch statistics, random keys) stays as it was made.
+    Everything that is not a parameter (batch statistics, random keys) stays as seed 0 made it.
     """
 
     def __init__(self, network: Any, example: Array, holomorphic: bool) -> None:
         self.network, self.holomorphic, self.example = network, holomorphic, example
-        self._graph: Any = None
-        self._rest: Any = None
-        self.tree = self._tree(0)  #: parameters of the first start
+        # Whatever is not a parameter belongs to psi: it stays that of seed 0, for every theta.
+        self._module, self._graph, self.tree, self._rest = self._made(0)
         flat, self._structure = jax.tree_util.tree_flatten_with_path(self.tree)
         self.leaves = tuple(
             Leaf(_names(path), tuple(leaf.shape), jnp.iscomplexobj(leaf)) for path, leaf in flat
@@ -66,7 +65,7 @@ class Functional:
 
     def random(self, seed: int) -> np.ndarray:
         """theta (P,) as the module initialises itself; an NNX module object knows one start only."""
-        return self.flatten(self._tree(seed))
+        return self.flatten(self._made(seed)[2])
 
     def flatten(self, tree: Tree) -> np.ndarray:
         """theta (P,) of a tree of parameters."""
@@ -122,18 +121,15 @@ class Functional:
     def _n_pieces(self, leaf: Leaf) -> int:
         return 2 if leaf.is_complex and not self.holomorphic else 1
 
-    def _tree(self, seed: int) -> Tree:
-        """Parameters made from a seed; keeps the rest of the module beside it."""
+    def _made(self, seed: int) -> tuple[Any, Any, Tree, Any]:
+        """Module, its graph (NNX), parameters and the rest, made from a seed."""
         if isinstance(self.network, linen.Module):
-            self._module: Any = self.network
             variables = dict(self.network.init(jax.random.key(seed), self.example))
-            tree, self._rest = variables.pop("params", {}), variables
-            return tree
+            return self.network, None, variables.pop("params", {}), variables
         make: Callable[[nnx.Rngs], Any] = self.network
-        self._module = make if isinstance(make, nnx.Module) else make(nnx.Rngs(seed))
-        parts: Any = nnx.split(self._module, nnx.Param, ...)
-        self._graph, tree, self._rest = parts
-        return tree
+        module = make if isinstance(make, nnx.Module) else make(nnx.Rngs(seed))
+        parts: Any = nnx.split(module, nnx.Param, ...)
+        return module, *parts
 
 
 def _names(path: tuple[Any, ...]) -> tuple[str, ...]:

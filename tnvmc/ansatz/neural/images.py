@@ -59,6 +59,15 @@ class Images:
         """Whether there is no group, or the identity alone."""
         return len(self.places) < 2
 
+    def check_sector(self, total: int | None) -> None:
+        """Raise ValueError for a sum of the states that an inversion of the spins would change."""
+        whole = self.places.shape[1] * (self.local_dim - 1)
+        if total is not None and 2 * total != whole and self.inverts.any():
+            raise ValueError(
+                f"FlaxAnsatz: spin inversion turns the sector of sum {total} into that of sum "
+                f"{whole - total}; leave it out of the group, or take magnetisation 0"
+            )
+
     def of(self, configs: Array) -> Array:
         """g s for every element and configuration (B, N): (|G|, B, N)."""
         images = jnp.moveaxis(configs[:, self.places], 1, 0)

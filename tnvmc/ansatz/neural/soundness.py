@@ -67,7 +67,7 @@ def check_holomorphic(functional: Functional, log_psi: Callable[[Array, Array], 
 
 
 def check_groups(functional: Functional, groups: Sequence[str]) -> None:
-    """Raise ValueError for a group of parameters that the network does not have."""
+    """Raise ValueError for a group that the network does not have, or where nothing is left free."""
     for group in groups:
         if not any(functional.within([group])):
             known = sorted({leaf.path[0] for leaf in functional.leaves})
@@ -75,3 +75,5 @@ def check_groups(functional: Functional, groups: Sequence[str]) -> None:
                 f"FlaxAnsatz: freeze = '{group}': {functional.name} has no such group of "
                 f"parameters; it has {', '.join(known)}"
             )
+    if functional.leaves and groups and all(functional.within(groups)):
+        raise ValueError(f"FlaxAnsatz: freeze = {list(groups)} leaves no parameter to optimise")
