@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -16,6 +17,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="numpy",
         help="array library of the tests that take `xp`; strict is array-api-strict",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Networks are compiled fast and run slowly, but in the physics runs.
+
+    Before JAX is imported: compiling is three quarters of what a small network costs.
+    """
+    if "not slow" in config.getoption("-m"):
+        os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

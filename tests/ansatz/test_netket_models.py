@@ -50,7 +50,10 @@ MODELS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "GCNN": (lambda: nk.models.GCNN(symmetries=GRID, layers=2, features=2), {}),
     "Jastrow": (nk.models.Jastrow, {}),
     "MLP": (lambda: nk.models.MLP(hidden_dims=(4,)), {}),
-    "DeepSetMLP": (lambda: _Column(nk.models.DeepSetMLP(features_phi=(3,), features_rho=(3, 1))), {}),
+    "DeepSetMLP": (
+        lambda: _Column(nk.models.DeepSetMLP(features_phi=(3,), features_rho=(3, 1))),
+        {},
+    ),
     "LogStateVector": (lambda: nk.models.LogStateVector(HILBERT), {}),
     "MPSOpen": (lambda: _matrix_product("MPSOpen"), {}),
     "MPSPeriodic": (lambda: _matrix_product("MPSPeriodic"), {}),
@@ -94,7 +97,8 @@ def _Column(model: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+    "name",
+    [name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS],
 )
 def test_a_model_of_netket_passes_the_conformance_suite(name: str) -> None:
     make, options = MODELS[name]

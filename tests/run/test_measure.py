@@ -226,6 +226,36 @@ def test_direct_draws_and_symmetries(make: Any) -> None:
     assert np.abs(exact["sites"]["Sz"]["mean"]).max() < EXACT
 
 
+RBM = 'kind = "rbm"\nalpha = 0.5\ndtype = "float64"\nmarshall = true'
+NETWORK = SETTINGS.replace('D = 2\ninit = "random"', RBM).replace(
+    '[contraction]\nscheme = "exact"\n', ""
+)
+
+
+def test_a_network_is_symmetrised(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Chains within 5 sigma of the enumeration, where spin inversion leaves no magnetisation."""
+    text = NETWORK.format(model="heisenberg", shape="2, 3", sampler=CHAINS)
+    Path("rbm.toml").write_text(text)
+    tempered = ["--set", "sampler.n_replicas=2"]
+    symmetric = ["--set", "measure.symmetrise=['spin']"]
+    assert main(["run", "rbm.toml", "--out", "run", *symmetric]) == 0
+    assert main(["measure", "run", "--n-samples", "512"]) == 0
+    drawn = strict(Path("run"))
+    assert drawn["symmetry"] == ["spin"] and drawn["drawn"] == "chains"
+    exact = measure_run("run", overrides=["sampler.kind='enumerate'"])
+    assert np.abs(exact["sites"]["Sz"]["mean"]).max() < EXACT
+    gap = drawn["energy"]["mean"] - exact["energy"]["mean"]
+    assert 0 < abs(gap) < 5 * drawn["energy"]["error"]
+    assert "leave out --direct" in complaint(capsys, "run", "--direct")
+    assert "take sampler.n_replicas = 1" in complaint(capsys, "run", *tempered)
+    assert main(["run", "rbm.toml", "--out", "other", *symmetric, *tempered]) == 2
+    assert capsys.readouterr().err == (
+        "tnvmc: measure.symmetrise: a symmetrised state is sampled without tempered chains; take "
+        "sampler.n_replicas = 1 (now 2)\n"
+    )
+    assert not Path("other").exists()
+
+
 def test_without_pairs(make: Any) -> None:
     folder = make(sampler=CHAINS)
     assert main(["measure", "run", "--no-pairs", "--n-samples", "64"]) == 0

@@ -16,13 +16,14 @@ from tnvmc.sampling.chains import Sampler, sample
 from tnvmc.sampling.moves import flips
 
 N_SITES = 8
+LATTICE = chain(N_SITES)
 
 
 @dataclass(frozen=True)
 class TwoHills(GenericAnsatz):
     """ln psi = theta |sum of spins|^2 / N: all up or all down, with a valley between."""
 
-    lattice: Lattice = chain(N_SITES)
+    lattice: Lattice = LATTICE
     local_dim: int = 2
     n_params: int = 1
 

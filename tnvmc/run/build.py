@@ -19,6 +19,7 @@ from tnvmc.run.checkpoint import plain
 from tnvmc.run.config import AnsatzSettings, LatticeSettings, OptimizerSettings, Settings
 from tnvmc.run.guard import Guard
 from tnvmc.run.look import AnySampler, Enumerate
+from tnvmc.run.network_settings import check_characters
 from tnvmc.run.vmc import VMC
 from tnvmc.sampling.chains import Sampler, check_magnetisation
 from tnvmc.sampling.direct import DirectSampler
@@ -50,7 +51,7 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     """Make the wave function of the [ansatz] and [contraction] sections."""
     ansatz, lattice = settings.ansatz, operator.lattice
     if ansatz.kind in NETWORKS:
-        return _network(ansatz, operator)
+        return _network(ansatz, operator, settings.sampler.magnetisation)
     assert ansatz.dtype is not None
     if ansatz.kind == "product":
         from tnvmc.ansatz.product import ProductState
@@ -75,7 +76,7 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     return PEPS(lattice, ansatz.D, dtype=ansatz.dtype, scheme=_scheme(settings))
 
 
-def _network(settings: AnsatzSettings, operator: Operator) -> Ansatz:
+def _network(settings: AnsatzSettings, operator: Operator, magnetisation: int) -> Ansatz:
     """A network with what is done to it on its way to psi; described in its `architecture`."""
     network, lattice = NETWORKS[settings.kind], operator.lattice
     try:
@@ -90,6 +91,9 @@ def _network(settings: AnsatzSettings, operator: Operator) -> Ansatz:
     keywords = {key: getattr(settings, key) for key in network.settings}
     if keywords.get("magnetisation") is False:
         keywords["magnetisation"] = None
+    group = symmetry_group(operator, settings.average) if settings.average else None
+    if group is not None and not settings.marshall:
+        check_characters(operator, group, magnetisation)
     treated = {"marshall": settings.marshall, "average": sorted(settings.average or ())}
     return FlaxAnsatz(
         lattice,
@@ -98,7 +102,7 @@ def _network(settings: AnsatzSettings, operator: Operator) -> Ansatz:
         holomorphic=settings.dtype == "complex128",
         dtype=settings.dtype,
         signs=_marshall_signs(lattice) if settings.marshall else None,
-        group=symmetry_group(operator, settings.average) if settings.average else None,
+        group=group,
         freeze=settings.freeze or (),
         architecture=plain({"kind": settings.kind, "dtype": settings.dtype, **keywords, **treated}),
     )

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.run.checkpoint import write_atomically
-from tnvmc.run.compare_file import Comparison, comparison
+from tnvmc.run.compare_file import Budget, Comparison, budget_of, comparison
 from tnvmc.run.compare_table import Table, headline, markdown, tabulate, text
 from tnvmc.run.config import Settings
-from tnvmc.run.load import read_toml
+from tnvmc.run.load import ConfigError, read_toml
 from tnvmc.run.pictures import style
 from tnvmc.run.pictures.comparison import draw_comparison
 from tnvmc.run.plots import FOLDER, check_ours
-from tnvmc.run.reading import read_run
+from tnvmc.run.reading import read_run, steps_done
 from tnvmc.run.records import CONFIG, FolderError, refuse_occupied
 from tnvmc.run.session import (
     DiskError,
@@ -79,13 +79,36 @@ def resume_comparison(
 
     Raises:
         FolderError: no comparison there.
-        ConfigError, DiskError, ComparisonInterrupted: as `compare_file`.
+        ConfigError: also a budget that is smaller, or of another kind, than the one used so far.
+        DiskError, ComparisonInterrupted: as `compare_file`.
     """
     folder = Path(folder)
     if not (folder / SETTINGS).is_file():
         raise FolderError(f"{folder}: holds no comparison to resume ({SETTINGS} is missing)")
-    data = read_toml(Path(file or folder / SETTINGS))
-    return _compare(comparison(data, _with_out(overrides, folder)))
+    before = read_toml(folder / SETTINGS)
+    data = before if file is None else read_toml(Path(file))
+    compared = comparison(data, _with_out(overrides, folder))
+    _refuse_less(compared, budget_of(before.get("compare")))
+    return _compare(compared)
+
+
+def _refuse_less(compared: Comparison, before: Budget) -> None:
+    """Refuse limits that runs may have passed already: they would stand beside others unmarked."""
+    ((unit, now),) = compared.budget.model_dump(exclude_none=True).items()
+    used = getattr(before, unit)
+    if used is None or now < used:
+        raise ConfigError(
+            f"compare.{unit} = {now:g}: the comparison in {compared.out} was begun with {before} for "
+            "each ansatz, which can be raised only; choose another --out"
+        )
+    for name, settings in compared.runs.items():
+        folder, most = compared.out / name, settings.optimizer.steps
+        made = steps_done(read_run(folder)) if (folder / CONFIG).is_file() else 0
+        if made > most:
+            raise ConfigError(
+                f"ansatz '{name}': may make {most} steps, has made {made} already; choose another "
+                "--out"
+            )
 
 
 def _with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
@@ -113,8 +136,9 @@ def _compare(compared: Comparison) -> Table:
             ) from None
         except Interrupted as stop:
             raise ComparisonInterrupted(name, compared.out, stop.exit_status) from None
-        except (OptimisationFailed, ValueError, MemoryError) as error:
-            failed[name] = " ".join(str(error).split())
+        # JAX's own errors and a lost worker are RuntimeErrors.
+        except (OptimisationFailed, ValueError, MemoryError, RuntimeError) as error:
+            failed[name] = " ".join(str(error).split()) or type(error).__name__
             print(f"failed: {failed[name]}", flush=True)
     table = tabulate(compared, asdict(reference), failed)
     _write(compared, table)

@@ -24,6 +24,7 @@ from tnvmc.run.config import Number, Positive, SamplerSettings, Settings
 from tnvmc.run.load import ConfigError, apply_override, complete, validate
 from tnvmc.run.session import check_symmetries
 from tnvmc.run.start import initial_parameters
+from tnvmc.sampling.workers import available_cores
 
 Json = Mapping[str, Any]
 
@@ -76,8 +77,9 @@ def comparison(
         _apply(merged, override)
     shared = {name: part for name, part in merged.items() if name not in ("ansatz", "compare")}
     blocks = _blocks(merged.get("ansatz"))
-    budget = _budget(merged.get("compare"))
+    budget = budget_of(merged.get("compare"))
     common = _common(shared)
+    _check_threads(common.run.threads, budget, blocks)
     out = Path(common.run.out or Path("runs") / default_name)
     operator = build_operator(common)
     common = complete(common)
@@ -88,7 +90,7 @@ def comparison(
         try:
             own = _as_run(shared, block, common, n_samples, out / name)
             runs[name] = complete(_within(own, budget))
-            _check(runs[name], n_samples, operator)
+            _check(runs[name], common, n_samples, operator)
         except ConfigError as error:
             problems += [_of_block(name, line) for line in error.lines]
         except ValueError as error:
@@ -161,7 +163,12 @@ def _blocks(blocks: Any) -> dict[str, dict[str, Any]]:
     return named
 
 
-def _budget(section: Any) -> Budget:
+def budget_of(section: Any) -> Budget:
+    """Check the content of [compare].
+
+    Raises:
+        ConfigError: not one number of one of the three units.
+    """
     known = Budget.model_fields
     if not isinstance(section, dict) or len(section) != 1 or not set(section) <= set(known):
         held = ", ".join(section) if isinstance(section, dict) and section else "nothing"
@@ -182,6 +189,17 @@ def _common(shared: Json) -> Settings:
     if "stage" in shared:
         raise ConfigError("[[stage]]: does not go with a comparison, which has one budget for all")
     return validate({**shared, "ansatz": {"kind": "peps", "D": 1}})
+
+
+def _check_threads(threads: int | None, budget: Budget, blocks: Mapping[str, Json]) -> None:
+    """Refuse what would hold back tensor networks alone: JAX takes all cores."""
+    networks = any(block.get("kind") in NETWORKS for block in blocks.values())
+    cores = available_cores()
+    if budget.seconds is not None and networks and threads is not None and threads < cores:
+        raise ConfigError(
+            f"run.threads = {threads}: the networks would use all {cores} cores within the same "
+            "seconds; leave run.threads away"
+        )
 
 
 def _of_block(name: str, line: str) -> str:
@@ -235,8 +253,14 @@ def _steps_for(samples: int, sampler: SamplerSettings) -> int:
     return samples // each
 
 
-def _check(settings: Settings, n_samples: int, operator: Operator) -> None:
+def _check(settings: Settings, common: Settings, n_samples: int, operator: Operator) -> None:
     """Build all that a run is made of, but for the evolution of its start."""
+    ours, theirs = settings.sampler.magnetisation, common.sampler.magnetisation
+    if operator.conserves_magnetisation and ours != theirs:
+        raise ConfigError(
+            f"sampler.magnetisation = {ours}: the others are in the sector {theirs}; set it for "
+            "all, in [sampler]"
+        )
     namespace_of(settings.run.device)
     ansatz = build_ansatz(settings, operator)
     build_sampler(settings, operator)

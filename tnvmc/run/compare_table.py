@@ -38,6 +38,8 @@ class Row:
     sampler: str
     parameters: int
     steps: int
+    undone: int  #: of the steps
+    first_energy: float | None  #: before the first step
     energy: float
     energy_error: float
     energy_per_site: float
@@ -47,6 +49,7 @@ class Row:
     variance: float
     v_score: float
     seconds_per_step: float | None  #: median
+    compile_seconds: float | None  #: of the first step beyond the median
     seconds_per_effective_sample: float | None  #: median, of the optimisation
     seconds: float  #: of the optimisation
     samples: int  #: of the optimisation
@@ -135,12 +138,16 @@ def _row(name: str, run: Run, settings: Settings) -> Row:
     result = run.result
     assert result is not None
     seconds = reading.as_array([line.get("seconds") for line in run.history])
+    first = run.history[0] if run.history and run.history[0]["step"] == 0 else {}
+    typical, begun = _median(seconds), first.get("seconds")
     return Row(
         name=name,
         kind=settings.ansatz.kind,
         sampler=str(settings.sampler.kind),
         parameters=result["n_parameters"],
         steps=result["steps"],
+        undone=sum(bool(line.get("undone")) for line in run.history),
+        first_energy=first.get("energy"),
         **{
             key: result[key]
             for key in ("energy", "energy_error", "energy_per_site", "energy_per_site_error")
@@ -149,7 +156,8 @@ def _row(name: str, run: Run, settings: Settings) -> Row:
         relative_error_error=result["relative_error_error"],
         variance=result["variance"],
         v_score=result["v_score"],
-        seconds_per_step=_median(seconds),
+        seconds_per_step=typical,
+        compile_seconds=None if begun is None or typical is None else begun - typical,
         seconds_per_effective_sample=seconds_per_effective_sample(run, settings),
         seconds=float(np.nansum(seconds)),
         samples=len(run.history) * samples_per_step(settings.sampler),
@@ -168,9 +176,11 @@ def _note(result: Json) -> str | None:
 def seconds_per_effective_sample(run: Run, settings: Settings) -> float | None:
     """Median over the steps of what a sample costs that is worth an independent one.
 
-    A step of M samples has M / (2 tau) of them, with the step's own tau (at least 1/2); direct
-    draws are worth the share that their weights had in the final measurement.  None under
-    enumeration, or where no step has a tau.
+    A step of M samples has M / (2 tau) of them.  tau is the larger of the step's own, which cannot
+    exceed half its draws per walker, and that of the final measurement, which has more of them; at
+    least 1/2.  The bias of chains that have not come to equilibrium is not in it.  Direct draws
+    are worth the share that their weights had in the final measurement.  None under enumeration,
+    or where no tau is known.
     """
     n = samples_per_step(settings.sampler)
     if not n or run.result is None:
@@ -179,8 +189,22 @@ def seconds_per_effective_sample(run: Run, settings: Settings) -> float | None:
     if settings.sampler.kind == "direct":
         effective, measured = run.result.get("effective_samples"), run.result["n_samples"]
         return _median(seconds / (n * (effective or measured) / measured))
-    tau = np.maximum(reading.as_array([line.get("tau") for line in run.history]), INDEPENDENT)
+    own = reading.as_array([line.get("tau") for line in run.history])
+    tau = np.fmax(np.maximum(own, INDEPENDENT), _measured_tau(run.result, settings))
     return _median(seconds * 2 * tau / n)
+
+
+def _measured_tau(result: Json, settings: Settings) -> float:
+    """Autocorrelation time of the final measurement in draws of a step; NaN where it has none.
+
+    Correlations are taken to fall as rho^t, so that tau = (1 + rho) / (2 (1 - rho)).
+    """
+    tau = result.get("tau")
+    if tau is None:
+        return math.nan
+    rho = max(0.0, (tau - INDEPENDENT) / (tau + INDEPENDENT))
+    rho **= settings.sampler.n_thin / (settings.measure.n_thin or settings.sampler.n_thin)
+    return (1 + rho) / (2 * (1 - rho))
 
 
 def _median(values: np.ndarray) -> float | None:

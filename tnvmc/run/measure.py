@@ -28,6 +28,7 @@ from tnvmc.run.operator_file import read_operator
 from tnvmc.run.reading import OBSERVABLES
 from tnvmc.run.records import CHECKPOINT, CONFIG, FolderError, check_run_folder
 from tnvmc.run.segments import independent, segments
+from tnvmc.run.session import check_symmetries
 from tnvmc.run.stages import Course
 from tnvmc.run.state import Point, finite_or_none
 from tnvmc.run.vmc import VMC
@@ -72,6 +73,7 @@ def measure_run(
     _check_numbers(n_samples, chi, pair_samples)
     settings = load(path / CONFIG, [*overrides, f"run.out={json.dumps(str(path))}"])
     operator = build_operator(settings)
+    check_symmetries(settings, operator, direct)
     own = tuple(
         read_operator(Path(file), operator.lattice, operator.local_dim) for file in operators
     )
@@ -192,7 +194,8 @@ class Measuring:
         )
         if asked.symmetrise:
             group = _symmetrised(ansatz, vmc, settings)
-            ansatz, pair_ansatz = group, group.with_scheme(pair_ansatz.scheme)  # type: ignore
+            scheme = getattr(pair_ansatz, "scheme", None)  # a network has none
+            ansatz, pair_ansatz = group, group if scheme is None else group.with_scheme(scheme)
         return cls(vmc, catalogue, sampler, ansatz, pair_sampler, pair_ansatz,
                    tuple(asked.symmetrise))  # fmt: skip
 

@@ -75,7 +75,8 @@ class VMC:
             there; only the records of steps come back.
 
     The whole memory between steps is `state`; `advance` is a function of it, so a run continued
-    from a saved state repeats the uninterrupted one bit for bit.
+    from a saved state repeats the uninterrupted one bit for bit.  Not so where the schedule looks
+    at the clock, as that of `optimizer.seconds` does.
 
     Raises:
         ValueError: theta of a wrong shape or not finite; see also `initial_configs`, `moves_for`.
@@ -140,7 +141,7 @@ class VMC:
         return records
 
     def advance(self, state: State) -> tuple[State, StepRecord]:
-        """Make one step: a function of the state and of nothing else."""
+        """Make one step: a function of the state, and of the clock where the schedule reads it."""
         started = perf_counter()
         learning_rate = self.schedule(state.step) * state.recent.scale
         look = None

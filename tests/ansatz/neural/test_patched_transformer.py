@@ -32,7 +32,10 @@ def build(shape: tuple[int, int] = (2, 4), **options: Any) -> PatchedTransformer
     "options",
     [
         {"patch": (2, 1), "output": "complex"},
-        {"patch": 2, "inner": 3, "attention": "linear", "magnetisation": 2},
+        pytest.param(
+            {"patch": 2, "inner": 3, "attention": "linear", "magnetisation": 2},
+            marks=pytest.mark.slow,
+        ),
         pytest.param({"inner": 3, "output": "complex", "layers": 2}, marks=pytest.mark.slow),
         pytest.param({"attention": "linear", "patch": (1, 2)}, marks=pytest.mark.slow),
     ],

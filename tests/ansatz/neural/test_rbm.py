@@ -52,8 +52,7 @@ def test_psi_is_the_sum_over_the_hidden_units(form: str, dtype: str) -> None:
 
 @FORMS
 @DTYPES
-@pytest.mark.parametrize("local_dim", [2, 3])
-@pytest.mark.parametrize("biases", [True, False])
+@pytest.mark.parametrize(("local_dim", "biases"), [(2, True), (3, False)])
 def test_both_forms_are_one_wave_function(
     form: str, dtype: str, local_dim: int, biases: bool
 ) -> None:
@@ -76,8 +75,8 @@ def test_both_forms_are_one_wave_function(
 @pytest.mark.parametrize(
     ("form", "dtype"),
     [
-        ("binary", "float64"),
         ("log_cosh", "complex128"),
+        pytest.param("binary", "float64", marks=pytest.mark.slow),
         pytest.param("binary", "complex128", marks=pytest.mark.slow),
         pytest.param("log_cosh", "float64", marks=pytest.mark.slow),
     ],

@@ -65,8 +65,8 @@ def _plan(
     patches: tuple[tuple[int, ...], ...], keys: tuple[Any, ...], n_sites: int, local_dim: int
 ) -> MovePlan:
     n_moves = len(patches)
-    rows = max(8, 1 << (n_moves - 1).bit_length())
-    k = max(2, *map(len, patches))
+    rows = max(16, 1 << (n_moves - 1).bit_length())
+    k = max(3, *map(len, patches))
     width = max(8, *(shape[1] for shape, _, _ in keys))
     states = max(8, local_dim**k)
     sites = np.full((rows, k), n_sites)

@@ -13,6 +13,7 @@ from tnvmc.run.reading import Run
 
 COLOURS = (*style.CYCLE, style.GREY)
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+_BELOW = {"mfc": "white", "mew": 1.2}  # open markers, of what a logarithm would fold upward
 _WINDOWS = 25  # of a course, over which its running median is taken
 _MANY = 10.0  # ratio of the longest to the shortest course from which the axis is logarithmic
 
@@ -21,7 +22,8 @@ def draw_comparison(runs: Sequence[Run]) -> Mapping[str, Any]:
     """Draw finished runs of one Hamiltonian: figures by the name of their file.
 
     "relative_error" ("energy" where no reference is known) against steps and seconds,
-    "variance" against it, and "v_score".  Nothing is drawn of runs without steps.
+    "variance" against it, and "v_score".  Nothing is drawn of runs without steps.  Relative
+    errors are drawn by their size; markers of energies below the reference are open.
     """
     courses = [course for run in runs if (course := course_of(run)) is not None]
     results = {run.name: run.result for run in runs if run.result is not None}
@@ -64,8 +66,9 @@ def _courses(courses: Sequence[Course]) -> Any:
             x = (course.seconds if place else course.steps + 1)[course.kept]
             energy, look = course.energy[course.kept], _look(number)
             axes.plot(x, _off(course, energy), **look | {"lw": 0.8, "alpha": 0.22})
-            middle = _off(course, _running_median(energy))
-            axes.plot(x, middle, **look | {"lw": 1.7})
+            middle = _running_median(energy)
+            axes.plot(x, _off(course, middle), **look | {"lw": 1.7})
+            _open_below(axes, course, x, middle, look["color"])
             if course.measured is not None:
                 _final(axes, course, x[-1], look["color"], MARKERS[number % len(MARKERS)])
         longest = [(course.seconds if place else course.steps + 1)[-1] for course in courses]
@@ -77,6 +80,7 @@ def _courses(courses: Sequence[Course]) -> Any:
     for number, course in enumerate(courses):
         marker = MARKERS[number % len(MARKERS)]
         panels[0].plot([], [], **_look(number), marker=marker, mec="white", label=course.label)
+    _explain_below(panels[0], courses)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
     return figure
@@ -87,11 +91,37 @@ def _final(axes: Any, course: Course, x: float, colour: str, marker: str) -> Non
     energy, error = course.measured
     y, size = _off(course, energy), error / abs(course.exact) if course.exact else error
     # On a log axis an error bar may not reach down to zero.
-    below = min(size, 0.9 * y) if course.exact else size
+    down = min(size, 0.9 * y) if course.exact else size
+    look = _BELOW | {"mec": colour} if _is_below(course, energy) else {"mec": "white", "mew": 0.8}
     axes.errorbar(
-        x, y, [[below], [size]], fmt=marker, ms=6, capsize=2, color=colour, mec="white", mew=0.8,
-        ecolor=colour, zorder=5,
+        x, y, [[down], [size]], fmt=marker, ms=6, capsize=2, color=colour, ecolor=colour, zorder=5,
+        **look,
     )  # fmt: skip
+
+
+def _is_below(course: Course, energy: Any) -> Any:
+    return energy < course.exact if course.exact else np.zeros(np.shape(energy), dtype=bool)
+
+
+def _open_below(axes: Any, course: Course, x: Any, energy: Any, colour: str) -> None:
+    """Mark where a course lies below the reference: at one point of each window."""
+    below = np.flatnonzero(_is_below(course, energy))
+    _, first = np.unique(below * _WINDOWS // max(1, len(energy)), return_index=True)
+    at = below[first]
+    if at.size:
+        y = _off(course, energy[at])
+        axes.plot(x[at], y, "o", ms=3.6, mec=colour, zorder=4, **_BELOW | {"mew": 0.9})
+
+
+def _explain_below(axes: Any, courses: Sequence[Course]) -> None:
+    """Add a legend entry for open markers, where there are any."""
+    for course in courses:
+        energies = _running_median(course.energy[course.kept])
+        final = course.measured is not None and _is_below(course, course.measured[0])
+        if final or _is_below(course, energies).any():
+            axes.plot([], [], "o", ms=6, mec=style.INK, label=f"below the {course.exact_label} energy",
+                      **_BELOW)  # fmt: skip
+            return
 
 
 def _finish(axes: Any, courses: Sequence[Course]) -> None:
@@ -134,12 +164,14 @@ def _variances(courses: Sequence[Course], results: Mapping[str, Any]) -> Any:
         x = course.of("variance")[course.kept] / course.n_sites
         energy = _running_median(course.energy[course.kept])
         colour, marker = _look(number)["color"], MARKERS[number % len(MARKERS)]
-        y = _off(course, energy)
-        axes.plot(_running_median(x), y, color=colour, lw=1.0, alpha=0.45)
+        x = _running_median(x)
+        axes.plot(x, _off(course, energy), color=colour, lw=1.0, alpha=0.45)
+        _open_below(axes, course, x, energy, colour)
         if course.measured is not None and results[course.label]["variance"]:
             measured = results[course.label]["variance"] / course.n_sites
             _final(axes, course, measured, colour, marker)
         axes.plot([], [], color=colour, marker=marker, mec="white", ms=6, label=course.label)
+    _explain_below(axes, courses)
     axes.set_xscale("log")
     _finish(axes, courses)
     axes.set_xlabel(f"variance of the local energy per site ({courses[0].units} units squared)")

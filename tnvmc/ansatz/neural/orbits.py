@@ -1,0 +1,70 @@
+"""Configurations that symmetries map on each other, for lattices small enough to list them all."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from tnvmc.ansatz.neural.images import Images
+
+MOST_CONFIGS = 2**18
+"""Of a lattice that is listed: 18 spins."""
+
+
+class Orbits:
+    """One representative for every configuration, and psi(s) = sign psi(representative).
+
+    An average over |G| symmetries costs |G| evaluations per configuration, but all images of one
+    have the same psi up to characters and signs: evaluating each orbit once gives them all.  A
+    measurement of 4 x 4 spins asks for some ten thousand configurations many times over, and with
+    all 256 symmetries of the torus these are 107 orbits.
+
+    Source: as `Images`, which says what G and the signs are.
+    """
+
+    def __init__(self, images: Images, local_dim: int, n_sites: int) -> None:
+        self.images, self.local_dim, self.n_sites = images, local_dim, n_sites
+
+    @property
+    def useful(self) -> bool:
+        """Whether there are images, and few enough configurations."""
+        return not self.images.trivial and self.local_dim**self.n_sites <= MOST_CONFIGS
+
+    def representatives(self, configs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Give the different representatives (R, N), which is whose (B,), and the signs (B,).
+
+        psi(configs) = signs * psi(representatives)[which].
+        """
+        codes = configs.astype(np.int64) @ self._powers
+        first, characters = self._table
+        found, which = np.unique(first[codes], return_inverse=True)
+        members = self._configs(found)
+        signs = characters[codes] * self._marshall(configs) * self._marshall(members)[which]
+        return members, which, signs
+
+    @cached_property
+    def _powers(self) -> np.ndarray:
+        return self.local_dim ** np.arange(self.n_sites - 1, -1, -1)
+
+    @cached_property
+    def _table(self) -> tuple[np.ndarray, np.ndarray]:
+        """Code of the smallest image of every configuration, and the character that leads to it."""
+        configs = self._configs(np.arange(self.local_dim**self.n_sites))
+        smallest = np.full(len(configs), len(configs))
+        characters = np.ones(len(configs))
+        images = zip(self.images.places, self.images.inverts, self.images.characters, strict=True)
+        for places, inverts, character in images:
+            moved = configs[:, places]
+            codes = (self.local_dim - 1 - moved if inverts else moved) @ self._powers
+            characters = np.where(codes < smallest, character, characters)
+            smallest = np.minimum(codes, smallest)
+        return smallest, characters
+
+    def _configs(self, codes: np.ndarray) -> np.ndarray:
+        return (codes[:, None] // self._powers % self.local_dim).astype(np.int8)
+
+    def _marshall(self, configs: np.ndarray) -> np.ndarray:
+        if self.images.signs is None:
+            return np.ones(len(configs))
+        return 1.0 - 2.0 * (configs @ self.images.signs % 2)
