@@ -22,6 +22,7 @@ from tnvmc.lattice import square
 
 nk = pytest.importorskip("netket")
 
+from flax import linen
 from netket.experimental import models as experimental
 
 from tnvmc.ansatz.flax import FlaxAnsatz
@@ -51,7 +52,7 @@ MODELS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "Jastrow": (nk.models.Jastrow, {}),
     "MLP": (lambda: nk.models.MLP(hidden_dims=(4,)), {}),
     "DeepSetMLP": (
-        lambda: _Column(nk.models.DeepSetMLP(features_phi=(3,), features_rho=(3, 1))),
+        lambda: Column(nk.models.DeepSetMLP(features_phi=(3,), features_rho=(3, 1))),
         {},
     ),
     "LogStateVector": (lambda: nk.models.LogStateVector(HILBERT), {}),
@@ -84,16 +85,14 @@ MODELS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
 _QUICK = ("RBM, holomorphic",)
 
 
-def _Column(model: Any) -> Any:
-    """A model that returns (B, 1), with that axis taken away; of spins as features of sites."""
-    from flax import linen
+class Column(linen.Module):
+    """A model of (B, N, 1) that returns (B, 1), on spins and without that last axis."""
 
-    class Column(linen.Module):
-        @linen.compact
-        def __call__(self, x: Any) -> Any:
-            return model(x[..., None])[..., 0]
+    model: Any
 
-    return Column()
+    @linen.compact
+    def __call__(self, x: Any) -> Any:
+        return self.model(x[..., None])[..., 0]
 
 
 @pytest.mark.parametrize(
