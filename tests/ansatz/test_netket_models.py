@@ -86,13 +86,13 @@ _QUICK = ("RBM, holomorphic",)
 
 
 class Column(linen.Module):
-    """A model of (B, N, 1) that returns (B, 1), on spins and without that last axis."""
+    """A model of particles with features, (B, N, 1), on spins."""
 
     model: Any
 
     @linen.compact
     def __call__(self, x: Any) -> Any:
-        return self.model(x[..., None])[..., 0]
+        return self.model(x[..., None])
 
 
 @pytest.mark.parametrize(
