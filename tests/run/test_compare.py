@@ -19,6 +19,7 @@ from tnvmc.run.screen import Screen
 from tnvmc.run.session import run_file
 from tnvmc.run.state import StepRecord
 from tnvmc.run.vmc import VMC, OptimisationFailed
+from tnvmc.sampling.workers import WorkerLost
 
 NAMES = ("product", "PEPS D=2", "drawn")
 PICTURES = ("relative_error", "variance", "v_score")
@@ -64,6 +65,10 @@ def test_a_comparison_leaves_runs_a_table_and_pictures(whole: Path) -> None:
         assert row["relative_error"] == result["signed_error"] is not None
         assert row["parameters"] == result["n_parameters"] and row["steps"] == 4
         assert row["seconds_per_step"] == pytest.approx(sum(seconds[1:3]) / 2)
+        first = history(whole / row["name"])[0]
+        assert row["first_energy"] == first["energy"] and row["undone"] == 0
+        beyond = first["seconds"] - row["seconds_per_step"]
+        assert row["compile_seconds"] == pytest.approx(beyond, abs=1e-12)
         assert row["samples"] == 4 * (20 if row["name"] == "drawn" else 16)
     assert all((whole / f"pictures/{name}.{end}").stat().st_size for name in PICTURES
                for end in ("png", "pdf"))  # fmt: skip
@@ -124,14 +129,16 @@ def test_bad_blocks_are_told_before_anything_is_written(capsys: pytest.CaptureFi
     assert not Path("out").exists()
 
 
+@pytest.mark.parametrize("kind", [OptimisationFailed, WorkerLost, RuntimeError])
 def test_a_block_that_fails_does_not_stop_the_others(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Errors of JAX (RESOURCE_EXHAUSTED, say) are RuntimeErrors."""
     run = compare.new_run
 
     def failing(settings: Any, reference: Any) -> Any:
         if settings.ansatz.kind == "product":
-            raise OptimisationFailed("step 3: the energy is infinite")
+            raise kind("step 3: the energy is infinite")
         return run(settings, reference)
 
     with monkeypatch.context() as patch:
@@ -142,8 +149,9 @@ def test_a_block_that_fails_does_not_stop_the_others(
     reason = "failed: step 3: the energy is infinite"
     assert table["left_out"] == [{"name": "product", "reason": reason}]
     assert f"not in the table: product: {reason}" in capsys.readouterr().out
-    assert main(["compare", "--resume", "out"]) == 0  # it is tried again
-    assert len(strict_json(Path("out/comparison.json"))["rows"]) == 3
+    if kind is OptimisationFailed:
+        assert main(["compare", "--resume", "out"]) == 0  # it is tried again
+        assert len(strict_json(Path("out/comparison.json"))["rows"]) == 3
 
 
 def test_an_interrupted_comparison_goes_on(
@@ -172,6 +180,43 @@ def test_a_finished_comparison_takes_more_steps(whole: Path) -> None:
     assert main(["compare", "--resume", "out", "--set", "compare.steps=5"]) == 0
     assert [steps for *_, steps in outcome(Path("out"))] == [5, 5, 5]
     assert strict_json(Path("out/comparison.json"))["budget"] == {"steps": 5}
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "told"),
+    [
+        (
+            SETTINGS,
+            ["compare.steps=3"],
+            "compare.steps = 3: the comparison in out was begun with 4",
+        ),
+        (SETTINGS.replace("steps = 4", "seconds = 9"), [], "compare.seconds = 9: the comparison"),
+        (SETTINGS.replace("steps = 4", "samples = 64"), [], "begun with 4 steps"),
+    ],
+)
+def test_a_budget_can_only_be_raised(
+    settings: str, change: list[str], told: str, whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(whole, "out")
+    Path("study.toml").write_text(settings)
+    changes = [word for key in change for word in ("--set", key)]
+    before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
+    assert main(["compare", "study.toml", "--resume", "out", *changes]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+    assert all(path.read_bytes() == held for path, held in before.items())
+
+
+def test_a_run_cannot_have_made_more_steps_than_it_may(
+    whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same samples, twice as many in a step."""
+    shutil.copytree(whole, "out")
+    begun = Path("out/comparison.toml")
+    begun.write_text(begun.read_text().replace("steps = 4", "samples = 80"))
+    assert main(["compare", "--resume", "out", "--set", "sampler.n_samples=32"]) == 2
+    told = "ansatz 'product': may make 2 steps, has made 4 already"
+    assert told in capsys.readouterr().err
 
 
 def test_a_budget_of_seconds_ends_each_and_bends_the_schedule(

@@ -84,6 +84,19 @@ def test_networks_take_no_part_in_what_is_shared_of_contractions(
     assert (peps.contraction.scheme, peps.measure.chi) == ("src", 6)
 
 
+def test_threads_do_not_hold_back_tensor_networks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX takes all cores, so it matters where networks share a budget of seconds."""
+    monkeypatch.setattr(compare_file, "_check", lambda *_: None)
+    monkeypatch.setattr(compare_file, "available_cores", lambda: 4)
+    settings = data() | {"compare": {"seconds": 9}, "run": {"threads": 3}}
+    comparison(settings)
+    settings["ansatz"][0] = {"name": "RBM", "kind": "rbm"}
+    with pytest.raises(ConfigError, match="run.threads = 3.* all 4 cores.*leave run.threads away"):
+        comparison(settings)
+    comparison(settings, ["run.threads=4"])
+    comparison(settings | {"compare": {"steps": 9}})
+
+
 @pytest.mark.parametrize("name", ["compare_j1j2_4x4", "compare_heisenberg_6x6", "docs"])
 def test_the_examples_are_valid(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without building their networks, which takes JAX seconds."""
@@ -114,6 +127,7 @@ PROBLEMS: list[tuple[Callable[[Json], Any], tuple[str, ...]]] = [
     (block(0, sampler={"kind": "direct"}), ("ansatz 'product'", "directly")),
     (block(0, sampler=3), ("ansatz 'product': sampler = 3: must be a table",)),
     (block(0, sampler={"n_walkers": 48}), ("ansatz 'product'", "96 samples", "with 64")),
+    (block(0, sampler={"magnetisation": 2}), ("'product': sampler.magnetisation = 2", "sector 0")),
     (block(0, optimizer={"steps": 3}), ("ansatz 'product': optimizer.steps", "[compare]")),
     (block(0, kind="mps", D=2), ("ansatz 'product'", "one row")),
     (block(0, init="nowhere.h5"), ("ansatz 'product'", "nowhere.h5")),

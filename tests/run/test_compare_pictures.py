@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.run.run_files import write_run
+from tests.run.run_files import EXACT, write_run
 from tnvmc.run.pictures.comparison import COLOURS, draw_comparison
 from tnvmc.run.reading import Run, read_run
 
@@ -39,9 +39,10 @@ def test_pictures_with_a_reference(runs: list[Run]) -> None:
     steps, seconds = figures["relative_error"].axes
     assert (steps.get_xlabel(), seconds.get_xlabel()) == ("steps", "seconds of optimisation")
     assert steps.get_yscale() == "log" and steps.get_ylabel() == "relative error of the energy"
-    assert len(looks(steps.lines)) == 8 and len(COLOURS) == 7  # the eighth has other dashes
+    of_runs = [line for line in steps.lines if not line.get_label().startswith("below")]
+    assert len(looks(of_runs)) == 8 and len(COLOURS) == 7  # the eighth has other dashes
     (legend,) = figures["relative_error"].legends
-    assert [text.get_text() for text in legend.get_texts()] == [run.name for run in runs]
+    assert [text.get_text() for text in legend.get_texts()][:8] == [run.name for run in runs]
     (variance,) = figures["variance"].axes
     assert variance.get_xscale() == variance.get_yscale() == "log"
 
@@ -56,6 +57,37 @@ def test_the_measured_energies_are_where_they_belong(runs: list[Run]) -> None:
     (variance,) = draw_comparison(runs[2:3])["variance"].axes
     found = [c.lines[0].get_xydata()[0] for c in variance.containers]
     np.testing.assert_allclose(found, [[result["variance"] / result["n_sites"], off]])
+
+
+@pytest.mark.parametrize("method", ["exact", "QMC"])
+def test_energies_below_the_reference_are_open(runs: list[Run], method: str) -> None:
+    """A relative error shows its size only; the first run has not been below, but for its end."""
+    above, below = (run for run in runs[:2])
+    for run in (above, below):
+        assert run.result is not None
+        run.result["exact_method"] = method  # type: ignore[index]
+        for line in run.history:
+            line["energy"] = EXACT * (1 - 1e-3)  # type: ignore[index]
+    below.history[5]["energy"] = EXACT * (1 + 1e-3)  # type: ignore[index]
+    below.result["energy_per_site"] = EXACT / 16 * (1 + 1e-4)  # type: ignore[index]
+
+    def entries(figure: Any) -> list[str]:
+        return [text.get_text() for text in figure.legends[0].get_texts()]
+
+    alone, both = draw_comparison([above]), draw_comparison([above, below])
+    for name in ("relative_error", "variance"):
+        assert entries(alone[name]) == [above.name]
+        assert entries(both[name])[2:] == [f"below the {method} energy"]
+        for axes in both[name].axes:
+            ends = [end.lines[0].get_markerfacecolor() for end in axes.containers]
+            assert ends == [COLOURS[0], "white"]
+            (mark,) = [
+                line for line in axes.lines
+                if line.get_markerfacecolor() == "white" and line.get_color() != COLOURS[1]
+                and len(line.get_xdata())
+            ]  # fmt: skip
+            assert mark.get_markeredgecolor() == COLOURS[1]
+            np.testing.assert_allclose(mark.get_ydata(), [1e-3])
 
 
 def test_energies_where_no_reference_is_known(runs: list[Run]) -> None:

@@ -110,6 +110,37 @@ def test_no_sample_is_worth_more_than_an_independent_one(compared: Comparison) -
     assert seconds_per_effective_sample(run, settings) is None
 
 
+def test_the_measurement_sees_longer_correlations_than_a_step(compared: Comparison) -> None:
+    """A step's tau cannot exceed half its draws; where it is larger, it counts all the same."""
+    settings = compared.runs["product"]
+    run = finished(settings)
+    run.result["tau"] = 4.0  # type: ignore[index]
+    costs = [0.1 * (n + 1) * 2 * max(2 + n, 4.0) / 16 for n in range(4)]
+    assert seconds_per_effective_sample(run, settings) == pytest.approx(np.median(costs))
+    for line in run.history:
+        line["tau"] = None  # type: ignore[index]
+    assert seconds_per_effective_sample(run, settings) == pytest.approx(0.25 * 8 / 16)
+
+
+@pytest.mark.parametrize(("step", "measurement"), [(1, 3), (4, 2), (2, 2)])
+def test_the_tau_of_a_measurement_is_that_of_draws_of_a_step(
+    step: int, measurement: int, compared: Comparison
+) -> None:
+    """One exponential, rho = 0.9 a sweep."""
+    settings = compared.runs["product"]
+    thinned = settings.model_copy(update={
+        "sampler": settings.sampler.model_copy(update={"n_thin": step}),
+        "measure": settings.measure.model_copy(update={"n_thin": measurement}),
+    })  # fmt: skip
+    run = finished(thinned)
+    tau = {thin: 0.5 * (1 + 0.9**thin) / (1 - 0.9**thin) for thin in (step, measurement)}
+    run.result["tau"] = tau[measurement]  # type: ignore[index]
+    for line in run.history:
+        line["tau"] = 0.5  # type: ignore[index]
+    found = seconds_per_effective_sample(run, thinned)
+    assert found == pytest.approx(0.25 * 2 * tau[step] / 16)
+
+
 def test_seconds_per_effective_sample_of_direct_draws(compared: Comparison) -> None:
     """20 draws a step, worth 48 of 64 in the measurement."""
     settings = compared.runs["drawn"]
@@ -138,10 +169,11 @@ def test_relative_errors_are_written_short(
 
 def row(name: str, energy: float, **changes: Any) -> Row:
     values: Json = {
-        "kind": "peps", "sampler": "metropolis", "parameters": 96, "steps": 4, "energy": energy,
+        "kind": "peps", "sampler": "metropolis", "parameters": 96, "steps": 4, "undone": 0,
+        "first_energy": None, "energy": energy,
         "energy_error": 0.012, "energy_per_site": energy / 6, "energy_per_site_error": 0.002,
         "relative_error": 1e-3, "relative_error_error": 1e-4, "variance": 0.3, "v_score": 0.02,
-        "seconds_per_step": 0.25, "seconds_per_effective_sample": None, "seconds": 1.0,
+        "seconds_per_step": 0.25, "compile_seconds": None, "seconds_per_effective_sample": None, "seconds": 1.0,
         "samples": 64, "note": None,
     }  # fmt: skip
     return Row(name, **values | changes)

@@ -188,6 +188,8 @@ class Measuring:
             pair_sampler = replace(pair_sampler, n_thin=_PAIR_THIN * pair_sampler.n_thin)
         if pair_samples == 0 or not catalogue.some_samples():
             pair_sampler = None
+        if chi is not None and chi_of(vmc.ansatz) is None:
+            raise ValueError(f"measure: --chi is {chi}, and this state has none; leave it away")
         at = chi or asked.chi
         ansatz, pair_ansatz = (
             vmc.ansatz if value is None else with_chi(vmc.ansatz, value) for value in (at, chi)

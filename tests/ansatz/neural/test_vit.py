@@ -96,7 +96,7 @@ def _log_psi(vit: ViT, config: np.ndarray, patches: list[list[int]], grid: Any, 
         x = x + _attended(block.attention, normed, grid, wraps)
         normed = np.array([_norm(block.feed_norm, row) for row in x])
         x = x + _linear(block.narrow, _gelu(_linear(block.widen, normed)))
-    z = x.sum(axis=0)
+    z = _norm(vit.norm, x.sum(axis=0))
     imaginary = 0 if vit.head.phase is None else _linear(vit.head.phase, z)
     return np.log(np.cosh(_linear(vit.head.modulus, z) + 1j * imaginary)).sum()
 
