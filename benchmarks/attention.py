@@ -5,7 +5,8 @@
 Takes a settings file with ansatz.kind = "vit" (scripts/vit_4x4.toml) and optimises it with "t5",
 "decoupled" and "factored" attention, one step of each after another, so that a busy machine is
 busy for all of them.  Writes seconds per step, energies, and the share of the attention weights
-that depends on the input (`input_dependence`, over samples of the state) before and after; draws
+that depends on the input (`input_dependence`, over configurations drawn uniformly from the sector)
+before and after; draws
 the energies, and the maps of three inputs averaged over heads.
 """
 
@@ -27,12 +28,13 @@ from tnvmc.run.build import build_ansatz, build_operator, build_sampler, build_v
 from tnvmc.run.load import complete, load
 from tnvmc.run.pictures import style
 from tnvmc.run.vmc import VMC
+from tnvmc.sampling.chains import initial_configs
 
 N_SHOWN = 3
 """Inputs whose maps are drawn."""
 
 N_LOOKED_AT = 512
-"""Most samples over which the dependence on the input is taken."""
+"""Configurations over which the dependence on the input is taken."""
 
 
 def start(file: Path, attention: str, steps: int | None) -> VMC:
@@ -48,9 +50,9 @@ def start(file: Path, attention: str, steps: int | None) -> VMC:
 
 
 def maps_of(vmc: VMC) -> np.ndarray:
-    """Attention maps (layers, B, heads, n, n) at the present walkers."""
+    """Attention maps (layers, B, heads, n, n) of random configurations, the same for every state."""
     assert isinstance(vmc.ansatz, FlaxAnsatz)
-    configs = vmc.state.here.configs[:N_LOOKED_AT]
+    configs = initial_configs(vmc.operator, N_LOOKED_AT, seed=0)
     return np.asarray(vmc.ansatz.module(vmc.theta).attention_maps(configs))
 
 
