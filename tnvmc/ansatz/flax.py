@@ -21,6 +21,7 @@ from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.neural import metropolis
 from tnvmc.ansatz.neural.functional import Functional
 from tnvmc.ansatz.neural.images import Images
+from tnvmc.ansatz.neural.orbits import Orbits
 from tnvmc.ansatz.neural.soundness import check_dtype, check_groups, check_holomorphic, check_output
 from tnvmc.ansatz.protocol import LogAmplitude, SweepInfo, Targets, Walkers
 from tnvmc.backend.device import DeviceError
@@ -62,6 +63,8 @@ class FlaxAnsatz(GenericAnsatz):
             A 232, 48 (1955)).
         group: psi is averaged over these symmetries with their characters; the signs come after.
             For a module that can be drawn from, the densities are averaged, so that it still can.
+            A module with ``invariances() -> (n, N)``, rearrangements of the sites that leave it as it
+            is, is not evaluated on images that differ by one.
         freeze: groups of parameters (beginnings of paths, "embedding" or "blocks.0") whose
             log-derivatives are 0, so that no rule moves them.
         architecture: what the network is, in plain values, for checkpoints; by default the class
@@ -100,11 +103,12 @@ class FlaxAnsatz(GenericAnsatz):
         self.functional = Functional(network, example, bool(holomorphic))
         check_dtype(self.functional, holomorphic, dtype)
         check_output(self.functional, example)
-        self.can_draw = hasattr(self.functional.module(self.functional.tree), "draw")
-        self.images = Images(group, signs, self.local_dim, lattice.n_sites, self.can_draw)
-        self.images.check_sector(
-            getattr(self.functional.module(self.functional.tree), "total", None)
-        )
+        module = self.functional.module(self.functional.tree)
+        self.can_draw = hasattr(module, "draw")
+        alike = module.invariances() if hasattr(module, "invariances") else None
+        self.images = Images(group, signs, self.local_dim, lattice.n_sites, self.can_draw, alike)
+        self.images.check_sector(getattr(module, "total", None))
+        self.orbits = Orbits(self.images, self.local_dim, lattice.n_sites)
         self.freeze = tuple(freeze)
         check_groups(self.functional, self.freeze)
         self.architecture = dict(architecture or self._shapes())
@@ -157,16 +161,31 @@ class FlaxAnsatz(GenericAnsatz):
         return self.functional.module(self.functional.unflatten(_to_jax(theta)))
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
-        """psi(s) for configurations (B, N)."""
-        phase, log_abs = self._batched(self._log_psi, theta, configs, self.chunk_hint())
-        return LogAmplitude(phase, log_abs)
+        """psi(s) for configurations (B, N); one evaluation for each orbit of a small lattice."""
+        if not self._by_orbit(configs):
+            phase, log_abs = self._batched(self._log_psi, theta, configs, self.chunk_hint())
+            return LogAmplitude(phase, log_abs)
+        members, which, signs = self.orbits.representatives(configs)
+        phase, log_abs = self._batched(self._log_psi, theta, members, self.chunk_hint())
+        return LogAmplitude(phase[which] * signs, log_abs[which])
 
     def log_derivatives(self, theta: Array, configs: Array) -> Array:
         """O_k(s) = d ln psi(s) / d theta_k, (B, P), zero where psi = 0 and where frozen.
 
         Cost: one backward pass per sample, two for real theta and complex psi.
         """
-        return self._batched(self._derivatives, theta, configs, self._jacobian_batch)[0]
+        if not self._by_orbit(configs):
+            return self._batched(self._derivatives, theta, configs, self._jacobian_batch)[0]
+        members, which, _ = self.orbits.representatives(configs)
+        return self._batched(self._derivatives, theta, members, self._jacobian_batch)[0][which]
+
+    @property
+    def rows_per_call(self) -> int:  # type: ignore[override]
+        """Most configurations in one call while measuring: many share an orbit."""
+        return 2**18 if self.orbits.useful else 2048
+
+    def _by_orbit(self, configs: Array) -> bool:
+        return self.orbits.useful and array_namespace(configs) is np
 
     def sweep(
         self,

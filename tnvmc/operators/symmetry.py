@@ -6,7 +6,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -145,6 +145,12 @@ def symmetry_group(
 def commutes(operator: Operator, symmetry: Symmetry) -> bool:
     """Tell whether [H, g] = 0, to `COMMUTATOR_TOLERANCE`; however H is cut into terms."""
     return next(iter(_kept(operator, (symmetry,))))
+
+
+@lru_cache(maxsize=16)
+def is_symmetric(operator: Operator, group: SymmetryGroup) -> bool:
+    """Tell whether the operator commutes with every element; remembered."""
+    return all(_kept(operator, group.elements))
 
 
 def _kept(operator: Operator, elements: Sequence[Symmetry]) -> list[bool]:

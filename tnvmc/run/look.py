@@ -72,7 +72,7 @@ def look_at(
     if isinstance(sampler, Enumerate):
         snapshot = enumerate_samples(
             ansatz, point.theta, operator, jacobian, sampler.magnetisation,
-            threads=sampler.threads,
+            threads=sampler.threads, by_orbit=True,
         )  # fmt: skip
     elif isinstance(sampler, DirectSampler):
         snapshot, drawn = draw_samples(

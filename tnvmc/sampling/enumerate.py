@@ -31,6 +31,7 @@ def enumerate_samples(
     magnetisation: int = 0,
     chunk: int | None = None,
     threads: int | None = None,
+    by_orbit: bool = False,
 ) -> Snapshot:
     """Measure all configurations, with weight |psi|^2 / sum |psi|^2.
 
@@ -39,6 +40,10 @@ def enumerate_samples(
     sampling.  Expectation values with these weights are exact for the (truncated) amplitudes,
     except that configurations with psi = 0 carry no weight whatever their local value times psi.
     Cost: one measurement per configuration; memory as for that many samples.
+
+    With `by_orbit` an ansatz that knows its symmetries (`FlaxAnsatz` with a group that the operator
+    has too) is measured on one configuration of each orbit, with the weight of all: enough for
+    the energy, and for nothing that is not symmetric itself.
 
     Raises:
         ValueError: more than `MAX_CONFIGS` configurations; a magnetisation that N sites cannot
@@ -53,6 +58,14 @@ def enumerate_samples(
         walkers = ansatz.start(theta, configs)
         return ansatz.measure(theta, walkers, targets, jacobian=jacobian)[1]
 
+    orbits = getattr(ansatz, "orbits", None) if by_orbit and is_numpy(xp) else None
+    classes = orbits and orbits.classes(basis.configs(basis.codes), operator)
+    if classes:
+        members, counts = classes
+        walkers = ansatz.start(theta, members)
+        snapshot = ansatz.measure(theta, walkers, targets, jacobian=jacobian)[1]
+        weight = counts * born_weights(snapshot.amplitude)
+        return replace(snapshot, weight=weight / weight.sum())
     basis.codes  # noqa: B018  (built once here, not once per thread)
     parts = chunks(basis.dimension, ansatz, xp, chunk)
     snapshot = join(in_workers(measure, parts, threads if is_numpy(xp) else 1))

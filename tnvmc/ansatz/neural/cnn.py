@@ -11,8 +11,10 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 
+from tnvmc.ansatz.neural.images import shifts
 from tnvmc.ansatz.neural.rbm import log_cosh
 from tnvmc.lattice.lattice import Lattice
 
@@ -123,6 +125,11 @@ class CNN(nnx.Module):
         parts = 2 if output == "complex" else 1
         n_units = (*features, *dense)[-1]
         self.readout = _linear(widths[-1], parts * n_units, rngs, scale=0.1)
+
+    def invariances(self) -> np.ndarray:
+        """Give the translations (n, N) that leave psi as it is; the identity where there are none."""
+        plain = self.stride == (1, 1) and self.pooling == "none" and self.head == "sum"
+        return shifts(self.shape, self.wraps if plain else (False, False), (1, 1))
 
     def __call__(self, configs: jax.Array) -> jax.Array:
         """ln psi(s), (B,), for configurations (B, N)."""

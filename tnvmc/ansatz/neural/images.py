@@ -20,7 +20,8 @@ class Images:
     psi(s) = sign(s) sum_g chi(g) network(g s) / |G|.  With `densities` (autoregressive networks)
     |psi(s)|^2 = sum_g |network(g s)|^2 / |G|, which is normalised, and the phase is that of
     sum_g exp(i phase(g s)) (Hibat-Allah et al., Phys. Rev. Research 2, 023358 (2020), app. D).
-    Raises ValueError for signs that are not one 0 or 1 for each site, for `densities` with a
+    `invariances` (n, N) are rearrangements of the sites, a group, that leave the network as it is:
+    images that differ by one of them are evaluated once.  Raises ValueError for signs that are not one 0 or 1 for each site, for `densities` with a
     character -1.
     """
 
@@ -31,8 +32,10 @@ class Images:
         local_dim: int,
         n_sites: int,
         densities: bool,
+        invariances: np.ndarray | None = None,
     ) -> None:
         elements = () if group is None else group.elements
+        self.group = group
         self.local_dim, self.densities = local_dim, densities
         self.places = np.array([g.sites for g in elements]).reshape(-1, n_sites)
         self.inverts = np.array([bool(g.inverts) for g in elements])
@@ -49,15 +52,40 @@ class Images:
                 "characters -1; leave those symmetries out"
             )
 
+        self.distinct = self._distinct(invariances)
+
     @property
     def n(self) -> int:
         """Evaluations of the network for one psi."""
-        return max(1, len(self.places))
+        return max(1, len(self.distinct))
+
+    def _distinct(self, invariances: np.ndarray | None) -> np.ndarray:
+        """Indices of elements of which no two differ by an invariance of the network."""
+        if invariances is None or self.trivial or (self.characters < 0).any():
+            return np.arange(len(self.places))
+        own = {row.tobytes() for row in self.places[~self.inverts]}
+        shared = [row for row in invariances if row.tobytes() in own]
+        known: set[tuple[bytes, bool]] = set()
+        chosen = []
+        for index, (places, inverts) in enumerate(zip(self.places, self.inverts, strict=True)):
+            if (places.tobytes(), inverts) not in known:
+                chosen.append(index)
+                known |= {(places[row].tobytes(), inverts) for row in shared}
+        return np.array(chosen)
 
     @property
     def trivial(self) -> bool:
         """Whether there is no group, or the identity alone."""
         return len(self.places) < 2
+
+    @property
+    def keep_modulus(self) -> bool:
+        """Whether psi(g s) = +-psi(s) for all g, one sign a sector: so it is if each g maps the
+        sublattice of the signs on itself or on the other one."""
+        if self.signs is None:
+            return True
+        moved = self.signs[np.argsort(self.places, axis=1)]
+        return all((row == self.signs).all() or (row != self.signs).all() for row in moved)
 
     def check_sector(self, total: int | None) -> None:
         """Raise ValueError for a sum of the states that an inversion of the spins would change."""
@@ -68,11 +96,12 @@ class Images:
                 f"{whole - total}; leave it out of the group, or take magnetisation 0"
             )
 
-    def of(self, configs: Array) -> Array:
-        """g s for every element and configuration (B, N): (|G|, B, N)."""
-        images = jnp.moveaxis(configs[:, self.places], 1, 0)
+    def of(self, configs: Array, which: np.ndarray | None = None) -> Array:
+        """g s for every element (or some of them) and configuration (B, N): (|G|, B, N)."""
+        chosen = slice(None) if which is None else which
+        images = jnp.moveaxis(configs[:, self.places[chosen]], 1, 0)
         turned = (self.local_dim - 1 - images).astype(images.dtype)
-        return jnp.where(self.inverts[:, None, None], turned, images)
+        return jnp.where(self.inverts[chosen][:, None, None], turned, images)
 
     def shuffled(self, configs: Array, uniforms: Array) -> Array:
         """A random image of each configuration, by late binary digits of its first number."""
@@ -89,12 +118,13 @@ class Images:
             sign = 1.0 - 2.0 * (down % 2)
         if self.trivial:
             return sign, network(configs)
-        logs = network(self.of(configs).reshape(-1, configs.shape[1])).reshape(-1, n_walkers)
+        images = self.of(configs, self.distinct)
+        logs = network(images.reshape(-1, configs.shape[1])).reshape(-1, n_walkers)
         if self.densities:
             return sign, self._mean_density(logs)
         largest = jax.lax.stop_gradient(jnp.max(jnp.real(logs), axis=0))
         largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
-        terms = self.characters[:, None] * jnp.exp(logs - largest)
+        terms = self.characters[self.distinct, None] * jnp.exp(logs - largest)
         total = jnp.mean(terms, axis=0)
         # What is below the rounding of the sum is zero: cancelled by characters -1.
         zero = jnp.abs(total) <= 16 * jnp.finfo(jnp.float64).eps
@@ -109,10 +139,23 @@ class Images:
         zero = jnp.isneginf(sizes)
         nowhere = jnp.all(zero, axis=0)
         safe = jnp.where(nowhere, 0.0, jnp.where(zero, -jnp.inf, sizes))
-        log_abs = 0.5 * (jax.nn.logsumexp(2.0 * safe, axis=0) - np.log(len(self.places)))
+        log_abs = 0.5 * (jax.nn.logsumexp(2.0 * safe, axis=0) - np.log(len(logs)))
         log_abs = jnp.where(nowhere, -jnp.inf, log_abs)
         if not jnp.iscomplexobj(logs):
             return log_abs
         turns = jnp.where(zero, 0.0, jnp.exp(1j * jnp.where(zero, 0.0, jnp.imag(logs))))
         direction = jnp.sum(turns, axis=0)
         return log_abs + 1j * jnp.angle(direction)
+
+
+def shifts(shape: tuple[int, int], wraps: tuple[bool, bool], step: tuple[int, int]) -> np.ndarray:
+    """Translations of a grid by multiples of `step` along the directions that wrap: (n, N).
+
+    (g s)_i = s_{row[i]}.  For networks to say what leaves them as they are.
+    """
+    grid = np.arange(shape[0] * shape[1]).reshape(shape)
+    down, along = (
+        range(0, length if wrap else 1, by)
+        for length, wrap, by in zip(shape, wraps, step, strict=True)
+    )
+    return np.array([np.roll(grid, (i, j), axis=(0, 1)).ravel() for i in down for j in along])

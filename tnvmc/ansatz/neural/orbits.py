@@ -7,6 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from tnvmc.ansatz.neural.images import Images
+from tnvmc.operators.symmetry import is_symmetric
+from tnvmc.operators.term import Operator
 
 MOST_CONFIGS = 2**18
 """Of a lattice that is listed: 18 spins."""
@@ -30,6 +32,23 @@ class Orbits:
     def useful(self) -> bool:
         """Whether there are images, and few enough configurations."""
         return not self.images.trivial and self.local_dim**self.n_sites <= MOST_CONFIGS
+
+    def classes(
+        self, configs: np.ndarray, operator: Operator
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """One configuration (R, N) of each orbit among `configs`, and how many it stands for (R,).
+
+        The local energy and |psi| are the same in all of an orbit.  None where that is not so:
+        the operator lacks a symmetry, or a symmetry breaks the sublattices of the signs; and
+        where orbits are not `useful`.
+        """
+        group = self.images.group
+        if not self.useful or group is None or not self.images.keep_modulus:
+            return None
+        if not is_symmetric(operator, group):
+            return None
+        members, which, _ = self.representatives(configs)
+        return members, np.bincount(which)
 
     def representatives(self, configs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Give the different representatives (R, N), which is whose (B,), and the signs (B,).

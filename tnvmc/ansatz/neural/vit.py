@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from tnvmc.ansatz.neural.images import shifts
 from tnvmc.ansatz.neural.rbm import log_cosh
 from tnvmc.ansatz.neural.relative_attention import (
     ATTENTIONS,
@@ -83,6 +84,7 @@ class ViT(nnx.Module):
         sites = patch_sites(lattice.shape, shape)
         self.sites = tuple(map(tuple, sites.tolist()))
         self.local_dim = local_dim
+        self.period = (lattice.shape, lattice.periodic, shape)
         grid = (lattice.n_rows // shape[0], lattice.n_cols // shape[1])
         inputs = sites.shape[1] * (1 if local_dim == 2 else local_dim)
         self.embedding = _linear(inputs, width, rngs=rngs)
@@ -99,6 +101,10 @@ class ViT(nnx.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x.sum(axis=1)))
+
+    def invariances(self) -> np.ndarray:
+        """Give the translations by whole patches (n, N) that leave psi as it is."""
+        return shifts(*self.period)
 
     def attention_maps(self, configs: jax.Array) -> jax.Array:
         """Give the attention weights: (B, N) -> (layers, B, heads, n, n), receiving patch first."""

@@ -1,0 +1,96 @@
+"""Averages over a group: images that a network does not tell apart, and orbits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tnvmc.ansatz.check_case import all_configs
+from tnvmc.lattice import square
+from tnvmc.lattice.symmetry import checkerboard
+from tnvmc.operators.models import j1j2
+from tnvmc.operators.symmetry import SymmetryGroup, symmetry_group
+from tnvmc.optimize.first_order import GradientDescent
+from tnvmc.run.look import Enumerate
+from tnvmc.run.vmc import VMC
+
+pytest.importorskip("flax")
+
+from tnvmc.ansatz.flax import FlaxAnsatz
+from tnvmc.ansatz.neural.images import Images, shifts
+from tnvmc.ansatz.neural.orbits import Orbits
+from tnvmc.ansatz.neural.vit import ViT
+
+LATTICE = square(2, 4, "periodic")
+OPERATOR = j1j2(LATTICE, J2=0.5)
+GROUP = symmetry_group(OPERATOR, ["translation", "point", "spin"])
+ROUNDING = 1e-12
+
+
+def vit(rngs: Any) -> ViT:
+    return ViT(LATTICE, width=4, heads=2, layers=1, patch=(1, 2), rngs=rngs)
+
+
+@pytest.fixture(scope="module")
+def ansatz() -> FlaxAnsatz:
+    return FlaxAnsatz(LATTICE, vit, group=GROUP, signs=checkerboard(LATTICE))
+
+
+def by_hand(ansatz: FlaxAnsatz, theta: np.ndarray, configs: np.ndarray) -> np.ndarray:
+    """psi as a loop over all elements of the group."""
+    module = ansatz.module(theta)
+    total = np.zeros(len(configs), dtype=complex)
+    for g in GROUP.elements:
+        image = configs[:, list(g.sites)]
+        total += np.exp(np.asarray(module(1 - image if g.inverts else image)))
+    marshall = (-1.0) ** (configs @ checkerboard(LATTICE))
+    return marshall * total / len(GROUP)
+
+
+def test_images_that_the_network_takes_for_one_are_evaluated_once(ansatz: FlaxAnsatz) -> None:
+    assert len(ansatz.images.places) == len(GROUP)
+    assert ansatz.images.n * 4 == len(GROUP)  # four translations by patches of 1 x 2
+
+
+def test_an_average_by_orbits_is_the_sum_over_the_group(ansatz: FlaxAnsatz) -> None:
+    theta, configs = ansatz.random(1), all_configs(8, 2)
+    assert ansatz.orbits.useful
+    amplitude = ansatz.log_amplitude(theta, configs)
+    found = amplitude.phase * np.exp(amplitude.log_abs)
+    np.testing.assert_allclose(found, by_hand(ansatz, theta, configs), rtol=ROUNDING, atol=1e-14)
+
+
+def test_enumeration_by_orbits_gives_the_energy_of_all_configurations(
+    ansatz: FlaxAnsatz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theta = ansatz.random(2)
+    found = []
+    for useful in (True, False):
+        monkeypatch.setattr(Orbits, "useful", useful)
+        vmc = VMC(OPERATOR, ansatz, Enumerate(), GradientDescent(), theta=theta, learning_rate=0.1)
+        (record,) = vmc.run(1)
+        found.append((record.energy, record.variance, record.step_norm))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
+
+
+def test_a_hamiltonian_without_the_symmetry_is_enumerated_in_full(ansatz: FlaxAnsatz) -> None:
+    broken = j1j2(LATTICE, J1=list(np.linspace(0.5, 1.5, len(LATTICE.bonds["nearest"]))))
+    assert ansatz.orbits.classes(all_configs(8, 2), broken) is None
+    members, counts = ansatz.orbits.classes(all_configs(8, 2), OPERATOR)  # type: ignore[misc]
+    assert counts.sum() == 2**8 and len(members) < 2**8 / 4
+
+
+def test_invariances_outside_the_group_change_nothing() -> None:
+    point = symmetry_group(OPERATOR, ["point"])
+    images = Images(point, None, 2, 8, False, shifts((2, 4), (True, True), (1, 1)))
+    assert 1 <= images.n <= len(point)
+    identity = SymmetryGroup(point.elements[:1])
+    assert Images(identity, None, 2, 8, False, shifts((2, 4), (True, True), (1, 1))).n == 1
+
+
+def test_signs_that_a_symmetry_breaks_are_seen() -> None:
+    signs = np.array([1, 0, 0, 0, 0, 0, 0, 0])
+    assert not Images(GROUP, signs, 2, 8, False).keep_modulus
+    assert Images(GROUP, checkerboard(LATTICE), 2, 8, False).keep_modulus
