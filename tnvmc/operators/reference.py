@@ -181,7 +181,16 @@ TABLE: tuple[Row, ...] = (
         "periodic",
         "Schulz, Ziman, Poilblanc, J. Phys. I 6, 675 (1996), exact diagonalisation",
         "exact",
-        {(4, 4): (-0.5286202, 1e-7), (6, 6): (-0.503810, 1e-6)},
+        {(6, 6): (-0.503810, 1e-6)},
+    ),
+    *_rows(
+        "j1j2",
+        (0.5,),
+        "periodic",
+        DIAGONALISED,
+        "exact",
+        {(4, 4): (-8.457923351395, 1e-12)},
+        per_site=False,
     ),
     *_rows(
         "j1j2",
