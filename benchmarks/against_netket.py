@@ -47,7 +47,9 @@ def ours(operator: Operator) -> Callable[[int], Any]:
 def theirs(operator: Operator, sweep_size: int | None) -> Callable[[int], Any]:
     """Make a function that makes steps of NetKet."""
     couplings = {"nearest": 1.0, "diagonal": J2}
-    bonds = {bond: couplings[kind] for kind, all_ in operator.lattice.bonds.items() for bond in all_}
+    bonds = {
+        bond: couplings[kind] for kind, all_ in operator.lattice.bonds.items() for bond in all_
+    }
     hilbert = nk.hilbert.Spin(0.5, N=operator.n_sites, total_sz=0)
     products = [
         0.25 * coupling * (sigma(hilbert, i) @ sigma(hilbert, j))

@@ -9,7 +9,9 @@ from tnvmc.backend.threads import one_blas_thread
 
 
 def _threads() -> list[int]:
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    return [
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    ]
 
 
 def test_every_blas_has_one_thread_inside_and_its_own_outside() -> None:

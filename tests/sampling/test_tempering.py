@@ -35,7 +35,9 @@ class TwoHills(GenericAnsatz):
         return np.sum(1.0 - 2.0 * configs, axis=1)[:, None] ** 2 / N_SITES
 
 
-def magnetisations(n_replicas: int, theta: float, n_samples: int, n_walkers: int = 32) -> np.ndarray:
+def magnetisations(
+    n_replicas: int, theta: float, n_samples: int, n_walkers: int = 32
+) -> np.ndarray:
     """Sum of spins of samples from chains that all start on one hill, (draws, walkers)."""
     ansatz = TwoHills()
     sampler = Sampler(n_walkers, n_samples, n_burn=20, n_replicas=n_replicas, threads=1)
