@@ -76,4 +76,7 @@ def check_groups(functional: Functional, groups: Sequence[str]) -> None:
                 f"parameters; it has {', '.join(known)}"
             )
     if functional.leaves and groups and all(functional.within(groups)):
-        raise ValueError(f"FlaxAnsatz: freeze = {list(groups)} leaves no parameter to optimise")
+        raise ValueError(
+            f"FlaxAnsatz: freeze = {list(groups)} leaves no parameter to optimise; "
+            "take one of them out"
+        )
