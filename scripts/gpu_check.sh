@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# On a machine with a GPU: the GPU tests, the core tests on CuPy, and the benchmark, which writes
-# gpu.json and gpu.txt; in less than nine minutes.
+# On a machine with a GPU: the GPU tests, the core tests on CuPy, and the benchmarks, which
+# write gpu.json, gpu.txt and precision_gpu.json; in less than nine minutes.
 #     bash scripts/gpu_check.sh [FOLDER FOR RESULTS]
 # Takes the Python of .venv with tnvmc[gpu,test], or $PYTHON.
 set -uo pipefail
@@ -11,9 +11,11 @@ results=${1:-benchmarks/results}
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 mkdir -p "$results"
 status=0
-timeout 120 "$python" -m pytest -q -m gpu tests/test_gpu.py -p no:cacheprovider || status=$?
-timeout 150 "$python" -m pytest -q --backend cupy -p no:cacheprovider --tb=short \
+timeout 140 "$python" -m pytest -q -m gpu tests/test_gpu.py -p no:cacheprovider || status=$?
+timeout 140 "$python" -m pytest -q --backend cupy -p no:cacheprovider --tb=short \
     tests/backend tests/contraction tests/ansatz tests/sampling tests/optimize tests/estimate \
     || status=$?
-timeout 260 "$python" benchmarks/gpu.py --json "$results/gpu.json" | tee "$results/gpu.txt" || status=$?
+timeout 200 "$python" benchmarks/gpu.py --json "$results/gpu.json" | tee "$results/gpu.txt" || status=$?
+timeout 55 "$python" benchmarks/precision.py --device gpu --rows 8,4,8 --rounds 2 --no-network \
+    --json "$results/precision_gpu.json" || status=$?
 exit "$status"

@@ -10,13 +10,17 @@ import pytest
 
 from tnvmc import PEPS, SR, SRC, VMC, Sampler, heisenberg, j1j2, square, tfim
 from tnvmc.ansatz.starts import random_positive
+from tnvmc.ansatz.symmetrised import Symmetrised
 from tnvmc.backend import linalg
 from tnvmc.backend.device import DeviceError, namespace_of
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
 from tnvmc.contraction import row
 from tnvmc.estimate.local import local_energy
-from tnvmc.sampling.chains import initial_configs, tables_in
+from tnvmc.operators.symmetry import symmetry_group
+from tnvmc.sampling.chains import initial_configs, sample, tables_in
+from tnvmc.sampling.chunks import chunks
+from tnvmc.sampling.enumerate import enumerate_samples
 from tnvmc.sampling.moves import moves_for
 
 pytestmark = pytest.mark.gpu
@@ -71,6 +75,100 @@ def test_same_chain_and_same_numbers(
     assert np.abs(host[3] - device[3]).max() < LOCAL_ENERGY
     for a, b in zip(host[4:], device[4:], strict=True):
         assert np.abs(a - b).max() < LOCAL_ENERGY * max(1.0, float(np.abs(a).max()))
+
+
+def _rbm(operator: Any, dtype: str = "float64") -> Any:
+    pytest.importorskip("flax")
+    from tnvmc.run.build import build_ansatz
+    from tnvmc.run.load import complete, validate
+
+    data = {
+        "lattice": {"shape": list(operator.lattice.shape)},
+        "hamiltonian": {"model": "heisenberg"},
+        "ansatz": {"kind": "rbm", "marshall": True, "dtype": dtype, "init_scale": 0.1},
+    }
+    return build_ansatz(complete(validate(data)), operator)
+
+
+SAMPLERS = [
+    Sampler(48, 96),
+    Sampler(24, 96, n_replicas=2),
+    Sampler(48, 96, power=0.5),
+    Sampler(48, 96, precision="single"),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=["plain", "replicas", "power", "single"])
+def test_a_network_walks_the_same_chain(cupy: Any, sampler: Sampler, dtype: str) -> None:
+    operator = heisenberg(square(3, 4))
+    ansatz = _rbm(operator, dtype)
+    theta, configs = ansatz.random(0), initial_configs(operator, sampler.n_configs, 0)
+    found = []
+    for xp in (np, cupy):
+        there = xp.asarray(theta), xp.asarray(configs)
+        after, snapshot, info = sample(
+            sampler, ansatz, *there, operator.targets, moves_for(operator), 0, 0
+        )
+        assert type(after) is type(there[0])
+        local = local_energy(operator, snapshot)
+        arrays = after, local, snapshot.amplitude.log_abs, snapshot.jacobian.dense()
+        found.append([to_host(a) for a in arrays])
+        assert info.acceptance > 0
+    host, device = found
+    if sampler.precision is None:
+        assert np.array_equal(host[0], device[0])
+        for a, b in zip(host[1:], device[1:], strict=True):
+            assert np.abs(a - b).max() < LOCAL_ENERGY * max(1.0, float(np.abs(a).max()))
+    else:  # single precision may round a decision the other way
+        weight = sampler.n_samples * to_host(snapshot.weight)
+        assert np.abs(weight - 1).max() < 1e-3
+        expected = ansatz.log_amplitude(theta, to_host(snapshot.configs))
+        assert np.abs(device[2] - expected.log_abs).max() < LOCAL_ENERGY
+
+
+def test_a_network_takes_rows_that_begin_anywhere(cupy: Any) -> None:
+    operator = heisenberg(square(3, 3))
+    ansatz = _rbm(operator)
+    theta = cupy.asarray(ansatz.random(0))
+    configs = cupy.asarray(initial_configs(operator, 40, 0, magnetisation=1))
+    part = ansatz.log_amplitude(theta, configs[1:17, :])
+    whole = ansatz.log_amplitude(theta, configs)
+    assert np.abs(to_host(part.log_abs - whole.log_abs[1:17])).max() < AMPLITUDE
+
+
+def test_a_run_with_a_network_is_that_of_the_host(cupy: Any) -> None:
+    operator = heisenberg(square(3, 4))
+    ansatz = _rbm(operator)
+    found = []
+    for device in ("cpu", "gpu"):
+        vmc = VMC(operator, ansatz, Sampler(32, 64), SR(), theta=ansatz.random(0), device=device)
+        found.append([record.energy for record in vmc.run(3)])
+    assert np.allclose(*found, rtol=1e-8)
+
+
+def test_enumeration_by_orbit_on_the_device(cupy: Any) -> None:
+    operator = heisenberg(square(2, 4))
+    from tnvmc.ansatz.flax import FlaxAnsatz
+    from tnvmc.ansatz.neural.rbm import RBM
+
+    group = symmetry_group(operator, ["spin", "point"])
+    ansatz = FlaxAnsatz(
+        operator.lattice, lambda rngs: RBM(operator.lattice, local_dim=2, rngs=rngs), group=group
+    )
+    energies = []
+    for xp in (np, cupy):
+        theta = xp.asarray(ansatz.random(0))
+        snapshot = enumerate_samples(ansatz, theta, operator, by_orbit=True)
+        energies.append(float(xp.sum(snapshot.weight * local_energy(operator, snapshot).real)))
+    assert abs(energies[0] - energies[1]) < LOCAL_ENERGY
+
+
+def test_a_symmetrised_state_takes_all_walkers_that_fit(cupy: Any) -> None:
+    operator = heisenberg(square(4, 4))
+    group = symmetry_group(operator, ["spin", "point"])
+    state = Symmetrised(PEPS(operator.lattice, 3, scheme=SRC(6)), group)
+    assert len(chunks(4096, state, cupy)) == 1
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])

@@ -180,6 +180,30 @@ def test_replicas_need_chains_and_networks() -> None:
     assert build_sampler(settings, build_operator(settings)).n_replicas == 2  # type: ignore
 
 
+def test_powers_need_chains_and_networks() -> None:
+    (line,) = complaints("rnn", "sampler.power=0.5")
+    assert line == "sampler.power = 0.5: goes with sampler.kind = 'metropolis' only"
+    (line,) = complaints("peps", "ansatz.D=2", "sampler.power=0.5")
+    assert line == "sampler.power = 0.5: the sweeps of a peps sample |psi|^2 alone; take 1"
+    (line,) = complaints("rbm", "sampler.power=0.5", "sampler.n_replicas=2")
+    assert line == ("sampler.power = 0.5: goes with n_replicas = 1 only; replicas have their own")
+    settings = complete(validate(data("rbm"), ["sampler.power=0.5"]))
+    assert build_sampler(settings, build_operator(settings)).power == 0.5  # type: ignore
+
+
+def test_single_precision_needs_chains_and_double_beside_it() -> None:
+    def complaint(kind: str, *overrides: str) -> str:
+        (line,) = complaints(kind, "sampler.precision=single", *overrides)
+        return line.removeprefix("sampler.precision = 'single': ")
+
+    assert complaint("rnn") == "goes with sampler.kind = 'metropolis' only"
+    assert complaint("dimer") == "a dimer has no such sweeps; leave it out"
+    found = complaint("peps", "ansatz.D=2", "ansatz.dtype=float32")
+    assert found == "ansatz.dtype = 'float32' is so; leave it out"
+    settings = complete(validate(data("rbm"), ["sampler.precision=single"]))
+    assert build_sampler(settings, build_operator(settings)).precision == "single"  # type: ignore
+
+
 def test_complaints_of_two_settings() -> None:
     (line,) = complaints("rnn", "ansatz.magnetisation=2", model="tfim")
     assert line == ("ansatz.magnetisation = 2: this Hamiltonian does not conserve it; leave it out")

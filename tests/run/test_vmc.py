@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.backend.device import DeviceError
 from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain
 from tnvmc.operators.models import heisenberg, tfim
@@ -179,6 +180,19 @@ def test_when_nothing_helps_it_says_so() -> None:
     with pytest.raises(OptimisationFailed, match="not finite"):
         vmc.run(100)
     assert np.isfinite(vmc.theta).all()
+
+
+def test_no_room_on_a_device_is_no_reason_to_undo_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Smaller steps make no room: the letter has to reach the user as it is."""
+    vmc = study()
+    vmc.run(1)
+
+    def full(*arguments: Any, **options: Any) -> Any:
+        raise DeviceError("64 walkers at a time: the GPU has no room for it")
+
+    monkeypatch.setattr(look, "sample", full)
+    with pytest.raises(DeviceError, match="no room"):
+        vmc.run(1)
 
 
 def test_sampling_that_fails_undoes_the_step_that_led_there(

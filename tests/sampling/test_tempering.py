@@ -11,8 +11,9 @@ import pytest
 from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.peps import PEPS
 from tnvmc.ansatz.protocol import LogAmplitude
+from tnvmc.estimate.statistics import estimate, weighted_estimate
 from tnvmc.lattice import Lattice, chain
-from tnvmc.sampling.chains import Sampler, sample
+from tnvmc.sampling.chains import Sampler, _flattened, sample
 from tnvmc.sampling.moves import flips
 
 N_SITES = 8
@@ -26,13 +27,24 @@ class TwoHills(GenericAnsatz):
     lattice: Lattice = LATTICE
     local_dim: int = 2
     n_params: int = 1
+    dtype: str = "float64"
 
     def log_amplitude(self, theta: Any, configs: Any) -> LogAmplitude:
         spins = np.sum(1.0 - 2.0 * configs, axis=1)
         return LogAmplitude(np.ones(len(configs)), theta[0] * spins**2 / N_SITES)
 
+    @property
+    def single(self) -> Any:
+        """Walks of another state, theta / 1.2, which weights have to take back."""
+        return _Flatter(self.lattice, self.local_dim, self.n_params)
+
     def log_derivatives(self, theta: Any, configs: Any) -> Any:
         return np.sum(1.0 - 2.0 * configs, axis=1)[:, None] ** 2 / N_SITES
+
+
+class _Flatter(TwoHills):
+    def log_amplitude(self, theta: Any, configs: Any) -> LogAmplitude:
+        return super().log_amplitude(theta / np.float32(1.2), configs)
 
 
 def magnetisations(
@@ -66,6 +78,36 @@ def test_a_ladder_crosses_a_valley_that_a_chain_does_not() -> None:
     assert 0.3 < share < 0.7
 
 
+@pytest.mark.parametrize("precision", [None, "single"])
+def test_samples_of_a_power_are_weighted_back(precision: Any) -> None:
+    """|psi|^2 from samples of |psi|, which are spread wider; psi_1 being psi over 1.2."""
+    theta, n_walkers = np.array([0.25]), 32
+    sampler = Sampler(n_walkers, n_walkers * 400, n_burn=20, power=0.5, precision=precision)
+    configs = np.zeros((n_walkers, N_SITES), dtype=np.int8)
+    _, snapshot, _ = sample(
+        sampler, TwoHills(), theta, configs, {}, flips(LATTICE), 0, 0, jacobian=False
+    )
+    square = np.sum(1.0 - 2.0 * snapshot.configs, axis=1) ** 2
+    found = weighted_estimate(square, snapshot.weight, n_walkers)
+    values, ways = np.arange(-N_SITES, N_SITES + 1, 2.0), [1, 8, 28, 56, 70, 56, 28, 8, 1]
+    weight = ways * np.exp(2 * theta[0] * values**2 / N_SITES)
+    exact = float(weight @ values**2 / weight.sum())
+    assert abs(found.mean - exact) < 4.5 * found.error < 0.1 * exact
+    plain = estimate(square, n_walkers)
+    assert plain.mean < exact - 20 * plain.error
+    assert snapshot.weight is not None and snapshot.weight.sum() == pytest.approx(1)
+
+
+def test_weights_of_a_power_do_not_overflow() -> None:
+    """ln psi of +-2000, and psi = 0 by a weight of 0."""
+    log_abs = np.array([2000.0, 1999.0, -2000.0, -np.inf])
+    amplitude = LogAmplitude(np.array([1.0, 1.0, 1.0, 0.0]), log_abs)
+    found = _flattened(amplitude, None, 0.5)
+    np.testing.assert_allclose(found, [1.0, np.exp(-1.0), 0.0, 0.0], rtol=1e-12)
+    walked = _flattened(amplitude, np.array([4.0, 1.0, 1.0, 0.0]), 0.5)
+    np.testing.assert_allclose(walked, [2.0, np.exp(-1.0), 0.0, 0.0], rtol=1e-12)
+
+
 def test_chunks_and_threads_change_nothing() -> None:
     ansatz, moves = TwoHills(), flips(chain(N_SITES))
     theta = np.array([0.3])
@@ -84,3 +126,12 @@ def test_a_state_whose_sweeps_know_one_power_is_refused() -> None:
     configs = np.zeros((4, 4), dtype=np.int8)
     with pytest.raises(ValueError, match="n_replicas.*PEPS.*cannot be tempered"):
         sample(sampler, peps, np.ones(peps.n_params), configs, {}, flips(chain(4)), 0, 0)
+    with pytest.raises(ValueError, match="power.*PEPS.*take power = 1"):
+        flat = Sampler(4, 4, power=0.5)
+        sample(flat, peps, np.ones(peps.n_params), configs, {}, flips(chain(4)), 0, 0)
+
+
+@pytest.mark.parametrize(("power", "n_replicas"), [(0.0, 1), (1.5, 1), (0.5, 2)])
+def test_powers_out_of_range_are_refused(power: float, n_replicas: int) -> None:
+    with pytest.raises(ValueError, match="power must lie in 0 < power <= 1, and be 1 with"):
+        Sampler(power=power, n_replicas=n_replicas)

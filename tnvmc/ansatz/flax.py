@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -19,13 +19,23 @@ import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.neural import metropolis
+from tnvmc.ansatz.neural.crossing import (
+    beside,
+    called,
+    from_jax,
+    in_batches,
+    padded,
+    padded_size,
+    power_below,
+    to_jax,
+)  # fmt: skip
 from tnvmc.ansatz.neural.functional import Functional
 from tnvmc.ansatz.neural.images import Images
 from tnvmc.ansatz.neural.orbits import Orbits
+from tnvmc.ansatz.neural.single import SingleNetwork
 from tnvmc.ansatz.neural.soundness import check_dtype, check_groups, check_holomorphic, check_output
 from tnvmc.ansatz.protocol import LogAmplitude, SweepInfo, Targets, Walkers
-from tnvmc.backend.device import DeviceError
-from tnvmc.backend.namespace import array_namespace, is_cupy, is_gpu, to_host, to_namespace
+from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.symmetry import SymmetryGroup
 
@@ -33,12 +43,10 @@ jax.config.update("jax_enable_x64", True)
 
 Array = Any
 
-_SMALLEST_BATCH = 16
-"""Batches are padded to powers of two from here on, so that few shapes are compiled."""
+_LARGEST_BATCH, _LARGEST_ON_A_GPU = 4096, 2**16
+"""Configurations with all their images, in one call."""
 
-_LARGEST_BATCH = 4096
-
-_JACOBIAN_BYTES = 2**28
+_JACOBIAN_BYTES, _JACOBIAN_BYTES_ON_A_GPU = 2**28, 2**32
 """Of log-derivatives that one call returns; what it needs on the way is several times as much."""
 
 
@@ -77,8 +85,8 @@ class FlaxAnsatz(GenericAnsatz):
     Raises ValueError for a module that returns another shape than (B,), for parameters that do not
     fit `holomorphic` and `dtype`, for an unknown group in `freeze`.
 
-    What it does not do: single precision; modules that change while they are called (dropout, batch
-    statistics that are updated); functions of theta that are not differentiable.
+    What it does not do: single precision, but for sweeps (`ansatz.mixed`); modules that change while
+    they are called (dropout, statistics that are updated); functions that are not differentiable.
 
     Source: log-derivatives with real, holomorphic and other parameters as in Vicentini et al.,
     SciPost Phys. Codebases 7 (2022), with the convention of `optimize.rule` (no factor 2).
@@ -145,12 +153,19 @@ class FlaxAnsatz(GenericAnsatz):
 
     def chunk_hint(self) -> int:
         """Walkers per call: fewer where each has many images."""
-        return _at_most(_LARGEST_BATCH // self.images.n)
+        return power_below(_LARGEST_BATCH // self.images.n)
 
     @property
     def walker_bytes(self) -> int:
-        """Rough need of memory per walker: its row of the Jacobian, made for all images."""
-        return 32 * self.n_params * self.images.n
+        """Rough need of memory per walker: its row of the Jacobian, the replaced configurations of
+        a measurement, and what a network computes on the way from all images."""
+        n_sites = self.lattice.n_sites
+        return 32 * self.n_params + 16 * n_sites**2 + 2048 * n_sites * self.images.n
+
+    @cached_property
+    def single(self) -> SingleNetwork:
+        """What can `start` and `sweep` from a theta in single precision."""
+        return SingleNetwork(self)
 
     def random(self, seed: int = 0) -> np.ndarray:
         """theta (P,) as the module initialises itself."""
@@ -158,15 +173,15 @@ class FlaxAnsatz(GenericAnsatz):
 
     def module(self, theta: Array) -> Any:
         """The module with parameters theta (P,): an NNX module, or a bound Linen module."""
-        return self.functional.module(self.functional.unflatten(_to_jax(theta)))
+        return self.functional.module(self.functional.unflatten(to_jax(theta)))
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N); one evaluation for each orbit of a small lattice."""
         if not self._by_orbit(configs):
-            phase, log_abs = self._batched(self._log_psi, theta, configs, self.chunk_hint())
+            phase, log_abs = self._amplitudes(theta, configs)
             return LogAmplitude(phase, log_abs)
         members, which, signs = self.orbits.representatives(configs)
-        phase, log_abs = self._batched(self._log_psi, theta, members, self.chunk_hint())
+        phase, log_abs = self._amplitudes(theta, members)
         return LogAmplitude(phase[which] * signs, log_abs[which])
 
     def log_derivatives(self, theta: Array, configs: Array) -> Array:
@@ -175,14 +190,14 @@ class FlaxAnsatz(GenericAnsatz):
         Cost: one backward pass per sample, two for real theta and complex psi.
         """
         if not self._by_orbit(configs):
-            return self._batched(self._derivatives, theta, configs, self._jacobian_batch)[0]
+            return self._all_derivatives(theta, configs)
         members, which, _ = self.orbits.representatives(configs)
-        return self._batched(self._derivatives, theta, members, self._jacobian_batch)[0][which]
+        return self._all_derivatives(theta, members)[which]
 
     @property
     def rows_per_call(self) -> int:  # type: ignore[override]
         """Most configurations in one call while measuring: many share an orbit."""
-        return 2**18 if self.orbits.useful else 2048
+        return 2**18 if self.orbits.useful else 2**16
 
     def _by_orbit(self, configs: Array) -> bool:
         return self.orbits.useful and array_namespace(configs) is np
@@ -200,26 +215,33 @@ class FlaxAnsatz(GenericAnsatz):
         With `power` (B,) walkers sample |psi|^(2 power), as chains of a tempered ladder do.
         """
         xp = array_namespace(uniforms)
-        n_walkers, n_sites = walkers.configs.shape
+        n_walkers = walkers.configs.shape[0]
         if not moves:
             zeros = xp.zeros(n_walkers, dtype=xp.float64)
             return walkers, SweepInfo(zeros, zeros)
-        plan = metropolis.plan_moves(moves, n_sites, self.local_dim)
-        power = xp.ones(n_walkers, dtype=xp.float64) if power is None else power
-        size = _padded_size(n_walkers)
+        plan = self._plan(moves, uniforms)
+        power = xp.ones(n_walkers, dtype=uniforms.dtype) if power is None else power
+        size = padded_size(n_walkers)
         unused = xp.zeros((n_walkers, plan.sites.shape[0] - len(moves)), dtype=uniforms.dtype)
         active = xp.arange(size) < n_walkers
         rows = (
             walkers.configs, walkers.amplitude.phase, walkers.amplitude.log_abs,
             xp.concat([uniforms, unused], axis=1), power,
         )  # fmt: skip
-        arrays = (theta, *(_pad(array, size) for array in rows), active)
-        moved = self._sweep(*map(_to_jax, arrays), plan)
+        arrays = (theta, *(padded(array, size) for array in rows), active)
+        moved = called(self._sweep, *map(to_jax, arrays), plan)
         configs, phase, log_abs, proposed, accepted = (
-            _from_jax(array, xp)[:n_walkers, ...] for array in moved
+            from_jax(array, xp)[:n_walkers, ...] for array in moved
         )
         info = SweepInfo(proposed, accepted)
         return Walkers(configs, LogAmplitude(phase, log_abs)), info
+
+    def _plan(self, moves: Targets, uniforms: Array) -> metropolis.MovePlan:
+        """The moves as JAX arrays, made once for all sweeps of a step."""
+        if self._planned.get("moves") is not moves:
+            plan = metropolis.plan_moves(moves, self.lattice.n_sites, self.local_dim)
+            self._planned.update(moves=moves, plan=beside(plan, uniforms))
+        return self._planned["plan"]
 
     def _draw(self, theta: Array, uniforms: Array, guide: Any = None) -> tuple[Array, Array]:
         """Draw configurations (B, N) and their ln q (B,) from numbers (B, N).
@@ -230,7 +252,7 @@ class FlaxAnsatz(GenericAnsatz):
         total = None if guide is None else int(guide.total)
         self.images.check_sector(total)
         run = self._drawers.setdefault(total, jax.jit(partial(self._drawn, total=total)))
-        configs, log_prob = self._batched(run, theta, uniforms, self.chunk_hint())
+        configs, log_prob = in_batches(run, theta, uniforms, self._batch(uniforms))
         return configs, log_prob
 
     def _drawn(self, theta: Array, uniforms: Array, total: int | None) -> tuple[Array, Array]:
@@ -245,6 +267,10 @@ class FlaxAnsatz(GenericAnsatz):
 
     @cached_property
     def _drawers(self) -> dict[int | None, Any]:
+        return {}
+
+    @cached_property
+    def _planned(self) -> dict[str, Any]:
         return {}
 
     @cached_property
@@ -313,25 +339,24 @@ class FlaxAnsatz(GenericAnsatz):
         zero = jnp.isneginf(self._polar(theta, configs)[1])
         return (jnp.where(zero[:, None], 0.0, jnp.concatenate(columns, axis=1)),)
 
-    @property
-    def _jacobian_batch(self) -> int:
-        rows = _JACOBIAN_BYTES // (16 * max(self.n_params, 1) * self.images.n)
-        return _at_most(min(1024, rows))
+    def _amplitudes(self, theta: Array, configs: Array) -> list[Array]:
+        return in_batches(self._log_psi, theta, configs, self._batch(configs))
+
+    def _all_derivatives(self, theta: Array, configs: Array) -> Array:
+        most, size = 1024, _JACOBIAN_BYTES
+        if is_cupy(configs):
+            most, size = 8192, _JACOBIAN_BYTES_ON_A_GPU
+        rows = min(most, size // (16 * max(self.n_params, 1) * self.images.n))
+        return in_batches(self._derivatives, theta, configs, power_below(rows))[0]
+
+    def _batch(self, rows: Array) -> int:
+        most = _LARGEST_ON_A_GPU if is_cupy(rows) else _LARGEST_BATCH
+        return power_below(most // self.images.n)
 
     def _as_inputs(self, configs: Array) -> Array:
         if self.inputs == "states":
             return configs
         return (self.local_dim - 1 - 2 * configs.astype(jnp.int32)).astype(jnp.float64)
-
-    def _batched(self, run: Any, theta: Array, rows: Array, largest: int) -> list[Array]:
-        """Results (B, ...) of a compiled function of theta and rows (B, N), in padded batches."""
-        xp = array_namespace(theta, rows)
-        parameters, parts = _to_jax(theta), []
-        for begin in range(0, max(rows.shape[0], 1), largest):
-            part = rows[begin : begin + largest, :]
-            results = run(parameters, _to_jax(_pad(part, _padded_size(part.shape[0]))))
-            parts.append([_from_jax(array, xp)[: part.shape[0], ...] for array in results])
-        return [p[0] if len(p) == 1 else xp.concat(p) for p in zip(*parts, strict=True)]
 
     def _shapes(self) -> dict[str, Any]:
         leaves = {".".join(leaf.path): list(leaf.shape) for leaf in self.functional.leaves}
@@ -350,45 +375,3 @@ def _gradient(log_psi: Any, moving: list[Array], config: Array) -> list[Array]:
         return jnp.stack([jnp.real(value), jnp.imag(value)])
 
     return [jax.lax.complex(both[0], both[1]) for both in jax.jacrev(parts)(moving)]
-
-
-def _at_most(n: int) -> int:
-    """The power of two below n, or the smallest batch."""
-    return max(_SMALLEST_BATCH, 1 << max(n, 1).bit_length() - 1)
-
-
-def _padded_size(n: int) -> int:
-    return max(_SMALLEST_BATCH, 1 << max(n - 1, 0).bit_length())
-
-
-def _pad(rows: Array, size: int) -> Array:
-    """Rows (n, ...) with the first one repeated until there are `size`; not by JAX, which compiles."""
-    missing = size - rows.shape[0]
-    if not missing:
-        return rows
-    xp = array_namespace(rows)
-    return xp.concat([rows, xp.broadcast_to(rows[:1, ...], (missing, *rows.shape[1:]))])
-
-
-def _to_jax(array: Array) -> Array:
-    """An array of any namespace as a JAX array on the same device."""
-    if is_cupy(array):
-        if not _sees_a_gpu():
-            raise DeviceError(
-                "device = 'gpu': this JAX sees no GPU, and networks run by it; pip install "
-                "'jax[cuda13]>=0.10,<0.11' (cuda12 for CUDA 12), or take device = 'cpu'"
-            )
-        return jax.dlpack.from_dlpack(array_namespace(array).ascontiguousarray(array))
-    return jax.device_put(to_host(array), jax.devices("cpu")[0])
-
-
-@cache
-def _sees_a_gpu() -> bool:
-    return any(device.platform == "gpu" for device in jax.devices())
-
-
-def _from_jax(array: Array, xp: Any) -> Array:
-    """A JAX array in a namespace; on a GPU without a copy, on the host as it lies there too."""
-    if is_gpu(xp):
-        return xp.from_dlpack(array)
-    return to_namespace(np.asarray(array), xp)

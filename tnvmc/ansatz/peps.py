@@ -112,6 +112,12 @@ class PEPS:
         """The same state contracted in another way; theta carries over."""
         return PEPS(self.lattice, self.D, self.dtype.name, scheme, self.local_dim)
 
+    @property
+    def single(self) -> PEPS:
+        """The same state for a theta in single precision."""
+        dtype = "complex64" if self.dtype.kind == "c" else "float32"
+        return PEPS(self.lattice, self.D, dtype, self.scheme, self.local_dim)
+
     def tensors(self, theta: Array) -> list[Array]:
         """Cut theta (P,) into one tensor (d, up, left, down, right) per site.
 

@@ -108,6 +108,17 @@ class Symmetrised(GenericAnsatz):
         """Whether chunks go to processes: as for the ansatz."""
         return bool(getattr(self.ansatz, "in_processes", False))
 
+    @property
+    def own_threads(self) -> bool:
+        """Whether a call takes all cores: as for the ansatz."""
+        return bool(getattr(self.ansatz, "own_threads", False))
+
+    @property
+    def walker_bytes(self) -> int:
+        """Memory of one walker: images are measured in turn, log-derivatives summed as dense rows."""
+        inner: int = self.ansatz.walker_bytes  # type: ignore[attr-defined]
+        return inner + 8 * len(self.group) * self.n_params
+
     def chunk_hint(self) -> int:
         """Walkers per chunk: as for the ansatz, which meets one image of each at a time."""
         return int(self.ansatz.chunk_hint()) if hasattr(self.ansatz, "chunk_hint") else 64

@@ -160,7 +160,16 @@ def build_sampler(settings: Settings, operator: Operator) -> AnySampler:
             sampler.n_samples, magnetisation=sampler.magnetisation, threads=threads,
             chunk=sampler.chunk,
         )  # fmt: skip
-    names = ("n_walkers", "n_samples", "n_burn", "n_thin", "n_replicas", "chunk")
+    names = (
+        "n_walkers",
+        "n_samples",
+        "n_burn",
+        "n_thin",
+        "n_replicas",
+        "chunk",
+        "precision",
+        "power",
+    )
     return Sampler(**{name: getattr(sampler, name) for name in names}, threads=threads)
 
 

@@ -162,6 +162,12 @@ class SamplerSettings(_Section):
     n_thin: Positive = _setting(1, "an integer >= 1")
     n_replicas: Positive = _setting(1, "an integer >= 1 (kind = 'metropolis' only)")
     chunk: Positive | None = _setting(None, "an integer >= 1")
+    precision: Literal["single"] | None = _setting(
+        None, "single (of sweeps; kind = 'metropolis' only)"
+    )
+    power: Annotated[Number, Field(gt=0, le=1)] = _setting(
+        1.0, "a number > 0 and <= 1 (kind = 'metropolis' only)"
+    )
     magnetisation: StrictInt = _setting(
         0, "an integer, twice the total Sz (for Hamiltonians that conserve it)"
     )

@@ -8,7 +8,7 @@ from typing import Any
 from tnvmc.ansatz.protocol import Ansatz, Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.estimate.local import local_energy
-from tnvmc.estimate.statistics import Estimate, estimate, weighted_estimate
+from tnvmc.estimate.statistics import Estimate, effective_samples, estimate, weighted_estimate
 from tnvmc.operators.term import Operator
 from tnvmc.run.state import Point
 from tnvmc.sampling.chains import Sampler, sample
@@ -41,7 +41,8 @@ class Look:
     local: Array
     found: Estimate
     acceptance: float | None
-    effective_samples: float | None = None  #: of direct draws
+    effective_samples: float | None = None  #: of draws with weights
+    precision_shift: float | None = None  #: of the energy, by weights for single precision
 
     def statistics(self) -> dict[str, Any]:
         """Give the part that records of steps and measurements share."""
@@ -54,6 +55,7 @@ class Look:
             "r_hat": None if exact else float(self.found.r_hat),
             "acceptance": self.acceptance,
             "closure_spread": _mean_spread(self.snapshot),
+            "effective_samples": self.effective_samples,
         }
 
 
@@ -91,7 +93,14 @@ def look_at(
         found = estimate(local, n_walkers_of(sampler), weight=snapshot.weight)
     else:
         found = weighted_estimate(local, snapshot.weight, n_walkers_of(sampler))
-    return Look(point, snapshot, local, found, acceptance, effective)
+    look = Look(point, snapshot, local, found, acceptance, effective)
+    if not isinstance(sampler, Sampler) or snapshot.weight is None:
+        return look
+    look = replace(look, effective_samples=effective_samples(snapshot.weight))
+    if sampler.precision is None or sampler.power < 1:
+        return look
+    plain = estimate(local, n_walkers_of(sampler))
+    return replace(look, precision_shift=found.mean - plain.mean)
 
 
 def n_walkers_of(sampler: AnySampler) -> int:

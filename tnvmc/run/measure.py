@@ -198,6 +198,7 @@ class Measuring:
             group = _symmetrised(ansatz, vmc, settings)
             scheme = getattr(pair_ansatz, "scheme", None)  # a network has none
             ansatz, pair_ansatz = group, group if scheme is None else group.with_scheme(scheme)
+            sampler, pair_sampler = _in_double(sampler), _in_double(pair_sampler)
         return cls(vmc, catalogue, sampler, ansatz, pair_sampler, pair_ansatz,
                    tuple(asked.symmetrise))  # fmt: skip
 
@@ -294,6 +295,11 @@ def _sampler(settings: Settings, vmc: VMC, n_samples: int | None, direct: bool) 
         n_burn=asked.n_burn,
         n_thin=asked.n_thin or sampler.n_thin,
     )
+
+
+def _in_double(sampler: Any) -> Any:
+    """The sampler of a symmetrised state, which sweeps in the precision of its parameters."""
+    return replace(sampler, precision=None) if isinstance(sampler, Sampler) else sampler
 
 
 def _symmetrised(ansatz: Ansatz, vmc: VMC, settings: Settings) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.mixed import SINGLE
 from tnvmc.ansatz.neural import NETWORKS, Network
 from tnvmc.lattice.symmetry import checkerboard
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
@@ -43,7 +44,7 @@ def ansatz_problems(settings: Settings) -> list[str]:
             f"sampler.kind = 'direct': {named(ansatz.kind)} cannot be drawn from directly; take "
             "'metropolis'"
         )
-    problems += _replicas(settings)
+    problems += [*_replicas(settings), *_precision(settings)]
     if ansatz.kind in NETWORKS:
         problems += [
             *_choices(ansatz, NETWORKS[ansatz.kind]),
@@ -63,18 +64,35 @@ def _foreign_keys(ansatz: AnsatzSettings) -> Iterator[str]:
 
 
 def _replicas(settings: Settings) -> Iterator[str]:
-    """Tempered chains where there are none, or where sweeps know one power of |psi|^2 only."""
-    n_replicas = settings.sampler.n_replicas
-    kind = settings.sampler.kind or completed_sampler(settings)["kind"]
-    if n_replicas == 1:
+    """Powers of |psi|^2 where there are no chains, or where sweeps know one power only."""
+    sampler = settings.sampler
+    kind = sampler.kind or completed_sampler(settings)["kind"]
+    for key in ("n_replicas", "power"):
+        value = getattr(sampler, key)
+        if value == 1:
+            continue
+        if kind != "metropolis":
+            yield f"sampler.{key} = {value}: goes with sampler.kind = 'metropolis' only"
+        elif settings.ansatz.kind in ("peps", "mps"):
+            yield (
+                f"sampler.{key} = {value}: the sweeps of {named(settings.ansatz.kind)} sample "
+                "|psi|^2 alone; take 1"
+            )
+    if sampler.n_replicas > 1 and sampler.power < 1:
+        yield f"sampler.power = {sampler.power}: goes with n_replicas = 1 only; replicas have their own"
+
+
+def _precision(settings: Settings) -> Iterator[str]:
+    """Sweeps in single precision where there are none, or no others."""
+    ansatz, kind = settings.ansatz, settings.sampler.kind or completed_sampler(settings)["kind"]
+    if settings.sampler.precision is None:
         return
     if kind != "metropolis":
-        yield f"sampler.n_replicas = {n_replicas}: goes with sampler.kind = 'metropolis' only"
-    elif settings.ansatz.kind in ("peps", "mps"):
-        yield (
-            f"sampler.n_replicas = {n_replicas}: the sweeps of {named(settings.ansatz.kind)} sample "
-            "|psi|^2 alone; take 1"
-        )
+        yield "sampler.precision = 'single': goes with sampler.kind = 'metropolis' only"
+    elif ansatz.kind not in ("peps", "mps", *NETWORKS):
+        yield f"sampler.precision = 'single': {named(ansatz.kind)} has no such sweeps; leave it out"
+    elif ansatz.dtype in SINGLE.values():
+        yield f"sampler.precision = 'single': ansatz.dtype = '{ansatz.dtype}' is so; leave it out"
 
 
 def _choices(ansatz: AnsatzSettings, network: Network) -> Iterator[str]:

@@ -58,7 +58,7 @@ def _chains(
     draws = max(1, min(sampler.n_draws, at_once // n_walkers))
     if n_walkers < FEWEST_WALKERS:
         draws = min(draws, max(1, sampler.n_draws * n_walkers // _BLOCKS))
-    configs = point.configs
+    configs, sampler = point.configs, replace(sampler, power=1.0)
     for number, begin in enumerate(range(0, sampler.n_draws, draws)):
         n_samples = min(draws, sampler.n_draws - begin) * n_walkers
         n_burn = 0 if number else sampler.n_burn

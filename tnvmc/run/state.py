@@ -54,6 +54,7 @@ class StepRecord:
     note: str | None
     optimizer: Mapping[str, Any]  #: what the rule reports of itself
     seconds: float
+    effective_samples: float | None = None  #: of draws with weights
 
     def __str__(self) -> str:
         text = (
@@ -116,7 +117,8 @@ class Measurement:
     seconds: float
     units: str
     note: str | None = None
-    effective_samples: float | None = None  #: of direct draws, see `sampling.direct`
+    effective_samples: float | None = None  #: of weighted draws, see `sampling.direct`
+    precision_shift: float | None = None  #: of the energy by the weights of `ansatz.mixed`
     ladder: ChiLadder | None = None  #: the same samples at other chi, where that was asked for
 
     @property

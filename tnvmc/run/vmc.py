@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.backend.device import namespace_of
+from tnvmc.backend.device import DeviceError, namespace_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.threads import one_blas_thread
 from tnvmc.estimate.statistics import Estimate, v_score
@@ -47,7 +47,7 @@ class _Outcome:
 
 _NOTHING_SEEN: dict[str, Any] = {
     **dict.fromkeys(("energy", "energy_error", "variance"), math.nan),
-    **dict.fromkeys(("tau", "r_hat", "acceptance", "closure_spread")),
+    **dict.fromkeys(("tau", "r_hat", "acceptance", "closure_spread", "effective_samples")),
 }
 
 
@@ -148,6 +148,8 @@ class VMC:
         try:
             look = self._look(state.here, self.sampler, self.ansatz, state.step)
             objection = self._objection(state.recent, look.found)
+        except DeviceError:  # no smaller step makes room
+            raise
         except ValueError as error:  # psi vanishes, or a decomposition failed
             if state.good is None:
                 raise
@@ -304,6 +306,8 @@ class VMC:
                 n_samples=n_samples or sampler.n_samples,
                 n_burn=n_burn,
                 n_thin=n_thin or sampler.n_thin,
+                precision=None if symmetries else sampler.precision,
+                power=1.0,
             )
         elif isinstance(sampler, DirectSampler):
             sampler = replace(sampler, n_samples=n_samples or sampler.n_samples)
@@ -327,7 +331,7 @@ class VMC:
             seconds=perf_counter() - started,
             units=self.operator.units,
             note=note,
-            effective_samples=look.effective_samples,
+            precision_shift=look.precision_shift,
         )  # fmt: skip
         if not chis:
             return measurement

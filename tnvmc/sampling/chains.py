@@ -6,11 +6,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from tnvmc.ansatz.jacobian import concatenate
+from tnvmc.ansatz.mixed import Mixed
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets, Walkers
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.random import uniforms
@@ -32,6 +33,10 @@ class Sampler:
     walkers, so that two threads have work.  Results do not depend on `threads` in any bit, and
     on `chunk` by rounding only.  With `n_replicas` R > 1 each walker is the coldest of R tempered
     ones (`sampling.tempering`), for chains that stick: R times the sweeps, as many measurements.
+    With `precision` "single" chains walk in single precision and samples are measured in double
+    and weighted (`ansatz.mixed`).  With a `power` p < 1 chains draw from |psi|^(2 p) and samples are
+    weighted by |psi|^(2 - 2 p), so that configurations where psi is small are seen and their signs
+    can turn (Misery et al., arXiv:2507.05352, among others); for the same ansatz as replicas.
     """
 
     n_walkers: int = 128
@@ -41,6 +46,8 @@ class Sampler:
     n_replicas: int = 1
     threads: int | None = None
     chunk: int | None = None
+    precision: Literal["single"] | None = None
+    power: float = 1.0
 
     def __post_init__(self) -> None:
         lowest = {
@@ -56,6 +63,13 @@ class Sampler:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"Sampler: {name} must be at least {least}, got {value}")
+        if not 0 < self.power <= 1 or self.power < 1 and self.n_replicas > 1:
+            raise ValueError(
+                f"Sampler: power must lie in 0 < power <= 1, and be 1 with replicas, got {self.power} "
+                f"and n_replicas = {self.n_replicas}"
+            )
+        if self.precision not in (None, "single"):
+            raise ValueError(f"Sampler: precision must be 'single' or None, got {self.precision!r}")
 
     @property
     def n_draws(self) -> int:
@@ -116,8 +130,10 @@ def sample(
             ansatz that reweights gives all samples weight 0, or cannot be tempered.
     """
     began = time.perf_counter()
-    if sampler.n_replicas > 1:
-        check_tempers(ansatz)
+    if sampler.n_replicas > 1 or sampler.power < 1:
+        check_tempers(ansatz, "n_replicas" if sampler.n_replicas > 1 else "power")
+    if sampler.precision == "single":
+        ansatz = Mixed(ansatz)
     expected = (sampler.n_configs, ansatz.lattice.n_sites)
     if tuple(configs.shape) != expected:
         raise ValueError(f"sample: configs must have shape {expected}, got {tuple(configs.shape)}")
@@ -128,6 +144,9 @@ def sample(
     draws = [result.draws[draw] for draw in range(sampler.n_draws) for result in results]
     configs, snapshot = xp.concat([result.configs for result in results]), join(draws)
     mean_weight = 1.0
+    if sampler.power < 1:
+        weight = _flattened(snapshot.amplitude, snapshot.weight, sampler.power)
+        snapshot = replace(snapshot, weight=weight)
     if snapshot.weight is not None:
         mean_weight = float(xp.mean(snapshot.weight))
         snapshot = replace(snapshot, weight=_normalised(snapshot.weight))
@@ -202,6 +221,18 @@ def join(snapshots: Sequence[Snapshot]) -> Snapshot:
     )
 
 
+def _flattened(amplitude: LogAmplitude, weight: Array | None, power: float) -> Array:
+    """Weights (M,) of samples of |psi|^(2 power), up to a factor: |psi|^(2 - 2 power).
+
+    `weight` is |psi / psi_1|^2 where psi_1 was walked on in its place.
+    """
+    xp = array_namespace(amplitude.log_abs)
+    log_abs = xp.astype(amplitude.log_abs, xp.float64)
+    finite = xp.where(xp.isfinite(log_abs), log_abs, xp.full_like(log_abs, -xp.inf))
+    found = xp.exp((2 - 2 * power) * (finite - xp.max(finite)))
+    return found if weight is None else found * weight**power
+
+
 def _normalised(weight: Array) -> Array:
     xp = array_namespace(weight)
     total = xp.sum(weight)
@@ -230,7 +261,9 @@ def _run_chunk(
     xp, n_replicas = array_namespace(configs), sampler.n_replicas
     rows = range(chunk.start * n_replicas, chunk.stop * n_replicas)
     walkers = ansatz.start(theta, configs[rows.start : rows.stop, :])
-    tempered = {"power": powers(len(chunk), n_replicas, xp)} if n_replicas > 1 else {}
+    tempered = {}
+    if n_replicas > 1 or sampler.power < 1:
+        tempered["power"] = powers(len(chunk), n_replicas, xp) * sampler.power
     proposed = accepted = 0.0
     draws = []
     n_sweeps = 0
@@ -242,7 +275,7 @@ def _run_chunk(
             walkers, info = ansatz.sweep(theta, walkers, moves, numbers, **tempered)
             proposed += float(xp.sum(info.proposed[::n_replicas]))
             accepted += float(xp.sum(info.accepted[::n_replicas]))
-            if tempered:
+            if n_replicas > 1:
                 numbers = uniforms(seed, (step, EXCHANGE_PASS + n_sweeps), rows, 1, xp=xp)
                 walkers = exchanged(walkers, n_replicas, n_sweeps % 2 == 1, numbers)
             n_sweeps += 1
@@ -252,7 +285,7 @@ def _run_chunk(
     _check_support(walkers, chunk, sampler.n_burn)
     for _ in range(sampler.n_draws):
         walkers = sweep(walkers, sampler.n_thin)
-        if tempered:
+        if n_replicas > 1:
             measured = coldest(walkers, n_replicas)
             snapshot = ansatz.measure(theta, measured, targets, jacobian=jacobian)[1]
         else:

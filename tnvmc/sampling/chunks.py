@@ -39,10 +39,13 @@ def chunks(
 
     Without a size: on the host what the ansatz hints at, but at most half of the walkers, so that
     two workers have work, unless it has threads of its own; on a GPU as many as fit into its free
-    memory, in equal chunks.  Each walker counts `n_replicas` times.
+    memory, in 1, 2, 4, ... equal chunks, so that a little more or less of it changes nothing.  Each
+    walker counts `n_replicas` times.
     """
     if size is None and is_gpu(xp) and hasattr(ansatz, "walker_bytes"):
-        n_chunks = -(-n // walkers_that_fit(ansatz.walker_bytes * n_replicas))
+        n_chunks, fit = 1, walkers_that_fit(ansatz.walker_bytes * n_replicas)
+        while n_chunks * fit < n:
+            n_chunks *= 2
         return split(n, -(-n // n_chunks))
     most = n if _own_threads(ansatz) else -(-n // 2)
     return split(n, size or min(-(-chunk_hint(ansatz) // n_replicas), most))

@@ -58,17 +58,18 @@ def enumerate_samples(
         walkers = ansatz.start(theta, configs)
         return ansatz.measure(theta, walkers, targets, jacobian=jacobian)[1]
 
-    orbits = getattr(ansatz, "orbits", None) if by_orbit and is_numpy(xp) else None
+    orbits = getattr(ansatz, "orbits", None) if by_orbit else None
     classes = orbits and orbits.classes(basis.configs(basis.codes), operator)
     if classes:
-        members, counts = classes
+        members, counts = (to_namespace(array, xp) for array in classes)
         walkers = ansatz.start(theta, members)
         snapshot = ansatz.measure(theta, walkers, targets, jacobian=jacobian)[1]
         weight = counts * born_weights(snapshot.amplitude)
-        return replace(snapshot, weight=weight / weight.sum())
+        return replace(snapshot, weight=weight / xp.sum(weight))
     basis.codes  # noqa: B018  (built once here, not once per thread)
     parts = chunks(basis.dimension, ansatz, xp, chunk)
-    snapshot = join(in_workers(measure, parts, threads if is_numpy(xp) else 1))
+    alone = not is_numpy(xp) or getattr(ansatz, "own_threads", False)
+    snapshot = join(in_workers(measure, parts, 1 if alone else threads))
     return replace(snapshot, weight=born_weights(snapshot.amplitude))
 
 

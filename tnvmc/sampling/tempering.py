@@ -27,12 +27,12 @@ def powers(n_ladders: int, n_replicas: int, xp: Any) -> Array:
     return xp.tile(falling, (n_ladders,))
 
 
-def check_tempers(ansatz: Ansatz) -> None:
+def check_tempers(ansatz: Ansatz, setting: str) -> None:
     """Raise ValueError for an ansatz whose sweeps know one power only."""
     if "power" not in inspect.signature(ansatz.sweep).parameters:
         raise ValueError(
-            f"sampler.n_replicas: the sweeps of a {type(ansatz).__name__} sample |psi|^2 alone, "
-            "so it cannot be tempered; take n_replicas = 1"
+            f"sampler.{setting}: the sweeps of a {type(ansatz).__name__} sample |psi|^2 alone, "
+            f"so it cannot be tempered; take {setting} = 1"
         )
 
 
@@ -51,7 +51,8 @@ def exchanged(walkers: Walkers, n_replicas: int, odd: bool, uniforms: Array) -> 
     first = (replica % 2 == int(odd)) & (replica < n_replicas - 1)
     above = xp.where(first, place + 1, place)
     # psi = 0 counts as the smallest amplitude: it is handed to the smaller power.
-    finite = xp.where(xp.isfinite(log_abs), log_abs, xp.full_like(log_abs, -1e300))
+    lowest = float(xp.finfo(log_abs.dtype).min) / 4
+    finite = xp.where(xp.isfinite(log_abs), log_abs, xp.full_like(log_abs, lowest))
     gain = 2.0 / n_replicas * (xp.take(finite, above, axis=0) - finite)
     swaps = first & (uniforms[:, 0] < xp.exp(xp.minimum(gain, xp.zeros_like(gain))))
     taken = xp.where(swaps, place + 1, place)

@@ -122,7 +122,11 @@ class Functional:
         return 2 if leaf.is_complex and not self.holomorphic else 1
 
     def _made(self, seed: int) -> tuple[Any, Any, Tree, Any]:
-        """Module, its graph (NNX), parameters and the rest, made from a seed."""
+        """Module, its graph (NNX), parameters and the rest, made from a seed, on the host."""
+        with jax.default_device(jax.devices("cpu")[0]):
+            return self._initialised(seed)
+
+    def _initialised(self, seed: int) -> tuple[Any, Any, Tree, Any]:
         if isinstance(self.network, linen.Module):
             variables = dict(self.network.init(jax.random.key(seed), self.example))
             return self.network, None, variables.pop("params", {}), variables

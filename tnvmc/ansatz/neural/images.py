@@ -127,7 +127,7 @@ class Images:
         terms = self.characters[self.distinct, None] * jnp.exp(logs - largest)
         total = jnp.mean(terms, axis=0)
         # What is below the rounding of the sum is zero: cancelled by characters -1.
-        zero = jnp.abs(total) <= 16 * jnp.finfo(jnp.float64).eps
+        zero = jnp.abs(total) <= 16 * jnp.finfo(total.dtype).eps
         safe = jnp.where(zero, 1.0, total)
         if not jnp.iscomplexobj(safe):
             sign = sign * jnp.sign(safe)

@@ -1,0 +1,120 @@
+"""Mixed precision: walk in single precision, measure in double, and weigh away the difference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.lattice.lattice import Lattice
+
+Array = Any
+
+SINGLE = {"float64": "float32", "complex128": "complex64"}
+"""The type of half the length, by that of theta."""
+
+
+class Mixed:
+    """The same state, its chains walked in single precision and its snapshots taken in double.
+
+    Args:
+        ansatz: with a property `single`, what can `start` and `sweep` from a theta in single
+            precision.
+
+    Chains draw s from |psi_1|^2, which differs from |psi|^2 by rounding, and a snapshot gives s
+    the weight |psi(s) / psi_1(s)|^2: to the order of one over the number of samples, nothing of
+    the rounding is left in a weighted mean.  What the weights change is the bias that they take
+    away (`run.look`).  Configurations where rounding makes psi_1 vanish are never drawn.
+
+    Cost: sweeps in single precision; for every measurement a `start` in double precision beside
+    it, since boundaries left behind by a sweep are too coarse to measure with.  So it pays where
+    sweeps are many for a measurement, or single precision is much the faster.
+
+    What it does not do: direct draws, which need no sweeps; log-derivatives in single precision.
+
+    Raises ValueError for an ansatz that has no sweeps in single precision, or no others.
+    """
+
+    def __init__(self, ansatz: Ansatz) -> None:
+        dtype = str(getattr(ansatz, "dtype", ""))
+        if dtype not in SINGLE or not hasattr(ansatz, "single"):
+            raise ValueError(
+                f"sampler.precision = 'single': a {type(ansatz).__name__} "
+                + (
+                    f"with dtype {dtype} is in single precision as it is"
+                    if dtype in SINGLE.values()
+                    else "has no sweeps in single precision"
+                )
+                + "; leave it out"
+            )
+        self.ansatz, self.walker = ansatz, ansatz.single
+        self._dtype = SINGLE[dtype]
+
+    @property
+    def lattice(self) -> Lattice:
+        """The lattice of the ansatz."""
+        return self.ansatz.lattice
+
+    @property
+    def local_dim(self) -> int:
+        """Local dimension d."""
+        return self.ansatz.local_dim
+
+    @property
+    def n_params(self) -> int:
+        """Length P of theta, that of the ansatz."""
+        return self.ansatz.n_params
+
+    @property
+    def in_processes(self) -> bool:
+        """Whether chunks go to processes: as for the ansatz."""
+        return bool(getattr(self.ansatz, "in_processes", False))
+
+    @property
+    def own_threads(self) -> bool:
+        """Whether a call takes all cores: as for the ansatz."""
+        return bool(getattr(self.ansatz, "own_threads", False))
+
+    @property
+    def walker_bytes(self) -> int:
+        """Memory of one walker, in both precisions."""
+        bytes_: int = self.ansatz.walker_bytes  # type: ignore[attr-defined]
+        return bytes_ * 3 // 2
+
+    def chunk_hint(self) -> int:
+        """Walkers per chunk: as for the ansatz, whose measurements are the larger part."""
+        return int(self.ansatz.chunk_hint()) if hasattr(self.ansatz, "chunk_hint") else 64
+
+    def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
+        """psi(s) for configurations (B, N), in double precision."""
+        return self.ansatz.log_amplitude(theta, configs)
+
+    def start(self, theta: Array, configs: Array) -> Walkers:
+        """Walkers in single precision."""
+        return self.walker.start(self._lowered(theta), configs)
+
+    def sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, **tempering: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """A sweep in single precision."""
+        return self.walker.sweep(self._lowered(theta), walkers, moves, uniforms, **tempering)
+
+    def measure(
+        self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
+    ) -> tuple[Walkers, Snapshot]:
+        """What `ansatz` measures, with the weights |psi / psi_1|^2; the walkers stay as they are."""
+        again = self.ansatz.start(theta, walkers.configs)
+        _, snapshot = self.ansatz.measure(theta, again, replacements, jacobian=jacobian)
+        xp = array_namespace(theta)
+        walked = xp.astype(walkers.amplitude.log_abs, xp.float64)
+        alive = xp.isfinite(walked) & xp.isfinite(snapshot.amplitude.log_abs)
+        nothing = xp.zeros_like(walked)
+        off = xp.where(alive, snapshot.amplitude.log_abs, nothing) - xp.where(
+            alive, walked, nothing
+        )
+        return walkers, replace(snapshot, weight=xp.where(alive, xp.exp(2 * off), nothing))
+
+    def _lowered(self, theta: Array) -> Array:
+        xp = array_namespace(theta)
+        return xp.astype(theta, getattr(xp, self._dtype))

@@ -1,0 +1,67 @@
+"""A network walked in single precision."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy, deepcopy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from tnvmc.ansatz.protocol import SweepInfo, Targets, Walkers
+from tnvmc.backend.namespace import array_namespace
+
+if TYPE_CHECKING:
+    from tnvmc.ansatz.flax import FlaxAnsatz
+
+Array = Any
+
+_BELOW_ONE = 1 - 2.0**-24
+"""The largest single below 1: a uniform number must not be rounded up to it."""
+
+
+class SingleNetwork:
+    """`start` and `sweep` of a network from a theta in single precision.
+
+    JAX is told that there is no other: whatever a module asks for in double is given in single,
+    so modules need not know.  Products are not rounded further (no TF32 on a GPU).  What it does
+    not do: anything but to walk; see `ansatz.mixed`.
+    """
+
+    def __init__(self, ansatz: FlaxAnsatz) -> None:
+        # Compiled functions and constants of its own: JAX keeps a NumPy array that it has met in
+        # the precision it had then.
+        plain = copy(ansatz)
+        for name, value in vars(type(ansatz)).items():
+            if isinstance(value, cached_property):
+                vars(plain).pop(name, None)
+        self.ansatz = deepcopy(plain)
+
+    def start(self, theta: Array, configs: Array) -> Walkers:
+        """Walkers at `configs` (B, N)."""
+        with _single_precision():
+            return self.ansatz.start(theta, configs)
+
+    def sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, **tempering: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """Propose every move once."""
+        xp = array_namespace(uniforms)
+        lowered = xp.astype(xp.minimum(uniforms, xp.full_like(uniforms, _BELOW_ONE)), xp.float32)
+        powers = {name: xp.astype(power, xp.float32) for name, power in tempering.items()}
+        with _single_precision():
+            return self.ansatz.sweep(theta, walkers, moves, lowered, **powers)
+
+
+@contextmanager
+def _single_precision() -> Iterator[None]:
+    with (
+        jax.enable_x64(False),
+        jax.default_matmul_precision("float32"),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("ignore", message="Explicitly requested dtype")
+        yield
