@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -151,6 +152,28 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(
     assert "tnvmc run --resume parts" in line
     assert main(["run", "--resume", "parts"]) == 0
     assert outcome(file.parent / "whole") == outcome(file.parent / "parts")
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_a_folder_that_is_gone_is_told(
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    interrupted: bool,
+) -> None:
+    """Removed under the run, which then saves: because of Ctrl-C, or in its turn."""
+    append = RunFolder.append
+
+    def removed(self: RunFolder, record: Any) -> None:
+        append(self, record)
+        if record.step == 2:
+            shutil.rmtree(self.path)
+            if interrupted:
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(RunFolder, "append", removed)
+    line = complaint(capsys, 2, "run", "study.toml", "--out", "gone")
+    assert "gone: the folder is gone, and the run with it; start again" in line
 
 
 def test_a_killed_run_goes_on_bit_for_bit(

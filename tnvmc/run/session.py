@@ -258,24 +258,32 @@ def _carry_on(
         _draw(folder, result)
     except KeyboardInterrupt as stop:
         with contextlib.suppress(KeyboardInterrupt), uninterrupted():  # a second Ctrl-C
-            keeper.save()
+            try:
+                keeper.save()
+            except OSError as error:
+                raise _not_written(error, folder, keeper.saved_step) from None
         status = stop.exit_status if isinstance(stop, Terminated) else 128 + signal.SIGINT
         raise Interrupted(course.vmc.state.step, folder.path, status) from None
     except BrokenPipeError:  # nobody reads what is shown
         keeper.save()
         raise
     except OSError as error:
-        raise DiskError(
-            f"{folder.path}: cannot be written ({error.strerror or error}); "
-            + (
-                f"the checkpoint after {keeper.saved_step} steps is good: make room and continue "
-                f"with: tnvmc run --resume {folder.path}"
-                if keeper.saved_step is not None
-                else "make room and start again"
-            )
-        ) from None
+        raise _not_written(error, folder, keeper.saved_step) from None
     _show(screen, result, folder)
     return result
+
+
+def _not_written(error: OSError, folder: RunFolder, saved_step: int | None) -> DiskError:
+    """The letter of a run that cannot write any more."""
+    if not folder.path.exists():
+        return DiskError(f"{folder.path}: the folder is gone, and the run with it; start again")
+    rescue = "make room and start again"
+    if saved_step is not None:
+        rescue = (
+            f"the checkpoint after {saved_step} steps is good: make room and continue with: "
+            f"tnvmc run --resume {folder.path}"
+        )
+    return DiskError(f"{folder.path}: cannot be written ({error.strerror or error}); {rescue}")
 
 
 def _optimise(course: Course, keeper: _Keeper, folder: RunFolder, screen: Screen) -> None:
