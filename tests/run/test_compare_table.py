@@ -110,6 +110,17 @@ def test_no_sample_is_worth_more_than_an_independent_one(compared: Comparison) -
     assert seconds_per_effective_sample(run, settings) is None
 
 
+def test_weights_of_chains_count_in_the_cost(compared: Comparison) -> None:
+    """As those of sampler.power: a step of 16 samples that are worth 4."""
+    settings = compared.runs["product"]
+    run = finished(settings)
+    plain = seconds_per_effective_sample(run, settings)
+    for line in run.history:
+        line["effective_samples"] = 4.0  # type: ignore[index]
+    assert plain is not None
+    assert seconds_per_effective_sample(run, settings) == pytest.approx(4 * plain)
+
+
 def test_the_measurement_sees_longer_correlations_than_a_step(compared: Comparison) -> None:
     """A step's tau cannot exceed half its draws; where it is larger, it counts all the same."""
     settings = compared.runs["product"]

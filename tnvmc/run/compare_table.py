@@ -178,9 +178,9 @@ def seconds_per_effective_sample(run: Run, settings: Settings) -> float | None:
 
     A step of M samples has M / (2 tau) of them.  tau is the larger of the step's own, which cannot
     exceed half its draws per walker, and that of the final measurement, which has more of them; at
-    least 1/2.  The bias of chains that have not come to equilibrium is not in it.  Direct draws
-    are worth the share that their weights had in the final measurement.  None under enumeration,
-    or where no tau is known.
+    least 1/2.  The bias of chains that have not come to equilibrium is not in it.  Samples with
+    weights are worth less by their share of effective ones: that of the step, and for direct draws
+    that of the final measurement.  None under enumeration, or where no tau is known.
     """
     n = samples_per_step(settings.sampler)
     if not n or run.result is None:
@@ -191,7 +191,8 @@ def seconds_per_effective_sample(run: Run, settings: Settings) -> float | None:
         return _median(seconds / (n * (effective or measured) / measured))
     own = reading.as_array([line.get("tau") for line in run.history])
     tau = np.fmax(np.maximum(own, INDEPENDENT), _measured_tau(run.result, settings))
-    return _median(seconds * 2 * tau / n)
+    effective = reading.as_array([line.get("effective_samples") for line in run.history])
+    return _median(seconds * 2 * tau / np.where(np.isnan(effective), n, effective))
 
 
 def _measured_tau(result: Json, settings: Settings) -> float:
