@@ -227,6 +227,46 @@ def test_what_is_no_wave_function_is_refused_in_one_line(
     assert "\n" not in str(raised.value)
 
 
+class Sized(Tanh):
+    """A module whose class wants more than rngs."""
+
+    def __init__(self, width: int, *, rngs: nnx.Rngs) -> None:
+        super().__init__(rngs=rngs)
+
+
+class Forgetful(Tanh):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.dense = nnx.Linear(4, 3)  # type: ignore[call-arg]
+
+
+_INSTEAD = r"give an instance, or a function of rngs: lambda rngs: {}\(..., rngs=rngs\)"
+
+
+@pytest.mark.parametrize(
+    ("network", "letter"),
+    [
+        (Sized, r"Sized\(rngs\).*keyword-only argument: 'rngs'; " + _INSTEAD.format("Sized")),
+        (Tanh, r"Tanh\(rngs\) cannot be called: .*; " + _INSTEAD.format("Tanh")),
+        (lambda: Tanh(rngs=nnx.Rngs(0)), "takes 0 positional.*; " + _INSTEAD.format("MLP")),
+        (LinenTanh, r"LinenTanh is a Linen class; give an instance, LinenTanh\(...\)"),
+        ("rbm", "network is of type str, and no Flax module; " + _INSTEAD.format("MLP")),
+    ],
+)
+def test_what_cannot_be_made_is_told_what_to_give(network: Any, letter: str) -> None:
+    """A class that wants more than rngs gave bare words of Python before."""
+    with pytest.raises(TypeError, match="^FlaxAnsatz: .*" + letter) as raised:
+        FlaxAnsatz(LATTICE, network)
+    assert "\n" not in str(raised.value)
+    assert raised.value.__cause__ is None and raised.value.__suppress_context__ == (
+        raised.value.__context__ is not None
+    )
+
+
+def test_a_mistake_inside_a_class_keeps_its_own_words_and_place() -> None:
+    with pytest.raises(TypeError, match=r"^Linear.__init__\(\) missing"):
+        FlaxAnsatz(LATTICE, Forgetful)
+
+
 class Table(nnx.Module):
     """ln psi of a table, times a number that is no parameter."""
 

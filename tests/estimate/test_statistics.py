@@ -265,6 +265,14 @@ def test_v_score() -> None:
     assert v_score(0.0, 0.0, 16) == 0.0
 
 
+def test_v_score_of_numbers_whose_squares_are_none() -> None:
+    assert v_score(-1e200, 1e280, 16) == pytest.approx(16e-120)
+    assert v_score(-1e-200, 1e-300, 16) == pytest.approx(16e100)
+    assert v_score(-1e300, math.inf, 16) == math.inf
+    for energy, variance in ((math.nan, 1.0), (math.inf, math.inf), (-1.0, math.nan)):
+        assert math.isnan(v_score(energy, variance, 16))
+
+
 def test_letters() -> None:
     for call in (
         lambda: estimate(np.ones(10), 3),

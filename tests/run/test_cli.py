@@ -209,10 +209,42 @@ def test_a_finished_run_can_be_made_longer(file: Path, capsys: pytest.CaptureFix
     )
     assert main(["run", "study.toml", "--out", "parts", *constant]) == 0
     before = (file.parent / "parts" / "result.json").read_bytes()
+    capsys.readouterr()
     assert main(["run", "--resume", "parts"]) == 0
+    shown = capsys.readouterr().out
+    assert "nothing to do: all 6 steps were made\n" in shown
+    assert "going on" not in shown
     assert (file.parent / "parts" / "result.json").read_bytes() == before
     assert main(["run", "--resume", "parts", "--set", "optimizer.steps=9"]) == 0
     assert outcome(file.parent / "whole") == outcome(file.parent / "parts")
+
+
+def test_steps_that_were_made_are_not_taken_back(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "study.toml", "--out", "whole"]) == 0
+    folder = file.parent / "whole"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    capsys.readouterr()
+    text = complaint(capsys, 2, "run", "--resume", "whole", "--set", "optimizer.steps=5")
+    assert "optimizer.steps = 5: the run in whole has made 6 already" in text
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_energies_whose_squares_are_no_numbers(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    huge = ["--set", "hamiltonian.J=1e200", "--set", "optimizer.steps=2"]
+    assert main(["run", "study.toml", "--out", "huge", *huge]) == 0
+    shown = capsys.readouterr().out
+    assert " +- unknown  (Pauli units)" in shown
+    assert "warning: the energy has no error bar" in shown
+    assert max(map(len, shown.splitlines())) < 200
+    result = strict_json(file.parent / "huge" / "result.json")
+    assert abs(result["energy"]) > 1e190
+    assert (result["energy_error"], result["v_score"]) == (None, None)
+    assert main(["show", "huge"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) < 200
 
 
 def test_enumeration_runs_on_the_same_path(file: Path) -> None:

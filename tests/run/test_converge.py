@@ -211,6 +211,14 @@ def test_only_lines_of_the_last_stage_count() -> None:
     assert good_lines([]) == []
 
 
+def test_the_steps_are_looked_at_for_warnings() -> None:
+    assert convergence(RESULT, lines())["warnings"] == []
+    history = [line | {"undone": line["step"] % 3 == 0} for line in lines(20)]
+    found = convergence(RESULT, history)
+    assert "7 of 20 steps were undone or shortened" in found["warnings"][0]
+    assert "steps: 13 are too few to tell whether the energy has settled" in found["verdicts"]
+
+
 SETTINGS = """
 [lattice]
 shape = [3, 2]

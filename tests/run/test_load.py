@@ -80,6 +80,10 @@ def test_learning_rates_by_stage() -> None:
         ("lattice.shape=[4]", "lattice.shape = [4]: kind 'square' needs [n_rows, n_cols]"),
         ("lattice.bonds=[[0, 1]]", "lattice.bonds: goes with kind = 'bonds', and only with it"),
         (
+            "lattice.kind=bonds",
+            "kind = 'bonds' needs lattice.bonds, a list like [[0, 1], [1, 2]]",
+        ),
+        (
             "optimizer.stages=[5]",
             "optimizer.learning_rate: stages need a list, one learning rate for each",
         ),
@@ -129,6 +133,13 @@ def test_what_is_missing_is_named() -> None:
 def test_overrides_that_cannot_be_read(override: str) -> None:
     (line,) = complaints(override)
     assert line.startswith(f"--set {override}: ")
+
+
+def test_a_comparison_is_told_from_a_run(tmp_path: Path) -> None:
+    file = tmp_path / "several.toml"
+    file.write_text('[lattice]\nshape = 4\n[[ansatz]]\nname = "one"\n[[ansatz]]\nname = "two"\n')
+    with pytest.raises(ConfigError, match="a comparison .*; use tnvmc compare .*several.toml"):
+        load(file, ["ansatz.D=3"])
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,6 +147,27 @@ def test_without_a_warning_the_page_says_so(tmp_path: Path) -> None:
     text = " ".join(_Page(report_html(read_run(run))).text.split())
     assert "Good. No check has raised a warning." in text
     assert "Warning." not in text
+
+
+@pytest.mark.parametrize(
+    ("changed", "warning"),
+    [
+        ({"signed_error": 4.9e-2}, "error bars above the exact one (4.9e-2 of it): not converged"),
+        ({"energy": -8.5}, "above that of step 1: the steps made it worse"),
+        ({"verdicts": ["steps: 7 are too few to tell whether the energy has settled"]}, None),
+    ],
+)
+def test_nothing_is_good_beside_a_check_that_failed(
+    tmp_path: Path, changed: dict[str, Any], warning: str | None
+) -> None:
+    """Whatever an older version wrote down as its warnings."""
+    run = write_run(tmp_path / "run", measured=False)
+    found = result()
+    found["convergence"] |= {"warnings": [], "verdicts": changed.pop("verdicts", [])}
+    (run / "result.json").write_text(json.dumps(found | changed))
+    text = " ".join(_Page(report_html(read_run(run))).text.split())
+    assert "Good." not in text
+    assert warning is None or text.count(warning) == 1
 
 
 def test_the_verb_writes_one_file_and_replaces_only_its_own(

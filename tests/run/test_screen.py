@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from tnvmc.run.screen import result_table, stage_line, with_error
+from tnvmc import Sampler, heisenberg, square
+from tnvmc.run.config import Settings
+from tnvmc.run.load import complete, validate
+from tnvmc.run.screen import (
+    Screen,
+    headline,
+    nothing_to_do,
+    result_table,
+    stage_line,
+    with_error,
+)
+from tnvmc.run.state import StepRecord
 
 RESULT: dict[str, Any] = {
     "energy_per_site": -0.6035,
@@ -45,6 +57,8 @@ RESULT: dict[str, Any] = {
         (-0.5, 0.0, "-0.50000000"),
         (-0.5, math.inf, "-0.5 +- inf"),
         (math.nan, 0.1, "nan +- 0.1"),
+        (-4.986e299, 0.0, "-4.98600000e+299"),
+        (-4.986e299, 1.2e297, "-4.986000e+299 +- 1.2e+297"),
     ],
 )
 def test_numbers_with_errors(value: float, error: float, text: str) -> None:
@@ -77,6 +91,58 @@ def test_what_is_not_known_is_left_out_or_said() -> None:
     assert "not known" in text
     assert "R-hat" not in text
     assert "QMC" in shown({**RESULT, "exact_method": "QMC"})
+
+
+def test_an_error_that_is_not_known() -> None:
+    text = shown({**RESULT, "energy_per_site_error": None, "relative_error_error": None})
+    assert "-0.60350000 +- unknown" in text
+    assert "3.60e-05 +- unknown" in text
+
+
+def settings(**sampler: Any) -> Settings:
+    return complete(
+        validate(
+            {
+                "lattice": {"shape": [4, 4]},
+                "hamiltonian": {"model": "heisenberg"},
+                "ansatz": {"kind": "rbm"},
+                "sampler": sampler,
+            }
+        )
+    )
+
+
+def test_the_headline_says_how_configurations_are_drawn() -> None:
+    operator = heisenberg(square(4, 4))
+    plain = headline(settings(), operator, 288)
+    assert plain == (
+        "heisenberg, square 4 x 4 open; rbm complex128, 288 parameters from random; sr, 100 steps"
+    )
+    assert headline(settings(power=0.5), operator, 288) == plain + "; steps drawn from |psi|^1"
+    single = headline(settings(precision="single", power=0.75), operator, 288)
+    assert single == plain + "; steps drawn from |psi|^1.5; walks in single precision"
+
+
+def test_steps_show_what_their_samples_are_worth() -> None:
+    screen = Screen(10, 16)
+    screen.console = Console(file=io.StringIO(), width=120)
+    record = StepRecord(
+        step=0, energy=-3.0, energy_error=0.1, variance=0.2, tau=None, r_hat=None, acceptance=0.5,
+        closure_spread=None, learning_rate=0.1, step_norm=0.1, undone=False, note=None,
+        optimizer={}, seconds=6.0,
+    )  # fmt: skip
+    screen.expect(10, Sampler(n_walkers=64, n_samples=250))
+    for worth in (None, 231.0, 137.6):
+        screen.step(replace(record, effective_samples=worth))
+    lines = screen.console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert ["worth" in line for line in lines] == [False, False, True]
+    assert "acc 0.50 worth 138 of 256" in lines[2]
+
+
+def test_why_a_run_does_not_go_on() -> None:
+    assert nothing_to_do({"steps": 20}) == "nothing to do: all 20 steps were made"
+    early = {"steps": 12, "stopped": "plateau"}
+    assert nothing_to_do(early) == "nothing to do: the plateau ended it after 12 steps"
 
 
 def test_how_a_stage_ended() -> None:

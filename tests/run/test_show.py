@@ -153,6 +153,45 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
         describe(tmp_path)
 
 
+def test_a_comparison_names_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "several"
+    for name in ("rbm", "PEPS D=2"):
+        write_run(folder / name)
+    (folder / "comparison.toml").write_text("")
+    one, other = folder / "PEPS D=2", folder / "rbm"
+    verbs = (["show"], ["report"], ["plot"], ["converge"], ["run", "--resume"])
+    for verb in verbs:
+        assert main([*verb, str(folder)]) == 2
+        error = capsys.readouterr().err
+        assert error == f"tnvmc: {folder}: holds a comparison; try '{one}' or {other}\n"
+
+
+def test_what_is_out_of_the_ordinary_in_the_settings(tmp_path: Path) -> None:
+    import tomli_w
+
+    run = write_run(tmp_path / "run")
+    drawn = CONFIG["sampler"] | {"power": 0.5, "precision": "single"}
+    couplings = {"model": "xxz", "J": [1.0, 2.0], "Jz": 1.0, "h": [0.1, 0.2]}
+    changed = {"sampler": drawn, "hamiltonian": couplings}
+    (run / "config.toml").write_text(tomli_w.dumps(CONFIG | changed))
+    found = told(describe(run))
+    assert found["sampling"] == "steps drawn from |psi|^1, walks in single precision"
+    assert found["model"] == "xxz, J bond by bond, Jz = 1, h site by site"
+    page = report_html(read_run(run))
+    assert "steps drawn from |psi|^1, walks in single precision" in page
+    assert "J bond by bond" in page
+
+
+def test_an_error_that_is_not_known_is_not_zero(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    unknown = {"energy_error": None, "energy_per_site_error": None, "relative_error_error": None}
+    held = json.loads((run / "result.json").read_text())
+    (run / "result.json").write_text(json.dumps(held | unknown))
+    found = told(describe(run))
+    assert "-0.574232 +- inf" in found["measured"]
+    assert "+- unknown; exact -0.5743254416 (" in found["compared"]
+
+
 def test_steps_of_all_stages_count(tmp_path: Path) -> None:
     import tomli_w
 

@@ -18,7 +18,7 @@ from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.run import checkpoint, session, stages
 from tnvmc.run.checkpoint import CheckpointError, read_parameters, read_stages
-from tnvmc.run.load import complete, validate
+from tnvmc.run.load import ConfigError, complete, validate
 from tnvmc.run.records import FolderError, RunFolder
 from tnvmc.run.session import Interrupted, resume_run, run_file
 from tnvmc.run.stages import Course
@@ -236,6 +236,16 @@ def test_stages_cannot_be_taken_away(file: Path) -> None:
     file.write_text(SETTINGS.replace("D = 2\nsteps = 3", "D = 3\nsteps = 3"))
     with pytest.raises(CheckpointError, match=r"D 2 \(now 3\)"):
         resume_run("whole", file=file)
+
+
+def test_steps_of_stages_are_not_taken_back(file: Path) -> None:
+    run_file(file, "whole")
+    made = [record["steps"] for record in read_stages(file.parent / "whole" / "checkpoint.h5")]
+    before = (file.parent / "whole" / "config.toml").read_bytes()
+    for number, steps in ((3, made[2]), (4, 3)):
+        with pytest.raises(ConfigError, match=f"stage.{number}.steps = 1: .* has made {steps} al"):
+            resume_run("whole", [f"stage.{number}.steps=1"])
+    assert (file.parent / "whole" / "config.toml").read_bytes() == before
 
 
 def test_a_folder_with_the_end_of_a_stage_is_not_written_over(file: Path) -> None:

@@ -97,6 +97,18 @@ def test_sectors_and_hamiltonians_are_refused() -> None:
         symmetrised(peps, atoms, ["spin"], theta=theta)
 
 
+def test_only_broken_symmetries_are_named() -> None:
+    atoms = rydberg(square(2, 2))
+    with pytest.raises(NotSymmetric, match="so spin cannot be a symmetry of its"):
+        symmetry_group(atoms, ["spin", "point"])
+    uneven = heisenberg(chain(4), J=[1.0, 1.0, 2.0])
+    with pytest.raises(NotSymmetric, match="so point cannot be a symmetry of its"):
+        symmetry_group(uneven, ["spin", "point"])
+    both = rydberg(chain(4), delta=[1.0, 1.0, 2.0, 1.0])
+    with pytest.raises(NotSymmetric, match="so spin and point cannot be symmetries of its"):
+        symmetry_group(both, ["spin", "point"])
+
+
 def test_measuring_with_symmetries_restored() -> None:
     """Sampled in processes with error bars, against the enumerated energy of the same sum."""
     operator = j1j2(square(2, 3), J2=0.3)

@@ -5,9 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tnvmc.run.verdicts import closure_threshold, sentences, short, verdicts, warnings
+from tnvmc.lattice.grids import square
+from tnvmc.operators.basis import Basis
+from tnvmc.operators.models import heisenberg, rydberg, tfim
+from tnvmc.operators.sparse import sparse_matrix
+from tnvmc.run.alarms import energy_bound
+from tnvmc.run.screen import short
+from tnvmc.run.verdicts import closure_threshold, leaves_open, sentences, verdicts, warnings
 
 RESULT: dict[str, Any] = {
     "energy": -21.726,
@@ -89,7 +96,8 @@ def test_steps() -> None:
     assert "rises" in of_steps(1e-3)[0]
     assert "enough" in of_steps(-1e-5)[0]
     assert "no change of the energy is seen" in of_steps(-5e-4, error=2e-2)[0]
-    assert of_steps(-1e-3, n=20) == []
+    assert of_steps(-1e-3, n=20) == ["steps: 20 are too few to tell whether the energy has settled"]
+    assert of_steps(-1e-3, n=0) == []
 
 
 def of(word: str, result: dict[str, Any], found: dict[str, Any] = NOTHING) -> str:
@@ -156,6 +164,111 @@ def test_an_energy_that_is_not_finite() -> None:
 def test_warnings(changed: dict[str, Any], words: str) -> None:
     (text,) = warnings({**RESULT, **changed})
     assert words in text
+
+
+def above(error: float, part: float = 4.9e-2, **changed: Any) -> dict[str, Any]:
+    told = {"signed_error": part, "relative_error_error": error, "energy_error": error * 21.7}
+    return {**RESULT, **told, **changed}
+
+
+@pytest.mark.parametrize(
+    ("ansatz", "advice"),
+    [
+        ({"kind": "peps", "D": 2}, "more steps, a larger D or another start"),
+        ({"kind": "vit"}, "more steps, a larger network or another start"),
+        ({"kind": "product", "D": 1}, "more steps, another kind of ansatz or another start"),
+    ],
+)
+def test_an_energy_far_above_the_exact_one(ansatz: dict[str, Any], advice: str) -> None:
+    config = {**RESULT["config"], "ansatz": ansatz}
+    (text,) = warnings(above(4.9e-2 / 68.7, config=config))
+    assert text == (
+        "the energy lies 68.7 error bars above the exact one (4.9e-2 of it): not converged; take "
+        + advice
+    )
+
+
+def test_how_far_above_counts() -> None:
+    (text,) = warnings(above(1e-3, exact_method="QMC"))
+    assert "above the one of QMC" in text
+    (text,) = warnings(above(0.0))  # an enumeration
+    assert "lies 4.9e-2 (relative) above the exact one" in text
+    assert not warnings(above(1e-2))  # 4.9 errors
+    assert not warnings(above(1e-4, 9e-3))
+    assert not warnings(above(1e-3, exact_method="variational"))
+
+
+def test_an_energy_without_error() -> None:
+    """None: not finite.  Nothing can be counted in it."""
+    (text,) = warnings({**RESULT, "energy_error": None, "signed_error": 0.5})
+    assert "no error bar" in text
+    (text,) = warnings({**RESULT, "energy_error": None, "signed_error": -0.5})
+    assert "no error bar" in text
+
+
+def line(step: int, energy: float | None = -21.0, **other: Any) -> dict[str, Any]:
+    told = {"step": step, "energy": energy, "energy_error": 0.05, "undone": False, "note": None}
+    return told | other
+
+
+def on_the_way(*lines: dict[str, Any], **changed: Any) -> list[str]:
+    return warnings({**RESULT, **changed}, None, lines)
+
+
+def test_an_energy_above_that_of_the_first_step() -> None:
+    (text,) = on_the_way(line(0, -22.0), line(1, -21.8))
+    assert text.startswith("the energy lies 5.5 sigma (7.6e-3 per site) above that of step 1: the ")
+    assert not on_the_way(line(0, -21.9), line(1, -21.8))  # 3.5 sigma
+    assert not on_the_way(line(0, -22.0, energy_error=None), line(1))
+    (text,) = on_the_way(line(0, stage=1), line(7, -22.0, stage=2), line(8, stage=2))
+    assert "above that of step 8, the first of the last stage: the steps made it worse" in text
+
+
+def test_steps_that_were_undone_or_shortened() -> None:
+    held = [line(0, undone=True), line(1, note="step shortened to 0.3 of its length")]
+    assert not on_the_way(*held, *map(line, range(2, 8)))  # a quarter
+    (text,) = on_the_way(*held, line(2, undone=True), *map(line, range(3, 8)))
+    assert text.startswith("3 of 8 steps were undone or shortened: the optimisation is unstable")
+    assert "diag_shift" not in text
+    config = {**RESULT["config"], "optimizer": {"kind": "sr"}}
+    (text,) = on_the_way(*held, line(2, undone=True), *map(line, range(3, 8)), config=config)
+    assert text.endswith("or optimizer.diag_shift")
+    assert not on_the_way(*held, line(2, undone=True))  # too few to tell
+    behind = [{**line(step, undone=True), "stage": 1} for step in range(8)]
+    assert not on_the_way(*behind, *(line(step, stage=2) for step in range(8, 16)))
+
+
+def test_energies_that_no_state_has() -> None:
+    lines = [line(0), line(1, -2.3e9), line(2, None), line(3, 4e3)]
+    (text,) = on_the_way(*lines)
+    assert "exploded in step 2, step 4: up to 6.4e7 per site, over 100 times the" in text
+    assert "psi nearly vanishes" in text
+    (text,) = on_the_way(line(0), line(1, 80.0), energy_bound=45.0)
+    assert "exploded in step 2: up to 2.2e0 per site, no state has more than 1.2e0" in text
+    assert not on_the_way(line(0), line(1, 60.0), energy_bound=45.0)
+    (text, *_) = on_the_way(line(0), energy_bound=10.0)
+    assert "exploded in step 1, the measurement" in text
+    (_, text) = on_the_way(line(0, 80.0), energy=None, energy_bound=45.0)
+    assert "exploded in step 1:" in text
+
+
+def test_the_bound_is_not_below_the_largest_energy() -> None:
+    """Of an Ising ferromagnet it is that energy; of all models no less."""
+    ferromagnet = tfim(square(2, 3), h=0.0)
+    assert energy_bound(ferromagnet) == pytest.approx(7.0)
+    for operator in (heisenberg(square(2, 3)), tfim(square(2, 3)), rydberg(square(2, 3))):
+        levels = np.linalg.eigvalsh(sparse_matrix(operator, Basis(6, 2)).toarray())
+        assert np.abs(levels).max() <= energy_bound(operator)
+
+
+def test_verdicts_that_leave_something_open() -> None:
+    enough = (*of_chi(rung(8, 3.2), rung(12, 0.1), rung(16, 0, 0)), *of_steps(-1e-5))
+    assert not any(map(leaves_open, enough))
+    *_, chi = of_chi(rung(8, 30), rung(12, -4), rung(16, 0, 0))
+    for text in (chi, *of_steps(-1e-3), *of_steps(1e-3), *of_steps(-1e-3, n=20)):
+        assert leaves_open(text)
+    for ladder in (fit(-21.5, -21.7, -21.726), fit(-21.7, -21.726, -21.7)):
+        assert leaves_open(of("D:", RESULT, {**NOTHING, "bond_dimension": ladder}))
 
 
 def test_no_warning_without_reason() -> None:

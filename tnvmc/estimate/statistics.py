@@ -305,12 +305,14 @@ def v_score(energy: float, variance: float, n_sites: int, e_inf: float = 0.0) ->
     """N Var(E) / (E - E_inf)^2 (Wu et al., Science 386, 296 (2024)): 0 for an eigenstate.
 
     `energy` is the total, `e_inf` the energy at infinite temperature, tr H / dim.  inf where the
-    two are equal (and the variance is not 0).
+    two are equal (and the variance is not 0), NaN where one of them is not finite.
     """
-    gap = energy - e_inf
+    gap, variance = float(energy - e_inf), float(variance)
+    if not math.isfinite(gap) or math.isnan(variance):
+        return math.nan
     if gap == 0:
         return 0.0 if variance == 0 else math.inf
-    return n_sites * variance / gap**2
+    return n_sites * (variance / gap / gap)  # gap**2 may be beyond the largest number, or below
 
 
 def _series(values: Array, n_walkers: int) -> np.ndarray:

@@ -130,14 +130,17 @@ def symmetry_group(
     unknown = [name for name in asked if name not in NAMES]
     if unknown or not asked:
         raise ValueError(f"symmetries {', '.join(asked) or '(none)'}: known are {', '.join(NAMES)}")
-    elements = _elements(operator.lattice, asked)
+    lattice = operator.lattice
+    elements = _elements(lattice, asked)
     broken = [
         g.name for g, kept in zip(elements, _kept(operator, elements), strict=True) if not kept
     ]
     if broken:
+        lost = [name for name in asked if not all(_kept(operator, _elements(lattice, (name,))))]
         raise NotSymmetric(
-            f"{operator.name} changes under {_listed(broken)}, so {' and '.join(asked)} cannot be "
-            "symmetries of its ground state. Leave out what it breaks"
+            f"{operator.name} changes under {_listed(broken)}, so {' and '.join(lost)} cannot be "
+            f"{'a symmetry' if len(lost) == 1 else 'symmetries'} of its ground state. Leave out "
+            "what it breaks"
         )
     return SymmetryGroup(_signed(elements, characters or {}))
 

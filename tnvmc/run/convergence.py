@@ -18,10 +18,12 @@ from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.convergence import Line, Looked, converging_tail, fit_line, rungs
 from tnvmc.estimate.local import local_energy
 from tnvmc.operators.term import Operator
+from tnvmc.run.alarms import of_last_stage
 from tnvmc.run.build import build_operator
 from tnvmc.run.checkpoint import name_of, read_stages
 from tnvmc.run.load import load
 from tnvmc.run.look import chi_of, with_chi
+from tnvmc.run.reading import refuse_comparison
 from tnvmc.run.records import CHECKPOINT, CONFIG, RESULT, FolderError, RunFolder, check_run_folder
 from tnvmc.run.stages import Course
 from tnvmc.run.state import ChiLadder, finite_or_none
@@ -185,6 +187,7 @@ def converge_run(
 
 def _check_finished(path: Path) -> None:
     """Raise `FolderError` where no finished run is."""
+    refuse_comparison(path)
     check_run_folder(path)
     if not (path / RESULT).is_file():
         raise FolderError(
@@ -224,7 +227,7 @@ def convergence(
     return {
         **found,
         "verdicts": verdicts(result, good_lines(history), found),
-        "warnings": warnings(result, found),
+        "warnings": warnings(result, found, history),
     }
 
 
@@ -286,13 +289,10 @@ def _optimised(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def good_lines(history: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Steps of the last stage that were not undone and whose energy is finite."""
-    last = history[-1].get("stage") if history else None
     return [
         line
-        for line in history
-        if line.get("stage") == last
-        and not line["undone"]
-        and _known(line, "energy", "energy_error", "variance")
+        for line in of_last_stage(history)
+        if not line["undone"] and _known(line, "energy", "energy_error", "variance")
     ]
 
 

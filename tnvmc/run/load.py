@@ -49,7 +49,10 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
 
     Raises `ConfigError`, with one line for each problem.
     """
-    return complete(validate(read_toml(path), overrides), default_name=path.stem)
+    data = read_toml(path)
+    if isinstance(data.get("ansatz"), list):
+        raise ConfigError(f"{path}: a comparison (it has [[ansatz]]); use tnvmc compare {path}")
+    return complete(validate(data, overrides), default_name=path.stem)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -205,7 +208,9 @@ def _inconsistencies(settings: Settings) -> list[str]:
                 f"hamiltonian.{key}: model '{model}' has no such coupling; "
                 f"it takes {', '.join(couplings)}"
             )
-    if (lattice.bonds is not None) != (lattice.kind == "bonds"):
+    if lattice.bonds is None and lattice.kind == "bonds":
+        problems.append("kind = 'bonds' needs lattice.bonds, a list like [[0, 1], [1, 2]]")
+    if lattice.bonds is not None and lattice.kind != "bonds":
         problems.append("lattice.bonds: goes with kind = 'bonds', and only with it")
     if lattice.kind in ("square", "shastry_sutherland") and _n_dims(lattice.shape) != 2:
         problems.append(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.run.reading import OBSERVABLES
-from tnvmc.run.screen import with_error
+from tnvmc.run.screen import LARGE, with_error
 
 Json = Mapping[str, Any]
 
@@ -68,7 +68,8 @@ def _spread(values: list[float | None]) -> str:
     if not np.isfinite(known).all():
         return "not finite"
     low, mean, high = (round(float(x), 10) + 0.0 for x in (known.min(), known.mean(), known.max()))
-    return f"{mean:.5f} on average, from {low:.5f} to {high:.5f}"
+    form = ".5f" if max(-low, high) < LARGE else ".5e"
+    return f"{mean:{form}} on average, from {low:{form}} to {high:{form}}"
 
 
 def _peak(factor: Json) -> str:

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.run.config import HamiltonianSettings
 from tnvmc.run.records import CHECKPOINT, CONFIG, HISTORY, RESULT, FolderError
+from tnvmc.run.screen import sampling_parts
 
 OBSERVABLES = "observables.json"
 
@@ -88,6 +90,7 @@ def read_run(path: str | Path) -> Run:
         raise FolderError(f"{path}: {what}")
     names = (CONFIG, HISTORY, RESULT, OBSERVABLES, CHECKPOINT)
     if not any((path / name).exists() for name in names):
+        refuse_comparison(path)
         raise FolderError(f"{path}: holds no run ({', '.join(names)} are all missing)")
     damage: list[str] = []
     return Run(
@@ -98,6 +101,15 @@ def read_run(path: str | Path) -> Run:
         _json(path / OBSERVABLES, _check_observables, damage),
         tuple(damage),
     )
+
+
+def refuse_comparison(path: Path) -> None:
+    """Raise `FolderError`, with the runs that are in it, where a folder holds a comparison."""
+    if not (path / "comparison.toml").is_file():
+        return
+    runs = sorted(str(file.parent) for file in path.glob(f"*/{CONFIG}"))
+    tried = f"; try {' or '.join(repr(run) if ' ' in run else run for run in runs)}" if runs else ""
+    raise FolderError(f"{path}: holds a comparison{tried}")
 
 
 def _read(path: Path, damage: list[str]) -> str | None:
@@ -258,11 +270,25 @@ def model_text(run: Run) -> str | None:
     if not isinstance(section, Mapping) or "model" not in section:
         return None
     couplings = [
-        f"{name} = {value:g}" if isinstance(value, int | float) else f"{name} site by site"
+        f"{name} = {value:g}" if isinstance(value, int | float) else f"{name} {_each(name)}"
         for name, value in section.items()
         if name != "model"
     ]
     return ", ".join([str(section["model"]), *couplings])
+
+
+def _each(coupling: str) -> str:
+    """Say what the numbers of a coupling that is a list belong to."""
+    setting = HamiltonianSettings.model_fields.get(coupling)
+    per_bond = setting is not None and "bond" in (setting.description or "")
+    return "bond by bond" if per_bond else "site by site"
+
+
+def sampling_text(run: Run) -> str | None:
+    """Write what is out of the ordinary in how configurations are drawn; None for nothing."""
+    section = run.config.get("sampler")
+    parts = sampling_parts(section) if isinstance(section, Mapping) else []
+    return ", ".join(parts) or None
 
 
 def lattice_text(run: Run) -> str | None:

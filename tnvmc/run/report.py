@@ -18,9 +18,9 @@ from tnvmc.run.reading import Json, Run, read_run
 from tnvmc.run.records import CONFIG
 from tnvmc.run.report_page import figure, figures, pairs, paragraph, section, words
 from tnvmc.run.report_tables import energy_per_site, minus, with_power
-from tnvmc.run.screen import with_error
+from tnvmc.run.screen import short, with_error
 from tnvmc.run.show import duration
-from tnvmc.run.verdicts import short, warnings
+from tnvmc.run.verdicts import leaves_open, warnings
 
 REPORT = "report.html"
 
@@ -162,17 +162,17 @@ def _words(run: Run) -> list[tuple[str, str]]:
         )
     if result.get("note"):
         alarms.append(str(result["note"]))
-    if "warnings" in convergence:
-        alarms += map(str, convergence["warnings"])
-    elif run.result is not None:
-        # A result of another version may lack a number that the warnings look at.
+    alarms += map(str, convergence.get("warnings") or [])
+    if run.result is not None:
+        # Looked at again: another version knew fewer warnings, and may lack what they look at.
         with contextlib.suppress(KeyError, TypeError):
-            alarms += warnings(run.result)
+            alarms += warnings(run.result, None, run.history)
+    told = [str(text) for text in convergence.get("verdicts") or []]
     lines = [("warning", _sentence(text)) for text in dict.fromkeys(alarms)]
-    lines += [("verdict", _sentence(str(text))) for text in convergence.get("verdicts") or []]
+    lines += [("verdict", _sentence(text)) for text in told]
     if compared := _compared_in_words(run):
         lines.append(("verdict", compared))
-    if not alarms:
+    if not alarms and not any(map(leaves_open, told)):
         lines.append(("good", "No check has raised a warning."))
     if run.result is not None and not convergence:
         lines.append(("verdict", "Convergence in χ was not measured (tnvmc converge)."))
@@ -210,6 +210,7 @@ def _about(run: Run) -> list[tuple[str, str | None]]:
         ("parameters", number("n_parameters", "d")),
         ("network", reading.network_text(run)),
         ("contraction", reading.contraction_text(run)),
+        ("sampling", reading.sampling_text(run)),
         ("optimizer", _optimizer(run)),
         ("steps", f"{done}" + ("" if asked is None or asked == done else f" of {asked} asked")),
         ("samples", number("n_samples", "d")),

@@ -11,9 +11,8 @@ from tnvmc.run.pictures.course import reference
 from tnvmc.run.pictures.momentum import maximum, place, preferred
 from tnvmc.run.reading import Json, Run, as_array, outdated
 from tnvmc.run.report_page import folded, paragraph, table
-from tnvmc.run.screen import with_error
+from tnvmc.run.screen import short, ten_digits, with_error
 from tnvmc.run.show import duration, stages
-from tnvmc.run.verdicts import short
 
 
 def energy_per_site(run: Run) -> tuple[float, float, str] | None:
@@ -46,7 +45,7 @@ def comparison(run: Run) -> str:
             rows.append(["this run", f"extrapolated to {label}", *beside])
     if exact:
         source = result.get("exact_source") or "published"
-        rows.append([method, str(source), minus(f"{exact:.10f}"), "–", "–"])
+        rows.append([method, str(source), minus(ten_digits(exact)), "–", "–"])
     total = ""
     if result.get("energy") is not None:
         energy = minus(with_error(result["energy"], result["energy_error"] or 0.0))

@@ -7,9 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from tnvmc.backend.device import describe
+from tnvmc.operators.term import Operator
+from tnvmc.run.config import Settings
+from tnvmc.run.stage_settings import stages_of
 from tnvmc.run.state import StepRecord
 
 _PLAIN_LINES = 20
+
+LARGE = 1e9
+"""Numbers beyond it are written with a power of ten."""
+
+_EVEN = 0.9  # effective part of the samples of a step below which it is shown
 
 
 class Screen:
@@ -25,6 +34,7 @@ class Screen:
         self._steps = steps
         self._n_sites = n_sites
         self._seconds = seconds
+        self._n_samples = 0
         self.used = 0.0  #: of the seconds
         self._exact: float | None = None
         self._progress: Any = None
@@ -44,9 +54,11 @@ class Screen:
             yield
         self._progress = None
 
-    def expect(self, steps: int) -> None:
-        """Change the number of steps that the run is expected to make."""
+    def expect(self, steps: int, sampler: Any = None) -> None:
+        """Change the number of steps that the run is expected to make, and what draws in them."""
         self._steps = steps
+        n_samples, walkers = (getattr(sampler, key, 1) for key in ("n_samples", "n_walkers"))
+        self._n_samples = -(-n_samples // walkers) * walkers
         if self._progress is not None and not self._seconds:
             self._progress.update(self._task, total=steps)
 
@@ -89,6 +101,9 @@ class Screen:
             parts.append(f"rel.err {abs(record.energy / self._exact - 1):.1e}")
         if record.acceptance is not None:
             parts.append(f"acc {record.acceptance:.2f}")
+        worth = record.effective_samples
+        if worth is not None and worth < _EVEN * self._n_samples:
+            parts.append(f"worth {worth:.0f} of {self._n_samples}")
         return " ".join(parts)
 
 
@@ -114,6 +129,8 @@ def with_error(value: float, error: float) -> str:
     """Write a number with its error in brackets, as -0.60352(12), two digits of error at most."""
     if not math.isfinite(value) or not math.isfinite(error):
         return f"{value:.6g} +- {error:.2g}"
+    if abs(value) >= LARGE:
+        return f"{value:.8e}" if error <= 0 else f"{value:.6e} +- {error:.1e}"
     if error <= 0:
         return f"{value:.8f}"
     places = max(0, 1 - math.floor(math.log10(error)))
@@ -121,6 +138,43 @@ def with_error(value: float, error: float) -> str:
     if places == 0 or digits >= 100:
         return f"{value:.{max(places - 1, 0)}f}({round(error * 10 ** max(places - 1, 0))})"
     return f"{value:.{places}f}({digits})"
+
+
+def ten_digits(value: float) -> str:
+    """Write a number that has no error."""
+    return f"{value:.10f}" if abs(value) < LARGE else f"{value:.10e}"
+
+
+def short(value: float) -> str:
+    """Write a small number with two digits: 1.1e-4."""
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}" if value else "0"
+
+
+def headline(settings: Settings, operator: Operator, n_params: int) -> str:
+    """Say in a line what a run does, from its completed settings."""
+    rows, columns = operator.lattice.shape
+    size = f"{columns} sites" if rows == 1 else f"{rows} x {columns}"
+    chosen, stages = settings.ansatz, stages_of(settings)
+    sizes = ", ".join(str(D) for D in dict.fromkeys(stage.D for stage in stages) if D)
+    state = " ".join([chosen.kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype)])
+    steps = f"{sum(stage.settings.optimizer.steps for stage in stages)} steps"
+    if settings.optimizer.seconds:
+        steps = f"{settings.optimizer.seconds:g} s"
+    return (
+        f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
+        f"{n_params} parameters from {chosen.init}; {settings.optimizer.kind}, "
+        + (f"{steps} in {len(stages)} stages" if settings.stage else steps)
+        + "".join(f"; {part}" for part in sampling_parts(settings.sampler.model_dump()))
+        + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")
+    )
+
+
+def sampling_parts(sampler: Mapping[str, Any]) -> list[str]:
+    """Say what is out of the ordinary in [sampler]: walks in single precision, another power."""
+    power = sampler.get("power") or 1
+    parts = [] if power == 1 else [f"steps drawn from |psi|^{2 * power:g}"]
+    return parts + (["walks in single precision"] if sampler.get("precision") else [])
 
 
 def stage_line(record: Mapping[str, Any], n_sites: int) -> str:
@@ -131,6 +185,14 @@ def stage_line(record: Mapping[str, Any], n_sites: int) -> str:
         energy = with_error(record["energy"] / n_sites, (record["energy_error"] or 0.0) / n_sites)
         numbers = f"E/N {energy}, var/N {record['variance'] / n_sites:.2g}"
     return f"stage {record['stage']} ended {why}, after {record['steps']} steps: {numbers}"
+
+
+def nothing_to_do(result: Mapping[str, Any]) -> str:
+    """Say why a finished run does not go on."""
+    steps, stopped = result["steps"], result.get("stopped")
+    if stopped in (None, "steps"):
+        return f"nothing to do: all {steps} steps were made"
+    return f"nothing to do: the {stopped} ended it after {steps} steps"
 
 
 def result_table(result: Mapping[str, Any]) -> Any:
@@ -154,19 +216,24 @@ def _energy(result: Mapping[str, Any]) -> str | None:
     energy, error = result["energy_per_site"], result["energy_per_site_error"]
     if energy is None:
         return "not finite"
-    return f"{energy:.8f} +- {error or 0.0:.1e}  ({result['units']} units)"
+    shown = f"{energy:.8f}" if abs(energy) < LARGE else f"{energy:.8e}"
+    return f"{shown} +- {_error(error)}  ({result['units']} units)"
 
 
 def _exact(result: Mapping[str, Any]) -> str:
     if result["exact_energy_per_site"] is None:
         return "not known"
-    return f"{result['exact_energy_per_site']:.10f}  ({result['exact_source']})"
+    return f"{ten_digits(result['exact_energy_per_site'])}  ({result['exact_source']})"
 
 
 def _relative(result: Mapping[str, Any]) -> str | None:
     if result["relative_error"] is None:
         return None
-    return f"{result['relative_error']:.2e} +- {result['relative_error_error']:.1e}"
+    return f"{result['relative_error']:.2e} +- {_error(result['relative_error_error'])}"
+
+
+def _error(error: float | None) -> str:
+    return "unknown" if error is None else f"{error:.1e}"
 
 
 def _per_site(result: Mapping[str, Any]) -> str | None:

@@ -12,9 +12,9 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from tnvmc._version import __version__
-from tnvmc.backend.device import describe
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
+from tnvmc.run.alarms import energy_bound
 from tnvmc.run.build import build_ansatz, build_operator
 from tnvmc.run.checkpoint import read_stages, write_atomically
 from tnvmc.run.config import Settings
@@ -22,6 +22,7 @@ from tnvmc.run.convergence import convergence, ladder_chis
 from tnvmc.run.interrupts import Terminated, uninterrupted
 from tnvmc.run.load import ConfigError, load
 from tnvmc.run.plots import energy_picture
+from tnvmc.run.reading import refuse_comparison
 from tnvmc.run.records import (
     CHECKPOINT,
     CONFIG,
@@ -31,8 +32,7 @@ from tnvmc.run.records import (
     RunFolder,
     refuse_occupied,
 )
-from tnvmc.run.screen import Screen, result_table, stage_line
-from tnvmc.run.stage_settings import stages_of
+from tnvmc.run.screen import Screen, headline, nothing_to_do, result_table, stage_line
 from tnvmc.run.stages import Course
 from tnvmc.run.state import Measurement, StepRecord, finite_or_none
 from tnvmc.run.verdicts import sentences
@@ -131,21 +131,39 @@ def continued_run(settings: Settings, reference: Reference | None = None) -> dic
     course, screen = _set_up(settings, done, blank=checkpoint.exists())
     if checkpoint.exists():
         course.restore(checkpoint)
-        screen.say(f"going on after step {course.vmc.state.step}")
+    _refuse_fewer_steps(course, path)
     with RunFolder.reopen(path, course.vmc.state.step) as folder:
         course.recall(folder.history())
         old = folder.read_result()
         if old is not None and _asks_the_same(old.get("config", {}), settings.as_dict()):
+            screen.say(nothing_to_do(old))
             if not (path / PICTURE).exists():
                 _draw(folder, old)
             _show(screen, old, folder)
             return old
+        if checkpoint.exists():
+            screen.say(f"going on after step {course.vmc.state.step}")
         folder.write_settings(settings.as_dict())
         return _carry_on(course, settings, folder, screen, started, reference)
 
 
+def _refuse_fewer_steps(course: Course, path: Path) -> None:
+    """Raise `ConfigError` where a stage has made more steps than it is asked for now."""
+    made = [record["steps"] if record["kind"] == "optimise" else 0 for record in course.done]
+    made.append(course.vmc.state.step - course.first_step)
+    for stage, steps in zip(course.stages, made, strict=False):
+        asked = stage.settings.optimizer.steps
+        if steps > asked:
+            key = f"stage.{stage.number}" if course.staged else "optimizer"
+            raise ConfigError(
+                f"{key}.steps = {asked}: the run in {path} has made {steps} already, which are not "
+                "taken back; ask for as many at least, or choose another --out"
+            )
+
+
 def _require_run(path: Path) -> None:
     if not (path / CONFIG).is_file():
+        refuse_comparison(path)
         raise FolderError(f"{path}: holds no run to resume ({CONFIG} is missing)")
 
 
@@ -157,7 +175,7 @@ def _set_up(
     check_symmetries(settings, operator)  # what the Hamiltonian lacks is told before the run
     optimizer = settings.optimizer
     screen = Screen(optimizer.steps, operator.n_sites, optimizer.seconds)
-    screen.say(_headline(settings, operator))
+    screen.say(headline(settings, operator, build_ansatz(settings, operator).n_params))
     course = Course(settings, operator, done, blank=blank)
     screen.expect(course.last_step)
     return course, screen
@@ -295,7 +313,7 @@ def _optimise(course: Course, keeper: _Keeper, folder: RunFolder, screen: Screen
 
     while True:
         folder.labels = course.labels
-        screen.expect(course.last_step)
+        screen.expect(course.last_step, course.vmc.sampler)
         if course.staged:
             screen.say(course.headline)
         course.optimise(on_step)
@@ -316,7 +334,10 @@ def find_reference(operator: Operator, magnetisation: int = 0) -> Reference:
     from tnvmc.operators.reference import known_energy
 
     sector = magnetisation if operator.conserves_magnetisation else None
-    known = known_energy(operator) if not sector else None
+    known = None
+    if not sector:
+        with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
+            known = known_energy(operator)
     if known is not None and known.method == "exact":
         return Reference(known.energy_total, known.source, known.method)
     if Basis(operator.n_sites, operator.local_dim, sector).dimension <= DIAGONALISED_AT_ONCE:
@@ -327,24 +348,6 @@ def find_reference(operator: Operator, magnetisation: int = 0) -> Reference:
     if known is not None:
         return Reference(known.energy_total, known.source, known.method)
     return Reference()
-
-
-def _headline(settings: Settings, operator: Operator) -> str:
-    rows, columns = operator.lattice.shape
-    size = f"{columns} sites" if rows == 1 else f"{rows} x {columns}"
-    chosen, stages = settings.ansatz, stages_of(settings)
-    ansatz = build_ansatz(settings, operator)
-    sizes = ", ".join(str(D) for D in dict.fromkeys(stage.D for stage in stages) if D)
-    state = " ".join([chosen.kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype)])
-    steps = f"{sum(stage.settings.optimizer.steps for stage in stages)} steps"
-    if settings.optimizer.seconds:
-        steps = f"{settings.optimizer.seconds:g} s"
-    return (
-        f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
-        f"{ansatz.n_params} parameters from {chosen.init}; {settings.optimizer.kind}, "
-        + (f"{steps} in {len(stages)} stages" if settings.stage else steps)
-        + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")
-    )
 
 
 def _result(
@@ -358,6 +361,7 @@ def _result(
         error = measured.energy_error / abs(exact)
     values = {
         **measured.as_dict(),
+        "energy_bound": energy_bound(vmc.operator),
         "exact_energy": exact,
         "exact_energy_per_site": None if exact is None else exact / n_sites,
         "exact_source": reference.source,

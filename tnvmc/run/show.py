@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +17,7 @@ from tnvmc.run import reading
 from tnvmc.run.checkpoint import kind_in
 from tnvmc.run.reading import OBSERVABLES, Run, outdated, read_run
 from tnvmc.run.records import CHECKPOINT, CONFIG, HISTORY, PICTURE, RESULT
-from tnvmc.run.screen import with_error
+from tnvmc.run.screen import ten_digits, with_error
 
 _LAST = 3  # steps whose energies are shown
 _WIDTH = 13  # of the names on the left
@@ -60,6 +61,7 @@ def _describe_run(run: Run) -> Description:
         ("state", _state(run, checkpoint)),
         ("network", reading.network_text(run)),
         ("contraction", reading.contraction_text(run)),
+        ("sampling", reading.sampling_text(run)),
         ("progress", _progress(run, checkpoint)),
         *[("" if number else "last steps", text) for number, text in enumerate(_last_steps(run))],
         *[("" if number else "stages", text) for number, text in enumerate(_stages(run))],
@@ -171,10 +173,14 @@ def _last_steps(run: Run) -> list[str]:
         energy, error = line.get("energy"), line.get("energy_error")
         shown = "not finite"
         if energy is not None:
-            shown = with_error(energy / run.n_sites, (error or 0.0) / run.n_sites)
+            shown = with_error(energy / run.n_sites, _known(error) / run.n_sites)
         note = f"; {line['note']}" if line.get("note") else ""
         texts.append(f"step {line['step'] + 1}: energy per site {shown}{note}")
     return texts
+
+
+def _known(error: float | None) -> float:
+    return math.inf if error is None else error
 
 
 def stages(run: Run) -> Sequence[Mapping[str, Any]]:
@@ -207,7 +213,7 @@ def _measured(run: Run) -> str:
         return "not yet"
     if result["energy_per_site"] is None:
         return "not finite"
-    energy = with_error(result["energy_per_site"], result["energy_per_site_error"] or 0.0)
+    energy = with_error(result["energy_per_site"], _known(result["energy_per_site_error"]))
     old = "" if reading.is_finished(run) else f"; after {result.get('steps')} steps, not the last"
     samples = f", {result['n_samples']} samples" if result.get("n_samples") else ""
     return f"energy per site {energy} ({result['units']} units){samples}{old}"
@@ -217,11 +223,10 @@ def _compared(run: Run) -> str | None:
     result = run.result or {}
     if result.get("relative_error") is None:
         return None
-    error = f"{result['relative_error']:.1e} +- {result['relative_error_error'] or 0.0:.1e}"
-    return (
-        f"relative error {error}; {result['exact_method']} {result['exact_energy_per_site']:.10f} "
-        f"({result['exact_source']})"
-    )
+    known = result["relative_error_error"]
+    error = f"{result['relative_error']:.1e} +- {'unknown' if known is None else f'{known:.1e}'}"
+    exact = ten_digits(result["exact_energy_per_site"])
+    return f"relative error {error}; {result['exact_method']} {exact} ({result['exact_source']})"
 
 
 def _observables(run: Run) -> str:

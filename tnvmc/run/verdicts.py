@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tnvmc.estimate.convergence import change_over_last_quarter
+from tnvmc.run.alarms import exploded, made_worse, sigma, unstable
+from tnvmc.run.screen import short, with_error
 
 Json = Mapping[str, Any]
 
@@ -20,12 +22,15 @@ SIGNIFICANT = 3.0
 BELOW_EXACT = 4.0
 """Errors below a known energy that chance does not explain: once in 30 000 runs."""
 
-_RELATIVE = 1e-6  # of the energy: what counts as sigma where there is none (enumeration)
+ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
+"""Errors above a known energy, and part of it, that are not told as a success."""
+
 _LARGEST_R_HAT = 1.05
 _DRAWS_FOR_R_HAT = 16  # with fewer draws of each walker R-hat and tau are mostly noise
 _TAUS_PER_CHAIN = 16.0
 _LEAST_EFFECTIVE = 0.1  # of the samples
 _EVEN_WEIGHTS = 0.5  # effective part of the samples of a ladder, at least
+_OPEN = ("too few", "still falls", "rises", "not shown", "not the end", "not converged")
 
 
 def verdicts(result: Json, lines: Sequence[Json], found: Json) -> list[str]:
@@ -47,13 +52,25 @@ def verdicts(result: Json, lines: Sequence[Json], found: Json) -> list[str]:
     ]
 
 
-def warnings(result: Json, found: Json | None = None) -> list[str]:
-    """Say what makes a result less trustworthy than its error bar looks."""
+def warnings(result: Json, found: Json | None = None, history: Sequence[Json] = ()) -> list[str]:
+    """Say what makes a result less trustworthy than its error bar looks.
+
+    Args:
+        result: content of result.json.
+        found: "chi" of result.json["convergence"].
+        history: lines of history.jsonl.
+    """
     if result["energy"] is None:
         raising = " or raise chi" if _contracted(result) else ""
-        return [f"the measured energy is not finite; lower the learning rate{raising}"]
+        text = f"the measured energy is not finite; lower the learning rate{raising}"
+        return [text, *exploded(result, history), *unstable(result, history)]
     return [
+        *_without_error(result),
         *_below_exact(result),
+        *_above_exact(result),
+        *exploded(result, history),
+        *made_worse(result, history),
+        *unstable(result, history),
         *_mixing(result),
         *_few_effective(result),
         *_closures(result),
@@ -69,9 +86,9 @@ def sentences(result: Json) -> list[str]:
     return [*found["verdicts"], *(f"warning: {text}" for text in found["warnings"])]
 
 
-def sigma(result: Json) -> float:
-    """Give the error of the measured energy (total); 1e-6 of the energy where it has none."""
-    return result["energy_error"] or _RELATIVE * abs(result["energy"])
+def leaves_open(verdict: str) -> bool:
+    """Tell whether a verdict says that something is not enough, or not known to be."""
+    return any(words in verdict for words in _OPEN)
 
 
 def closure_threshold(result: Json) -> float:
@@ -93,12 +110,6 @@ def _moves(result: Json, change: float) -> str:
     if not result["energy_error"]:
         return per_site
     return f"{abs(change) / sigma(result):.1f} sigma ({per_site})"
-
-
-def short(value: float) -> str:
-    """Write a small number with two digits: 1.1e-4."""
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return f"{mantissa.removesuffix('.0')}e{int(exponent)}" if value else "0"
 
 
 def _too_far(result: Json, rung: Json) -> bool:
@@ -131,6 +142,9 @@ def _of_steps(result: Json, lines: Sequence[Json]) -> Iterator[str]:
     series = [[line[key] for line in lines] for key in ("energy", "energy_error")]
     seen = change_over_last_quarter(series[0], series[1])
     if seen is None:
+        if lines:
+            are = "is" if len(lines) == 1 else "are"
+            yield f"steps: {len(lines)} {are} too few to tell whether the energy has settled"
         return
     change, error = seen
     over = f"over the last quarter ({len(lines) // 4} steps)"
@@ -210,8 +224,6 @@ def final_D(result: Json) -> int | None:
 
 
 def _per_site(result: Json, fit: Json) -> str:
-    from tnvmc.run.screen import with_error
-
     n = result["n_sites"]
     if fit["energy_error"] is None:
         return f"{fit['energy'] / n:.6f} per site (two points: no error)"
@@ -227,20 +239,61 @@ def _draws(result: Json) -> float:
     return result["n_samples"] / result["config"]["sampler"]["n_walkers"]
 
 
+def _reference_name(result: Json) -> str:
+    return "exact one" if result["exact_method"] == "exact" else f"one of {result['exact_method']}"
+
+
+def _comparable(result: Json) -> bool:
+    """Tell whether there is a known energy that no state lies below, and an error to count in."""
+    known = result["exact_method"] in ("exact", "QMC") and result["signed_error"] is not None
+    return known and result["energy_error"] is not None
+
+
+def _without_error(result: Json) -> Iterator[str]:
+    if result["energy_error"] is None:
+        yield (
+            "the energy has no error bar: its samples are too few, one of them carries all the "
+            "weight, or local energies overflow; raise measure.n_samples"
+        )
+
+
 def _below_exact(result: Json) -> Iterator[str]:
-    if result["exact_method"] not in ("exact", "QMC") or result["signed_error"] is None:
+    if not _comparable(result):
         return
     below = -result["signed_error"]
     error = result["relative_error_error"] or 1e-9
     if below > BELOW_EXACT * error:
-        name = "exact one" if result["exact_method"] == "exact" else "one of QMC"
         cause = "sampling is biased; raise sampler.n_burn, measure.n_thin or measure.n_samples"
         if _contracted(result):
             cause = "truncation or sampling is biased; raise contraction.chi and measure.chi"
         yield (
-            f"the energy lies {below / error:.1f} error bars below the {name} ({short(below)} of "
-            f"it): {cause}"
+            f"the energy lies {below / error:.1f} error bars below the {_reference_name(result)} "
+            f"({short(below)} of it): {cause}"
         )
+
+
+def _above_exact(result: Json) -> Iterator[str]:
+    if not _comparable(result):
+        return
+    above, error = result["signed_error"], result["relative_error_error"]
+    if above <= FAR_ABOVE or error and above <= ABOVE_EXACT * error:
+        return
+    name, part = _reference_name(result), short(above)
+    told = (
+        f"{above / error:.1f} error bars above the {name} ({part} of it)"
+        if error
+        else (f"{part} (relative) above the {name}")
+    )
+    yield (
+        f"the energy lies {told}: not converged; take more steps, {_larger(result)} or another start"
+    )
+
+
+def _larger(result: Json) -> str:
+    """Say what has more parameters than the state of a result."""
+    if result["config"]["ansatz"].get("kind") in ("product", "dimer"):
+        return "another kind of ansatz"
+    return "a larger D" if final_D(result) else "a larger network"
 
 
 def _mixing(result: Json) -> Iterator[str]:

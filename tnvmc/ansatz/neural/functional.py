@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ from flax import linen, nnx
 
 Array = Any
 Tree = Any
+
+_WANTED = "give an instance, or a function of rngs: lambda rngs: MLP(..., rngs=rngs)"
 
 
 @dataclass(frozen=True)
@@ -130,10 +133,38 @@ class Functional:
         if isinstance(self.network, linen.Module):
             variables = dict(self.network.init(jax.random.key(seed), self.example))
             return self.network, None, variables.pop("params", {}), variables
-        make: Callable[[nnx.Rngs], Any] = self.network
-        module = make if isinstance(make, nnx.Module) else make(nnx.Rngs(seed))
+        given = self.network
+        module = given if isinstance(given, nnx.Module) else _called(given, nnx.Rngs(seed))
         parts: Any = nnx.split(module, nnx.Param, ...)
         return module, *parts
+
+
+def _called(make: Any, rngs: nnx.Rngs) -> Any:
+    """make(rngs), with a letter where `make` is a class or a function that takes something else."""
+    name = getattr(make, "__name__", type(make).__name__)
+    if isinstance(make, type) and issubclass(make, linen.Module):
+        raise TypeError(f"FlaxAnsatz: {name} is a Linen class; give an instance, {name}(...)")
+    if not callable(make):
+        raise TypeError(f"FlaxAnsatz: network is of type {name}, and no Flax module; {_WANTED}")
+    try:
+        return make(rngs)
+    except TypeError as error:
+        if _takes_one(make):  # the error is one of its own
+            raise
+        wanted = _WANTED.replace("MLP", name) if isinstance(make, type) else _WANTED
+        message = f"FlaxAnsatz: {name}(rngs) cannot be called: {error}; {wanted}"
+        raise TypeError(message) from None
+
+
+def _takes_one(make: Any) -> bool:
+    """Whether `make` can be called with one value; of a class, whether its instances can be made."""
+    is_class = isinstance(make, type)
+    signature = inspect.signature(make.__init__ if is_class else make)
+    try:
+        signature.bind(*((None, None) if is_class else (None,)))
+    except TypeError:
+        return False
+    return True
 
 
 def _names(path: tuple[Any, ...]) -> tuple[str, ...]:

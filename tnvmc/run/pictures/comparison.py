@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.run.pictures import style
-from tnvmc.run.pictures.course import Course, course_of
+from tnvmc.run.pictures import scales, style
+from tnvmc.run.pictures.course import GAP, Course, course_of
 from tnvmc.run.reading import Run
 
 COLOURS = (*style.CYCLE, style.GREY)
@@ -49,6 +49,11 @@ def _off(course: Course, energy: Any) -> Any:
     return np.abs(energy / course.exact - 1) if course.exact else energy
 
 
+def _absurd(course: Course, energy: Any) -> np.ndarray:
+    """Tell which energies would hide all others."""
+    return scales.absurd(_off(course, energy)) if course.exact else scales.absurd(energy, GAP)
+
+
 def _label(course: Course) -> str:
     if not course.exact:
         return f"energy per site ({course.units} units)"
@@ -65,15 +70,20 @@ def _courses(courses: Sequence[Course]) -> Any:
         for number, course in enumerate(courses):
             x = (course.seconds if place else course.steps + 1)[course.kept]
             energy, look = course.energy[course.kept], _look(number)
-            axes.plot(x, _off(course, energy), **look | {"lw": 0.8, "alpha": 0.22})
+            gone = _absurd(course, energy)
+            far = _off(course, energy[gone])
+            scales.mark_beyond(axes, x[gone], far, look["color"], course.label)
+            faint = _off(course, scales.without(energy, gone))
+            axes.plot(x, faint, **look | {"lw": 0.8, "alpha": 0.22})
             middle = _running_median(energy)
+            middle = scales.without(middle, _absurd(course, middle))
             axes.plot(x, _off(course, middle), **look | {"lw": 1.7})
             _open_below(axes, course, x, middle, look["color"])
             if course.measured is not None:
                 _final(axes, course, x[-1], look["color"], MARKERS[number % len(MARKERS)])
         longest = [(course.seconds if place else course.steps + 1)[-1] for course in courses]
         if max(longest) > _MANY * min(longest):
-            axes.set_xscale("log")
+            scales.logarithmic(axes, "x")
         _finish(axes, courses)
         axes.set_xlabel("seconds of optimisation" if place else "steps")
     panels[0].set_ylabel(_label(courses[0]))
@@ -117,6 +127,7 @@ def _explain_below(axes: Any, courses: Sequence[Course]) -> None:
     """Add a legend entry for open markers, where there are any."""
     for course in courses:
         energies = _running_median(course.energy[course.kept])
+        energies = energies[~_absurd(course, energies)]
         final = course.measured is not None and _is_below(course, course.measured[0])
         if final or _is_below(course, energies).any():
             axes.plot([], [], "o", ms=6, mec=style.INK, label=f"below the {course.exact_label} energy",
@@ -130,20 +141,19 @@ def _finish(axes: Any, courses: Sequence[Course]) -> None:
     if courses[0].exact is None:
         _limit(axes, courses)
         return
-    axes.set_yscale("log", nonpositive="mask")
     seen = [
         max(_off(course, energy), error / abs(course.exact))
         for course in courses
         if course.exact and course.measured is not None
         for energy, error in [course.measured]
     ]
-    if seen and min(seen) > 0:
-        axes.set_ylim(bottom=max(axes.get_ylim()[0], min(seen) / 5))
+    scales.logarithmic(axes, "y", min(seen) / 5 if seen and min(seen) > 0 else None)
 
 
 def _limit(axes: Any, courses: Sequence[Course]) -> None:
     """Let the last three quarters of the courses fill the panel."""
-    values = np.concatenate([course.energy[len(course.energy) // 4 :] for course in courses])
+    late = [course.energy[len(course.energy) // 4 :] for course in courses]
+    values = np.concatenate([part[~scales.absurd(part, GAP)] for part in late])
     low, high = float(values.min()), float(values.max())
     margin = 0.08 * (high - low) or 0.01 * abs(high) or 1.0
     axes.set_ylim(low - margin, high + margin)
@@ -161,18 +171,21 @@ def _variances(courses: Sequence[Course], results: Mapping[str, Any]) -> Any:
     figure = style.new_figure(6.4, 4.6)
     axes = figure.subplots()
     for number, course in enumerate(courses):
-        x = course.of("variance")[course.kept] / course.n_sites
+        x = _running_median(course.of("variance")[course.kept] / course.n_sites)
         energy = _running_median(course.energy[course.kept])
+        gone = _absurd(course, energy) | scales.absurd(x)
+        x, energy = scales.without(x, gone), scales.without(energy, gone)
         colour, marker = _look(number)["color"], MARKERS[number % len(MARKERS)]
-        x = _running_median(x)
         axes.plot(x, _off(course, energy), color=colour, lw=1.0, alpha=0.45)
         _open_below(axes, course, x, energy, colour)
         if course.measured is not None and results[course.label]["variance"]:
             measured = results[course.label]["variance"] / course.n_sites
             _final(axes, course, measured, colour, marker)
         axes.plot([], [], color=colour, marker=marker, mec="white", ms=6, label=course.label)
+        if gone.any():
+            axes.plot([], [], "^", color=colour, label=f"steps beyond the axes: {gone.sum()}")
     _explain_below(axes, courses)
-    axes.set_xscale("log")
+    scales.logarithmic(axes, "x")
     _finish(axes, courses)
     axes.set_xlabel(f"variance of the local energy per site ({courses[0].units} units squared)")
     axes.set_ylabel(_label(courses[0]))
@@ -188,9 +201,9 @@ def _v_scores(scores: Mapping[str, float | None]) -> Any:
     colours = {name: COLOURS[n % len(COLOURS)] for n, name in enumerate(scores)}
     names = sorted(known, key=lambda name: -known[name])
     axes.barh(names, [known[n] for n in names], color=[colours[n] for n in names], height=0.62)
-    axes.set_xscale("log")
     low, high = min(known.values()), max(known.values())
     axes.set_xlim(low / 4, high * 4)
+    scales.logarithmic(axes, "x", nonpositive="clip")  # bars begin at 0
     for place, name in enumerate(names):
         axes.annotate(
             f"{known[name]:.1e}", (known[name], place), xytext=(4, 0), textcoords="offset points",

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.run.pictures import style
+from tnvmc.run.pictures import scales, style
 from tnvmc.run.pictures.course import reference
 from tnvmc.run.reading import Json, Run, as_array
+
+_MOST_LABELS = 5  # of points of an extrapolation
 
 
 def _part(run: Run, name: str) -> Any:
@@ -47,7 +49,10 @@ def chi(run: Run) -> Any | str:
     top.legend()
     if has_spread:
         axes[1].plot(column["chi"], column["closure_spread"], "s-", color=style.VERMILION, ms=5)
-        axes[1].set_yscale("log", nonpositive="mask")
+        if scales.is_rounding(column["closure_spread"]):
+            scales.show_rounding(axes[1])
+        else:
+            scales.logarithmic(axes[1], "y")
         axes[1].set_ylabel(r"closure spread of $\ln|\psi|$")
     for panel in axes:
         style.grid(panel)
@@ -78,6 +83,11 @@ def bond_dimension(run: Run) -> Any | str:
     return _extrapolation(run, fit, 1 / D, labels, "1/D")
 
 
+def _labelled(count: int) -> Sequence[int]:
+    """Which points have labels: all, or the first and the last where there are too many to read."""
+    return range(count) if count <= _MOST_LABELS else (0, count - 1)
+
+
 def _extrapolation(run: Run, fit: Json, x: np.ndarray, labels: Sequence[str], xlabel: str) -> Any:
     """Points, the line through the extrapolated energy that fits them best, and its end at 0."""
     assert run.result is not None
@@ -88,10 +98,11 @@ def _extrapolation(run: Run, fit: Json, x: np.ndarray, labels: Sequence[str], xl
     axes = figure.subplots()
     style.grid(axes)
     axes.errorbar(x, y, np.nan_to_num(error), fmt="o", color=style.BLUE, ms=5, capsize=2)
-    for at, value, label in zip(x, y, labels, strict=True):
+    for point in _labelled(len(labels)):
         axes.annotate(
-            label, (at, value), xytext=(6, -4), textcoords="offset points", fontsize=8, va="top"
-        )
+            labels[point], (x[point], y[point]), xytext=(6, -4), textcoords="offset points",
+            fontsize=8, va="top",
+        )  # fmt: skip
     if fit.get("energy") is not None:
         end = float(fit["energy"]) / n_sites
         weight = 1 / np.maximum(np.nan_to_num(error), 1e-15) ** 2
@@ -105,7 +116,8 @@ def _extrapolation(run: Run, fit: Json, x: np.ndarray, labels: Sequence[str], xl
     if exact is not None:
         axes.axhline(exact, color=style.INK, lw=1.1, ls=":", label=method)
     axes.locator_params(axis="x", nbins=6)
-    axes.set_xlim(-0.04 * x.max(), 1.16 * x.max())
+    room = 0.08 + 0.016 * max(map(len, labels))  # for the label of the last point
+    axes.set_xlim(-0.04 * x.max(), (1 + room) * x.max())
     axes.set_xlabel(xlabel)
     axes.set_ylabel(f"energy per site ({run.units} units)")
     if axes.get_legend_handles_labels()[0]:

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.run.pictures import style
+from tnvmc.run.pictures import scales, style
 from tnvmc.run.reading import Run, as_array
+
+GAP = 100.0
+"""Of an energy to the others, above which it hides them on a linear axis."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +124,13 @@ class Look:
 Panel = Callable[[Any, Course, Look], None]
 
 
-def _draw(courses: Sequence[Course], panel: Panel, ylabel: str, *, log: bool = False) -> Any:
-    """One panel against the step; for several runs a second one against the seconds."""
+def _draw(
+    courses: Sequence[Course], panel: Panel, ylabel: str, *, log: bool = False, floor: float = 0.0
+) -> Any:
+    """One panel against the step; for several runs a second one against the seconds.
+
+    On a log axis values up to `floor` are rounding.
+    """
     alone = len(courses) == 1
     figure = style.new_figure(5.4 if alone else 9.0, 3.6)
     panels = [figure.subplots()] if alone else figure.subplots(1, 2, sharey=True)
@@ -132,7 +140,7 @@ def _draw(courses: Sequence[Course], panel: Panel, ylabel: str, *, log: bool = F
             dashes = style.DASHES[number // len(style.CYCLE) % len(style.DASHES)]
             x = course.seconds if place else course.steps
             panel(axes, course, Look(x, colour, dashes, alone))
-        _finish(axes, log)
+        _finish(axes, log, floor)
         axes.set_xlabel("seconds of optimisation" if place else "step")
     panels[0].set_ylabel(ylabel)
     panels[0].xaxis.get_major_locator().set_params(integer=True)
@@ -141,10 +149,15 @@ def _draw(courses: Sequence[Course], panel: Panel, ylabel: str, *, log: bool = F
     return figure
 
 
-def _finish(axes: Any, log: bool) -> None:
+def _finish(axes: Any, log: bool, floor: float = 0.0) -> None:
     style.grid(axes)
-    if log and any((np.asarray(line.get_ydata(), float) > 0).any() for line in axes.lines):
-        axes.set_yscale("log", nonpositive="mask")
+    # Marks at an edge have other coordinates.
+    drawn = [line for line in axes.lines if line.get_transform() == axes.transData]
+    values = np.concatenate([np.zeros(0), *(line.get_ydata() for line in drawn)]).astype(float)
+    if log and floor and scales.is_rounding(values, floor):
+        scales.show_rounding(axes, floor)
+    elif log and (values > 0).any():
+        scales.logarithmic(axes, "y")
     if axes.get_legend_handles_labels()[0]:
         axes.legend()
 
@@ -169,8 +182,9 @@ def overview(course: Course, title: str) -> Any:
         _energy(above, course, look)
         _relative_error(below, course, look) if course.exact else _variance(below, course, look)
     _around(above, [course])
+    _leaving(above, [course])
     _finish(above, log=False)
-    _finish(below, log=True)
+    _finish(below, log=True, floor=scales.ROUNDING if course.exact else scales.ROUNDING**2)
     above.set_title(title, pad=14 if course.stages else None)
     above.set_ylabel(_energy_label(course))
     below.set_ylabel(_relative_label(course) if course.exact else "variance per site")
@@ -181,10 +195,14 @@ def overview(course: Course, title: str) -> Any:
 
 
 def energy(courses: Sequence[Course]) -> Any:
-    """Draw energy per site with its error; final energies as points, undone steps as crosses."""
+    """Draw energy per site with its error; final energies as points, undone steps as crosses.
+
+    Steps with absurd energies are triangles at the edge of the panel.
+    """
     figure = _draw(courses, _energy, _energy_label(courses[0]))
-    for axes in figure.axes:
+    for place, axes in enumerate(figure.axes):
         _around(axes, courses)
+        _leaving(axes, courses, against_seconds=place == 1)
         axes.legend()
     return figure
 
@@ -195,7 +213,8 @@ def _energy_label(course: Course) -> str:
 
 def _energy(axes: Any, course: Course, look: Look) -> None:
     keep = course.kept
-    x, energies, errors = look.x[keep], course.energy[keep], course.error[keep]
+    x, errors = look.x[keep], course.error[keep]
+    energies = scales.without(course.energy[keep], scales.absurd(course.energy[keep], GAP))
     label = "each step" if look.alone else course.label
     axes.plot(x, energies, color=look.colour, ls=look.dashes, label=label)
     axes.fill_between(x, energies - errors, energies + errors, color=look.colour, alpha=0.22, lw=0)
@@ -223,11 +242,27 @@ def _around(axes: Any, courses: Sequence[Course]) -> None:
         )  # fmt: skip
 
 
+def _leaving(axes: Any, courses: Sequence[Course], *, against_seconds: bool = False) -> None:
+    """Mark steps with absurd energies at the edge where they leave; of a start the line tells."""
+    high = axes.get_ylim()[1]
+    for number, course in enumerate(courses):
+        x = course.seconds if against_seconds else course.steps
+        colour = style.CYCLE[number % len(style.CYCLE)]
+        name = course.label if len(courses) > 1 else None
+        absurd = course.kept & scales.absurd(np.where(course.kept, course.energy, 0.0), GAP)
+        for gone, edge in (
+            (absurd & (course.energy > high), "top"),
+            (absurd & (course.energy < high), "bottom"),
+        ):
+            scales.mark_beyond(axes, x[gone], course.energy[gone], colour, name, edge)
+
+
 def _limit(axes: Any, courses: Sequence[Course]) -> None:
-    """Let the last nine tenths of the runs fill the panel; a bad start may leave it at the top."""
+    """Let the last nine tenths of the runs fill the panel; a bad start or step may leave it."""
     values: list[float] = []
     for course in courses:
         energies, errors = course.energy[course.kept], course.error[course.kept]
+        energies = scales.without(energies, scales.absurd(energies, GAP))
         late = slice(len(energies) // 10, None)
         values += [*(energies + errors)[late], *(energies - errors)[late]]
         values += [] if course.exact is None else [course.exact]
@@ -243,7 +278,8 @@ def relative_error(courses: Sequence[Course]) -> Any | str:
     courses = [course for course in courses if course.exact]
     if not courses:
         return "no exact or published energy is known"
-    return _draw(courses, _relative_error, _relative_label(courses[0]), log=True)
+    label = _relative_label(courses[0])
+    return _draw(courses, _relative_error, label, log=True, floor=scales.ROUNDING)
 
 
 def _relative_label(course: Course) -> str:
@@ -257,10 +293,13 @@ def _relative_error(axes: Any, course: Course, look: Look) -> None:
     keep, scale = course.kept, abs(course.exact)
     x, off = look.x[keep], (course.energy[keep] - course.exact) / scale
     label = "each step" if look.alone else course.label
+    gone = scales.absurd(off)
+    far = np.abs(off[gone])
+    off, error = (scales.without(part, gone) for part in (off, course.error[keep] / scale))
     axes.plot(x, np.abs(off), color=look.colour, ls=look.dashes, label=label)
     if look.alone:
         axes.plot(
-            x, course.error[keep] / scale, color=style.GREEN, lw=1.1, ls=":",
+            x, error, color=style.GREEN, lw=1.1, ls=":",
             label="error bar of one step",
         )  # fmt: skip
         if (off < 0).any():
@@ -268,21 +307,27 @@ def _relative_error(axes: Any, course: Course, look: Look) -> None:
                 x[off < 0], -off[off < 0], "v", mfc="none", color=look.colour, ms=4,
                 label=f"below {course.exact_label}",
             )  # fmt: skip
+    scales.mark_beyond(axes, x[gone], far, look.colour, None if look.alone else course.label)
     if course.measured is not None:
         final = abs(course.measured[0] - course.exact) / scale
-        error = course.measured[1] / scale
+        reach = course.measured[1] / scale
         # On a log axis an error bar may not reach down to zero.
-        axes.errorbar(look.after, final, [[min(error, 0.9 * final)], [error]], **_final(look))
+        axes.errorbar(look.after, final, [[min(reach, 0.9 * final)], [reach]], **_final(look))
 
 
 def variance(courses: Sequence[Course]) -> Any:
     """Draw the variance of the local energy per site on a log axis."""
     label = f"variance of the local energy per site\n({courses[0].units} units squared)"
-    return _draw(courses, _variance, label, log=True)
+    return _draw(courses, _variance, label, log=True, floor=scales.ROUNDING**2)
 
 
 def _variance(axes: Any, course: Course, look: Look) -> None:
-    _column(axes, course, look, course.of("variance") / course.n_sites)
+    """Draw the variance, but for steps of which it is absurd; they are marked at the top."""
+    values = course.of("variance") / course.n_sites
+    gone = course.kept & scales.absurd(np.where(course.kept, values, 0.0))
+    _column(axes, course, look, scales.without(values, gone))
+    name = None if look.alone else course.label
+    scales.mark_beyond(axes, look.x[gone], values[gone], look.colour, name)
 
 
 def _column(axes: Any, course: Course, look: Look, values: np.ndarray) -> None:
@@ -301,10 +346,13 @@ def acceptance(courses: Sequence[Course]) -> Any | str:
 
 def closure_spread(courses: Sequence[Course]) -> Any | str:
     """Draw the spread of ln|psi| over the rows of closure, on a log axis."""
-    return _from_history(courses, "closure_spread", r"closure spread of $\ln|\psi|$", log=True)
+    label = r"closure spread of $\ln|\psi|$"
+    return _from_history(courses, "closure_spread", label, log=True, floor=scales.ROUNDING)
 
 
-def _from_history(courses: Sequence[Course], key: str, label: str, *, log: bool) -> Any | str:
+def _from_history(
+    courses: Sequence[Course], key: str, label: str, *, log: bool, floor: float = 0.0
+) -> Any | str:
     courses = [course for course in courses if np.isfinite(course.of(key)).any()]
     if not courses:
         return f"the history holds no {key.replace('_', ' ')}"
@@ -312,4 +360,4 @@ def _from_history(courses: Sequence[Course], key: str, label: str, *, log: bool)
     def panel(axes: Any, course: Course, look: Look) -> None:
         _column(axes, course, look, course.of(key))
 
-    return _draw(courses, panel, label, log=log)
+    return _draw(courses, panel, label, log=log, floor=floor)

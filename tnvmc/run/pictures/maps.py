@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.run.pictures import style
+from tnvmc.run.pictures import scales, style
 from tnvmc.run.reading import Json, Run, as_array
 
 _FIELDS = ("Sz", "n", "Sx")
@@ -206,7 +206,7 @@ def _decay(
             distance[chosen], size, [np.minimum(reach, 0.9 * size), reach], fmt="o", ms=4.5,
             color=colour, mfc=colour if sign > 0 else "none", lw=0.9, capsize=1.5, label=word,
         )  # fmt: skip
-    axes.set_yscale("log")
+    scales.logarithmic(axes, "y")
     axes.set_xlabel("distance r (lattice constants)")
     axes.set_ylabel(f"|{label}|")
     if axes.get_legend_handles_labels()[0]:
