@@ -90,9 +90,9 @@ def simple_update(
         operator: the Hamiltonian; its lattice gives the grid of the network.
         D: bond dimension.
         seed: of the noise on the start where the magnetisation is not conserved.
-        start: "auto" (lowest mean-field energy of ordered product states; a slightly random
-            positive one where the magnetisation is not conserved), a name of `product_starts`, or
-            one vector (d,) per site.
+        start: "auto" (lowest mean-field energy of product states ordered in the plane; a slightly
+            random positive one where the magnetisation is not conserved), a name of
+            `product_starts`, or one vector (d,) per site.
         tau: imaginary time steps, one per stage, in units of one over the largest spread of the
             eigenvalues of a term.  The long first ones form dimers; shorter last ones than
             0.1 were not found to help.

@@ -21,11 +21,11 @@ from tnvmc.operators.term import Operator
 from tnvmc.run.build import build_operator, build_sampler
 from tnvmc.run.catalogue import ENERGY, Catalogue
 from tnvmc.run.checkpoint import read_stages, write_atomically
-from tnvmc.run.config import Settings
+from tnvmc.run.config import LatticeSettings, Settings
 from tnvmc.run.load import ConfigError, load
 from tnvmc.run.look import AnySampler, Enumerate, chi_of, with_chi
 from tnvmc.run.operator_file import read_operator
-from tnvmc.run.reading import OBSERVABLES
+from tnvmc.run.reading import OBSERVABLES, refuse_comparison
 from tnvmc.run.records import CHECKPOINT, CONFIG, FolderError, check_run_folder
 from tnvmc.run.segments import independent, segments
 from tnvmc.run.session import check_symmetries
@@ -72,6 +72,12 @@ def measure_run(
     _check_folder(path)
     _check_numbers(n_samples, chi, pair_samples)
     settings = load(path / CONFIG, [*overrides, f"run.out={json.dumps(str(path))}"])
+    kept = load(path / CONFIG).lattice
+    if settings.lattice != kept:
+        raise ConfigError(
+            f"lattice: {path} holds a state on {_named(kept)}, not on {_named(settings.lattice)}; "
+            "leave --set lattice away"
+        )
     operator = build_operator(settings)
     check_symmetries(settings, operator, direct)
     own = tuple(
@@ -123,9 +129,15 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> VMC:
 
 
 def _check_folder(path: Path) -> None:
+    refuse_comparison(path)
     check_run_folder(path)
     if not (path / CHECKPOINT).is_file():
         raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")
+
+
+def _named(lattice: LatticeSettings) -> str:
+    shape = lattice.shape if isinstance(lattice.shape, list) else [lattice.shape]
+    return f"{' x '.join(map(str, shape))} sites ({lattice.kind}, {lattice.boundary})"
 
 
 def _check_numbers(n_samples: int | None, chi: int | None, pair_samples: int | None) -> None:

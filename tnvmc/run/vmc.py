@@ -79,7 +79,7 @@ class VMC:
     at the clock, as that of `optimizer.seconds` does.
 
     Raises:
-        ValueError: theta of a wrong shape or not finite; see also `initial_configs`, `moves_for`.
+        ValueError: two lattices; theta of a wrong shape or not finite; see also `initial_configs`, `moves_for`.
         OptimisationFailed: (from `run`) energies that stay infinite or undefined.
     """
 
@@ -98,6 +98,7 @@ class VMC:
         magnetisation: int = 0,
         device: str | None = None,
     ) -> None:
+        _check_lattices(operator, ansatz)
         self.operator = operator
         self.ansatz = ansatz
         self.sampler = Sampler() if sampler is None else sampler
@@ -356,6 +357,15 @@ class VMC:
 
         self.state = checkpoint.load(
             Path(path), checkpoint.identity(self.ansatz, self.operator), self.state.here
+        )
+
+
+def _check_lattices(operator: Operator, ansatz: Ansatz) -> None:
+    if operator.n_sites != ansatz.lattice.n_sites:
+        there, here = (" x ".join(map(str, x.lattice.shape)) for x in (operator, ansatz))
+        raise ValueError(
+            f"VMC: the Hamiltonian lives on {there} sites, the wave function on {here}; make both "
+            "from one lattice"
         )
 
 
