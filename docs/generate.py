@@ -1,7 +1,6 @@
 """Pages that are made from the program itself: settings, commands, modules.
 
-What a setting may be and its default come from the models of `tnvmc.run.config`, what it means
-from meanings.toml beside this file; commands and options come from the parser of `tnvmc.run.cli`.
+Settings come from `tnvmc.run.settings_help`, commands and options from the parser of `tnvmc.run.cli`.
 Needs nothing but tnvmc, so that tests can look at the pages without Sphinx.
 """
 
@@ -9,20 +8,16 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import tnvmc
 from tnvmc.run.cli import _parser
-from tnvmc.run.config import MODELS, Settings, StageSettings, couplings_of
+from tnvmc.run.config import MODELS, couplings_of
+from tnvmc.run.settings_help import described, heading, meanings, sections
 
-HERE = Path(__file__).parent
 PACKAGE = Path(tnvmc.__file__).parent
-MEANINGS: Mapping[str, Mapping[str, Any]] = tomllib.loads((HERE / "meanings.toml").read_text())
 
 FLOORS = {
     "backend": 0, "lattice": 1, "operators": 1, "contraction": 2, "exact": 2, "ansatz": 3,
@@ -42,37 +37,20 @@ with a checkpoint written.
 """
 
 
-def sections() -> dict[str, Mapping[str, Any]]:
-    """Give the fields of each section of a settings file, [[stage]] last."""
-    found = {}
-    for name, field in Settings.model_fields.items():
-        model: Any = StageSettings if name == "stage" else field.annotation
-        found[name] = model.model_fields
-    return found
-
-
 def settings_page() -> str:
     """All sections and keys, with what they may be, their defaults and what they mean."""
     parts = ["# Settings\n", _ABOUT_SETTINGS]
     for section, fields in sections().items():
-        heading = "[[stage]]" if section == "stage" else f"[{section}]"
-        parts.append(f"## `{heading}`\n\n{MEANINGS.get(section, {}).get('', '')}\n")
-        parts += [_setting(section, key, field) for key, field in fields.items()]
+        parts.append(f"## `{heading(section)}`\n\n{meanings().get(section, {}).get('', '')}\n")
+        parts += [_setting(section, key) for key in fields]
         if section == "hamiltonian":
             parts.append(_couplings())
     return "\n".join(parts)
 
 
-def _setting(section: str, key: str, field: Any) -> str:
-    meaning = MEANINGS.get(section, {}).get(key, "")
-    text, default = meaning, "none"
-    if isinstance(meaning, Mapping):
-        text, default = meaning["meaning"], meaning["default"]
-    elif field.default is not None and not field.is_required():
-        default = f"`{json.dumps(field.default)}`"
-    default = "Must be given." if field.is_required() else f"Default: {default}."
-    allowed = f"{field.description[0].upper()}{field.description[1:]}."
-    return f"```{{confval}} {section}.{key}\n*{allowed}* {default}\n\n{text}\n```\n"
+def _setting(section: str, key: str) -> str:
+    found = described(section, key)
+    return f"```{{confval}} {section}.{key}\n*{found.allowed}* {found.default}\n\n{found.meaning}\n```\n"
 
 
 def _couplings() -> str:

@@ -27,6 +27,7 @@ import pytest
 from tests.test_floors import FLOORS
 from tnvmc.run.cli import _parser, main
 from tnvmc.run.load import validate
+from tnvmc.run.settings_help import meanings, sections
 from tnvmc.run.state import Measurement, StepRecord
 
 ROOT = Path(__file__).parents[1]
@@ -173,10 +174,10 @@ def test_every_file_and_section_that_is_named_exists(page: Path) -> None:
 
 
 def test_the_reference_explains_every_setting(generate: ModuleType) -> None:
-    page, sections = generate.settings_page(), generate.sections()
-    assert set(generate.MEANINGS) == set(sections)
-    for section, known in sections.items():
-        assert set(generate.MEANINGS[section]) - {""} == set(known), section
+    page = generate.settings_page()
+    assert set(meanings()) == set(sections())
+    for section, known in sections().items():
+        assert set(meanings()[section]) - {""} == set(known), section
         for key in known:
             assert f"```{{confval}} {section}.{key}\n" in page
 

@@ -145,6 +145,15 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     converge.add_argument("--n-samples", metavar="N", type=int, help="samples at each chi")
     _add_reading_commands(commands)
+    told = commands.add_parser(
+        "settings", help="what the keys of a settings file mean",
+        description="What the keys of a settings file mean.",
+    )  # fmt: skip
+    told.add_argument("name", metavar="NAME", nargs="?", help="a section or a key (default: all)")
+    told.add_argument(
+        "--traceback", action="store_true", help="show where in the program an error came up"
+    )
+    told.set_defaults(command=_settings)
     return parser
 
 
@@ -285,6 +294,13 @@ def _plot(options: argparse.Namespace) -> int:
 
     paths = [options.folder, *options.others]
     print_plots(paths, options.out, options.format, options.what, options.site)
+    return 0
+
+
+def _settings(options: argparse.Namespace) -> int:
+    from tnvmc.run.settings_help import settings_text
+
+    print(settings_text(options.name))
     return 0
 
 
