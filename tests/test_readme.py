@@ -20,7 +20,7 @@ def test_the_python_example_runs_and_finds_the_ground_state(capsys: pytest.Captu
     result, exact = names["result"], -0.5743254416
     assert result.energy_per_site > exact - 4 * result.energy_per_site_error
     assert result.energy_per_site < exact + 0.01
-    assert len(capsys.readouterr().out.splitlines()) == 41
+    assert len(capsys.readouterr().out.splitlines()) == 42
 
 
 def test_the_example_of_a_network_lowers_the_energy() -> None:

@@ -243,3 +243,8 @@ def test_magnetisation_of_the_walkers() -> None:
     assert (vmc.state.here.configs.sum(axis=1) == 1).all()
     vmc.run(2)
     assert (vmc.state.here.configs.sum(axis=1) == 1).all()
+
+
+def test_two_lattices_are_refused() -> None:
+    with pytest.raises(ValueError, match="lives on 1 x 6 sites, the wave function on 1 x 4"):
+        VMC(heisenberg(chain(6)), PeriodicMPS(chain(4), 2))

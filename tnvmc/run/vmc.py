@@ -20,7 +20,7 @@ from tnvmc.optimize.sr import SR
 from tnvmc.run.guard import Guard, Recent
 from tnvmc.run.interrupts import uninterrupted
 from tnvmc.run.look import AnySampler, Enumerate, Look, chi_of, look_at, n_walkers_of, with_chi
-from tnvmc.run.start import initial_parameters
+from tnvmc.run.start import check_lattices, initial_parameters
 from tnvmc.run.state import ChiLadder, Measurement, Point, State, StepRecord
 from tnvmc.sampling.chains import Sampler, initial_configs
 from tnvmc.sampling.direct import DirectSampler
@@ -98,7 +98,7 @@ class VMC:
         magnetisation: int = 0,
         device: str | None = None,
     ) -> None:
-        _check_lattices(operator, ansatz)
+        check_lattices(operator, ansatz)
         self.operator = operator
         self.ansatz = ansatz
         self.sampler = Sampler() if sampler is None else sampler
@@ -252,6 +252,25 @@ class VMC:
             n_samples, chi, n_burn, n_thin, chis, symmetries=symmetries, sampler=sampler
         )
 
+    def expect(
+        self,
+        operator: Operator,
+        n_samples: int | None = None,
+        chi: int | None = None,
+        n_burn: int = 10,
+    ) -> Estimate:
+        """Estimate <operator> in the present state, in new samples of its own.
+
+        Where the Hamiltonian conserves the magnetisation the state is that in the sector of the
+        walkers, so <Sx> is 0.  Cost: as `measure`; nothing is shared between calls.
+
+        Raises:
+            ValueError: an operator on another lattice.
+        """
+        from tnvmc.run.expect import expect
+
+        return expect(self, operator, n_samples, chi, n_burn)
+
     def converge(
         self,
         chis: Sequence[int] | None = None,
@@ -357,15 +376,6 @@ class VMC:
 
         self.state = checkpoint.load(
             Path(path), checkpoint.identity(self.ansatz, self.operator), self.state.here
-        )
-
-
-def _check_lattices(operator: Operator, ansatz: Ansatz) -> None:
-    if operator.n_sites != ansatz.lattice.n_sites:
-        there, here = (" x ".join(map(str, x.lattice.shape)) for x in (operator, ansatz))
-        raise ValueError(
-            f"VMC: the Hamiltonian lives on {there} sites, the wave function on {here}; make both "
-            "from one lattice"
         )
 
 

@@ -1,0 +1,72 @@
+"""Expectation values of operators of one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import oracles
+from tnvmc import PEPS, VMC, DirectSampler, Enumerate, Operator, Sampler, heisenberg, square, tfim
+from tnvmc.operators.spin import exchange_matrix, spin_matrices
+
+S_X, _, S_Z = spin_matrices(2)
+ROUNDING = 1e-10
+LATTICE = square(2, 3)
+FAR = Operator.from_terms(LATTICE, [((0, 5), exchange_matrix(2)), ((1,), 0.3 * S_Z)])
+FIELD = Operator.from_terms(LATTICE, [((0,), S_X), ((2, 3), np.kron(S_Z, S_X))])
+
+
+def state(hamiltonian: Operator, sampler: Any) -> VMC:
+    vmc = VMC(hamiltonian, PEPS(hamiltonian.lattice, 2), sampler)
+    vmc.run(2)
+    return vmc
+
+
+def exact(vmc: VMC, operator: Operator) -> float:
+    conserved = vmc.operator.conserves_magnetisation
+    configs = oracles.all_configs(6, magnetisation=0 if conserved else None)
+    amplitude = vmc.ansatz.log_amplitude(vmc.theta, configs)
+    psi = np.zeros(2**6)
+    psi[[oracles.config_index(s) for s in configs]] = amplitude.phase * np.exp(amplitude.log_abs)
+    matrix = oracles.dense_hamiltonian(operator).real
+    return float(psi @ matrix @ psi / (psi @ psi))
+
+
+@pytest.mark.parametrize("operator", [FAR, FIELD])
+@pytest.mark.parametrize("model", [heisenberg, tfim])
+def test_an_enumeration_gives_the_dense_value(model: Any, operator: Operator) -> None:
+    vmc = state(model(LATTICE), Enumerate(threads=1))
+    found = vmc.expect(operator)
+    assert found.mean == pytest.approx(exact(vmc, operator), abs=ROUNDING)
+    assert found.error == 0
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [Sampler(32, 64, threads=1), Sampler(32, 64, precision="single", threads=1), DirectSampler(64)],
+    ids=["chains", "single", "direct"],
+)
+def test_samples_give_it_within_their_error(sampler: Any) -> None:
+    vmc = state(heisenberg(LATTICE), sampler)
+    found = vmc.expect(FAR, n_samples=4096)
+    assert found.n_samples >= 4096
+    assert abs(found.mean - exact(vmc, FAR)) < 4.5 * found.error < 0.1
+
+
+def test_the_hamiltonian_gives_the_energy_and_leaves_the_state() -> None:
+    vmc = state(heisenberg(LATTICE), Sampler(32, 64, threads=1))
+    before = vmc.state
+    energy = vmc.expect(vmc.operator, n_samples=4096, chi=8)
+    measured = vmc.measure(n_samples=4096, chi=8)
+    error = np.hypot(energy.error, measured.energy_error)
+    assert abs(energy.mean - measured.energy) < 4.5 * error
+    assert energy.mean != measured.energy, "samples of its own"
+    assert vmc.state is before
+
+
+def test_an_operator_of_another_lattice_is_refused() -> None:
+    vmc = state(heisenberg(LATTICE), Enumerate(threads=1))
+    with pytest.raises(ValueError, match="an operator on 3 x 2 sites, and a state on 2 x 3"):
+        vmc.expect(heisenberg(square(3, 2)))
