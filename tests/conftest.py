@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -20,10 +21,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Networks are compiled fast and run slowly, but in the physics runs.
+    """Networks are compiled fast and run slowly, but in the physics runs; Ctrl-C is not ignored.
 
-    Before JAX is imported: compiling is three quarters of what a small network costs.
+    Before JAX is imported: compiling is three quarters of what a small network costs.  A shell that
+    starts the tests in the background lets them ignore SIGINT, and the runs that they start.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if "slow" not in config.getoption("-m").replace("not slow", ""):
         os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 

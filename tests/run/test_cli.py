@@ -377,7 +377,10 @@ def test_real_signals_to_a_real_process(file: Path, number: signal.Signals, stat
             assert time.monotonic() < deadline and process.poll() is None
             time.sleep(0.05)
         process.send_signal(number)
-        error = process.communicate(timeout=60)[1].decode()
+        try:
+            error = process.communicate(timeout=60)[1].decode()
+        finally:
+            process.kill()  # nothing to one that has ended
     assert process.returncode == status
     assert error.count("\n") == 1
     assert "checkpoint written; continue with: tnvmc run --resume" in error
