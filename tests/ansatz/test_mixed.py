@@ -113,7 +113,12 @@ def test_a_configuration_where_rounding_ends_has_no_weight() -> None:
     np.testing.assert_allclose(to_host(snapshot.weight)[0], 1)
 
 
-@pytest.mark.parametrize("kind", ["rbm", "cnn", "vit", "patched_transformer", "rnn", "made"])
+SLOW = [
+    pytest.param(kind, marks=pytest.mark.slow) for kind in ("patched_transformer", "rnn", "made")
+]
+
+
+@pytest.mark.parametrize("kind", ["rbm", "cnn", "vit", *SLOW])
 def test_networks_walk_in_single_after_they_were_used_in_double(kind: str) -> None:
     pytest.importorskip("flax")
     from tnvmc.run.build import build_ansatz
