@@ -31,6 +31,8 @@ class Mixed:
     it, since boundaries left behind by a sweep are too coarse to measure with.  So it pays where
     sweeps are many for a measurement, or single precision is much the faster.
 
+    Source: importance sampling as in Owen, chapter 9.2 (see `estimate.statistics`).
+
     What it does not do: direct draws, which need no sweeps; log-derivatives in single precision.
 
     Raises ValueError for an ansatz that has no sweeps in single precision, or no others.

@@ -36,7 +36,8 @@ class Sampler:
     With `precision` "single" chains walk in single precision and samples are measured in double
     and weighted (`ansatz.mixed`).  With a `power` p < 1 chains draw from |psi|^(2 p) and samples are
     weighted by |psi|^(2 - 2 p), so that configurations where psi is small are seen and their signs
-    can turn (Misery et al., arXiv:2507.05352, among others); for the same ansatz as replicas.
+    can turn; importance sampling as in Owen, chapter 9.2 (see `estimate.statistics`).  For an ansatz
+    that takes replicas.
     """
 
     n_walkers: int = 128
