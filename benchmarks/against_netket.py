@@ -23,7 +23,7 @@ import netket as nk
 from netket.operator.spin import sigmax, sigmay, sigmaz
 
 from tnvmc import SR, VMC, Sampler, j1j2, square
-from tnvmc.ansatz.flax import FlaxAnsatz
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.moves import moves_for
 

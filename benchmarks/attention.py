@@ -21,14 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.flax import FlaxAnsatz
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.relative_attention import ATTENTIONS, input_dependence
 from tnvmc.exact import exact_ground_state
-from tnvmc.run.build import build_ansatz, build_operator, build_sampler, build_vmc
-from tnvmc.run.load import complete, load
-from tnvmc.run.pictures import style
-from tnvmc.run.vmc import VMC
+from tnvmc.report.figures import style
 from tnvmc.sampling.chains import initial_configs
+from tnvmc.settings.build import build_ansatz, build_operator, build_sampler, build_vmc
+from tnvmc.settings.load import complete, load
+from tnvmc.vmc.driver import VMC
 
 N_SHOWN = 3
 """Inputs whose maps are drawn."""

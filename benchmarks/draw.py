@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc import square
-from tnvmc.run.pictures import style
+from tnvmc.report.figures import style
 
 SIDES = {
     "softmax": (8, 11, 16, 23, 32),
@@ -45,7 +45,7 @@ def drawing(kind: str, side: int) -> Callable[[np.ndarray], Any]:
     import jax
     from flax import nnx
 
-    import tnvmc.ansatz.flax  # noqa: F401  (double precision)
+    import tnvmc.ansatz.neural.flax  # noqa: F401  (double precision)
     from tnvmc.ansatz.neural.patched_transformer import PatchedTransformer
 
     attention = "softmax" if kind == "no cache" else kind

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from meter import Meter
 from tnvmc import PEPS, SR, SRC, VMC, Sampler, heisenberg, square
-from tnvmc.ansatz.starts import random_positive
+from tnvmc.ansatz.initial.tensors import random_positive
 from tnvmc.backend.device import DeviceError, describe, namespace_of
 from tnvmc.backend.memory import keep_freed_memory
 from tnvmc.backend.namespace import to_host, to_namespace

@@ -119,8 +119,8 @@ class Case:
 
 def network_case(n_walkers: int, xp: Any) -> Case:
     """The ViT of scripts/vit_6x6_short.toml as it starts."""
-    from tnvmc.run.build import build_ansatz
-    from tnvmc.run.load import load
+    from tnvmc.settings.build import build_ansatz
+    from tnvmc.settings.load import load
 
     settings = load(Path(__file__).parents[1] / "scripts" / "vit_6x6_short.toml")
     ansatz: Any = build_ansatz(settings, heisenberg(square(6, 6)))

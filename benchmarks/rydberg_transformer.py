@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tnvmc.run.pictures import style
-from tnvmc.run.pictures.course import Course, course_of
-from tnvmc.run.reading import read_run
+from tnvmc.report.figures import style
+from tnvmc.report.figures.course import Course, course_of
+from tnvmc.storage.run_files import read_run
 
 LECTURE = np.array(
     [

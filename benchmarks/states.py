@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tnvmc import PEPS, heisenberg, square
-from tnvmc.ansatz.simple_update import simple_update
+from tnvmc.ansatz.initial.simple_update import simple_update
 
 CACHE = Path(__file__).parent / "results" / "states"
 

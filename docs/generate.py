@@ -1,6 +1,6 @@
 """Pages that are made from the program itself: settings, commands, modules.
 
-Settings come from `tnvmc.run.settings_help`, commands and options from the parser of `tnvmc.run.cli`.
+Settings come from `tnvmc.settings.help`, commands and options from the parser of `tnvmc.app.cli`.
 Needs nothing but tnvmc, so that tests can look at the pages without Sphinx.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import tnvmc
-from tnvmc.run.cli import _parser
-from tnvmc.run.config import MODELS, couplings_of
-from tnvmc.run.settings_help import described, heading, meanings, sections
+from tnvmc.app.cli import _parser
+from tnvmc.settings.config import MODELS, couplings_of
+from tnvmc.settings.help import described, heading, meanings, sections
 
 PACKAGE = Path(tnvmc.__file__).parent
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,3 +54,15 @@ def xp(request: pytest.FixtureRequest) -> Any:
         except DeviceError as error:
             pytest.skip(str(error))
     return pytest.importorskip(name)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """The module's SETTINGS of a run of seconds, in the working directory; its picture is left out."""
+    from tnvmc.app import run
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "energy_picture", lambda *_, **__: b"")
+    path = tmp_path / "study.toml"
+    path.write_text(request.module.SETTINGS)
+    return path

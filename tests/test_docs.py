@@ -25,10 +25,10 @@ from typing import Any
 import pytest
 
 from tests.test_floors import FLOORS
-from tnvmc.run.cli import _parser, main
-from tnvmc.run.load import validate
-from tnvmc.run.settings_help import meanings, sections
-from tnvmc.run.state import Measurement, StepRecord
+from tnvmc.app.cli import _parser, main
+from tnvmc.settings.help import meanings, sections
+from tnvmc.settings.load import validate
+from tnvmc.vmc.state import Measurement, StepRecord
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

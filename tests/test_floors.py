@@ -8,6 +8,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "tnvmc"
 FLOORS = {
     "backend": 0,
+    "storage": 1,
     "lattice": 1,
     "operators": 1,
     "contraction": 2,
@@ -16,7 +17,11 @@ FLOORS = {
     "sampling": 4,
     "estimate": 5,
     "optimize": 5,
-    "run": 6,
+    "vmc": 6,
+    "settings": 7,
+    "analysis": 7,
+    "report": 8,
+    "app": 9,
 }
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tnvmc import PEPS, SR, SRC, VMC, Sampler, heisenberg, j1j2, square, tfim
-from tnvmc.ansatz.starts import random_positive
-from tnvmc.ansatz.symmetrised import Symmetrised
+from tnvmc.ansatz.initial.tensors import random_positive
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend import linalg
 from tnvmc.backend.device import DeviceError, namespace_of
 from tnvmc.backend.namespace import to_host
@@ -79,8 +79,8 @@ def test_same_chain_and_same_numbers(
 
 def _rbm(operator: Any, dtype: str = "float64") -> Any:
     pytest.importorskip("flax")
-    from tnvmc.run.build import build_ansatz
-    from tnvmc.run.load import complete, validate
+    from tnvmc.settings.build import build_ansatz
+    from tnvmc.settings.load import complete, validate
 
     data = {
         "lattice": {"shape": list(operator.lattice.shape)},
@@ -149,7 +149,7 @@ def test_a_run_with_a_network_is_that_of_the_host(cupy: Any) -> None:
 
 def test_enumeration_by_orbit_on_the_device(cupy: Any) -> None:
     operator = heisenberg(square(2, 4))
-    from tnvmc.ansatz.flax import FlaxAnsatz
+    from tnvmc.ansatz.neural.flax import FlaxAnsatz
     from tnvmc.ansatz.neural.rbm import RBM
 
     group = symmetry_group(operator, ["spin", "point"])

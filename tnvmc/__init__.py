@@ -20,7 +20,7 @@ _NAMES_OF = {
     ),
     "tnvmc.operators.reference": ("known_energy",),
     "tnvmc.exact": ("exact_ground_state",),
-    "tnvmc.ansatz.peps": ("PEPS",),
+    "tnvmc.ansatz.peps.state": ("PEPS",),
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
     "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
     "tnvmc.contraction.schemes": ("SRC", "Exact", "ZipUp"),
@@ -29,12 +29,12 @@ _NAMES_OF = {
     "tnvmc.optimize.sr": ("SR",),
     "tnvmc.optimize.first_order": ("Adam", "GradientDescent", "RandomSign"),
     "tnvmc.optimize.schedules": ("Constant", "Cosine", "Exponential", "Piecewise", "WarmUp"),
-    "tnvmc.run.guard": ("Guard",),
-    "tnvmc.run.look": ("Enumerate",),
-    "tnvmc.run.vmc": ("VMC",),
-    "tnvmc.run.session": ("run_file",),
-    "tnvmc.run.start": ("initial_parameters",),
-    "tnvmc.ansatz.simple_update": ("simple_update",),
+    "tnvmc.vmc.guard": ("Guard",),
+    "tnvmc.vmc.look": ("Enumerate",),
+    "tnvmc.vmc.driver": ("VMC",),
+    "tnvmc.app.run": ("run_file",),
+    "tnvmc.ansatz.initial.parameters": ("initial_parameters",),
+    "tnvmc.ansatz.initial.simple_update": ("simple_update",),
 }  # fmt: skip
 _HOME = {name: (home, name) for home, names in _NAMES_OF.items() for name in names}
 # The lattice and the model bear one name; the model, which is used more, keeps it here.

@@ -2,6 +2,6 @@
 
 import sys
 
-from tnvmc.run.cli import main
+from tnvmc.app.cli import main
 
 sys.exit(main())

@@ -10,7 +10,7 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from tnvmc.ansatz.checks import check_ansatz
+from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.generic import (
     GenericAnsatz,
     acceptance,

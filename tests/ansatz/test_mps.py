@@ -10,7 +10,7 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from tnvmc.ansatz.checks import check_ansatz
+from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.mps import MPS, PeriodicMPS
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.lattice import chain, square
@@ -109,5 +109,5 @@ def test_factory_picks_by_boundary() -> None:
 
 
 def test_open_factory_makes_a_peps_of_one_row() -> None:
-    peps = pytest.importorskip("tnvmc.ansatz.peps")
+    peps = pytest.importorskip("tnvmc.ansatz.peps.state")
     assert isinstance(MPS(chain(6), 4), peps.PEPS)

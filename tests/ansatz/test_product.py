@@ -6,7 +6,7 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from tnvmc.ansatz.checks import check_ansatz
+from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.local import local_energy

@@ -18,7 +18,7 @@ nk = pytest.importorskip("netket")
 
 import jax
 
-from tnvmc.ansatz.flax import FlaxAnsatz
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
 
 AGREEMENT = 1e-8
 SHIFT = 0.01

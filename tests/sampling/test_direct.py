@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.oracles import all_configs, config_index, dense_state, exact_distribution
 from tnvmc import PEPS, SRC, Exact, heisenberg, square, tfim
-from tnvmc.ansatz.draws import Drawer
+from tnvmc.ansatz.peps.draws import Drawer
 from tnvmc.ansatz.product import ProductState
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms

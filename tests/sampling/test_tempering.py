@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tnvmc.ansatz.generic import GenericAnsatz
-from tnvmc.ansatz.peps import PEPS
+from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.estimate.statistics import estimate, weighted_estimate
 from tnvmc.lattice import Lattice, chain

@@ -14,7 +14,7 @@ from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.lattice import Lattice
 
 if TYPE_CHECKING:
-    from tnvmc.ansatz.peps import PEPS
+    from tnvmc.ansatz.peps.state import PEPS
 
 Array = Any
 
@@ -123,7 +123,7 @@ def MPS(
             f"MPS: an open MPS needs a lattice of one row, this one is {lattice.shape}. "
             "Use PEPS, or chain(length)."
         )
-    from tnvmc.ansatz.peps import PEPS
+    from tnvmc.ansatz.peps.state import PEPS
 
     return PEPS(lattice, D, dtype=dtype)
 

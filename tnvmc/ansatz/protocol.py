@@ -10,7 +10,7 @@ come back.  `theta` is one flat vector at every seam: only the ansatz knows tens
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -141,3 +141,93 @@ class Ansatz(Protocol):
         self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
     ) -> tuple[Walkers, Snapshot]:
         """Ratios, closures and (if asked) log-derivatives at the walkers' configurations."""
+
+
+# What an ansatz may offer beyond that.  Nothing asks for an attribute by name: an ability is a
+# protocol below, and `isinstance` tells whether an ansatz has it.
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How an ansatz wants to be run; the defaults fit anything."""
+
+    chunk: int | None = None  #: configurations per call on the host; None: 64
+    bytes_per_walker: int | None = None  #: on a GPU; None: chunks as on the host
+    processes: bool = False  #: chunks side by side in processes: calls are short and hold the GIL
+    own_threads: bool = False  #: uses all cores by itself: chunks one after another
+
+
+@runtime_checkable
+class Executed(Protocol):
+    """Says how it wants to be run; others are run with the defaults of `Execution`."""
+
+    @property
+    def execution(self) -> Execution:
+        """How to run it."""
+
+
+Draw = Callable[[Array, Any], tuple[Array, Array]]
+"""``draw(uniforms (B, N), guide) -> (configs (B, N), log_prob (B,))``."""
+
+
+@runtime_checkable
+class Drawable(Protocol):
+    """Can be drawn from directly, without a Markov chain."""
+
+    @property
+    def exact_draws(self) -> bool:
+        """Whether what is drawn from is |psi|^2 itself (up to a sector it is kept in)."""
+
+    def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Draw:
+        """Prepare draws at theta, with what serves all of them made once."""
+
+
+@runtime_checkable
+class Tempered(Protocol):
+    """Its sweeps can sample |psi|^(2 power)."""
+
+    def tempered_sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """`sweep` with a power (B,) for each walker."""
+
+
+@runtime_checkable
+class Truncated(Protocol):
+    """Is contracted by a scheme, which may truncate to a boundary bond dimension chi."""
+
+    @property
+    def scheme(self) -> Any:
+        """The scheme; see `tnvmc.contraction.schemes`."""
+
+    def with_scheme(self, scheme: Any) -> Ansatz:
+        """The same state contracted by another scheme."""
+
+
+@runtime_checkable
+class Initialisable(Protocol):
+    """Makes parameters to start from."""
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """Kinds of start it knows ("simple_update", "random", "product"), the default first."""
+
+    def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
+        """theta (P,) for an operator; None is the first of `starts`."""
+
+
+@runtime_checkable
+class WithOrbits(Protocol):
+    """Knows which configurations its symmetries make equivalent."""
+
+    def orbit_classes(self, configs: Array, operator: Any) -> tuple[Array, Array] | None:
+        """One member of each orbit (K, N) and the sizes (K,); None where that saves nothing or the
+        operator lacks a symmetry."""
+
+
+@runtime_checkable
+class Described(Protocol):
+    """Says in plain values what it is, so that a file can tell whose parameters it holds."""
+
+    def description(self) -> dict[str, Any]:
+        """Plain values (JSON): at least "ansatz"; "D" or "architecture" where it has one."""

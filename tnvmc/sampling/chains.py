@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from tnvmc.ansatz.jacobian import concatenate
-from tnvmc.ansatz.mixed import Mixed
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets, Walkers
+from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.operators.term import Operator

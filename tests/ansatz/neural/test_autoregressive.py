@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import tnvmc.ansatz.flax  # noqa: F401  (sets float64)
+import tnvmc.ansatz.neural.flax  # noqa: F401  (sets float64)
 from tests.ansatz.neural.autoregressive_checks import check_autoregressive
 from tnvmc.ansatz.neural.autoregressive import Autoregressive, log_softmax, phase_of, pick, snake
 from tnvmc.lattice.grids import square

@@ -13,9 +13,9 @@ pytest.importorskip("flax")
 import jax
 from flax import nnx
 
-from tnvmc.ansatz.checks import check_ansatz
-from tnvmc.ansatz.flax import FlaxAnsatz
+from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.neural.cnn import CNN
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.lattice import chain, square
 
 ROUNDING = 1e-12  # a few hundred terms of order 1, each rounded at 1e-16

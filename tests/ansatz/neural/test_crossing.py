@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tnvmc.ansatz.flax import FlaxAnsatz
 from tnvmc.ansatz.neural import crossing
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.rbm import RBM
 from tnvmc.lattice import chain
 from tnvmc.operators.models import tfim
@@ -91,7 +91,7 @@ def test_moves_are_planned_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
         planned.append(tree)
         return plan_moves(tree, array)
 
-    monkeypatch.setattr("tnvmc.ansatz.flax.beside", counted)
+    monkeypatch.setattr("tnvmc.ansatz.neural.flax.beside", counted)
     for step in range(2):
         sample(
             Sampler(8, 8, n_burn=3, chunk=8), ansatz, ansatz.random(0),

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tnvmc.ansatz.check_case import all_configs
+from tnvmc.ansatz.checks.case import all_configs
 from tnvmc.lattice import square
 from tnvmc.lattice.symmetry import checkerboard
 from tnvmc.operators.models import j1j2
 from tnvmc.operators.symmetry import SymmetryGroup, symmetry_group
 from tnvmc.optimize.first_order import GradientDescent
-from tnvmc.run.look import Enumerate
-from tnvmc.run.vmc import VMC
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.look import Enumerate
 
 pytest.importorskip("flax")
 
-from tnvmc.ansatz.flax import FlaxAnsatz
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.images import Images, shifts
 from tnvmc.ansatz.neural.orbits import Orbits
 from tnvmc.ansatz.neural.vit import ViT

@@ -14,9 +14,9 @@ from flax import nnx
 from tests.ansatz.neural.autoregressive_checks import ROUNDING, check_autoregressive, perturbed
 from tests.oracles import all_configs
 from tnvmc import SR, VMC, Cosine, rydberg
-from tnvmc.ansatz.checks import check_ansatz
-from tnvmc.ansatz.flax import FlaxAnsatz
+from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.neural.decoder import ATTENTIONS, sinusoidal_positions
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.patched_transformer import PatchedTransformer, patches_of
 from tnvmc.lattice import square
 from tnvmc.sampling.direct import DirectSampler

@@ -12,8 +12,8 @@ pytest.importorskip("flax")
 from flax import nnx
 
 from tests.oracles import all_configs
-from tnvmc.ansatz.checks import check_ansatz
-from tnvmc.ansatz.flax import FlaxAnsatz
+from tnvmc.ansatz.checks.conformance import check_ansatz
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.rbm import RBM, change_form, log_cosh
 from tnvmc.lattice import chain, square
 

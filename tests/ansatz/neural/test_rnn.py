@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-import tnvmc.ansatz.flax  # noqa: F401  (sets float64)
+import tnvmc.ansatz.neural.flax  # noqa: F401  (sets float64)
 from tests.ansatz.neural.autoregressive_checks import check_autoregressive, noisy
 from tnvmc.ansatz.neural.rnn import RNN
 from tnvmc.lattice.grids import square

@@ -13,8 +13,8 @@ pytest.importorskip("flax")
 import jax
 from flax import nnx
 
-from tnvmc.ansatz.checks import check_ansatz
-from tnvmc.ansatz.flax import FlaxAnsatz
+from tnvmc.ansatz.checks.conformance import check_ansatz
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.relative_attention import displacements
 from tnvmc.ansatz.neural.vit import ViT, input_dependence, patch_sites
 from tnvmc.lattice import Lattice, square

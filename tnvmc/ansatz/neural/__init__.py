@@ -1,7 +1,7 @@
 """Networks as wave functions, one a file, in Flax NNX; this file knows of them without JAX.
 
 A network is chosen by its kind in `NETWORKS`, as ``[ansatz] kind`` of a settings file does;
-`tnvmc.ansatz.flax.FlaxAnsatz` makes a wave function of it.
+`tnvmc.ansatz.neural.flax.FlaxAnsatz` makes a wave function of it.
 """
 
 from __future__ import annotations

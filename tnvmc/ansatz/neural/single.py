@@ -15,7 +15,7 @@ from tnvmc.ansatz.protocol import SweepInfo, Targets, Walkers
 from tnvmc.backend.namespace import array_namespace
 
 if TYPE_CHECKING:
-    from tnvmc.ansatz.flax import FlaxAnsatz
+    from tnvmc.ansatz.neural.flax import FlaxAnsatz
 
 Array = Any
 

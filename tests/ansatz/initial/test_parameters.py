@@ -1,0 +1,99 @@
+"""Starts: what they are close to, what they refuse, what growing keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.product import DimerCovering, ProductState
+from tnvmc.contraction.schemes import Exact
+from tnvmc.lattice import chain, square
+from tnvmc.operators.models import heisenberg
+from tnvmc.storage.checkpoint import CheckpointError
+from tnvmc.vmc.driver import VMC, Enumerate
+
+OPERATOR = heisenberg(square(2, 3))
+
+
+def energy(ansatz: PEPS | ProductState, theta: np.ndarray) -> float:
+    return VMC(OPERATOR, ansatz, Enumerate(), theta=theta).measure().energy
+
+
+def peps(D: int, dtype: str = "float64") -> PEPS:
+    return PEPS(OPERATOR.lattice, D, dtype, Exact())
+
+
+def test_energies_of_the_starts() -> None:
+    found = {
+        kind: energy(peps(2), initial_parameters(peps(2), OPERATOR, 1, kind))
+        for kind in ("simple_update", "random", "product")
+    }
+    # Neel in the plane: -1/4 on each of the 7 bonds, and the sector Sz = 0 of it a little lower.
+    assert -2.6 < found["product"] < -7 / 4 + 0.05
+    assert found["simple_update"] < found["product"] - 0.5
+    assert found["random"] > found["product"]
+    product = ProductState(OPERATOR.lattice)
+    theta = initial_parameters(product, OPERATOR, 1, "product")
+    assert energy(product, theta) == pytest.approx(found["product"], abs=0.05)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+def test_types_and_shapes(dtype: str) -> None:
+    lattice = OPERATOR.lattice
+    pairs = ((0, 1), (2, 5), (3, 4))
+    for ansatz in (
+        peps(3, dtype),
+        PeriodicMPS(lattice, 2, dtype),
+        ProductState(lattice, dtype=dtype),
+        DimerCovering(lattice, pairs, dtype=dtype),
+    ):
+        theta = initial_parameters(ansatz, OPERATOR, 1, "random")
+        assert theta.shape == (ansatz.n_params,)
+        assert theta.dtype == dtype
+    assert initial_parameters(peps(3, dtype), OPERATOR).dtype == dtype
+
+
+def test_starts_are_functions_of_the_seed() -> None:
+    for kind in ("simple_update", "random", "product"):
+        first, again = (initial_parameters(peps(3), OPERATOR, 5, kind) for _ in range(2))
+        assert np.array_equal(first, again)
+        assert np.isfinite(first).all()
+
+
+@pytest.mark.parametrize("D", [2, 3])
+def test_going_on_from_a_checkpoint(tmp_path: Path, D: int) -> None:
+    vmc = VMC(OPERATOR, peps(2), Enumerate())
+    vmc.save(tmp_path / "c.h5")
+    theta = initial_parameters(peps(D), OPERATOR, 1, str(tmp_path / "c.h5"))
+    assert theta.shape == (peps(D).n_params,)
+    if D == 2:
+        assert np.array_equal(theta, vmc.theta)
+    # New bonds carry a little noise, the energy stays about where it was.
+    assert energy(peps(D), theta) == pytest.approx(energy(peps(2), vmc.theta), abs=0.05)
+
+
+def test_checkpoints_that_do_not_fit(tmp_path: Path) -> None:
+    path = tmp_path / "c.h5"
+    VMC(OPERATOR, peps(3), Enumerate()).save(path)
+    with pytest.raises(CheckpointError, match="D = 3, which cannot be turned into D = 2"):
+        initial_parameters(peps(2), OPERATOR, 1, str(path))
+    other = heisenberg(chain(6))
+    with pytest.raises(CheckpointError, match=r"PEPS on \[2, 3\].*wanted is a PEPS on \[1, 6\]"):
+        initial_parameters(PEPS(other.lattice, 3), other, 1, str(path))
+    with pytest.raises(CheckpointError, match="wanted is a PeriodicMPS"):
+        initial_parameters(PeriodicMPS(OPERATOR.lattice, 3), OPERATOR, 1, str(path))
+    VMC(OPERATOR, peps(2, "complex128"), Enumerate()).save(path)
+    with pytest.raises(CheckpointError, match="a real state cannot hold it"):
+        initial_parameters(peps(2), OPERATOR, 1, str(path))
+    with pytest.raises(CheckpointError, match="no such file"):
+        initial_parameters(peps(3), OPERATOR, 1, "simple-update")
+
+
+def test_a_start_that_a_state_does_not_have() -> None:
+    with pytest.raises(ValueError, match="a PeriodicMPS has no such start; take 'random'"):
+        initial_parameters(PeriodicMPS(OPERATOR.lattice, 2), OPERATOR, 1, "simple_update")

@@ -1,0 +1,97 @@
+"""Random, product and grown tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.oracles import all_configs, config_index, dense_state
+from tnvmc.ansatz.initial.tensors import bond_sizes, grow, product, random_positive, scaled
+from tnvmc.lattice.grids import chain, square
+
+GRID = square(2, 3)
+ROUNDING = 1e-12
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("D", [1, 3])
+def test_shapes_and_dtypes(dtype, D):
+    for tensors in (
+        random_positive(GRID, D, dtype, seed=1, local_dim=3),
+        product(GRID, D, noise=0.1, dtype=dtype, local_dim=3),
+        grow(random_positive(GRID, 1, dtype, local_dim=3), (2, 3), D),
+    ):
+        assert [t.shape for t in tensors] == [(3, *sizes) for sizes in bond_sizes((2, 3), D)]
+        assert all(t.dtype == dtype for t in tensors)
+
+
+def test_bond_sizes():
+    assert bond_sizes((2, 2), 5)[1] == (1, 5, 5, 1)
+    assert bond_sizes((1, 3), 5) == [(1, 1, 1, 5), (1, 5, 1, 5), (1, 5, 1, 1)]
+
+
+def test_random_positive_amplitudes():
+    configs = all_configs(6)
+    psi = dense_state(random_positive(GRID, 2, seed=3), (2, 3), configs)
+    assert psi.min() > 0
+    again = dense_state(random_positive(GRID, 2, seed=3), (2, 3), configs)
+    other = dense_state(random_positive(GRID, 2, seed=4), (2, 3), configs)
+    assert np.array_equal(psi, again)
+    assert not np.allclose(psi, other)
+
+
+def test_neel_is_one_basis_state():
+    psi = dense_state(product(GRID, 2), (2, 3), all_configs(6))
+    neel = config_index([0, 1, 0, 1, 0, 1])
+    assert psi[neel] == 1
+    assert np.count_nonzero(psi) == 1
+
+
+def test_product_of_a_configuration_with_noise():
+    config = [0, 2, 1, 1]
+    tensors = product(chain(4), 2, config, noise=0.05, seed=1, local_dim=3)
+    psi = dense_state(tensors, (1, 4), all_configs(4, 3))
+    assert np.argmax(np.abs(psi)) == config_index(config, 3)
+    assert np.count_nonzero(psi) == psi.size
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_growing_changes_amplitudes_by_the_noise_only(dtype):
+    configs = all_configs(6)
+    small = random_positive(GRID, 2, dtype, seed=2)
+    psi = dense_state(small, (2, 3), configs)
+    same = dense_state(grow(small, (2, 3), 4, noise=0.0), (2, 3), configs)
+    assert np.allclose(psi, same, rtol=ROUNDING)
+    changes = []
+    for noise in (1e-2, 1e-3):
+        grown = grow(small, (2, 3), 4, noise=noise, seed=5)
+        for old, new in zip(small, grown, strict=True):
+            assert np.array_equal(new[tuple(map(slice, old.shape))], old)
+            added = np.linalg.norm(new) ** 2 - np.linalg.norm(old) ** 2
+            assert np.isclose(np.sqrt(added), noise * np.linalg.norm(old), rtol=1e-6)
+        moved = dense_state(grown, (2, 3), configs)
+        changes.append(np.linalg.norm(moved - psi) / np.linalg.norm(psi))
+    assert changes[0] < 1e-2
+    assert changes[1] < changes[0] / 10  # a new bond needs both its ends: second order
+
+
+def test_scaling():
+    tensors = [7.0 * t for t in random_positive(GRID, 2, seed=2)]
+    parts = [float(np.linalg.norm(t)) for t in scaled(tensors, log_norm=6 * np.log(3.0))]
+    assert np.allclose(parts, 3.0, rtol=ROUNDING)
+    tensors[4] = 0 * tensors[4]
+    with pytest.raises(ValueError, match="site 4"):
+        scaled(tensors)
+
+
+def test_letters_of_complaint():
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        random_positive(GRID, 0)
+    with pytest.raises(ValueError, match="6 local states from 0 to 1"):
+        product(GRID, 2, [0, 1, 2, 0, 1, 0])
+    with pytest.raises(ValueError, match="'nele' is not known"):
+        product(GRID, 2, "nele")
+    with pytest.raises(ValueError, match="it is not cut"):
+        grow(random_positive(GRID, 3), (2, 3), 2)
+    with pytest.raises(ValueError, match="6 tensors"):
+        grow(random_positive(GRID, 2), (3, 3), 3)

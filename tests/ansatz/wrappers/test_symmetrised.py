@@ -1,0 +1,275 @@
+"""Symmetrised wave functions against the dense sum over the group."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import oracles
+from tnvmc.ansatz.checks.conformance import check_ansatz
+from tnvmc.ansatz.generic import local_states, replaced
+from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.product import DimerCovering
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, moved_patch, moved_table
+from tnvmc.backend.namespace import to_host
+from tnvmc.contraction.schemes import SRC
+from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate
+from tnvmc.lattice import chain, square
+from tnvmc.operators.models import heisenberg, tfim
+from tnvmc.operators.symmetry import Symmetry, SymmetryGroup, symmetry_group
+from tnvmc.optimize.sr import SR
+from tnvmc.sampling.chains import Sampler, initial_configs, sample
+from tnvmc.sampling.enumerate import enumerate_samples
+from tnvmc.sampling.moves import exchanges, flips, moves_for
+from tnvmc.vmc.driver import VMC, Enumerate
+
+UNCUT = 64
+AMPLITUDE = 1e-10  # sums of at most 16 uncut amplitudes that may cancel to a hundredth
+DERIVATIVE = 1e-6  # step 1e-6: error step^2 + rounding / step, relative to the largest
+
+
+def small(dtype: str = "float64", **options: Any) -> tuple[Symmetrised, np.ndarray]:
+    """PEPS on 2x3 under all eight symmetries, half of them odd: total spin 1 on six sites."""
+    operator = heisenberg(square(2, 3))
+    given = {"left-right reflection": -1}
+    group = symmetry_group(operator, ["spin", "point"], given)
+    peps = PEPS(operator.lattice, 2, dtype, SRC(UNCUT))
+    return Symmetrised(peps, group, **options), random_theta(peps, 1)
+
+
+def random_theta(peps: PEPS, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=peps.n_params)
+    if peps.dtype.kind == "c":
+        theta = theta + 1j * rng.normal(size=peps.n_params)
+    return theta.astype(peps.dtype)
+
+
+def dense_sum(state: Symmetrised, theta: np.ndarray, configs: np.ndarray) -> np.ndarray:
+    """sum_g chi(g) psi(g s), every psi contracted densely."""
+    peps: Any = state.ansatz
+    total = np.zeros(len(configs), dtype=complex)
+    for g in state.group.elements:
+        images = np.array([[config[site] for site in g.sites] for config in configs])
+        images = 1 - images if g.inverts else images
+        total += g.character * oracles.dense_state(peps.tensors(theta), peps.lattice.shape, images)
+    return total
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_amplitudes(dtype: str, xp: Any) -> None:
+    state, theta = small(dtype)
+    configs = oracles.all_configs(6)
+    expected = dense_sum(state, theta, configs)
+    found = state.log_amplitude(xp.asarray(theta), xp.asarray(configs))
+    values = to_host(found.phase) * np.exp(to_host(found.log_abs))
+    assert np.abs(values - expected).max() < AMPLITUDE * np.abs(expected).max()
+    odd = np.all(configs.reshape(-1, 2, 3) == configs.reshape(-1, 2, 3)[:, :, ::-1], axis=(1, 2))
+    assert odd.sum() == 16 and np.all(values[odd] == 0)
+    assert np.all(np.isneginf(to_host(found.log_abs)[odd]))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_local_energies_and_derivatives(dtype: str, xp: Any) -> None:
+    state, theta = small(dtype)
+    operator = heisenberg(square(2, 3)) + tfim(square(2, 3), h=0.3)
+    configs = oracles.all_configs(6)
+    psi = dense_sum(state, theta, configs)
+    alive = np.abs(psi) > 1e-6 * np.abs(psi).max()
+    targets = {patch: xp.asarray(table) for patch, table in operator.targets.items()}
+    walkers = state.start(xp.asarray(theta), xp.asarray(configs))
+    snapshot = state.measure(xp.asarray(theta), walkers, targets)[1]
+    expected = (oracles.dense_hamiltonian(operator) @ psi)[alive] / psi[alive]
+    found = to_host(local_energy(operator, snapshot))
+    assert np.abs(found[alive] - expected).max() < AMPLITUDE * np.abs(expected).max()
+    assert all(np.all(to_host(r)[~alive] == 0) for r in snapshot.ratios.values())
+
+    chosen = np.flatnonzero(alive)[::12]
+    difference = oracles.finite_difference_log(
+        lambda t: dense_sum(state, t, configs[chosen]), theta
+    )
+    assert snapshot.jacobian is not None
+    dense = to_host(snapshot.jacobian.dense())
+    assert np.abs(dense[chosen] - difference).max() < DERIVATIVE * np.abs(difference).max()
+    assert np.all(dense[~alive] == 0)
+
+
+def test_weights_are_those_of_the_mixture() -> None:
+    state, theta = small()
+    configs = oracles.all_configs(6)
+    snapshot = state.measure(theta, state.start(theta, configs), {}, jacobian=False)[1]
+    peps: Any = state.ansatz
+    squares = np.zeros(len(configs))
+    for g in state.group.elements:
+        images = configs[:, list(g.sites)]
+        images = 1 - images if g.inverts else images
+        squares += oracles.dense_state(peps.tensors(theta), (2, 3), images) ** 2
+    expected = dense_sum(state, theta, configs).real ** 2 / (8 * squares)
+    assert snapshot.weight is not None
+    np.testing.assert_allclose(snapshot.weight, expected, atol=1e-12)
+    assert 0 <= snapshot.weight.min() and snapshot.weight.max() <= 1 + 1e-12
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_moved_tables(data: st.DataObject) -> None:
+    """g (s with the patch replaced) is (g s) with the moved patch replaced, column by column."""
+    d, k = data.draw(st.integers(2, 3)), data.draw(st.integers(1, 3))
+    sites = data.draw(st.permutations(range(5)))
+    g = Symmetry("g", tuple(sites), data.draw(st.booleans()))
+    patch = tuple(sorted(data.draw(st.permutations(range(5)))[:k]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    table = rng.integers(-1, d**k, size=(d**k, 2))
+    there, moved = moved_patch(patch, g), moved_table(table, patch, g, d)
+    assert there == tuple(sorted(there))
+
+    def image(configs: np.ndarray) -> np.ndarray:
+        taken = configs[:, list(g.sites)]
+        return d - 1 - taken if g.inverts else taken
+
+    configs = rng.integers(d, size=(20, 5), dtype=np.int8)
+    for column in range(2):
+        target = table[local_states(configs, patch, d), column]
+        across = moved[local_states(image(configs), there, d), column]
+        assert np.array_equal(target < 0, across < 0)
+        possible = target >= 0
+        before = image(replaced(configs[possible], patch, target[possible], d))
+        after = replaced(image(configs)[possible], there, across[possible], d)
+        assert np.array_equal(before, after)
+
+
+def test_conformance_without_reweighting() -> None:
+    """Metropolis on |psi_sym|^2 passes the whole suite, the stationary distribution included."""
+    operator = heisenberg(chain(5))
+    peps = PEPS(operator.lattice, 2, scheme=SRC(UNCUT))
+    group = symmetry_group(operator, ["spin", "point"], {"left-right reflection": -1})
+    check_ansatz(Symmetrised(peps, group, reweight=False), random_theta(peps, 1))
+
+
+def test_conformance_of_a_ring_of_spins_one() -> None:
+    lattice = chain(4, "periodic")
+    mps = PeriodicMPS(lattice, 2, "complex128", local_dim=3)
+    group = SymmetryGroup(
+        (Symmetry("identity", (0, 1, 2, 3)), Symmetry("turned over", (3, 2, 1, 0), True, -1))
+    )
+    check_ansatz(Symmetrised(mps, group, reweight=False), mps.random(2).astype("complex128"))
+
+
+def test_sweeps_show_images_evenly() -> None:
+    """Shown configurations follow q = mean_g |psi(g s)|^2: start from |psi|^2, sweep, count."""
+    state, theta = small()
+    configs = oracles.all_configs(6)
+    psi = oracles.dense_state(state.ansatz.tensors(theta), (2, 3), configs).real  # type: ignore[attr-defined]
+    rng = np.random.default_rng(5)
+    n_copies = 10000
+    start = configs[rng.choice(64, size=n_copies, p=oracles.exact_distribution(psi))]
+    moves = flips(state.lattice)
+    walkers = state.start(theta, start)
+    moved, _ = state.sweep(theta, walkers, moves, rng.random((n_copies, len(moves))))
+    again, _ = state.sweep(theta, moved, moves, rng.random((n_copies, len(moves))))
+    squares = np.zeros(64)
+    for g in state.group.elements:
+        images = configs[:, list(g.sites)]
+        images = 1 - images if g.inverts else images
+        squares += psi[images @ 2 ** np.arange(5, -1, -1)] ** 2
+    q = squares / squares.sum()
+    for walkers in (moved, again):
+        shown = state.measure(theta, walkers, {}, jacobian=False)[1].configs
+        counts = np.bincount(shown @ 2 ** np.arange(5, -1, -1), minlength=64)
+        # 63 degrees of freedom: chi^2 = 63 +- 11.2; five deviations are 119
+        assert ((counts - n_copies * q) ** 2 / (n_copies * q)).sum() < 120
+
+
+def test_sampled_energy_is_the_exact_one() -> None:
+    """Reweighted chains against enumeration, for a state far from symmetric."""
+    operator = heisenberg(chain(6))
+    peps = PEPS(operator.lattice, 2)
+    odd = {"spin inversion": -1, "left-right reflection": -1}
+    state = Symmetrised(peps, symmetry_group(operator, ["spin", "point"], odd))
+    start = initial_parameters(peps, operator)
+    theta = start + 0.4 * np.abs(start).max() * random_theta(peps, 3)
+    exact = enumerate_samples(state, theta, operator, jacobian=False)
+    expected = estimate(local_energy(operator, exact), weight=exact.weight)
+    sampler = Sampler(n_walkers=128, n_samples=4096, n_burn=10, n_thin=1, threads=1)
+    configs = initial_configs(operator, 128, seed=0)
+    _, snapshot, _ = sample(
+        sampler, state, theta, configs, operator.targets, moves_for(operator), 3, 0, False
+    )
+    assert snapshot.weight is not None
+    assert snapshot.weight.sum() == pytest.approx(1)
+    assert effective_samples(snapshot.weight) < 0.97 * 4096  # else nothing is tested
+    found = weighted_estimate(local_energy(operator, snapshot), snapshot.weight, 128)
+    assert found.mean == pytest.approx(expected.mean, abs=4 * found.error)
+    assert found.error < 0.02 * abs(expected.mean)
+    assert found.variance == pytest.approx(expected.variance, rel=0.2)
+
+
+def test_energy_falls_with_every_symmetry() -> None:
+    """A good state with noise that breaks what it had of symmetry, by enumeration."""
+    operator = heisenberg(square(2, 4))
+    peps = PEPS(operator.lattice, 2, scheme=SRC(16))
+    start = initial_parameters(peps, operator)
+    theta = start + 0.05 * np.abs(start).max() * random_theta(peps, 0)
+    energies = {}
+    for names in ((), ("spin",), ("point",), ("spin", "point")):
+        state = Symmetrised(peps, symmetry_group(operator, names)) if names else peps
+        snapshot = enumerate_samples(state, theta, operator, jacobian=False, threads=1)
+        energies[names] = estimate(local_energy(operator, snapshot), weight=snapshot.weight).mean
+    assert energies[("spin", "point")] < min(energies[("spin",)], energies[("point",)])
+    assert max(energies[("spin",)], energies[("point",)]) < energies[()]
+    assert energies[("spin", "point")] > np.linalg.eigvalsh(oracles.dense_sector(operator, 0))[0]
+
+
+@pytest.mark.parametrize("reweight", [True, False])
+def test_optimising_the_symmetrised_state(reweight: bool) -> None:
+    """Ring of six: the ground state is odd under inversion and reflection (2 mod 4 pairs)."""
+    operator = heisenberg(chain(6))
+    group = symmetry_group(
+        operator, ["spin", "point"], {"spin inversion": -1, "left-right reflection": -1}
+    )
+    state = Symmetrised(PEPS(operator.lattice, 2), group, reweight)
+    rng = np.random.default_rng(1)
+    theta = rng.normal(size=state.n_params)
+    vmc = VMC(operator, state, Enumerate(threads=1), SR(1e-3), theta=theta, learning_rate=0.1)
+    history = [record.energy for record in vmc.run(40)]
+    ground = np.linalg.eigvalsh(oracles.dense_sector(operator, 0))[0]
+    assert history[-1] < history[0]
+    assert ground - 1e-9 < history[-1] < 0.97 * ground
+
+
+def test_scheme_and_hints_pass_through() -> None:
+    state, theta = small()
+    assert state.scheme == SRC(UNCUT) and state.in_processes and state.dtype == np.float64
+    assert state.chunk_hint() == state.ansatz.chunk_hint()  # type: ignore[attr-defined]
+    cut = state.with_scheme(SRC(2))
+    assert cut.scheme == SRC(2) and cut.group is state.group
+    mps = PeriodicMPS(chain(6, "periodic"), 2)
+    ring = Symmetrised(mps, symmetry_group(heisenberg(mps.lattice), ["spin"]))
+    assert ring.scheme is None
+    with pytest.raises(ValueError, match="moves 6 sites"):
+        Symmetrised(PEPS(square(2, 2), 2), state.group)
+    with pytest.raises(TypeError, match="start"):
+        walkers = state.start(theta, oracles.all_configs(6))
+        moves = exchanges(state.lattice, [(0, 1)])
+        state.sweep(theta, replace(walkers, cache=None), moves, np.zeros((64, 1)))
+
+
+def test_an_image_where_psi_vanishes_still_counts() -> None:
+    """Singlets on two bonds: psi is 0 at most images, its symmetrised state is the ground state."""
+    operator = heisenberg(square(2, 2))
+    dimers = DimerCovering(operator.lattice, ((0, 1), (2, 3)))
+    state = Symmetrised(dimers, symmetry_group(operator, ["point"]))
+    theta = dimers.singlets()
+    snapshot = enumerate_samples(state, theta, operator, jacobian=False)
+    energy = estimate(local_energy(operator, snapshot), weight=snapshot.weight)
+    assert abs(energy.mean + 2) < 1e-12
+    with pytest.raises(ValueError, match="Add a little noise"):
+        enumerate_samples(state, theta, operator)

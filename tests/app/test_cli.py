@@ -1,0 +1,389 @@
+"""The command line: what a run leaves behind, how it goes on, and what it says to bad input."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tnvmc
+from tnvmc.app import run as session
+from tnvmc.app.cli import main
+from tnvmc.report.plots import energy_picture
+from tnvmc.storage import checkpoint
+from tnvmc.storage.run_folder import RunFolder
+
+SETTINGS = """
+[lattice]
+kind = "chain"
+shape = 4
+boundary = "periodic"
+
+[hamiltonian]
+model = "tfim"
+
+[ansatz]
+kind = "periodic_mps"
+D = 2
+init = "random"
+
+[sampler]
+n_walkers = 4
+n_samples = 16
+
+[optimizer]
+steps = 6
+
+[measure]
+n_samples = 64
+
+[run]
+threads = 1
+checkpoint_every = 2
+"""
+
+RESULT_KEYS = [
+    "energy",
+    "energy_error",
+    "energy_per_site",
+    "energy_per_site_error",
+    "variance",
+    "v_score",
+    "tau",
+    "r_hat",
+    "acceptance",
+    "closure_spread",
+    "n_sites",
+    "n_parameters",
+    "n_samples",
+    "wall_time_s",
+    "seconds_per_sample",
+    "units",
+    "seed",
+    "version",
+    "config",
+]
+
+
+def strict_json(path: Path) -> Any:
+    return json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(name))
+
+
+def history(folder: Path) -> list[dict[str, Any]]:
+    lines = map(json.loads, (folder / "history.jsonl").read_text().splitlines())
+    return [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
+
+
+def outcome(folder: Path) -> tuple[Any, ...]:
+    """All that two equal runs share: history, parameters, result; not times and places."""
+    result = strict_json(folder / "result.json")
+    timing = ("seconds", "seconds_per_sample", "wall_time_s", "config")
+    _, theta = checkpoint.read_parameters(folder / "checkpoint.h5")
+    return history(folder), theta.tobytes(), {k: v for k, v in result.items() if k not in timing}
+
+
+def complaint(capsys: pytest.CaptureFixture[str], status: int, *arguments: object) -> str:
+    """Run, expect one line on stderr and this exit status."""
+    try:
+        found = main([str(argument) for argument in arguments])
+    except SystemExit as exit_:
+        found = int(exit_.code or 0)
+    error = capsys.readouterr().err
+    assert found == status, error
+    assert error.startswith("tnvmc")
+    assert error.count("\n") == 1
+    assert "Traceback" not in error
+    return error
+
+
+def test_a_run_leaves_all_its_files(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(session, "energy_picture", energy_picture)
+    assert main(["run", "study.toml"]) == 0
+    folder = file.parent / "runs" / "study"
+    assert sorted(os.listdir(folder)) == [
+        "checkpoint.h5", "config.toml", "energy.png", "history.jsonl", "result.json",
+    ]  # fmt: skip
+    result = strict_json(folder / "result.json")
+    assert set(RESULT_KEYS) <= set(result)
+    assert result["units"] == "Pauli"
+    assert result["version"] == tnvmc.__version__
+    assert result["n_samples"] == 64
+    assert [line["step"] for line in history(folder)] == list(range(6))
+    shown = capsys.readouterr().out
+    for word in ("energy per site", "exact", "relative error", "variance per site", "V-score",
+                 "tau", "R-hat", "acceptance", "walltime"):  # fmt: skip
+        assert word in shown
+    assert "\x1b" not in shown
+
+
+def test_the_written_settings_give_the_same_run(file: Path) -> None:
+    assert main(["run", "study.toml"]) == 0
+    assert main(["run", "runs/study/config.toml", "--out", "again"]) == 0
+    assert outcome(file.parent / "runs" / "study") == outcome(file.parent / "again")
+
+
+@pytest.mark.parametrize("stop_after", [0, 2, 3])
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stop_after: int
+) -> None:
+    assert main(["run", "study.toml", "--out", "whole"]) == 0
+    capsys.readouterr()
+    append = RunFolder.append
+
+    def interrupted(self: RunFolder, record: Any) -> None:
+        append(self, record)
+        if record.step == stop_after:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "append", interrupted)
+        line = complaint(capsys, 130, "run", "study.toml", "--out", "parts")
+    assert f"stopped after {stop_after + 1} steps" in line
+    assert "tnvmc run --resume parts" in line
+    assert main(["run", "--resume", "parts"]) == 0
+    assert outcome(file.parent / "whole") == outcome(file.parent / "parts")
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_a_folder_that_is_gone_is_told(
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    interrupted: bool,
+) -> None:
+    """Removed under the run, which then saves: because of Ctrl-C, or in its turn."""
+    append = RunFolder.append
+
+    def removed(self: RunFolder, record: Any) -> None:
+        append(self, record)
+        if record.step == 2:
+            shutil.rmtree(self.path)
+            if interrupted:
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(RunFolder, "append", removed)
+    line = complaint(capsys, 2, "run", "study.toml", "--out", "gone")
+    assert "gone: the folder is gone, and the run with it; start again" in line
+
+
+def test_a_killed_run_goes_on_bit_for_bit(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after SIGKILL in step 5: the history is ahead of the checkpoint, its last line torn."""
+    assert main(["run", "study.toml", "--out", "whole"]) == 0
+    append = RunFolder.append
+
+    class Killed(BaseException):
+        """Nothing catches this."""
+
+    def killed(self: RunFolder, record: Any) -> None:
+        if record.step == 5:
+            raise Killed
+        append(self, record)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(RunFolder, "append", killed)
+        main(["run", "study.toml", "--out", "parts"])
+    with open("parts/history.jsonl", "a") as torn:
+        torn.write('{"step": 5, "energy": -1')
+    assert len(history(file.parent / "whole")) == 6
+    assert main(["run", "--resume", "parts"]) == 0
+    assert outcome(file.parent / "whole") == outcome(file.parent / "parts")
+
+
+def test_a_finished_run_can_be_made_longer(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # A cosine would end elsewhere: the longer run would not begin like the shorter one.
+    constant = ["--set", "optimizer.schedule=constant"]
+    assert (
+        main(["run", "study.toml", "--out", "whole", "--set", "optimizer.steps=9", *constant]) == 0
+    )
+    assert main(["run", "study.toml", "--out", "parts", *constant]) == 0
+    before = (file.parent / "parts" / "result.json").read_bytes()
+    capsys.readouterr()
+    assert main(["run", "--resume", "parts"]) == 0
+    shown = capsys.readouterr().out
+    assert "nothing to do: all 6 steps were made\n" in shown
+    assert "going on" not in shown
+    assert (file.parent / "parts" / "result.json").read_bytes() == before
+    assert main(["run", "--resume", "parts", "--set", "optimizer.steps=9"]) == 0
+    assert outcome(file.parent / "whole") == outcome(file.parent / "parts")
+
+
+def test_steps_that_were_made_are_not_taken_back(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "study.toml", "--out", "whole"]) == 0
+    folder = file.parent / "whole"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    capsys.readouterr()
+    text = complaint(capsys, 2, "run", "--resume", "whole", "--set", "optimizer.steps=5")
+    assert "optimizer.steps = 5: the run in whole has made 6 already" in text
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_energies_whose_squares_are_no_numbers(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    huge = ["--set", "hamiltonian.J=1e200", "--set", "optimizer.steps=2"]
+    assert main(["run", "study.toml", "--out", "huge", *huge]) == 0
+    shown = capsys.readouterr().out
+    assert " +- unknown  (Pauli units)" in shown
+    assert "warning: the energy has no error bar" in shown
+    assert max(map(len, shown.splitlines())) < 200
+    result = strict_json(file.parent / "huge" / "result.json")
+    assert abs(result["energy"]) > 1e190
+    assert (result["energy_error"], result["v_score"]) == (None, None)
+    assert main(["show", "huge"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) < 200
+
+
+def test_enumeration_runs_on_the_same_path(file: Path) -> None:
+    assert main(["run", "study.toml", "--set", "sampler.kind=enumerate"]) == 0
+    result = strict_json(file.parent / "runs" / "study" / "result.json")
+    assert result["energy_error"] == 0
+    assert (result["tau"], result["acceptance"]) == (None, None)
+    assert result["energy"] >= result["exact_energy"] - 1e-9
+
+
+def test_exact(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Free fermions: -sum |e_k|, e_k = sqrt(2 + 2 cos k), k odd multiples of pi / 4.
+    assert main(["exact", "study.toml"]) == 0
+    assert "-5.226251859506" in capsys.readouterr().out
+    file.write_text('[lattice]\nshape = [4, 4]\n[hamiltonian]\nmodel = "heisenberg"\n')
+    assert main(["exact", "study.toml"]) == 0
+    shown = capsys.readouterr().out
+    assert "-9.18920706519" in shown
+    assert "dimension 12870" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run"], "needs a FILE.toml"),
+        (["walk"], "invalid choice: 'walk'"),
+        (["run", "absent.toml"], "no such file"),
+        (["run", "study.toml", "--set", "ansatz.d=3"], "did you mean 'D'?"),
+        (["run", "study.toml", "--set", "ansatz.D=-3"], "ansatz.D = -3: must be an integer >= 1"),
+        (["run", "study.toml", "--set", "ansatz.D='x'"], "ansatz.D = 'x': must be an integer"),
+        (["run", "study.toml", "--set", "sampler.n=3"], "sampler.n: unknown key"),
+        (["run", "study.toml", "--set", "hamiltonian.h=[1.0]"], "coupling h"),
+        (["run", "study.toml", "--set", "lattice.boundary=cylinder"], "open, periodic"),
+        (["run", "study.toml", "--set", "lattice.shape=30", "--set", "sampler.kind=enumerate"],
+         "sampler.kind = 'enumerate': 1073741824 configurations"),
+        (["run", "study.toml", "--set", "hamiltonian.model=heisenberg", "--set", "lattice.shape=5"],
+         "Use an even number of sites"),
+        (["run", "study.toml", "--out", "study.toml"], "is a file"),
+        (["run", "study.toml", "--out", "study.toml/x"], "cannot be written"),
+        (["run", "study.toml", "--set", "ansatz.init=absent.h5"], "absent.h5: no such file"),
+        (["run", "study.toml", "--set", "ansatz.init=study.toml"], "not a saved state"),
+        (["run", "--resume", "absent"], "holds no run to resume"),
+        (["run", "--resume", "a", "--out", "b"], "leave --out away"),
+        (["exact", "study.toml", "--set", "lattice.shape=64"], "exact diagonalisation"),
+        (["exact"], "FILE.toml"),
+    ],
+)  # fmt: skip
+def test_bad_input(
+    file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert words in complaint(capsys, 2, *arguments)
+    assert os.listdir(file.parent) == ["study.toml"]
+    assert file.read_text() == SETTINGS
+
+
+def test_toml_errors_name_the_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("[lattice]\nshape == 3\n")
+    assert "line 2" in complaint(capsys, 2, "run", "study.toml")
+
+
+def test_a_run_is_never_overwritten(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "study.toml", "--out", "first"]) == 0
+    capsys.readouterr()
+    folder = file.parent / "first"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert "holds a run already" in complaint(capsys, 2, "run", "study.toml", "--out", "first")
+    for change, words in {
+        "ansatz.D=3": "D 2 (now 3)",
+        "sampler.n_walkers=8": "4 walkers (now 8)",
+        "hamiltonian.h=0.5": "couplings",
+        "optimizer.momentum=0.5": "another optimizer",
+        "ansatz.dtype=complex128": "dtype float64 (now complex128)",
+    }.items():
+        assert words in complaint(capsys, 2, "run", "--resume", "first", "--set", change)
+    (folder / "checkpoint.h5").write_bytes(before["checkpoint.h5"][:900])
+    assert "damaged" in complaint(capsys, 2, "run", "--resume", "first")
+    (folder / "checkpoint.h5").write_bytes(before["checkpoint.h5"])
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("where", ["fsync", "append"])
+def test_a_full_disk_is_told_and_survived(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
+    assert main(["run", "study.toml", "--out", "whole"]) == 0
+    capsys.readouterr()
+    append = RunFolder.append
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def append_until_full(self: RunFolder, record: Any) -> None:
+        append(self, record)
+        if record.step == 3:
+            patch.setattr(os if where == "fsync" else RunFolder, where, full)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "append", append_until_full)
+        line = complaint(capsys, 2, "run", "study.toml", "--out", "parts")
+    steps = 2 if where == "fsync" else 4
+    assert f"No space left on device); the checkpoint after {steps} steps is good" in line
+    assert "tnvmc run --resume parts" in line
+    assert main(["run", "--resume", "parts"]) == 0
+    assert outcome(file.parent / "whole") == outcome(file.parent / "parts")
+
+
+def test_errors_of_the_program_keep_their_traceback(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("a mistake in the program")
+
+    with pytest.raises(ValueError, match="boundary"):
+        main(["run", "study.toml", "--traceback", "--set", "lattice.boundary=cylinder"])
+    monkeypatch.setattr(session, "build_operator", broken)
+    with pytest.raises(KeyError):
+        main(["run", "study.toml"])
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_real_signals_to_a_real_process(file: Path, number: signal.Signals, status: int) -> None:
+    command = [
+        sys.executable, "-m", "tnvmc", "run", str(file),
+        "--set", "optimizer.steps=100000", "--set", "run.checkpoint_every=1000",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        lines = file.parent / "runs" / "study" / "history.jsonl"
+        deadline = time.monotonic() + 60
+        while not (lines.exists() and lines.read_bytes().count(b"\n") > 3):
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        try:
+            error = process.communicate(timeout=60)[1].decode()
+        finally:
+            process.kill()  # nothing to one that has ended
+    assert process.returncode == status
+    assert error.count("\n") == 1
+    assert "checkpoint written; continue with: tnvmc run --resume" in error
+    steps = len(history(lines.parent))
+    assert f"stopped after {steps} steps" in error

@@ -1,0 +1,263 @@
+"""Comparisons from the command line: what they leave behind, how they fail, stop and go on."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.compare_files import SETTINGS, history, strict_json
+from tnvmc.app import compare
+from tnvmc.app import run as session
+from tnvmc.app.cli import main
+from tnvmc.app.run import run_file
+from tnvmc.optimize.schedules import Cosine
+from tnvmc.report.console import Screen
+from tnvmc.sampling.workers import WorkerLost
+from tnvmc.vmc.driver import VMC, OptimisationFailed
+from tnvmc.vmc.state import StepRecord
+
+NAMES = ("product", "PEPS D=2", "drawn")
+PICTURES = ("relative_error", "variance", "v_score")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with the file; pictures, which take their time, are left out."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compare, "draw_comparison", lambda _: {})
+    monkeypatch.setattr(session, "energy_picture", lambda *_, **__: b"")
+    Path("study.toml").write_text(SETTINGS)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a comparison leaves when nothing stops it; to be copied, not changed."""
+    path = tmp_path_factory.mktemp("whole")
+    (path / "study.toml").write_text(SETTINGS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "energy_picture", lambda *_, **__: b"")
+        assert main(["compare", str(path / "study.toml"), "--out", str(path / "out")]) == 0
+    return path / "out"
+
+
+def outcome(path: Path) -> list[tuple[float, float, float, int]]:
+    """What two equal comparisons share."""
+    results = [strict_json(path / name / "result.json") for name in NAMES]
+    return [(r["energy"], r["energy_error"], r["variance"], r["steps"]) for r in results]
+
+
+def test_a_comparison_leaves_runs_a_table_and_pictures(whole: Path) -> None:
+    table = strict_json(whole / "comparison.json")
+    rows = table["rows"]
+    assert {row["name"] for row in rows} == set(NAMES) and table["left_out"] == []
+    assert [row["energy"] for row in rows] == sorted(row["energy"] for row in rows)
+    assert table["budget"] == {"steps": 4} and table["measured_samples"] == 64
+    for row in rows:
+        result = strict_json(whole / row["name"] / "result.json")
+        seconds = sorted(line["seconds"] for line in history(whole / row["name"]))
+        assert row["energy"] == result["energy"] and row["v_score"] == result["v_score"]
+        assert row["relative_error"] == result["signed_error"] is not None
+        assert row["parameters"] == result["n_parameters"] and row["steps"] == 4
+        assert row["seconds_per_step"] == pytest.approx(sum(seconds[1:3]) / 2)
+        first = history(whole / row["name"])[0]
+        assert row["first_energy"] == first["energy"] and row["undone"] == 0
+        beyond = first["seconds"] - row["seconds_per_step"]
+        assert row["compile_seconds"] == pytest.approx(beyond, abs=1e-12)
+        assert row["samples"] == 4 * (20 if row["name"] == "drawn" else 16)
+    assert all((whole / f"pictures/{name}.{end}").stat().st_size for name in PICTURES
+               for end in ("png", "pdf"))  # fmt: skip
+    page = (whole / "comparison.md").read_text().splitlines()
+    assert [line.split("|")[1].strip() for line in page[4:7]] == [row["name"] for row in rows]
+
+
+def test_a_block_is_an_ordinary_run(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = strict_json(whole / "PEPS D=2/result.json")
+    again = run_file(whole / "PEPS D=2/config.toml", "again")
+    assert (again["energy"], again["variance"]) == (result["energy"], result["variance"])
+    capsys.readouterr()
+    assert main(["show", str(whole / "PEPS D=2")]) == 0
+    assert "finished" in capsys.readouterr().out
+
+
+def test_the_table_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    only = SETTINGS[: SETTINGS.index('[[ansatz]]\nname = "PEPS')]
+    Path("study.toml").write_text(only)
+    assert main(["compare", "study.toml", "--set", "compare.steps=1"]) == 0
+    shown = capsys.readouterr().out
+    for words in ("[1/1] product", "1 steps for each ansatz", "with 64 samples", "s / eff. sample"):
+        assert words in shown
+
+
+def test_the_reference_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    find = session.find_reference
+
+    def counted(*asked: Any) -> Any:
+        calls.append(asked)
+        return find(*asked)
+
+    monkeypatch.setattr(compare, "find_reference", counted)
+    monkeypatch.setattr(session, "find_reference", lambda *_: pytest.fail("once is enough"))
+    assert main(["compare", "study.toml", "--out", "out", "--set", "compare.steps=1"]) == 0
+    assert len(calls) == 1
+
+
+def test_nothing_is_overwritten(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(whole, "out")
+    before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
+    assert main(["compare", "study.toml", "--out", "out"]) == 2
+    assert "holds a comparison already" in capsys.readouterr().err
+    Path("out/comparison.toml").unlink()
+    assert main(["compare", "study.toml", "--out", "out"]) == 2
+    assert "holds a run already" in capsys.readouterr().err
+    assert all(path.read_bytes() == held for path, held in before.items() if path.exists())
+    assert main(["compare", "study.toml", "--out", "out/drawn"]) == 2
+    assert main(["compare", "--resume", "nowhere"]) == 2
+    assert "holds no comparison" in capsys.readouterr().err
+
+
+def test_bad_blocks_are_told_before_anything_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "study.toml", "--set", "ansatz.2.D=0", "--out", "out"]) == 2
+    assert capsys.readouterr().err.startswith("tnvmc: ansatz 'PEPS D=2': D = 0: must be")
+    assert main(["compare"]) == 2
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("kind", [OptimisationFailed, WorkerLost, RuntimeError])
+def test_a_block_that_fails_does_not_stop_the_others(
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Errors of JAX (RESOURCE_EXHAUSTED, say) are RuntimeErrors."""
+    run = compare.new_run
+
+    def failing(settings: Any, reference: Any) -> Any:
+        if settings.ansatz.kind == "product":
+            raise kind("step 3: the energy is infinite")
+        return run(settings, reference)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compare, "new_run", failing)
+        assert main(["compare", "study.toml", "--out", "out", "--set", "compare.steps=1"]) == 1
+    table = strict_json(Path("out/comparison.json"))
+    assert {row["name"] for row in table["rows"]} == {"PEPS D=2", "drawn"}
+    reason = "failed: step 3: the energy is infinite"
+    assert table["left_out"] == [{"name": "product", "reason": reason}]
+    assert f"not in the table: product: {reason}" in capsys.readouterr().out
+    if kind is OptimisationFailed:
+        assert main(["compare", "--resume", "out"]) == 0  # it is tried again
+        assert len(strict_json(Path("out/comparison.json"))["rows"]) == 3
+
+
+def test_an_interrupted_comparison_goes_on(
+    whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    advance = VMC.advance
+
+    def stopping(vmc: VMC, state: Any) -> Any:
+        if vmc.ansatz.n_params > 12 and state.step == 2:  # no product state
+            raise KeyboardInterrupt
+        return advance(vmc, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(VMC, "advance", stopping)
+        assert main(["compare", "study.toml", "--out", "out"]) == 130
+    assert "compare --resume out" in capsys.readouterr().err
+    finished = Path("out/product/result.json")
+    before = finished.stat().st_mtime_ns
+    assert main(["compare", "--resume", "out"]) == 0
+    assert finished.stat().st_mtime_ns == before
+    assert outcome(Path("out")) == outcome(whole)
+
+
+def test_a_finished_comparison_takes_more_steps(whole: Path) -> None:
+    shutil.copytree(whole, "out")
+    assert main(["compare", "--resume", "out", "--set", "compare.steps=5"]) == 0
+    assert [steps for *_, steps in outcome(Path("out"))] == [5, 5, 5]
+    assert strict_json(Path("out/comparison.json"))["budget"] == {"steps": 5}
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "told"),
+    [
+        (
+            SETTINGS,
+            ["compare.steps=3"],
+            "compare.steps = 3: the comparison in out was begun with 4",
+        ),
+        (SETTINGS.replace("steps = 4", "seconds = 9"), [], "compare.seconds = 9: the comparison"),
+        (SETTINGS.replace("steps = 4", "samples = 64"), [], "begun with 4 steps"),
+    ],
+)
+def test_a_budget_can_only_be_raised(
+    settings: str, change: list[str], told: str, whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(whole, "out")
+    Path("study.toml").write_text(settings)
+    changes = [word for key in change for word in ("--set", key)]
+    before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
+    assert main(["compare", "study.toml", "--resume", "out", *changes]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+    assert all(path.read_bytes() == held for path, held in before.items())
+
+
+def test_a_run_cannot_have_made_more_steps_than_it_may(
+    whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same samples, twice as many in a step."""
+    shutil.copytree(whole, "out")
+    begun = Path("out/comparison.toml")
+    begun.write_text(begun.read_text().replace("steps = 4", "samples = 80"))
+    assert main(["compare", "--resume", "out", "--set", "sampler.n_samples=32"]) == 2
+    told = "ansatz 'product': may make 2 steps, has made 4 already"
+    assert told in capsys.readouterr().err
+
+
+def test_a_budget_of_seconds_ends_each_and_bends_the_schedule(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By a clock that ticks 0.1 s a step: six steps of 0.55 s."""
+    advance = VMC.advance
+
+    def timed(vmc: VMC, state: Any) -> Any:
+        state, record = advance(vmc, state)
+        return state, replace(record, seconds=0.1)
+
+    monkeypatch.setattr(VMC, "advance", timed)
+    Path("study.toml").write_text(SETTINGS.replace("steps = 4", "seconds = 0.55"))
+    assert main(["compare", "study.toml", "--out", "out", "--set", "optimizer.steps=1000"]) == 0
+    shown = capsys.readouterr().out
+    assert "sr, 0.55 s" in shown and "step    6  0.6/0.55 s  E/N" in shown
+    schedule = Cosine(0.1, 0.01, 1000)
+    for name in NAMES:
+        lines = history(Path("out") / name)
+        assert strict_json(Path("out") / name / "result.json")["stopped"] == "seconds"
+        assert len(lines) == 6  # the sixth begins before the end
+        used = [sum(line["seconds"] for line in lines[:n]) / 0.55 for n in range(6)]
+        assert [line["learning_rate"] for line in lines] == [
+            schedule(int(1000 * share)) for share in used
+        ]
+    assert main(["show", "out/drawn"]) == 0
+    assert "6 steps in 0.6 s" in capsys.readouterr().out  # of no number that was asked for
+
+
+def test_the_live_line_counts_seconds_where_they_are_the_limit() -> None:
+    screen = Screen(1000, 6, seconds=30.0)
+    screen.console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    screen.used = 12.0
+    record = StepRecord(
+        step=3, energy=-3.0, energy_error=0.1, variance=0.2, tau=None, r_hat=None, acceptance=None,
+        closure_spread=None, learning_rate=0.1, step_norm=0.1, undone=False, note=None,
+        optimizer={}, seconds=6.0,
+    )  # fmt: skip
+    with screen.live(3, None):
+        screen.expect(1000)
+        screen.step(record)
+    assert "18/30" in screen.console.file.getvalue()  # type: ignore[attr-defined]

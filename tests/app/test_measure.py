@@ -1,0 +1,367 @@
+"""`tnvmc measure`: observables.json against dense expectation values, and what bad input is told."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import oracles
+from tnvmc.app import run as session
+from tnvmc.app.cli import main
+from tnvmc.app.measure import measure_run
+from tnvmc.operators.spin import kron, spin_matrices
+from tnvmc.storage.checkpoint import read_parameters
+from tnvmc.storage.run_files import read_run
+
+EXACT = 1e-10  # sums of a few hundred local values of order one
+SX, SY, SZ = spin_matrices()
+DOT = np.sum([kron(s, s) for s in (SX, SY, SZ)], axis=0).real
+
+SETTINGS = """
+[lattice]
+shape = [{shape}]
+[hamiltonian]
+model = "{model}"
+[ansatz]
+D = 2
+init = "random"
+[contraction]
+scheme = "exact"
+[sampler]
+{sampler}
+[optimizer]
+steps = 0
+[measure]
+n_samples = 64
+[run]
+threads = 1
+"""
+ENUMERATE = 'kind = "enumerate"'
+CHAINS = "n_walkers = 64\nn_samples = 64"
+BOTH_FLIPPED = """
+name = "both flipped"
+[[term]]
+sites = [0, 5]
+product = "Sx Sx"
+coefficient = 2
+[[term]]
+sites = [1]
+matrix = [[1, 0], [0, -1]]
+"""
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that makes a run without steps, in a folder called "run"."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(session, "energy_picture", lambda *_, **__: b"")
+
+    def run(model: str = "heisenberg", shape: str = "2, 3", sampler: str = ENUMERATE) -> Path:
+        text = SETTINGS.format(model=model, shape=shape, sampler=sampler)
+        (tmp_path / "study.toml").write_text(text)
+        assert main(["run", "study.toml", "--out", "run"]) == 0
+        return tmp_path / "run"
+
+    return run
+
+
+def strict(folder: Path) -> Any:
+    content = (folder / "observables.json").read_text()
+    return json.loads(content, parse_constant=lambda name: pytest.fail(name))
+
+
+class Dense:
+    """Expectation values in the state of a run, in the sector that it samples."""
+
+    def __init__(self, folder: Path, sector: int | None) -> None:
+        from tnvmc.settings.build import build_ansatz, build_operator
+        from tnvmc.settings.load import load
+
+        settings = load(folder / "config.toml")
+        self.operator = build_operator(settings)
+        _, theta = read_parameters(folder / "checkpoint.h5")
+        peps: Any = build_ansatz(settings, self.operator)
+        self.n = self.operator.n_sites
+        configs = oracles.all_configs(self.n, magnetisation=sector)
+        amplitudes = oracles.dense_state(peps.tensors(theta), self.operator.lattice.shape, configs)
+        self.psi = np.zeros(2**self.n)
+        self.psi[[oracles.config_index(c) for c in configs]] = amplitudes
+        self.psi /= np.linalg.norm(self.psi)
+
+    def __call__(self, matrix: np.ndarray, *sites: int) -> float:
+        return float(self.psi @ (oracles.embed(matrix, sites, self.n) @ self.psi).real)
+
+    def matrix(self, pair: np.ndarray, square: np.ndarray) -> np.ndarray:
+        found = np.diag([self(square, site) for site in range(self.n)])
+        for i, j in combinations(range(self.n), 2):
+            found[i, j] = found[j, i] = self(pair, i, j)
+        return found
+
+
+def close(found: Any, expected: Any) -> bool:
+    return bool(np.abs(np.array(found) - np.array(expected)).max() < EXACT)
+
+
+@pytest.mark.parametrize(("model", "sector"), [("heisenberg", 0), ("tfim", None), ("j1j2", 0)])
+def test_everything_under_enumeration(make: Any, model: str, sector: int | None) -> None:
+    folder = make(model)
+    (folder.parent / "own.toml").write_text(BOTH_FLIPPED)
+    assert main(["measure", "run", "--operator", "own.toml"]) == 0
+    found, dense = strict(folder), Dense(folder, sector)
+    n, lattice = dense.n, dense.operator.lattice
+    hamiltonian = oracles.dense_hamiltonian(dense.operator)
+    energy = dense.psi @ hamiltonian @ dense.psi
+    variance = dense.psi @ hamiltonian @ hamiltonian @ dense.psi - energy**2
+    assert close(found["energy"]["mean"], energy)
+    assert close(found["variance"], variance)
+    assert found["drawn"] == "enumerate"
+    assert found["n_samples"] == (2**n if sector is None else 20)
+    for bond in found["bonds"]:
+        terms = [t for t in dense.operator.terms if list(t.sites) == bond["sites"]]
+        assert close(bond["mean"], sum(dense(t.matrix, *t.sites) for t in terms))
+        assert tuple(bond["sites"]) in lattice.bonds[bond["kind"]]
+        assert bond["error"] == 0
+    assert len(found["bonds"]) == len({t.sites for t in dense.operator.terms if len(t.sites) == 2})
+    for name, matrix in (("Sz", SZ), ("Sx", SX)):
+        assert close(found["sites"][name]["mean"], [dense(matrix, site) for site in range(n)])
+    spins = dense.matrix(DOT, 0.75 * np.eye(2))
+    assert close(found["correlations"]["SS"]["mean"], spins)
+    assert close(found["correlations"]["SzSz"]["mean"], dense.matrix(kron(SZ, SZ), np.eye(2) / 4))
+    factor = found["structure_factor"]["SS"]
+    assert factor["n"] == found["shape"] == [2, 3]
+    waves = np.exp(1j * np.array(factor["q"]) @ np.array(found["coordinates"]).T)
+    expected = [(wave @ spins @ wave.conj()).real / n for wave in waves]
+    assert close(factor["mean"], expected)
+    sign = (-1.0) ** lattice.coordinates.sum(axis=1)
+    assert close(found["staggered_magnetisation_squared"]["mean"], sign @ spins @ sign / n**2)
+    dimers = found["dimers"]
+    i, j = dimers["reference"]
+    for (k, l), mean in zip(dimers["bonds"], dimers["mean"], strict=True):
+        z = [oracles.embed(SZ, (site,), n) for site in (i, j, k, l)]
+        both = dense.psi @ (z[0] @ z[1] @ z[2] @ z[3]) @ dense.psi
+        apart = dense(kron(SZ, SZ), i, j) * dense(kron(SZ, SZ), k, l)
+        assert close(mean, both - apart)
+    own = 2 * dense(kron(SX, SX), 0, 5) + dense(2 * SZ, 1)
+    assert close(found["operators"]["both flipped"]["mean"], own)
+
+
+def test_atoms(make: Any) -> None:
+    folder = make("rydberg")
+    measure_run(folder)
+    found, dense = strict(folder), Dense(folder, None)
+    number = np.diag([0.0, 1.0])
+    atoms = dense.matrix(kron(number, number), number)
+    assert close(found["sites"]["n"]["mean"], np.diag(atoms))
+    assert close(found["correlations"]["nn"]["mean"], atoms)
+    assert set(found["sites"]) == {"n"}
+    assert found["dimers"] is found["staggered_magnetisation_squared"] is None
+    waves = np.exp(
+        1j * np.array(found["structure_factor"]["nn"]["q"]) @ np.array(found["coordinates"]).T
+    )
+    expected = [(wave @ atoms @ wave.conj()).real / 6 for wave in waves]
+    assert close(found["structure_factor"]["nn"]["mean"], expected)
+
+
+def test_chains_give_errors_and_can_be_read_again(
+    make: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same numbers twice; each within 5 sigma of its dense value, chi^2 of all near 1."""
+    folder = make("tfim", sampler=CHAINS)
+    capsys.readouterr()
+    arguments = ["measure", "run", "--n-samples", "1000", "--pair-samples", "512"]
+    assert main([*arguments, "--set", "measure.n_thin=2"]) == 0
+    shown = capsys.readouterr().out
+    found, dense = strict(folder), Dense(folder, None)
+    assert (found["n_samples"], found["pair_samples"], found["drawn"]) == (1024, 512, "chains")
+    assert "S.S of all pairs on 512" in shown
+    assert "observables.json" in shown
+    for name, expected in (
+        ("SS", dense.matrix(DOT, 0.75 * np.eye(2))),
+        ("SzSz", dense.matrix(kron(SZ, SZ), np.eye(2) / 4)),
+    ):
+        mean, error = (np.array(found["correlations"][name][key]) for key in ("mean", "error"))
+        upper = np.triu_indices(6, k=1)
+        gap = (mean - expected)[upper] / error[upper]
+        assert np.abs(gap).max() < 5
+        assert 0.1 < np.mean(gap**2) < 4
+        assert error.diagonal().max() < 1e-12
+    assert read_run(folder).observables == found
+    again = measure_run(folder, 1000, pair_samples=512, overrides=["measure.n_thin=2"])
+    assert {**again, "seconds": 0} == {**found, "seconds": 0}
+
+
+@pytest.mark.parametrize("n_walkers", [16, 96])
+def test_with_another_sampler_than_the_run(make: Any, n_walkers: int) -> None:
+    """Walkers may be fewer or more, and an enumeration may become chains and back."""
+    folder = make(sampler=CHAINS)
+    exact = measure_run(folder, overrides=["sampler.kind='enumerate'"])
+    assert close(
+        exact["correlations"]["SS"]["mean"], Dense(folder, 0).matrix(DOT, 0.75 * np.eye(2))
+    )
+    drawn = measure_run(folder, 192, overrides=[f"sampler.n_walkers={n_walkers}"])
+    assert drawn["n_samples"] == 192
+    gap = drawn["energy"]["mean"] - exact["energy"]["mean"]
+    assert 0 < abs(gap) < 5 * drawn["energy"]["error"]
+
+
+def test_direct_draws_and_symmetries(make: Any) -> None:
+    """Weighted samples: within 5 sigma of the dense values; symmetries are those of the lattice."""
+    folder = make(sampler=CHAINS)
+    dense = Dense(folder, 0).matrix(DOT, 0.75 * np.eye(2))
+    drawn = measure_run(folder, 512, direct=True)
+    assert drawn["drawn"] == "direct"
+    assert drawn["effective_samples"] < 512
+    mean, error = (np.array(drawn["correlations"]["SS"][key]) for key in ("mean", "error"))
+    gap = ((mean - dense) / np.maximum(error, 1e-12))[np.triu_indices(6, k=1)]
+    assert np.abs(gap).max() < 5
+    exact = measure_run(
+        folder, overrides=["sampler.kind='enumerate'", "measure.symmetrise=['spin']"]
+    )
+    assert exact["symmetry"] == ["spin"]
+    assert np.abs(exact["sites"]["Sz"]["mean"]).max() < EXACT
+
+
+RBM = 'kind = "rbm"\nalpha = 0.5\ndtype = "float64"\nmarshall = true'
+NETWORK = SETTINGS.replace('D = 2\ninit = "random"', RBM).replace(
+    '[contraction]\nscheme = "exact"\n', ""
+)
+
+
+def test_a_network_is_symmetrised(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Chains within 5 sigma of the enumeration, where spin inversion leaves no magnetisation."""
+    text = NETWORK.format(model="heisenberg", shape="2, 3", sampler=CHAINS)
+    Path("rbm.toml").write_text(text)
+    tempered = ["--set", "sampler.n_replicas=2"]
+    symmetric = ["--set", "measure.symmetrise=['spin']"]
+    assert main(["run", "rbm.toml", "--out", "run", *symmetric]) == 0
+    assert main(["measure", "run", "--n-samples", "512"]) == 0
+    drawn = strict(Path("run"))
+    assert drawn["symmetry"] == ["spin"] and drawn["drawn"] == "chains"
+    exact = measure_run("run", overrides=["sampler.kind='enumerate'"])
+    assert np.abs(exact["sites"]["Sz"]["mean"]).max() < EXACT
+    gap = drawn["energy"]["mean"] - exact["energy"]["mean"]
+    assert 0 < abs(gap) < 5 * drawn["energy"]["error"]
+    assert "leave out --direct" in complaint(capsys, "run", "--direct")
+    assert "take sampler.n_replicas = 1" in complaint(capsys, "run", *tempered)
+    assert main(["run", "rbm.toml", "--out", "other", *symmetric, *tempered]) == 2
+    assert capsys.readouterr().err == (
+        "tnvmc: measure.symmetrise: a symmetrised state is sampled without tempered chains; take "
+        "sampler.n_replicas = 1 (now 2)\n"
+    )
+    assert not Path("other").exists()
+
+
+def test_without_pairs(make: Any) -> None:
+    folder = make(sampler=CHAINS)
+    assert main(["measure", "run", "--no-pairs", "--n-samples", "64"]) == 0
+    found = strict(folder)
+    assert set(found["correlations"]) == set(found["structure_factor"]) == {"SzSz"}
+    assert found["pair_samples"] == 0
+    assert found["pair_chi"] is found["staggered_magnetisation_squared"] is None
+
+
+def test_a_chain_is_a_lattice_of_one_row(make: Any) -> None:
+    text = SETTINGS.replace("shape = [{shape}]", 'kind = "chain"\nshape = 6')
+    text = text.format(model="heisenberg", sampler=ENUMERATE).replace(
+        "D = 2", 'D = 2\nkind = "mps"'
+    )
+    Path("chain.toml").write_text(text)
+    assert main(["run", "chain.toml", "--out", "run"]) == 0
+    found, dense = measure_run("run"), Dense(Path("run"), 0)
+    spins = dense.matrix(DOT, 0.75 * np.eye(2))
+    assert close(found["correlations"]["SS"]["mean"], spins)
+    assert found["structure_factor"]["SS"]["n"] == [1, 6]
+
+
+BAD_OPERATORS = {
+    "name = ": "not valid TOML",
+    "name = 'x'": "holds no operator",
+    "[[term]]\nsites = [0]": "either matrix or product",
+    "[[term]]\nsites = [0, 99]\nproduct = 'Sz Sz'": "sites 0..5 only",
+    "[[term]]\nsites = [0, 1]\nproduct = 'Sz'": "for each of 2 sites",
+    "[[term]]\nsites = [0]\nproduct = 'Sq'": "must be one of Sx, Sy, Sz",
+    "[[term]]\nsites = [0]\nmatrix = [[0, 1], [0, 0]]": "not Hermitian",
+    "[[term]]\nsites = [0]\nmatrix = [[0, 1], [0]]": "rows of numbers",
+    "[[term]]\nsites = [0, 0]\nproduct = 'Sz Sz'": "different sites",
+    "[[term]]\nsites = '0'\nproduct = 'Sz'": "list of site indices",
+    "[[term]]\nsite = [0]\nproduct = 'Sz'": "unknown key 'site'",
+    "[[term]]\nsites = [0]\nproduct = 'Sz'\ncoefficient = 'a'": "must be a number",
+    "term = [3]": "headed [[term]]",
+    "terms = [3]": "unknown key 'terms'",
+}
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run, expect one line on stderr and exit status 2."""
+    capsys.readouterr()
+    assert main(["measure", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("tnvmc: ")
+    assert error.count("\n") == 1
+    return error
+
+
+def test_bad_input(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make()
+    measure_run(folder)
+    before = (folder / "observables.json").read_bytes()
+    own = Path("own.toml")
+    for text, expected in BAD_OPERATORS.items():
+        own.write_text(text)
+        error = complaint(capsys, "run", "--operator", "own.toml")
+        assert expected in error, error
+        assert "own.toml" in error
+    own.write_text(BOTH_FLIPPED)
+    twice = ("--operator", "own.toml") * 2
+    assert "two files name their operator" in complaint(capsys, "run", *twice)
+    assert "no such file" in complaint(capsys, "run", "--operator", "absent.toml")
+    assert "no such folder" in complaint(capsys, "absent")
+    assert "is a file" in complaint(capsys, "own.toml")
+    assert "must be 1 or larger" in complaint(capsys, "run", "--n-samples", "0")
+    assert "must be 1 or larger" in complaint(capsys, "run", "--chi", "-3")
+    assert "did you mean" in complaint(capsys, "run", "--set", "measure.n_sample=3")
+    assert "another problem" in complaint(capsys, "run", "--set", "ansatz.D=3")
+    image = (folder / "checkpoint.h5").read_bytes()
+    (folder / "checkpoint.h5").write_bytes(image[: len(image) // 2])
+    assert "damaged" in complaint(capsys, "run")
+    (folder / "checkpoint.h5").unlink()
+    assert "checkpoint.h5 is missing" in complaint(capsys, "run")
+    (folder / "config.toml").unlink()
+    assert "holds no run" in complaint(capsys, "run")
+    assert (folder / "observables.json").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_4x4_heisenberg_within_four_sigma_of_its_exact_values(make: Any, tmp_path: Path) -> None:
+    """A simple-update state, D = 4: chains against the enumeration of its 12870 configurations."""
+    text = SETTINGS.format(model="heisenberg", shape="4, 4", sampler=CHAINS).replace(
+        "D = 2", "D = 4"
+    )
+    text = text.replace('"random"', '"simple_update"').replace('scheme = "exact"', "chi = 16")
+    Path("long.toml").write_text(text.replace("n_samples = 64\n[run]", "n_samples = 4096\n[run]"))
+    assert main(["run", "long.toml", "--out", "run"]) == 0
+    drawn = measure_run("run", pair_samples=2048)
+    exact = measure_run("run", overrides=["sampler.kind='enumerate'"])
+    assert exact["n_samples"] == 12870
+    gaps = []
+    for path in (
+        ("energy",), ("staggered_magnetisation_squared",), ("correlations", "SS"),
+        ("correlations", "SzSz"), ("structure_factor", "SS"), ("structure_factor", "SzSz"),
+        ("sites", "Sz"), ("dimers",),
+    ):  # fmt: skip
+        one, other = drawn, exact
+        for key in path:
+            one, other = one[key], other[key]
+        mean, error, expected = (np.ravel(x) for x in (one["mean"], one["error"], other["mean"]))
+        seen = error > 1e-12
+        gap = (mean - expected)[seen] / error[seen]
+        print(path, f"largest {np.abs(gap).max():.2f} sigma, chi^2 {np.mean(gap**2):.2f}")
+        gaps.append(np.abs(gap).max())
+        assert np.abs(mean - expected)[~seen].max(initial=0) < EXACT
+    # 400 values, correlated: four sigma is the largest of 16000 independent ones
+    assert max(gaps) < 4

@@ -1,0 +1,420 @@
+"""Networks by settings: the registry, what goes together, starts, checkpoints, whole runs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+from flax import nnx
+
+from tests.oracles import all_configs
+from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.neural import NETWORKS, Network
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
+from tnvmc.app.cli import main
+from tnvmc.app.measure import _sampler
+from tnvmc.lattice import chain, square
+from tnvmc.lattice.symmetry import checkerboard, translations
+from tnvmc.operators.models import heisenberg
+from tnvmc.operators.term import Operator
+from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
+from tnvmc.settings.config import AnsatzSettings
+from tnvmc.settings.load import ConfigError, complete, load, validate
+from tnvmc.storage.checkpoint import CheckpointError, differences
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.look import Enumerate
+
+ROUNDING = 1e-12
+"""Of ln psi of a few dozen terms of order 1."""
+
+AUTOREGRESSIVE = [kind for kind, network in NETWORKS.items() if network.autoregressive]
+
+
+def data(kind: str, model: str = "heisenberg", **keys: Any) -> dict[str, Any]:
+    return {
+        "lattice": {"shape": [4, 4]},
+        "hamiltonian": {"model": model},
+        "ansatz": {"kind": kind, **keys},
+    }
+
+
+def complaints(kind: str, *overrides: str, model: str = "heisenberg") -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        complete(validate(data(kind, model), overrides))
+    return list(caught.value.lines)
+
+
+def built(kind: str, *overrides: str) -> Any:
+    """A wave function on a ring of four."""
+    ring = {"lattice": {"kind": "chain", "shape": 4, "boundary": "periodic"}}
+    settings = complete(validate({**data(kind), **ring}, overrides))
+    return build_ansatz(settings, build_operator(settings))
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_registry_says_what_the_constructors_say(kind: str) -> None:
+    network = NETWORKS[kind]
+    parameters = inspect.signature(network.load().__init__).parameters
+    own = {
+        name: parameter.default
+        for name, parameter in parameters.items()
+        if name not in ("self", "lattice", "local_dim", "rngs")
+    }
+    assert dict(network.settings) == own
+    assert list(network.settings) == list(own)
+    assert {"local_dim", "rngs"} <= set(parameters)
+    assert {*network.settings, *network.choices} <= set(AnsatzSettings.model_fields)
+    assert network.autoregressive == hasattr(network.load(), "draw")
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_words_of_the_registry_are_those_of_the_networks(kind: str) -> None:
+    network, lattice = NETWORKS[kind], square(8, 8)
+    module = network.load()
+
+    def shapes(**keywords: Any) -> Any:
+        return nnx.eval_shape(lambda: module(lattice, **keywords, rngs=nnx.Rngs(0)))
+
+    words = {key for key, value in network.settings.items() if isinstance(value, str)}
+    assert set(network.choices) == words
+    for key, known in network.choices.items():
+        assert network.settings[key] in known
+        for value in known:
+            shapes(**{key: value})
+        with pytest.raises(ValueError, match=key):
+            shapes(**{key: "nonsense"})
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_completed_settings_say_what_runs(kind: str, tmp_path: Path) -> None:
+    settings = complete(validate(data(kind)))
+    first, network = settings.as_dict(), NETWORKS[kind]
+    section = first["ansatz"]
+    assert section["init"] == "random" and section["dtype"] in network.dtypes
+    for key, value in network.settings.items():
+        if value is not None:
+            assert section[key] == (list(value) if isinstance(value, tuple) else value)
+    assert first["contraction"] == {} and "chi" not in first["measure"]
+    assert first["sampler"]["kind"] == ("direct" if network.autoregressive else "metropolis")
+    assert section.get("magnetisation") == (0 if network.autoregressive else None)
+    file = tmp_path / "config.toml"
+    file.write_text(tomli_w.dumps(first))
+    assert load(file).as_dict() == first
+
+
+@pytest.mark.parametrize(
+    ("model", "overrides", "magnetisation"),
+    [
+        ("heisenberg", ["sampler.magnetisation=2"], 2),
+        ("heisenberg", ["ansatz.magnetisation=false"], False),
+        ("tfim", [], None),
+        ("rydberg", [], None),
+    ],
+)
+def test_the_sector_of_an_autoregressive_network(
+    model: str, overrides: list[str], magnetisation: int | None
+) -> None:
+    settings = complete(validate(data("made", model), overrides))
+    assert settings.ansatz.magnetisation is magnetisation or (
+        settings.ansatz.magnetisation == magnetisation and magnetisation
+    )
+    if magnetisation is not None:
+        ansatz: Any = build_ansatz(settings, build_operator(settings))
+        assert ansatz.module(ansatz.random(0)).magnetisation == (magnetisation or None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "override", "line"),
+    [
+        ("vit", "ansatz.alpha=2", ("ansatz.alpha: a vit has no such setting; it takes width, heads, "
+         "layers, patch, attention, output, dtype, init, freeze, marshall, average")),
+        ("peps", "ansatz.heads=2", "ansatz.heads: a peps has no such setting; it takes D, dtype, init"),
+        ("vit", "ansatz.head=2", "ansatz.head = 2: must be flatten or sum"),
+        ("vit", "ansatz.head='sum'", ("ansatz.head: a vit has no such setting; it takes width, "
+         "heads, layers, patch, attention, output, dtype, init, freeze, marshall, average")),
+        ("vit", "ansatz.haeds=2", "ansatz.haeds: unknown key; did you mean 'heads'?"),
+        ("rbm", "ansatz.alpa=2", "ansatz.alpa: unknown key; did you mean 'alpha'?"),
+        ("vit", "ansatz.heads=2.5", "ansatz.heads = 2.5: must be an integer >= 1"),
+        ("vit", "ansatz.patch=[2]", "ansatz.patch = [2]: must be an integer >= 1, or [rows, columns]"),
+        ("vit", "ansatz.attention=softmax",
+         "ansatz.attention = 'softmax': must be one of t5, decoupled, factored for a vit"),
+        ("rbm", "ansatz.form='logcosh'",
+         ("ansatz.form = 'logcosh': must be one of binary, log_cosh for an rbm; did you mean "
+         "'log_cosh'?")),
+        ("cnn", "ansatz.dtype=float32", "ansatz.dtype = 'float32': must be 'float64' for a cnn"),
+        ("cnn", "ansatz.D=4", "ansatz.D = 4: a cnn has no bond dimension"),
+        ("cnn", "contraction.chi=4", "contraction.chi: a cnn is not contracted; leave it out"),
+        ("cnn", "contraction.scheme=src", "contraction.scheme: a cnn is not contracted; leave it out"),
+        ("cnn", "measure.chi=4", "measure.chi: a cnn is not contracted; leave it out"),
+        ("cnn", "sampler.kind=direct",
+         "sampler.kind = 'direct': a cnn cannot be drawn from directly; take 'metropolis'"),
+        ("dimer", "sampler.kind=direct",
+         "sampler.kind = 'direct': a dimer cannot be drawn from directly; take 'metropolis'"),
+        ("rnn", "ansatz.init=simple_update", ("ansatz.init = 'simple_update': an rnn has no such "
+         "start; it takes random, or the path of a run or a checkpoint")),
+        ("rnn", "ansatz.magnetisation=2", ("ansatz.magnetisation = 2: psi would vanish where it is "
+         "sampled, at sampler.magnetisation = 0; give one of them")),
+        ("rnn", "ansatz.average=['turn']", ("ansatz.average = ['turn']: must be a list of "
+         "'translation', 'point', 'spin' (symmetries that psi is averaged over)")),
+    ],
+)  # fmt: skip
+def test_each_complaint_is_one_line(kind: str, override: str, line: str) -> None:
+    overrides = [override] + (["ansatz.D=2"] if kind == "peps" else [])
+    assert complaints(kind, *overrides) == [line]
+
+
+def test_replicas_need_chains_and_networks() -> None:
+    (line,) = complaints("rnn", "sampler.n_replicas=2")
+    assert line == "sampler.n_replicas = 2: goes with sampler.kind = 'metropolis' only"
+    (line,) = complaints("peps", "ansatz.D=2", "sampler.n_replicas=2")
+    assert line == "sampler.n_replicas = 2: the sweeps of a peps sample |psi|^2 alone; take 1"
+    settings = complete(validate(data("rbm"), ["sampler.n_replicas=2"]))
+    assert build_sampler(settings, build_operator(settings)).n_replicas == 2  # type: ignore
+
+
+def test_powers_need_chains_and_networks() -> None:
+    (line,) = complaints("rnn", "sampler.power=0.5")
+    assert line == "sampler.power = 0.5: goes with sampler.kind = 'metropolis' only"
+    (line,) = complaints("peps", "ansatz.D=2", "sampler.power=0.5")
+    assert line == "sampler.power = 0.5: the sweeps of a peps sample |psi|^2 alone; take 1"
+    (line,) = complaints("rbm", "sampler.power=0.5", "sampler.n_replicas=2")
+    assert line == ("sampler.power = 0.5: goes with n_replicas = 1 only; replicas have their own")
+    settings = complete(validate(data("rbm"), ["sampler.power=0.5"]))
+    assert build_sampler(settings, build_operator(settings)).power == 0.5  # type: ignore
+
+
+def test_single_precision_needs_chains_and_double_beside_it() -> None:
+    def complaint(kind: str, *overrides: str) -> str:
+        (line,) = complaints(kind, "sampler.precision=single", *overrides)
+        return line.removeprefix("sampler.precision = 'single': ")
+
+    assert complaint("rnn") == "goes with sampler.kind = 'metropolis' only"
+    assert complaint("dimer") == "a dimer has no such sweeps; leave it out"
+    found = complaint("peps", "ansatz.D=2", "ansatz.dtype=float32")
+    assert found == "ansatz.dtype = 'float32' is so; leave it out"
+    settings = complete(validate(data("rbm"), ["sampler.precision=single"]))
+    assert build_sampler(settings, build_operator(settings)).precision == "single"  # type: ignore
+
+
+def test_complaints_of_two_settings() -> None:
+    (line,) = complaints("rnn", "ansatz.magnetisation=2", model="tfim")
+    assert line == ("ansatz.magnetisation = 2: this Hamiltonian does not conserve it; leave it out")
+    (line,) = complaints("rbm", "ansatz.average=['spin']", "sampler.magnetisation=2")
+    assert line == "ansatz.average: 'spin' takes sampler.magnetisation = 2 to -2; leave it out"
+
+
+@pytest.mark.parametrize(
+    ("stage", "line"),
+    [
+        ({"D": 2}, "stage.1.D = 2: a vit has no bond dimension"),
+        ({"chi": 8}, "stage.1.chi: a vit is not contracted; leave it out"),
+        ({"kind": "simple_update"}, "stage.1.kind = 'simple_update': a vit has no such start"),
+    ],
+)
+def test_stages_that_make_no_sense(stage: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate({**data("vit"), "stage": [stage]})
+    assert caught.value.lines == (line,)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "text"),
+    [
+        (["ansatz.kind=vit", "ansatz.patch=3"], "patches of 3 x 3 sites do not tile"),
+        (["ansatz.kind=vit", "ansatz.heads=5"], "width = 24 is no multiple of heads = 5"),
+        (["ansatz.kind=cnn", "ansatz.kernel=9"], "larger than the 4 x 4 grid"),
+        (["ansatz.freeze=['weight']"], "no such group of parameters; it has hidden_bias"),
+        (["ansatz.marshall=true", "lattice.shape=[3, 4]", "lattice.boundary=periodic"],
+         "ansatz.marshall: sites 0 and 8 of the square lattice are neighbours on one sublattice"),
+        (["ansatz.average=['spin']", "hamiltonian.model=rydberg"], "changes under spin inversion"),
+        (["ansatz.init=nowhere"], "nowhere: no such file"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_built_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture, overrides: list[str], text: str
+) -> None:
+    file = tmp_path / "study.toml"
+    file.write_text(tomli_w.dumps(data("rbm")))
+    options = [part for override in overrides for part in ("--set", override)]
+    assert main(["run", str(file), "--out", str(tmp_path / "run"), *options]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tnvmc: ") and text in line
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_jax_it_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "tnvmc.ansatz.neural.flax", raising=False)
+    monkeypatch.setitem(sys.modules, "jax", None)
+    file = tmp_path / "study.toml"
+    file.write_text(tomli_w.dumps(data("vit")))
+    assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tnvmc: ansatz.kind = 'vit': a network needs JAX and Flax")
+    assert line.endswith("pip install 'tnvmc[neural]'")
+
+
+def test_marshall_and_average_against_a_sum_by_hand() -> None:
+    plain, own = (
+        built("rbm"),
+        built("rbm", "ansatz.marshall=true", "ansatz.average=['translation']"),
+    )
+    theta = 10 * plain.random(3)
+    configs = np.array(all_configs(4), dtype=np.int8)
+    lattice = chain(4, "periodic")
+    images = [
+        np.exp(plain.log_amplitude(theta, configs[:, g.sites]).log_abs)
+        * plain.log_amplitude(theta, configs[:, g.sites]).phase
+        for g in translations(lattice)
+    ]
+    signs = (-1.0) ** (configs @ checkerboard(lattice))
+    found = own.log_amplitude(theta, configs)
+    assert np.allclose(
+        found.phase * np.exp(found.log_abs), signs * np.mean(images, axis=0), rtol=ROUNDING
+    )
+    assert own.architecture["marshall"] is True and own.architecture["average"] == ["translation"]
+
+
+def test_differences_are_named() -> None:
+    one = {"architecture": {"kind": "vit", "heads": 10, "patch": [2, 2]}, "n_parameters": 7}
+    other = {"architecture": {"kind": "vit", "heads": 5, "patch": [2, 2]}, "n_parameters": 7}
+    assert differences(one, other) == ["heads 10 (now 5)"]
+    cnn = {"architecture": {"kind": "cnn", "kernel": 3}, "n_parameters": 7}
+    assert differences(one, cnn) == ["kind vit (now cnn)"]
+    assert differences({"n_parameters": 7}, cnn) == ["architecture None (now cnn)"]
+
+
+def _vmc(ansatz: FlaxAnsatz, operator: Operator | None = None) -> VMC:
+    operator = heisenberg(ansatz.lattice) if operator is None else operator
+    return VMC(operator, ansatz, Enumerate(), learning_rate=0.02)
+
+
+def test_another_architecture_is_refused_also_with_as_many_parameters(tmp_path: Path) -> None:
+    keys = ["ansatz.patch=[1, 2]", "ansatz.width=4", "ansatz.layers=1"]
+    stored = built("patched_transformer", *keys, "ansatz.heads=2")
+    other = built("patched_transformer", *keys, "ansatz.heads=4")
+    assert stored.n_params == other.n_params
+    path = tmp_path / "c.h5"
+    _vmc(stored).save(path)
+    with pytest.raises(CheckpointError, match=r"another problem: heads 2 \(now 4\)$"):
+        _vmc(other).restore(path)
+    operator = heisenberg(chain(4, "periodic"))
+    with pytest.raises(CheckpointError, match=r"of another architecture: heads 2 \(now 4\)$"):
+        initial_parameters(other, operator, 0, str(path))
+    with pytest.raises(CheckpointError, match="holds a patched_transformer.* wanted is a made on"):
+        initial_parameters(built("made"), operator, 0, str(path))
+    treated = built("patched_transformer", *keys, "ansatz.heads=2", "ansatz.marshall=true")
+    with pytest.raises(CheckpointError, match=r"another problem: marshall False \(now True\)$"):
+        _vmc(treated).restore(path)
+    # Signs leave the parameters what they are.
+    assert np.array_equal(initial_parameters(treated, operator, 0, str(path)), _vmc(stored).theta)
+
+
+def test_fine_tuning_with_frozen_groups(tmp_path: Path) -> None:
+    """Parameters of another coupling; only the group that is not frozen moves."""
+    keys = ["ansatz.alpha=0.5", "ansatz.dtype=float64"]
+    first = _vmc(built("rbm", *keys))
+    first.save(tmp_path / "checkpoint.h5")
+    ansatz = built("rbm", *keys, "ansatz.freeze=['weights', 'visible_bias']")
+    operator = 0.5 * heisenberg(chain(4, "periodic"))
+    theta = initial_parameters(ansatz, operator, 7, str(tmp_path))
+    assert np.array_equal(theta, first.theta) and not np.array_equal(theta, ansatz.random(7))
+    vmc = VMC(operator, ansatz, Enumerate(), theta=theta, learning_rate=0.1)
+    vmc.run(1)
+    before, after = ansatz.module(theta), ansatz.module(vmc.theta)
+    assert np.array_equal(before.weights[...], after.weights[...])
+    assert np.array_equal(before.visible_bias[...], after.visible_bias[...])
+    assert not np.array_equal(before.hidden_bias[...], after.hidden_bias[...])
+
+
+def test_direct_draws_are_as_many_as_asked_for() -> None:
+    settings = complete(validate(data("rnn"), ["measure.n_samples=640"]))
+    vmc: Any = SimpleNamespace(sampler=build_sampler(settings, build_operator(settings)))
+    assert _sampler(settings, vmc, None, False).n_samples == 640
+    assert _sampler(settings, vmc, 128, False).n_samples == 128
+
+
+def test_the_documentation_names_the_groups_of_parameters() -> None:
+    page = (Path(__file__).parents[2] / "docs/networks.md").read_text()
+    for kind, network in NETWORKS.items():
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{kind}` |")]
+        words = {"output": "complex", "inner": 4, "dense": (4,)}
+        keywords = {key: value for key, value in words.items() if key in network.settings}
+
+        def state(network: Network = network, keywords: dict[str, Any] = keywords) -> Any:
+            module = network.load()(square(4, 4), **keywords, rngs=nnx.Rngs(0))
+            return nnx.state(module, nnx.Param)
+
+        groups = {str(path[0]) for path, _ in nnx.to_flat_state(nnx.eval_shape(state))}
+        assert set(re.findall(r"`(\w+)`", row.split("|")[4])) == groups
+
+
+SETTINGS = """
+[lattice]
+kind = "chain"
+shape = 4
+
+[hamiltonian]
+model = "heisenberg"
+
+[ansatz]
+kind = "rbm"
+alpha = 0.5
+dtype = "float64"
+marshall = true
+
+[sampler]
+kind = "enumerate"
+
+[measure]
+n_samples = 64
+
+[run]
+threads = 1
+
+[[stage]]
+steps = 2
+learning_rate = 0.05
+
+[[stage]]
+steps = 1
+learning_rate = 0.02
+n_samples = 16
+"""
+
+
+def test_every_command_on_the_run_of_a_network(file: Path, capsys: pytest.CaptureFixture) -> None:
+    """In stages of other learning rates and samples, which have no D."""
+    assert main(["run", str(file), "--out", "run"]) == 0
+    text = capsys.readouterr().out
+    assert "stage 2 of 2: 16 samples, 1 steps" in text and "None" not in text
+    result = json.loads(Path("run/result.json").read_text())
+    assert [stage["steps"] for stage in result["stages"]] == [2, 1]
+    assert [point["label"] for point in result["convergence"]["variance"]["points"]] == [
+        "stage 1", "stage 2",
+    ]  # fmt: skip
+    for command in (["show", "run"], ["show", "run/checkpoint.h5"], ["report", "run"],
+                    ["report", "run", "--varbench"], ["plot", "run", "--format", "svg"],
+                    ["measure", "run"]):  # fmt: skip
+        assert main(command) == 0, command
+        shown = capsys.readouterr().out
+        assert "None" not in shown and "FlaxAnsatz" not in shown, shown
+    energy = json.loads(Path("run/observables.json").read_text())["energy"]["mean"]
+    assert energy == pytest.approx(result["energy"], rel=1e-9)
+    assert ">None<" not in Path("run/report.html").read_text()
+    assert main(["converge", "run"]) == 2
+    assert capsys.readouterr().err == (
+        "tnvmc: converge: rbm is contracted without a boundary bond dimension here, so there is "
+        "no chi to converge in\n"
+    )
+    assert main(["run", "--resume", "run", "--set", "ansatz.form='binary'"]) == 2
+    assert "another problem: form log_cosh (now binary)" in capsys.readouterr().err

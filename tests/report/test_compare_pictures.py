@@ -1,0 +1,112 @@
+"""Pictures of a comparison."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.run_files import EXACT, write_run
+from tnvmc.report.figures.comparison import COLOURS, draw_comparison
+from tnvmc.storage.run_files import Run, read_run
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Run]:
+    """Eight runs, one more than there are colours, with their own V-scores and variances."""
+    found = []
+    for number in range(8):
+        folder = write_run(tmp_path / f"state {number}", measured=False, seed=number)
+        result = json.loads((folder / "result.json").read_text())
+        result |= {"v_score": 10.0 ** -(number % 3) / (1 + number), "variance": 0.1 / (1 + number)}
+        (folder / "result.json").write_text(json.dumps(result))
+        found.append(read_run(folder))
+    return found
+
+
+def looks(lines: Any) -> set[tuple[str, str]]:
+    return {
+        (line.get_color(), line.get_linestyle()) for line in lines if line.get_label()[0] != "_"
+    }
+
+
+def test_pictures_with_a_reference(runs: list[Run]) -> None:
+    figures = draw_comparison(runs)
+    assert list(figures) == ["relative_error", "variance", "v_score"]
+    steps, seconds = figures["relative_error"].axes
+    assert (steps.get_xlabel(), seconds.get_xlabel()) == ("steps", "seconds of optimisation")
+    assert steps.get_yscale() == "log" and steps.get_ylabel() == "relative error of the energy"
+    of_runs = [line for line in steps.lines if not line.get_label().startswith("below")]
+    assert len(looks(of_runs)) == 8 and len(COLOURS) == 7  # the eighth has other dashes
+    (legend,) = figures["relative_error"].legends
+    assert [text.get_text() for text in legend.get_texts()][:8] == [run.name for run in runs]
+    (variance,) = figures["variance"].axes
+    assert variance.get_xscale() == variance.get_yscale() == "log"
+
+
+def test_the_measured_energies_are_where_they_belong(runs: list[Run]) -> None:
+    result = runs[2].result
+    assert result is not None
+    steps, _ = draw_comparison(runs[2:3])["relative_error"].axes
+    found = [c.lines[0].get_xydata()[0] for c in steps.containers]
+    off = abs(result["energy_per_site"] / result["exact_energy_per_site"] - 1)
+    np.testing.assert_allclose(found, [[len(runs[2].history), off]])
+    (variance,) = draw_comparison(runs[2:3])["variance"].axes
+    found = [c.lines[0].get_xydata()[0] for c in variance.containers]
+    np.testing.assert_allclose(found, [[result["variance"] / result["n_sites"], off]])
+
+
+@pytest.mark.parametrize("method", ["exact", "QMC"])
+def test_energies_below_the_reference_are_open(runs: list[Run], method: str) -> None:
+    """A relative error shows its size only; the first run has not been below, but for its end."""
+    above, below = (run for run in runs[:2])
+    for run in (above, below):
+        assert run.result is not None
+        run.result["exact_method"] = method  # type: ignore[index]
+        for line in run.history:
+            line["energy"] = EXACT * (1 - 1e-3)  # type: ignore[index]
+    below.history[5]["energy"] = EXACT * (1 + 1e-3)  # type: ignore[index]
+    below.result["energy_per_site"] = EXACT / 16 * (1 + 1e-4)  # type: ignore[index]
+
+    def entries(figure: Any) -> list[str]:
+        return [text.get_text() for text in figure.legends[0].get_texts()]
+
+    alone, both = draw_comparison([above]), draw_comparison([above, below])
+    for name in ("relative_error", "variance"):
+        assert entries(alone[name]) == [above.name]
+        assert entries(both[name])[2:] == [f"below the {method} energy"]
+        for axes in both[name].axes:
+            ends = [end.lines[0].get_markerfacecolor() for end in axes.containers]
+            assert ends == [COLOURS[0], "white"]
+            (mark,) = [
+                line for line in axes.lines
+                if line.get_markerfacecolor() == "white" and line.get_color() != COLOURS[1]
+                and len(line.get_xdata())
+            ]  # fmt: skip
+            assert mark.get_markeredgecolor() == COLOURS[1]
+            np.testing.assert_allclose(mark.get_ydata(), [1e-3])
+
+
+def test_energies_where_no_reference_is_known(runs: list[Run]) -> None:
+    for run in runs:
+        run.result.update(exact_energy_per_site=None, exact_method=None)  # type: ignore[union-attr]
+    figures = draw_comparison(runs)
+    assert list(figures) == ["energy", "variance", "v_score"]
+    steps, _ = figures["energy"].axes
+    assert steps.get_yscale() == "linear" and steps.get_ylabel().startswith("energy per site")
+
+
+def test_bars_stand_in_the_order_of_their_length(runs: list[Run]) -> None:
+    (axes,) = draw_comparison(runs)["v_score"].axes
+    lengths = [bar.get_width() for bar in axes.patches]
+    assert lengths == sorted(lengths, reverse=True)  # the smallest on top
+    scores = sorted(run.result["v_score"] for run in runs if run.result)
+    np.testing.assert_allclose(lengths[::-1], scores)
+
+
+def test_runs_without_steps_or_noise_leave_pictures_away(runs: list[Run]) -> None:
+    result = dict(runs[0].result or {}) | {"v_score": 0.0}
+    assert draw_comparison([Run(Path("none"), runs[0].config, (), result)]) == {}

@@ -1,0 +1,213 @@
+"""The page holds numbers, verdicts and pictures, and refers to nothing outside itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.run_files import result, write_run
+from tnvmc.app.cli import main
+from tnvmc.report.page import report_html
+from tnvmc.report.tables import with_power
+from tnvmc.storage.run_files import read_run
+
+_VOID = {"meta", "br", "link", "path", "use", "rect", "circle", "image", "stop", "clippath"}
+
+
+class _Page(HTMLParser):
+    """Collects text, attributes, and tags that were closed out of order."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.text, self.attributes, self.tags = "", [], []
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+        self.feed(content)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        if tag in _VOID:
+            return
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] != "style":
+            self.text += " " + data
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return report_html(read_run(write_run(tmp_path_factory.mktemp("report") / "run")))
+
+
+@pytest.fixture(scope="module")
+def text(content: str) -> str:
+    return " ".join(_Page(content).text.split())
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        "−0.574232(26)",  # energy per site and its error
+        "+1.63(46)e−4",  # against the exact one
+        "−0.5743254416",
+        "Warning. Two bond dimensions only: the 1/D line has no freedom left <check>.",
+        "Verdict. Chi 6 is too small: the energy moves by 8 sigma at 12.",
+        "Heisenberg model, J = 1, square, 4 × 4 sites, open",
+        "peps, D = 3, float64",
+        "1056",
+        "2048",
+        "31.4 s",
+        "simple update",
+        "plateau",
+        "−2.12(25)e−5",  # chi ladder
+        "−0.574625(56)",  # zero variance
+        "−0.57744(38)",  # infinite D
+        "0.2331(20)",  # M^2
+        "(π, π) 3.729(10)",
+        "All 24 bond energies",
+        "left half",
+        'boundary = "open"',
+        "tnvmc run config.toml --out again",
+        "tnvmc 0.1.0",
+    ],
+)
+def test_the_page_tells(text: str, expected: str) -> None:
+    assert expected in text
+
+
+def test_warnings_come_before_tables(text: str) -> None:
+    assert text.index("Warning.") < text.index("Verdict.") < text.index("Energy beside")
+
+
+def test_the_page_is_whole_and_alone(content: str) -> None:
+    page = _Page(content)
+    assert not page.wrong
+    assert not page.open
+    assert "script" not in page.tags
+    assert "link" not in page.tags
+    for name, value in page.attributes:
+        if name in ("src", "href", "xlink:href", "action", "data"):
+            assert value.startswith(("#", "data:image/png;base64,"))
+    assert "http" not in content
+    assert "@import" not in content
+    targets = {value for name, value in page.attributes if name == "id"}
+    assert len(targets) == sum(name == "id" for name, _ in page.attributes)
+    asked = set(re.findall(r"""(?:href="|url\()#([^")]*)""", content))
+    assert asked
+    assert asked <= targets
+
+
+def test_pictures_are_in_the_ink_of_the_page(content: str) -> None:
+    assert content.count("<svg") == 11
+    assert content.count("<figure") == 11
+    assert "currentColor" in content
+    assert "#23272e" not in content.partition("</style>")[2].lower()
+
+
+def test_an_unfinished_run_says_so(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", finished=False, measured=False)
+    text = " ".join(_Page(report_html(read_run(run))).text.split())
+    assert "Warning. The run is not finished: 12 of 40 steps are done." in text
+    assert "at step 12" in text
+    assert "None are measured; do so with: tnvmc measure" in text
+    assert "Chi is left out" in text
+
+
+def test_a_damaged_run_says_what_is_damaged(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    (run / "result.json").write_text("{")
+    (run / "config.toml").write_text("[lattice")
+    text = " ".join(_Page(report_html(read_run(run))).text.split())
+    assert "Warning. Config.toml is damaged" in text
+    assert "Warning. Result.json is damaged: not a JSON object." in text
+    assert "at step 40" in text
+
+
+def test_without_a_warning_the_page_says_so(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", measured=False)
+    clean = result()
+    clean["convergence"] |= {"warnings": [], "chi": [], "variance": None, "bond_dimension": None}
+    (run / "result.json").write_text(json.dumps(clean))
+    text = " ".join(_Page(report_html(read_run(run))).text.split())
+    assert "Good. No check has raised a warning." in text
+    assert "Warning." not in text
+
+
+@pytest.mark.parametrize(
+    ("changed", "warning"),
+    [
+        ({"signed_error": 4.9e-2}, "error bars above the exact one (4.9e-2 of it): not converged"),
+        ({"energy": -8.5}, "above that of step 1: the steps made it worse"),
+        ({"verdicts": ["steps: 7 are too few to tell whether the energy has settled"]}, None),
+    ],
+)
+def test_nothing_is_good_beside_a_check_that_failed(
+    tmp_path: Path, changed: dict[str, Any], warning: str | None
+) -> None:
+    """Whatever an older version wrote down as its warnings."""
+    run = write_run(tmp_path / "run", measured=False)
+    found = result()
+    found["convergence"] |= {"warnings": [], "verdicts": changed.pop("verdicts", [])}
+    (run / "result.json").write_text(json.dumps(found | changed))
+    text = " ".join(_Page(report_html(read_run(run))).text.split())
+    assert "Good." not in text
+    assert warning is None or text.count(warning) == 1
+
+
+def test_the_verb_writes_one_file_and_replaces_only_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "run", finished=False, measured=False)
+    (run / "history.jsonl").write_text("")
+    assert main(["report", str(run)]) == 0
+    assert capsys.readouterr().out == f"written to {run / 'report.html'}\n"
+    assert main(["report", str(run)]) == 0
+    (run / "mine.html").write_text("mine")
+    for out, complaint in ((run / "mine.html", "not made by tnvmc report"), (run, "is a folder")):
+        capsys.readouterr()
+        assert main(["report", str(run), "--out", str(out)]) == 2
+        error = capsys.readouterr().err
+        assert complaint in error
+        assert error.count("\n") == 1
+    assert (run / "mine.html").read_text() == "mine"
+
+
+def test_the_varbench_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "run", measured=False)
+    assert main(["report", str(run), "--varbench"]) == 0
+    assert "-36.7508" in capsys.readouterr().out  # 4 x the total energy
+    assert not (run / "report.html").exists()
+    assert main(["report", str(run), "--varbench", "--out", str(tmp_path / "x")]) == 2
+    (run / "result.json").unlink()
+    capsys.readouterr()
+    assert main(["report", str(run), "--varbench"]) == 2
+    assert "no result yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "shown"),
+    [
+        (1.6e-4, 5e-5, "+1.60(50)e-4"),
+        (-2e-3, 0.0, "-2.00e-3"),
+        (0.0, 0.0, "+0.00"),
+        (1e-6, 2e-4, "+0.0(20)e-4"),
+    ],
+)
+def test_small_numbers_with_errors(value: float, error: float, shown: str) -> None:
+    assert with_power(value, error) == shown

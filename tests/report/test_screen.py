@@ -1,0 +1,157 @@
+"""How numbers and results look."""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tnvmc import Sampler, heisenberg, square
+from tnvmc.report.console import (
+    Screen,
+    headline,
+    nothing_to_do,
+    result_table,
+    stage_line,
+    with_error,
+)
+from tnvmc.settings.config import Settings
+from tnvmc.settings.load import complete, validate
+from tnvmc.vmc.state import StepRecord
+
+RESULT: dict[str, Any] = {
+    "energy_per_site": -0.6035,
+    "energy_per_site_error": 2e-5,
+    "units": "S.S",
+    "exact_energy_per_site": -0.6035218345,
+    "exact_source": "somewhere",
+    "exact_method": "exact",
+    "relative_error": 3.6e-5,
+    "relative_error_error": 3.3e-5,
+    "signed_error": 3.6e-5,
+    "variance": 0.36,
+    "n_sites": 36,
+    "v_score": 1e-3,
+    "tau": 0.7,
+    "r_hat": 1.001,
+    "acceptance": 0.3,
+    "closure_spread": 1e-6,
+    "n_samples": 8192,
+    "wall_time_s": 75.0,
+    "config": {"sampler": {"n_walkers": 64}},
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (-0.603521, 0.000123, "-0.60352(12)"),
+        (-0.603521, 0.0995, "-0.60(10)"),
+        (-21.7, 1.4, "-21.7(14)"),
+        (-217.3, 14.0, "-217(14)"),
+        (-2173.0, 140.0, "-2173(140)"),
+        (-0.5, 0.0, "-0.50000000"),
+        (-0.5, math.inf, "-0.5 +- inf"),
+        (math.nan, 0.1, "nan +- 0.1"),
+        (-4.986e299, 0.0, "-4.98600000e+299"),
+        (-4.986e299, 1.2e297, "-4.986000e+299 +- 1.2e+297"),
+    ],
+)
+def test_numbers_with_errors(value: float, error: float, text: str) -> None:
+    assert with_error(value, error) == text
+
+
+def shown(result: dict[str, Any]) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(result_table(result))
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_table_has_what_a_reader_needs() -> None:
+    text = shown(RESULT)
+    for words in (
+        "-0.60350000 +- 2.0e-05", "-0.6035218345  (somewhere)", "3.60e-05 +- 3.3e-05",
+        "variance per site   1.000e-02", "V-score", "1.0010", "0.300", "1.0e-06", "1 min 15.0 s",
+    ):  # fmt: skip
+        assert words in text
+
+
+def test_what_is_not_known_is_left_out_or_said() -> None:
+    unknown = {
+        **RESULT,
+        **dict.fromkeys(("exact_energy_per_site", "exact_source", "exact_method")),
+        **dict.fromkeys(("relative_error", "relative_error_error", "signed_error")),
+        **dict.fromkeys(("tau", "r_hat", "acceptance", "closure_spread")),
+    }
+    text = shown(unknown)
+    assert "not known" in text
+    assert "R-hat" not in text
+    assert "QMC" in shown({**RESULT, "exact_method": "QMC"})
+
+
+def test_an_error_that_is_not_known() -> None:
+    text = shown({**RESULT, "energy_per_site_error": None, "relative_error_error": None})
+    assert "-0.60350000 +- unknown" in text
+    assert "3.60e-05 +- unknown" in text
+
+
+def settings(**sampler: Any) -> Settings:
+    return complete(
+        validate(
+            {
+                "lattice": {"shape": [4, 4]},
+                "hamiltonian": {"model": "heisenberg"},
+                "ansatz": {"kind": "rbm"},
+                "sampler": sampler,
+            }
+        )
+    )
+
+
+def test_the_headline_says_how_configurations_are_drawn() -> None:
+    operator = heisenberg(square(4, 4))
+    plain = headline(settings(), operator, 288)
+    assert plain == (
+        "heisenberg, square 4 x 4 open; rbm complex128, 288 parameters from random; sr, 100 steps"
+    )
+    assert headline(settings(power=0.5), operator, 288) == plain + "; steps drawn from |psi|^1"
+    single = headline(settings(precision="single", power=0.75), operator, 288)
+    assert single == plain + "; steps drawn from |psi|^1.5; walks in single precision"
+
+
+def test_steps_show_what_their_samples_are_worth() -> None:
+    screen = Screen(10, 16)
+    screen.console = Console(file=io.StringIO(), width=120)
+    record = StepRecord(
+        step=0, energy=-3.0, energy_error=0.1, variance=0.2, tau=None, r_hat=None, acceptance=0.5,
+        closure_spread=None, learning_rate=0.1, step_norm=0.1, undone=False, note=None,
+        optimizer={}, seconds=6.0,
+    )  # fmt: skip
+    screen.expect(10, Sampler(n_walkers=64, n_samples=250))
+    for worth in (None, 231.0, 137.6):
+        screen.step(replace(record, effective_samples=worth))
+    lines = screen.console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert ["worth" in line for line in lines] == [False, False, True]
+    assert "acc 0.50 worth 138 of 256" in lines[2]
+
+
+def test_why_a_run_does_not_go_on() -> None:
+    assert nothing_to_do({"steps": 20}) == "nothing to do: all 20 steps were made"
+    early = {"steps": 12, "stopped": "plateau"}
+    assert nothing_to_do(early) == "nothing to do: the plateau ended it after 12 steps"
+
+
+def test_how_a_stage_ended() -> None:
+    record = {"stage": 2, "stopped": "plateau", "steps": 31, "energy": -21.7, "energy_error": 0.036,
+              "variance": 0.72}  # fmt: skip
+    assert stage_line(record, 36) == (
+        "stage 2 ended on its plateau, after 31 steps: E/N -0.6028(10), var/N 0.02"
+    )
+    record |= {"stopped": "steps", "energy": None}
+    assert stage_line(record, 36) == (
+        "stage 2 ended with its last step, after 31 steps: energy not finite"
+    )

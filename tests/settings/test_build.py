@@ -1,0 +1,161 @@
+"""Settings become the objects they name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.product import DimerCovering, ProductState
+from tnvmc.contraction.schemes import SRC, Exact, ZipUp
+from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
+from tnvmc.optimize.sr import SR
+from tnvmc.sampling.chains import Sampler
+from tnvmc.settings.build import (
+    build_ansatz,
+    build_lattice,
+    build_operator,
+    build_optimizer,
+    build_sampler,
+    build_schedule,
+)
+from tnvmc.settings.config import MODELS, Settings
+from tnvmc.settings.load import complete, validate
+from tnvmc.vmc.driver import Enumerate
+
+
+def settings(*overrides: str) -> Settings:
+    data: dict[str, Any] = {
+        "lattice": {"shape": [4, 4]},
+        "hamiltonian": {"model": "heisenberg"},
+        "ansatz": {"D": 3},
+    }
+    return complete(validate(data, overrides))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_on_its_lattice(model: str) -> None:
+    kind = "shastry_sutherland" if model == "shastry_sutherland" else "square"
+    chosen = settings(f"hamiltonian.model={model}", f"lattice.kind={kind}")
+    operator = build_operator(chosen)
+    assert operator.name == model
+    assert operator.lattice.shape == (4, 4)
+    assert operator.couplings == chosen.hamiltonian.as_couplings()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "shape", "n_bonds"),
+    [
+        (["lattice.kind=chain", "lattice.shape=6"], (1, 6), 5),
+        (["lattice.kind=chain", "lattice.shape=[6]", "lattice.boundary=periodic"], (1, 6), 6),
+        (["lattice.boundary=cylinder"], (4, 4), 28),
+        (["lattice.kind=bonds", "lattice.shape=3", "lattice.bonds=[[0,1],[1,2],[0,2]]"], (1, 3), 3),
+        (["lattice.kind=bonds", "lattice.shape=[2,2]", "lattice.bonds=[[0,3]]"], (2, 2), 1),
+    ],
+)
+def test_lattices(overrides: list[str], shape: tuple[int, int], n_bonds: int) -> None:
+    lattice = build_lattice(settings(*overrides).lattice)
+    assert lattice.shape == shape
+    assert sum(len(bonds) for kind, bonds in lattice.bonds.items() if kind != "diagonal") == n_bonds
+
+
+def test_couplings_of_each_bond() -> None:
+    couplings = [0.5 + 0.1 * bond for bond in range(24)]
+    operator = build_operator(settings(f"hamiltonian.J={couplings}"))
+    assert [term.matrix[0, 0] for term in operator.terms] == pytest.approx(
+        [coupling / 4 for coupling in couplings]
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "kind"),
+    [
+        ([], PEPS),
+        (["ansatz.kind=mps", "lattice.kind=chain", "lattice.shape=8"], PEPS),
+        (["ansatz.kind=periodic_mps"], PeriodicMPS),
+    ],
+)
+def test_states_with_a_bond_dimension(overrides: list[str], kind: type) -> None:
+    chosen = settings("ansatz.dtype=complex64", *overrides)
+    ansatz: Any = build_ansatz(chosen, build_operator(chosen))
+    assert type(ansatz) is kind
+    assert (ansatz.D, ansatz.dtype) == (3, "complex64")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("product", ProductState), ("dimer", DimerCovering)])
+def test_states_without(name: str, kind: type) -> None:
+    chosen = complete(
+        validate(
+            {
+                "lattice": {"shape": [3, 4]},
+                "hamiltonian": {"model": "heisenberg"},
+                "ansatz": {"kind": name},
+            }
+        )
+    )
+    assert type(build_ansatz(chosen, build_operator(chosen))) is kind
+
+
+def test_an_open_mps_needs_one_row() -> None:
+    chosen = settings("ansatz.kind=mps")
+    with pytest.raises(ValueError, match="one row"):
+        build_ansatz(chosen, build_operator(chosen))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "scheme"),
+    [
+        ([], SRC(chi=6)),
+        (["contraction.chi=5"], SRC(chi=5)),
+        (["contraction.scheme=zipup"], ZipUp(chi=6)),
+        (["contraction.scheme=exact"], Exact()),
+    ],
+)
+def test_schemes(overrides: list[str], scheme: object) -> None:
+    chosen = settings(*overrides)
+    ansatz: Any = build_ansatz(chosen, build_operator(chosen))
+    assert ansatz.scheme == scheme
+
+
+def test_samplers() -> None:
+    chosen = settings("sampler.n_walkers=8", "sampler.n_thin=3", "run.threads=2")
+    assert build_sampler(chosen, build_operator(chosen)) == Sampler(
+        n_walkers=8, n_samples=512, n_burn=1, n_thin=3, threads=2
+    )
+    chosen = settings("sampler.kind=enumerate", "sampler.magnetisation=2", "run.threads=2")
+    assert build_sampler(chosen, build_operator(chosen)) == Enumerate(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rule"),
+    [
+        ([], SR(1e-2, 0.0)),
+        (["optimizer.diag_shift=0.1", "optimizer.momentum=0.9"], SR(0.1, 0.9)),
+        (["optimizer.kind=gradient"], GradientDescent()),
+        (["optimizer.kind=random_sign", "optimizer.clip=6"], RandomSign(clip=6)),
+        (["optimizer.kind=adam"], Adam()),
+    ],
+)
+def test_optimizers(overrides: list[str], rule: object) -> None:
+    assert build_optimizer(settings(*overrides).optimizer) == rule
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rates"),
+    [
+        (["learning_rate=0.1", "schedule=constant"], [0.1] * 5),
+        ([], [0.1, 0.0868, 0.055, 0.0232, 0.01]),
+        (["learning_rate=[0.1, 0.05]"], [0.1, 0.1, 0.05, 0.05, 0.05]),
+        (["learning_rate=[0.1, 0.05]", "stages=[4, 9]"], [0.1] * 4 + [0.05]),
+        (["learning_rate=0.16", "schedule=exponential", "final_learning_rate=0.01"],
+         [0.16, 0.08, 0.04, 0.02, 0.01]),
+        (["learning_rate=0.1", "schedule=cosine", "final_learning_rate=0.02"],
+         [0.1, 0.0883, 0.06, 0.0317, 0.02]),
+    ],
+)  # fmt: skip
+def test_schedules(overrides: list[str], rates: list[float]) -> None:
+    chosen = settings("optimizer.steps=5", *(f"optimizer.{text}" for text in overrides))
+    schedule = build_schedule(chosen.optimizer)
+    assert [schedule(step) for step in range(5)] == pytest.approx(rates, rel=1e-3)

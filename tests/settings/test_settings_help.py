@@ -1,0 +1,48 @@
+"""What `tnvmc settings` prints."""
+
+from __future__ import annotations
+
+import pytest
+
+from tnvmc.app.cli import main
+from tnvmc.settings.help import sections, settings_text
+from tnvmc.settings.load import ConfigError
+
+
+def test_all_keys_are_listed_and_each_is_described() -> None:
+    listed = settings_text()
+    for section, fields in sections().items():
+        told = settings_text(section)
+        for key in fields:
+            assert key in listed
+            assert f"\n{section}.{key}\n    " in told
+            assert settings_text(f"{section}.{key}") in told
+
+
+def test_a_section_is_found_as_it_is_written() -> None:
+    assert settings_text("[sampler]") == settings_text("sampler")
+    assert settings_text("[[stage]]").startswith("[[stage]]  Optional.")
+    assert "xxz" in settings_text("hamiltonian")
+
+
+def test_a_key_of_two_sections_is_told_for_both() -> None:
+    told = settings_text("diag_shift")
+    assert "optimizer.diag_shift\n" in told and "stage.diag_shift\n" in told
+
+
+def test_nothing_is_left_of_the_marks_of_the_web_page() -> None:
+    for section in sections():
+        told = settings_text(section)
+        assert "`" not in told and "](" not in told
+        assert max(map(len, told.splitlines())) <= 88
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ConfigError, match="'sampler.powr' is neither .* did you mean 'power'"):
+        settings_text("sampler.powr")
+    with pytest.raises(ConfigError, match="neither a section nor a key$"):
+        settings_text("ansatz.qqqqq")
+    assert main(["settings", "powr"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main(["settings", "power"]) == 0
+    assert "sampler.power" in capsys.readouterr().out

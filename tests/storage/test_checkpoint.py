@@ -1,0 +1,186 @@
+"""Checkpoints: what goes in comes out bit for bit, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from tnvmc.lattice import Lattice, square
+from tnvmc.operators.models import heisenberg, tfim
+from tnvmc.storage import checkpoint
+from tnvmc.storage.checkpoint import CheckpointError
+from tnvmc.vmc.guard import Recent
+from tnvmc.vmc.state import Point, State
+
+OPERATOR = heisenberg(square(2, 3))
+
+
+def ansatz(lattice: Lattice) -> Any:
+    return SimpleNamespace(lattice=lattice, local_dim=2, D=3, n_params=12)
+
+
+IDENTITY = checkpoint.identity(ansatz(OPERATOR.lattice), OPERATOR)
+
+
+def point(seed: int, dtype: str = "complex128") -> Point:
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=12).astype(dtype)
+    configs = rng.integers(2, size=(4, 6), dtype=np.int8)
+    memory = {"momentum": theta / 3, "count": 7, "rate": 0.1 + 0.2, "empty": np.zeros(0)}
+    return Point(theta, configs, memory)
+
+
+STATE = State(
+    41, point(1), point(2), Recent((-1.1, -1 / 3), (0.1, 0.2), (1.0, 2.0), (0.3, 0.4), 0.7, 2)
+)
+
+
+def same(a: Point | None, b: Point | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return (
+        bits(a.theta) == bits(b.theta)
+        and bits(a.configs) == bits(b.configs)
+        and {k: bits(v) for k, v in a.optimizer.items()}
+        == {k: bits(v) for k, v in b.optimizer.items()}
+    )
+
+
+def bits(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.shape, value.tobytes()
+    return type(value), value
+
+
+@pytest.mark.parametrize("good", [None, point(2)])
+def test_round_trip(tmp_path: Path, good: Point | None) -> None:
+    state = State(41, STATE.here, good, STATE.recent)
+    checkpoint.save(tmp_path / "c.h5", state, IDENTITY)
+    back = checkpoint.load(tmp_path / "c.h5", IDENTITY, like=point(3))
+    assert (back.step, back.recent) == (state.step, state.recent)
+    assert same(back.here, state.here)
+    assert same(back.good, good)
+
+
+def test_parameters_can_be_read_alone(tmp_path: Path) -> None:
+    checkpoint.save(tmp_path / "c.h5", STATE, IDENTITY)
+    described, theta = checkpoint.read_parameters(tmp_path / "c.h5")
+    assert described == IDENTITY
+    assert bits(theta) == bits(STATE.here.theta)
+
+
+def test_the_stages_behind_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "c.h5"
+    checkpoint.save(path, STATE, IDENTITY)
+    assert checkpoint.read_stages(path) == []
+    records = [{"stage": 1, "energy": -1 / 3, "variance": None}]
+    checkpoint.save(path, STATE, IDENTITY, records)
+    assert checkpoint.read_stages(path) == records
+    assert same(checkpoint.load(path, IDENTITY, like=point(3)).here, STATE.here)
+
+
+def test_another_problem_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.h5"
+    checkpoint.save(path, STATE, IDENTITY)
+    other = checkpoint.identity(ansatz(OPERATOR.lattice), tfim(OPERATOR.lattice))
+    with pytest.raises(CheckpointError, match=r"another problem.*heisenberg \(now tfim\)"):
+        checkpoint.load(path, other, like=point(3))
+    turned = heisenberg(square(3, 2))
+    with pytest.raises(CheckpointError, match="lattice"):
+        checkpoint.load(path, checkpoint.identity(ansatz(turned.lattice), turned), point(3))
+    with pytest.raises(CheckpointError, match="couplings"):
+        weaker = checkpoint.identity(ansatz(OPERATOR.lattice), heisenberg(OPERATOR.lattice, J=0.9))
+        checkpoint.load(path, weaker, like=point(3))
+    with pytest.raises(CheckpointError, match=r"dtype complex128 \(now float32\)"):
+        checkpoint.load(path, IDENTITY, like=point(3, "float32"))
+    fewer = Point(point(3).theta, point(3).configs[:2], point(3).optimizer)
+    with pytest.raises(CheckpointError, match=r"4 walkers \(now 2\)"):
+        checkpoint.load(path, IDENTITY, like=fewer)
+    plain = Point(point(3).theta, point(3).configs, {})
+    with pytest.raises(CheckpointError, match="another optimizer"):
+        checkpoint.load(path, IDENTITY, like=plain)
+
+
+def test_fingerprints_know_the_couplings_and_not_the_rounding() -> None:
+    assert checkpoint.fingerprint(heisenberg(square(2, 2), J=0.3)) == checkpoint.fingerprint(
+        heisenberg(square(2, 2), J=0.1 + 0.2)
+    )
+    assert checkpoint.fingerprint(heisenberg(square(2, 2))) != checkpoint.fingerprint(
+        heisenberg(square(2, 2), J=1.001)
+    )
+
+
+def test_damaged_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.h5"
+
+    def refusal() -> str:
+        with pytest.raises(CheckpointError) as caught:
+            checkpoint.load(path, IDENTITY, like=point(3))
+        text = str(caught.value)
+        assert text.startswith(str(path))
+        assert "\n" not in text
+        return text
+
+    assert "no such file" in refusal()
+    path.write_text("not a checkpoint")
+    assert "not a saved state, or damaged" in refusal()
+    with h5py.File(path, "w") as file:
+        file["x"] = 1
+    assert "another program" in refusal()
+    checkpoint.save(path, STATE, IDENTITY)
+    with h5py.File(path, "a") as file:
+        file.attrs["format_version"] = checkpoint.FORMAT_VERSION + 1
+    assert "format version 2 is newer than 1" in refusal()
+    for read in (checkpoint.read_parameters, checkpoint.read_stages):
+        with pytest.raises(CheckpointError, match="update tnvmc"):
+            read(path)
+    checkpoint.save(path, STATE, IDENTITY)
+    with h5py.File(path, "a") as file:
+        del file["here/theta"]
+    assert "damaged" in refusal()
+
+
+def test_every_flipped_byte_of_the_parameters_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "c.h5"
+    checkpoint.save(path, STATE, IDENTITY)
+    content = path.read_bytes()
+    where = content.index(STATE.here.theta.tobytes())
+    damaged = bytearray(content)
+    damaged[where + 5] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(CheckpointError, match="damaged"):
+        checkpoint.load(path, IDENTITY, like=point(3))
+
+
+@pytest.mark.parametrize("length", [0, 1, 100, 2000])
+def test_a_file_cut_short_is_refused(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "c.h5"
+    checkpoint.save(path, STATE, IDENTITY)
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(CheckpointError, match="damaged"):
+        checkpoint.load(path, IDENTITY, like=point(3))
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path = tmp_path / "c.h5"
+    checkpoint.save(path, STATE, IDENTITY)
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(OSError, match="No space"):
+        checkpoint.save(path, State(42, point(5)), IDENTITY)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["c.h5"]

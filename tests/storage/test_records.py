@@ -1,0 +1,115 @@
+"""The folder of a run: what is written, what is cut, what is refused."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tnvmc.report.plots import energy_picture
+from tnvmc.storage import run_folder as records
+from tnvmc.storage.run_folder import FolderError, RunFolder
+from tnvmc.vmc.state import StepRecord
+
+SETTINGS = {"ansatz": {"D": 3}, "run": {"seed": 1}}
+
+
+def record(step: int, energy: float = -9.0, undone: bool = False) -> StepRecord:
+    return StepRecord(
+        step, energy, 0.1, 0.5, 1.0, 1.01, 0.4, None, 0.05, 0.2, undone, None, {}, seconds=0.1
+    )
+
+
+def test_what_is_written_can_be_read(tmp_path: Path) -> None:
+    with RunFolder.create(tmp_path / "a" / "b", SETTINGS) as folder:
+        for step in range(3):
+            folder.append(record(step))
+        folder.write_result({"energy": -9.0})
+        assert [line["step"] for line in folder.history()] == [0, 1, 2]
+        assert folder.read_result() == {"energy": -9.0}
+        assert tomllib.loads((folder.path / "config.toml").read_text()) == SETTINGS
+
+
+def test_strict_json_has_null_where_a_number_is_not_finite(tmp_path: Path) -> None:
+    with RunFolder.create(tmp_path / "run", SETTINGS) as folder:
+        folder.append(record(0, energy=math.nan))
+        text = (folder.path / "history.jsonl").read_text()
+    assert json.loads(text, parse_constant=lambda name: pytest.fail(name))["energy"] is None
+
+
+def test_a_folder_with_a_run_is_refused_and_stays(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "run", SETTINGS).close()
+    with pytest.raises(FolderError, match="holds a run already.*--resume"):
+        RunFolder.create(tmp_path / "run", {"other": {"x": 1}})
+    assert tomllib.loads((tmp_path / "run" / "config.toml").read_text()) == SETTINGS
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(FolderError, match="is a file"):
+        RunFolder.create(file, SETTINGS)
+    assert file.read_text() == "mine"
+
+
+def test_a_folder_with_other_files_is_fine(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    RunFolder.create(tmp_path, SETTINGS).close()
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_reopening_cuts_the_history(tmp_path: Path) -> None:
+    with RunFolder.create(tmp_path / "run", SETTINGS) as folder:
+        for step in range(6):
+            folder.append(record(step))
+    with open(tmp_path / "run" / "history.jsonl", "ab") as file:
+        file.write(b'{"step": 6, "ene')
+    with RunFolder.reopen(tmp_path / "run", next_step=4) as folder:
+        folder.append(record(4, energy=-9.5))
+        lines = folder.history()
+    assert [line["step"] for line in lines] == [0, 1, 2, 3, 4]
+    assert lines[-1]["energy"] == -9.5
+
+
+def test_reopening_needs_a_run(tmp_path: Path) -> None:
+    with pytest.raises(FolderError, match="no run to resume"):
+        RunFolder.reopen(tmp_path, 0)
+    assert os.listdir(tmp_path) == []
+
+
+def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
+    with (
+        RunFolder.create(tmp_path / "run", SETTINGS),
+        pytest.raises(FolderError, match="another process"),
+    ):
+        RunFolder.reopen(tmp_path / "run", 0)
+    RunFolder.reopen(tmp_path / "run", 0).close()
+
+
+def test_a_full_disk_at_the_start_leaves_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(records, "write_atomically", full)
+    with pytest.raises(OSError, match="No space"):
+        RunFolder.create(tmp_path / "run", SETTINGS)
+    monkeypatch.undo()
+    RunFolder.create(tmp_path / "run", SETTINGS).close()
+
+
+@pytest.mark.parametrize("exact", [None, -0.57])
+@pytest.mark.parametrize("n_steps", [0, 1, 30])
+def test_the_picture_is_drawn(exact: float | None, n_steps: int) -> None:
+    history = [
+        record(step, energy=-9 - 0.1 * (step % 7), undone=step == 5).as_dict()
+        for step in range(n_steps)
+    ]
+    history += [record(n_steps, energy=math.inf, undone=True).as_dict()]
+    picture = energy_picture(
+        history, 16, title="t", units="S.S", exact_per_site=exact, measured=(-0.57, 0.001)
+    )
+    assert picture.startswith(b"\x89PNG")

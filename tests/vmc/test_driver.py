@@ -1,0 +1,250 @@
+"""The loop: descent, resuming, guards."""
+
+from __future__ import annotations
+
+import math
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.backend.device import DeviceError
+from tnvmc.exact import exact_ground_state
+from tnvmc.lattice import chain
+from tnvmc.operators.models import heisenberg, tfim
+from tnvmc.optimize.sr import SR
+from tnvmc.sampling import chains
+from tnvmc.sampling.chains import Sampler
+from tnvmc.vmc import look
+from tnvmc.vmc.driver import VMC, Enumerate, OptimisationFailed
+from tnvmc.vmc.guard import Guard
+
+OPERATOR = tfim(chain(4, "periodic"), h=1.0)
+ANSATZ = PeriodicMPS(OPERATOR.lattice, D=2)
+EXACT = exact_ground_state(OPERATOR).energy
+FEW = Sampler(n_walkers=16, n_samples=64, threads=1)
+
+
+def study(sampler: Any = FEW, optimizer: Any = None, seed: int = 1, **options: Any) -> VMC:
+    theta = ANSATZ.random(seed=3)
+    return VMC(
+        OPERATOR, ANSATZ, theta=theta, sampler=sampler, optimizer=optimizer, seed=seed, **options
+    )
+
+
+def same_state(a: VMC, b: VMC) -> bool:
+    here, there = a.state.here, b.state.here
+    return (
+        a.state.step == b.state.step
+        and a.state.recent == b.state.recent
+        and np.array_equal(here.theta, there.theta)
+        and np.array_equal(here.configs, there.configs)
+        and all(np.array_equal(here.optimizer[k], there.optimizer[k]) for k in here.optimizer)
+    )
+
+
+@dataclass(frozen=True)
+class Sabotage:
+    """SR whose direction is replaced at some steps; steps are counted by the state."""
+
+    replaced: dict[int, float]
+
+    def init(self, theta: np.ndarray) -> dict[str, Any]:
+        return {"calls": 0}
+
+    def direction(self, theta: np.ndarray, *rest: Any) -> tuple[np.ndarray, dict[str, Any], Any]:
+        jacobian, local, weight, state, key = rest
+        rule = SR(diag_shift=1e-2)
+        found, _, info = rule.direction(theta, jacobian, local, weight, rule.init(theta), key)
+        calls = {"calls": state["calls"] + 1}
+        if key[1] in self.replaced:
+            sign = np.where(np.arange(len(theta)) % 2, 1.0, -1.0)
+            return self.replaced[key[1]] * sign, calls, info
+        return found, calls, info
+
+
+def test_without_noise_the_energy_falls_to_the_exact_one_and_never_below() -> None:
+    vmc = study(Enumerate(), learning_rate=0.1, optimizer=SR(diag_shift=1e-3))
+    energies = [record.energy for record in vmc.run(100)]
+    assert min(energies) > EXACT - 1e-9
+    assert energies[-1] == pytest.approx(EXACT, rel=1e-2)
+    result = vmc.measure()
+    assert result.energy_error == 0
+    assert result.energy >= EXACT - 1e-9
+    assert (result.tau, result.r_hat, result.acceptance) == (None, None, None)
+
+
+def test_with_noise_the_measured_energy_is_right_within_its_error() -> None:
+    vmc = study(learning_rate=0.1)
+    seen: list[int] = []
+    records = vmc.run(20, callback=lambda record: seen.append(record.step))
+    assert str(records[3]).startswith("step 3: energy -")
+    assert seen == list(range(20))
+    sampled = vmc.measure(n_samples=2048)
+    vmc.sampler = Enumerate()
+    true = vmc.measure()
+    assert abs(sampled.energy - true.energy) < 5 * sampled.energy_error
+    assert sampled.n_samples == 2048
+    assert sampled.as_dict()["energy_per_site"] == sampled.energy / 4
+    assert "energy per site" in str(sampled)
+
+
+def test_resuming_equals_going_on_bit_for_bit(tmp_path: Path) -> None:
+    whole = study(learning_rate=lambda step: 0.1 / (1 + step))
+    whole.run(9)
+    first = study(learning_rate=lambda step: 0.1 / (1 + step))
+    first.run(4)
+    first.save(tmp_path / "c.h5")
+    second = study(seed=1, learning_rate=lambda step: 0.1 / (1 + step))
+    second.restore(tmp_path / "c.h5")
+    second.run(5)
+    assert same_state(whole, second)
+    assert whole.measure(n_samples=64).energy == second.measure(n_samples=64).energy
+
+
+def test_advance_is_a_function_of_the_state() -> None:
+    vmc = study()
+    state = vmc.state
+    (one, record), (two, again) = vmc.advance(state), vmc.advance(state)
+    assert np.array_equal(one.here.theta, two.here.theta)
+    assert record.energy == again.energy
+    assert vmc.state is state
+
+
+def test_a_step_that_leads_astray_is_undone_and_retried_smaller() -> None:
+    vmc = study(optimizer=Sabotage({12: 40.0}), learning_rate=0.05,
+                guard=Guard(norm_jump=1e9, max_relative_step=1e9))  # fmt: skip
+    before = vmc.run(12)
+    good = vmc.theta
+    led_astray, undone, retried = vmc.run(3)
+    assert not led_astray.undone
+    assert undone.undone
+    assert "step undone" in str(undone.note)
+    assert undone.energy > before[-1].energy
+    assert not retried.undone
+    assert retried.learning_rate == pytest.approx(0.025)
+    assert abs(retried.energy - before[-1].energy) < 6 * before[-1].energy_error
+    vmc.run(10)
+    assert vmc.state.recent.scale > 0.5
+    assert np.linalg.norm(vmc.theta - good) < 1.0
+
+
+def test_a_step_that_leads_astray_at_the_very_end_is_not_measured() -> None:
+    vmc = study(optimizer=Sabotage({11: 40.0}), learning_rate=0.05,
+                guard=Guard(norm_jump=1e9, max_relative_step=1e9))  # fmt: skip
+    records = vmc.run(12)
+    result = vmc.measure(n_samples=512)
+    assert "without the last update" in str(result.note)
+    assert abs(result.energy - records[-1].energy) < 6 * records[-1].energy_error
+
+
+def test_resuming_within_a_retry_is_bit_for_bit_too(tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "optimizer": Sabotage({5: 400.0}),
+        "guard": Guard(norm_jump=1e9, max_relative_step=1e9),
+    }
+    whole = study(**options)
+    records = whole.run(10)
+    assert records[6].undone
+    for stop in (6, 7):
+        first, second = study(**options), study(**options)
+        first.run(stop)
+        first.save(tmp_path / "c.h5")
+        second.restore(tmp_path / "c.h5")
+        second.run(10 - stop)
+        assert same_state(whole, second)
+
+
+def test_a_long_direction_is_shortened() -> None:
+    vmc = study(optimizer=Sabotage({8: 1e6}), learning_rate=0.05)
+    records = vmc.run(9)
+    norms = [record.step_norm for record in records]
+    assert norms[8] <= 4.001 * np.median(norms[:8])
+    assert "shortened" in str(records[8].note)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_values_that_are_not_finite_never_reach_theta(bad: float) -> None:
+    vmc = study(optimizer=Sabotage({2: bad, 3: bad}))
+    records = vmc.run(6)
+    assert [record.undone for record in records] == [False, False, True, True, False, False]
+    assert np.isfinite(vmc.theta).all()
+
+
+def test_when_nothing_helps_it_says_so() -> None:
+    vmc = study(optimizer=Sabotage(dict.fromkeys(range(100), math.nan)))
+    with pytest.raises(OptimisationFailed, match="not finite"):
+        vmc.run(100)
+    assert np.isfinite(vmc.theta).all()
+
+
+def test_no_room_on_a_device_is_no_reason_to_undo_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Smaller steps make no room: the letter has to reach the user as it is."""
+    vmc = study()
+    vmc.run(1)
+
+    def full(*arguments: Any, **options: Any) -> Any:
+        raise DeviceError("64 walkers at a time: the GPU has no room for it")
+
+    monkeypatch.setattr(look, "sample", full)
+    with pytest.raises(DeviceError, match="no room"):
+        vmc.run(1)
+
+
+def test_sampling_that_fails_undoes_the_step_that_led_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(*arguments: Any, **options: Any) -> Any:
+        if arguments[7] in failing_steps:
+            raise np.linalg.LinAlgError("SVD did not converge")
+        return chains.sample(*arguments, **options)
+
+    monkeypatch.setattr(look, "sample", failing)
+    failing_steps = {3}
+    vmc = study()
+    records = vmc.run(6)
+    assert [record.undone for record in records] == [False, False, False, True, False, False]
+    assert records[3].as_dict()["energy"] is None
+    assert "SVD did not converge: step undone" in str(records[3].note)
+    failing_steps = {0}
+    with pytest.raises(np.linalg.LinAlgError):
+        study().run(1)
+
+
+def test_an_exception_leaves_the_last_finished_step() -> None:
+    vmc = study()
+
+    def stop(record: Any) -> None:
+        if record.step == 2:
+            signal.raise_signal(signal.SIGINT)
+            seen.append("the callback comes to its end")
+
+    seen: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        vmc.run(10, callback=stop)
+    assert vmc.state.step == 3
+    assert seen
+
+
+def test_parameters_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"theta has shape \(3,\), the ansatz has 32"):
+        VMC(OPERATOR, ANSATZ, theta=np.ones(3))
+    with pytest.raises(ValueError, match="not finite"):
+        VMC(OPERATOR, ANSATZ, theta=np.full(32, np.nan))
+
+
+def test_magnetisation_of_the_walkers() -> None:
+    operator = heisenberg(chain(4))
+    vmc = VMC(operator, ANSATZ, FEW, theta=ANSATZ.random(seed=1), magnetisation=2)
+    assert (vmc.state.here.configs.sum(axis=1) == 1).all()
+    vmc.run(2)
+    assert (vmc.state.here.configs.sum(axis=1) == 1).all()
+
+
+def test_two_lattices_are_refused() -> None:
+    with pytest.raises(ValueError, match="lives on 1 x 6 sites, the wave function on 1 x 4"):
+        VMC(heisenberg(chain(6)), PeriodicMPS(chain(4), 2))

@@ -1,0 +1,1 @@
+"""The conformance suite for a wave function."""

@@ -1,0 +1,1 @@
+"""Initial parameters: simple update, product states, random tensors, checkpoints."""

@@ -1,0 +1,1 @@
+"""PEPS: state, passes over its rows, windows, pairs, draws, files."""

@@ -1,0 +1,393 @@
+"""Projected entangled pair states on an open grid: amplitudes, sweeps and measurements.
+
+psi(s) is the contraction of one tensor per site, picked by the local state (Verstraete and Cirac,
+cond-mat/0407066).  Sampling it with boundary MPS follows Liu, Dong, Han, Guo and He,
+PRB 95, 195154 (2017) and Liu, Huang, Gong and Gu, PRB 103, 235155 (2021); here every walker of a
+batch is contracted at once, and a pass leaves behind what the next one needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.generic import (
+    acceptance,
+    local_states,
+    propose,
+    replaced,
+    replacement_ratios,
+)
+from tnvmc.ansatz.jacobian import SliceJacobian
+from tnvmc.ansatz.peps.draws import Drawer, Guide
+from tnvmc.ansatz.peps.layers import Layers
+from tnvmc.ansatz.peps.pairs import Surroundings, pair_ratios, pairs_by_source
+from tnvmc.ansatz.peps.passes import (
+    Pass,
+    StripReport,
+    Turn,
+    absorb,
+    absorb_all,
+    measure_strip,
+    sample_strip,
+)
+from tnvmc.ansatz.peps.views import Views
+from tnvmc.ansatz.peps.windows import Plan, Routes, routes
+from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
+from tnvmc.backend.namespace import array_namespace, to_host
+from tnvmc.contraction.row import Strip, closure
+from tnvmc.contraction.schemes import SRC, Scheme
+from tnvmc.lattice.lattice import Lattice, Patch
+
+Array = Any
+
+CHUNK_BYTES = 2**22
+"""Size that the largest intermediate of a chunk aims at: the cache of one core, and no less than
+16 walkers, below which the calls cost more than the products (measured, see benchmarks)."""
+
+
+class PEPS:
+    """A PEPS with open bonds of dimension D on the grid of `lattice`; one row of it is an open MPS.
+
+    Args:
+        lattice: its grid gives the network; periodic bonds of the Hamiltonian are served by
+            wider windows or by full contractions.
+        D: bond dimension of the state.
+        dtype: "float64", "float32", "complex128" or "complex64".
+        scheme: how rows are absorbed; `SRC(2 * D)` by default.
+        local_dim: local dimension d.
+
+    theta is the concatenation over sites of tensors (d, up, left, down, right), legs at the edge
+    having size 1.  It does not hold a norm: psi is not normalised.
+    """
+
+    in_processes = True
+    """Chunks of walkers go to processes: products too short for threads (`sampling/workers.py`)."""
+
+    def __init__(
+        self,
+        lattice: Lattice,
+        D: int,
+        dtype: str = "float64",
+        scheme: Scheme | None = None,
+        local_dim: int = 2,
+    ) -> None:
+        if D < 1:
+            raise ValueError(f"PEPS: bond dimension D must be at least 1, got {D}")
+        self.lattice, self.D, self.local_dim = lattice, D, local_dim
+        self.dtype = np.dtype(dtype)
+        self.scheme: Scheme = SRC(2 * D) if scheme is None else scheme
+
+    @cached_property
+    def shapes(self) -> list[tuple[int, int, int, int, int]]:
+        """Shape (d, up, left, down, right) of each site's tensor."""
+        n_rows, n_cols = self.lattice.shape
+
+        def bond(inside: bool) -> int:
+            return self.D if inside else 1
+
+        return [
+            (
+                self.local_dim,
+                bond(row > 0),
+                bond(column > 0),
+                bond(row < n_rows - 1),
+                bond(column < n_cols - 1),
+            )
+            for row in range(n_rows)
+            for column in range(n_cols)
+        ]
+
+    @property
+    def n_params(self) -> int:
+        """Number of entries of theta."""
+        return sum(map(prod, self.shapes))
+
+    def with_scheme(self, scheme: Scheme) -> PEPS:
+        """The same state contracted in another way; theta carries over."""
+        return PEPS(self.lattice, self.D, self.dtype.name, scheme, self.local_dim)
+
+    @property
+    def single(self) -> PEPS:
+        """The same state for a theta in single precision."""
+        dtype = "complex64" if self.dtype.kind == "c" else "float32"
+        return PEPS(self.lattice, self.D, dtype, self.scheme, self.local_dim)
+
+    def tensors(self, theta: Array) -> list[Array]:
+        """Cut theta (P,) into one tensor (d, up, left, down, right) per site.
+
+        Raises:
+            ValueError: theta has another length than this PEPS has parameters.
+        """
+        if theta.shape != (self.n_params,):
+            raise ValueError(
+                f"PEPS.tensors: theta has shape {tuple(theta.shape)}, but D={self.D} on "
+                f"{self.lattice.shape} has ({self.n_params},); was it made for another D or lattice?"
+            )
+        xp = array_namespace(theta)
+        tensors, begin = [], 0
+        for shape in self.shapes:
+            end = begin + prod(shape)
+            tensors.append(xp.reshape(theta[begin:end], shape))
+            begin = end
+        return tensors
+
+    def flatten(self, tensors: Sequence[Array]) -> Array:
+        """Join one tensor per site into theta; bonds smaller than D are filled up with zeros.
+
+        Raises:
+            ValueError: a tensor is larger than this PEPS holds, or their number is wrong.
+        """
+        if len(tensors) != len(self.shapes):
+            raise ValueError(f"PEPS.flatten: {len(tensors)} tensors for {len(self.shapes)} sites")
+        xp = array_namespace(*tensors)
+        parts = []
+        for site, (tensor, shape) in enumerate(zip(tensors, self.shapes, strict=True)):
+            if any(have > room for have, room in zip(tensor.shape, shape, strict=True)):
+                raise ValueError(
+                    f"PEPS.flatten: the tensor of site {site} has shape {tuple(tensor.shape)}, "
+                    f"but D={self.D} holds {shape}; use a larger D"
+                )
+            padded = xp.zeros(shape, dtype=getattr(xp, self.dtype.name))
+            padded[tuple(slice(0, size) for size in tensor.shape)] = xp.astype(tensor, padded.dtype)
+            parts.append(xp.reshape(padded, (-1,)))
+        return xp.concat(parts)
+
+    def save(self, path: str | Path, theta: Array, *, overwrite: bool = False) -> None:
+        """Write the state to an HDF5 file that `load` and ansatz.init read; see `save_peps`."""
+        from tnvmc.ansatz.peps.files import save_peps
+
+        save_peps(path, self, theta, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> tuple[PEPS, np.ndarray]:
+        """Read a state and its theta (P,) from a file of `save` or a checkpoint: `load_peps`."""
+        from tnvmc.ansatz.peps.files import load_peps
+
+        return load_peps(path)
+
+    def to_quimb(self, theta: Array) -> Any:
+        """Give the state as a quimb PEPS, or a MatrixProductState for one row."""
+        from tnvmc.ansatz.peps.quimb import to_quimb
+
+        return to_quimb([to_host(tensor) for tensor in self.tensors(theta)], self.lattice.shape)
+
+    def chunk_hint(self) -> int:
+        """Walkers per chunk that keep the largest intermediate of a two-row strip in the cache."""
+        chi = getattr(self.scheme, "chi", self.D**2)
+        chi = min(chi, self.D ** (self.lattice.shape[0] // 2))
+        walker_bytes = self.dtype.itemsize * chi**2 * self.D**3
+        return int(min(128, max(16, CHUNK_BYTES // walker_bytes)))
+
+    @property
+    def walker_bytes(self) -> int:
+        """Memory that one walker takes while it is swept and measured, about (measured on a GPU)."""
+        chi = min(getattr(self.scheme, "chi", self.D**2), self.D ** (self.lattice.shape[0] // 2))
+        per_site = 8 * self.D * chi**2 + 2 * self.D**4
+        return self.dtype.itemsize * (self.lattice.n_sites * per_site + 3 * chi**2 * self.D**3)
+
+    def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
+        """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""
+        layers = self._layers(theta)
+        down = self._half(layers, configs, "down")
+        up = self._half(layers, configs, "up")
+        middle = self.lattice.shape[0] // 2
+        strip = Strip(down, [layers.leftward(middle, configs)], up)
+        return self._with_scale(
+            layers, LogAmplitude(*closure(strip.edge(), strip.right_environments()[0]))
+        )
+
+    def _half(self, layers: Layers, configs: Array, absorbed: str) -> Any:
+
+        middle, n_rows = self.lattice.shape[0] // 2, self.lattice.shape[0]
+        rows = range(middle) if absorbed == "down" else range(n_rows - 1, middle, -1)
+        boundary = None
+        for row in rows:
+            boundary = absorb(layers, self.scheme, boundary, row, configs, absorbed)
+        return boundary
+
+    def start(self, theta: Array, configs: Array) -> Walkers:
+        """Walkers with the boundaries below every row.  Cost: one absorption per row."""
+        views = Views(self.tensors(theta), self.lattice.shape, self.scheme)
+        turn = absorb_all(views, configs, by_columns=False)
+        strip = Pass(turn, configs, self.local_dim).strip(0, 1)
+        amplitude = LogAmplitude(*closure(strip.edge(), strip.right_environments()[0]))
+        return Walkers(configs, self._with_scale(views.rows, amplitude), turn)
+
+    def sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """Propose every move once, in the order of a pass; moves in more than two rows come last."""
+        xp = array_namespace(uniforms)
+        chosen = self._routes(moves)
+        turn, configs, amplitude = self._turn(walkers), walkers.configs, walkers.amplitude
+        proposed = xp.zeros((configs.shape[0],), dtype=xp.int64)
+        accepted = proposed
+        for by_columns in (turn.by_columns, not turn.by_columns):
+            plan = chosen.columns if by_columns else chosen.rows
+            if not plan:
+                continue
+            if turn.by_columns != by_columns:
+                turn = absorb_all(turn.views, configs, by_columns)
+            walk = Pass(turn, configs, self.local_dim)
+            for row in walk.rows():
+                for key in walk.first_rows(row):
+                    if key in plan:
+                        new, taken, last = sample_strip(walk, key, plan[key], moves, uniforms)
+                        proposed, accepted = proposed + new, accepted + taken
+                        amplitude = self._with_scale(turn.layers, last)
+            turn, configs = walk.turn(), walk.sites()
+        swept = Walkers(configs, amplitude, turn)
+        if not chosen.far:
+            return swept, SweepInfo(proposed, accepted)
+        far, info = self._sweep_far(theta, swept, chosen, moves, uniforms)
+        return far, SweepInfo(proposed + info.proposed, accepted + info.accepted)
+
+    def measure(
+        self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
+    ) -> tuple[Walkers, Snapshot]:
+        """Ratios, log-derivatives and the spread of closures, in one pass.
+
+        The amplitude is the closure at the middle row; `closure_spread` is the largest minus the
+        smallest ln|psi| over the closures of all rows, which truncation alone sets apart.
+        """
+        pairs = pairs_by_source(tuple(replacements), self.lattice.shape[1], self.D)
+        by_source = frozenset(pairs)
+        chosen = self._routes({p: t for p, t in replacements.items() if p not in by_source})
+        turn = self._turn(walkers)
+        ratios: dict[Patch, Array] = {}
+        logs = []
+        for by_columns in (turn.by_columns, not turn.by_columns):
+            if by_columns and not chosen.columns:
+                continue
+            if turn.by_columns != by_columns:
+                turn = absorb_all(turn.views, walkers.configs, by_columns)
+            walk = Pass(turn, walkers.configs, self.local_dim)
+            plan = chosen.columns if by_columns else chosen.rows
+            reports = self._reports(walk, plan, replacements, jacobian and not by_columns)
+            for report in reports.values():
+                ratios |= report.ratios
+            logs += [report.amplitude.log_abs for (_, n), report in reports.items() if n == 1]
+            if not by_columns:
+                singles = [reports[row, 1] for row in range(self.lattice.shape[0])]
+                begun, ended = turn, walk.turn()
+            turn = walk.turn()
+        amplitude = self._with_scale(begun.layers, singles[len(singles) // 2].amplitude)
+        if pairs:
+            sides = begun.ahead, ended.ahead
+            above, below = sides if begun.direction == "up" else sides[::-1]
+            around = Surroundings(
+                begun.layers, self.scheme, walkers.configs, above, below,
+                [report.amplitude for report in singles],
+            )  # fmt: skip
+            asked = {patch: replacements[patch] for patch in pairs}
+            at_a_time = max(self.chunk_hint(), walkers.configs.shape[0])
+            ratios |= pair_ratios(around, asked, at_a_time)
+        if chosen.far:
+            far = {patch: replacements[patch] for _, patch in chosen.far}
+            exact = self.log_amplitude(theta, walkers.configs)
+            ratios |= replacement_ratios(
+                lambda configs: self.log_amplitude(theta, configs),
+                walkers.configs, exact, far, self.local_dim, self.chunk_hint(),
+            )  # fmt: skip
+        snapshot = Snapshot(
+            walkers.configs,
+            amplitude,
+            {patch: ratios[patch] for patch in replacements},
+            self._jacobian(begun.layers, walkers.configs, singles) if jacobian else None,
+            closure_spread=_spread(logs),
+        )
+        return Walkers(walkers.configs, amplitude, turn), snapshot
+
+    def draw(
+        self, theta: Array, uniforms: Array, guide: Guide | None = None
+    ) -> tuple[Array, Array]:
+        """Draw configurations (B, N) from uniform numbers (B, N), with ln q (B,); see `drawer`."""
+        return self.drawer(theta).draw(uniforms, guide)
+
+    def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Drawer:
+        """What draws of one theta share: the double layer, contracted; by default with chi = D
+        and chi_mpo = 2 D, for which weights on Heisenberg 8x8 are even to 1 % (D = 4)."""
+        return Drawer.build(
+            self.tensors(theta), self.lattice.shape, chi or self.D, chi_mpo or 2 * self.D
+        )
+
+    def _layers(self, theta: Array) -> Layers:
+        return Layers.build(self.tensors(theta), self.lattice.shape, self.scheme)
+
+    def _routes(self, targets: Targets) -> Routes:
+        return routes(tuple(targets), self.lattice.shape, self.D)
+
+    def _reports(
+        self, walk: Pass, plan: Plan, replacements: Targets, jacobian: bool
+    ) -> dict[tuple[int, int], StripReport]:
+        """Measure every row, and the strips of two rows that something was asked of."""
+        return {
+            key: measure_strip(walk, key, plan.get(key, ()), replacements, jacobian)
+            for row in walk.rows()
+            for key in walk.first_rows(row)
+            if key[1] == 1 or key in plan
+        }
+
+    @staticmethod
+    def _turn(walkers: Walkers) -> Turn:
+        if not isinstance(walkers.cache, Turn):
+            raise TypeError(
+                "PEPS: these walkers carry no boundaries; make them with start(theta, configs)"
+            )
+        return walkers.cache
+
+    @staticmethod
+    def _with_scale(layers: Layers, amplitude: LogAmplitude) -> LogAmplitude:
+        return LogAmplitude(amplitude.phase, amplitude.log_abs + sum(layers.log_scales))
+
+    def _jacobian(
+        self, layers: Layers, configs: Array, singles: list[StripReport]
+    ) -> SliceJacobian:
+        """Slices (B, up*left*down*right) per site, with the scale of the site put back."""
+        xp = array_namespace(configs)
+        derivatives = [slice_ for report in singles for slice_ in report.log_derivatives]
+        slices = [
+            xp.reshape(derivative, (derivative.shape[0], -1)) * float(np.exp(-log))
+            for derivative, log in zip(derivatives, layers.log_scales, strict=True)
+        ]
+        return SliceJacobian(slices, configs, self.local_dim)
+
+    def _sweep_far(
+        self, theta: Array, walkers: Walkers, chosen: Routes, moves: Targets, uniforms: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """Try the moves that fit no window with full contractions, then rebuild the boundaries."""
+        xp = array_namespace(uniforms)
+        configs = walkers.configs
+        present = self.log_amplitude(theta, configs)
+        proposed = xp.zeros((configs.shape[0],), dtype=xp.float64)
+        accepted = proposed
+        for index, patch in chosen.far:
+            states = local_states(configs, patch, self.local_dim)
+            target, remainder = propose(moves[patch], states, uniforms[:, index])
+            possible = target >= 0
+            target = xp.where(possible, target, states)
+            trial_configs = replaced(configs, patch, target, self.local_dim)
+            trial = self.log_amplitude(theta, trial_configs)
+            moved = possible & (remainder < acceptance(trial, present))
+            configs = xp.where(moved[:, None], trial_configs, configs)
+            present = LogAmplitude(
+                xp.where(moved, trial.phase, present.phase),
+                xp.where(moved, trial.log_abs, present.log_abs),
+            )
+            proposed = proposed + xp.astype(possible, xp.float64)
+            accepted = accepted + xp.astype(moved, xp.float64)
+        return self.start(theta, configs), SweepInfo(proposed, accepted)
+
+
+def _spread(logs: list[Array]) -> Array:
+    """Largest minus smallest of several ln|psi| (B,), 0 where psi vanishes."""
+    xp = array_namespace(*logs)
+    stacked = xp.stack(logs)
+    stacked = xp.where(xp.isfinite(stacked), stacked, xp.zeros_like(stacked))
+    return xp.max(stacked, axis=0) - xp.min(stacked, axis=0)

@@ -1,0 +1,63 @@
+"""One network seen by its rows or by its columns.
+
+Seen by columns, column c is row c, and the legs of a tensor (d, up, left, down, right) are
+(d, left, up, right, down): the same passes then treat a vertical bond as two sites of one row.
+Without truncation both views give the same psi(s); with it they differ as two closures do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tnvmc.ansatz.peps.layers import Layers
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.contraction.schemes import Scheme
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Views:
+    """Both views of one theta; each is laid out when it is first looked at."""
+
+    tensors: Sequence[Array]
+    shape: tuple[int, int]  #: rows, columns
+    scheme: Scheme
+
+    @cached_property
+    def rows(self) -> Layers:
+        """The network as it is."""
+        return Layers.build(self.tensors, self.shape, self.scheme)
+
+    @cached_property
+    def columns(self) -> Layers:
+        """The network with rows and columns exchanged."""
+        n_rows, n_cols = self.shape
+        xp = array_namespace(self.tensors[0])
+        tensors = [
+            xp.permute_dims(self.tensors[row * n_cols + column], (0, 2, 1, 4, 3))
+            for column in range(n_cols)
+            for row in range(n_rows)
+        ]
+        return Layers.build(tensors, (n_cols, n_rows), self.scheme)
+
+    def layers(self, by_columns: bool) -> Layers:
+        """One of the two."""
+        return self.columns if by_columns else self.rows
+
+    def seen(self, configs: Array, by_columns: bool) -> Array:
+        """Configurations (B, N) in the order of a view."""
+        return _turned(configs, self.shape) if by_columns else configs
+
+    def unseen(self, configs: Array, by_columns: bool) -> Array:
+        """Configurations (B, N) of a view in the order of the sites."""
+        return _turned(configs, self.shape[::-1]) if by_columns else configs
+
+
+def _turned(configs: Array, shape: tuple[int, int]) -> Array:
+    xp = array_namespace(configs)
+    grid = xp.permute_dims(xp.reshape(configs, (-1, *shape)), (0, 2, 1))
+    return xp.reshape(grid, (configs.shape[0], -1))

@@ -1,0 +1,1 @@
+"""States made of other states: symmetrised, mixed precision."""

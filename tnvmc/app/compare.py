@@ -1,0 +1,185 @@
+"""One comparison from its file to its table: what ``tnvmc compare`` does, callable from Python.
+
+Each ansatz is an ordinary run in a folder of its own, made by the code of ``tnvmc run``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tnvmc.analysis.comparison import Table, headline, markdown, tabulate, text
+from tnvmc.app.run import (
+    DiskError,
+    Interrupted,
+    Reference,
+    continued_run,
+    find_reference,
+    new_run,
+)
+from tnvmc.report.figures import style
+from tnvmc.report.figures.comparison import draw_comparison
+from tnvmc.report.plots import FOLDER, check_ours
+from tnvmc.settings.comparison import Budget, Comparison, budget_of, comparison
+from tnvmc.settings.config import Settings
+from tnvmc.settings.load import ConfigError, read_toml
+from tnvmc.storage.checkpoint import write_atomically
+from tnvmc.storage.run_files import read_run, steps_done
+from tnvmc.storage.run_folder import CONFIG, FolderError, refuse_occupied
+from tnvmc.vmc.driver import OptimisationFailed
+
+SETTINGS, TABLE, PAGE = "comparison.toml", "comparison.json", "comparison.md"
+
+_FORMATS = ("png", "pdf")
+
+
+class ComparisonInterrupted(Interrupted):
+    """A comparison that was stopped from outside; what its runs have done is kept."""
+
+    def __init__(self, name: str, folder: Path, exit_status: int) -> None:
+        Exception.__init__(
+            self, f"stopped in ansatz '{name}'; continue with: tnvmc compare --resume {folder}"
+        )
+        self.exit_status = exit_status
+
+
+def compare_file(
+    path: str | Path, out: str | Path | None = None, overrides: Sequence[str] = ()
+) -> Table:
+    """Run the comparison in a TOML file as ``tnvmc compare`` does, and give its table.
+
+    Raises:
+        ConfigError: settings that cannot run, of any block; nothing has been started.
+        FolderError: `out` holds a run or a comparison already.
+        DiskError: no space left.
+        ComparisonInterrupted: Ctrl-C or SIGTERM, with a checkpoint written.
+    """
+    path = Path(path)
+    compared = comparison(read_toml(path), _with_out(overrides, out), path.stem)
+    folder = compared.out
+    if (folder / SETTINGS).exists():
+        raise FolderError(
+            f"{folder}: holds a comparison already; continue it with tnvmc compare --resume "
+            f"{folder}, or choose another --out"
+        )
+    for place in (folder, *(folder / name for name in compared.runs)):
+        refuse_occupied(place)
+    return _compare(compared)
+
+
+def resume_comparison(
+    folder: str | Path, overrides: Sequence[str] = (), file: str | Path | None = None
+) -> Table:
+    """Go on with the comparison in a folder, by its own settings or those of another file.
+
+    Runs that are finished, and whose settings ask for nothing more, are kept.
+
+    Raises:
+        FolderError: no comparison there.
+        ConfigError: also a budget that is smaller, or of another kind, than the one used so far.
+        DiskError, ComparisonInterrupted: as `compare_file`.
+    """
+    folder = Path(folder)
+    if not (folder / SETTINGS).is_file():
+        raise FolderError(f"{folder}: holds no comparison to resume ({SETTINGS} is missing)")
+    before = read_toml(folder / SETTINGS)
+    data = before if file is None else read_toml(Path(file))
+    compared = comparison(data, _with_out(overrides, folder))
+    _refuse_less(compared, budget_of(before.get("compare")))
+    return _compare(compared)
+
+
+def _refuse_less(compared: Comparison, before: Budget) -> None:
+    """Refuse limits that runs may have passed already: they would stand beside others unmarked."""
+    ((unit, now),) = compared.budget.model_dump(exclude_none=True).items()
+    used = getattr(before, unit)
+    if used is None or now < used:
+        raise ConfigError(
+            f"compare.{unit} = {now:g}: the comparison in {compared.out} was begun with {before} for "
+            "each ansatz, which can be raised only; choose another --out"
+        )
+    for name, settings in compared.runs.items():
+        folder, most = compared.out / name, settings.optimizer.steps
+        made = steps_done(read_run(folder)) if (folder / CONFIG).is_file() else 0
+        if made > most:
+            raise ConfigError(
+                f"ansatz '{name}': may make {most} steps, has made {made} already; choose another "
+                "--out"
+            )
+
+
+def _with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
+    return [*overrides, *([f"run.out={json.dumps(str(out))}"] if out is not None else [])]
+
+
+def _compare(compared: Comparison) -> Table:
+    """Make every run, then the table and the pictures."""
+    import tomli_w
+
+    reference = find_reference(compared.operator, compared.magnetisation)
+    try:
+        compared.out.mkdir(parents=True, exist_ok=True)
+        write_atomically(compared.out / SETTINGS, tomli_w.dumps(compared.data).encode())
+    except OSError as error:
+        raise DiskError(f"{compared.out}: cannot be written ({error.strerror})") from None
+    failed: dict[str, str] = {}
+    for number, (name, settings) in enumerate(compared.runs.items(), 1):
+        print(f"[{number}/{len(compared.runs)}] {name}", flush=True)
+        try:
+            _run(settings, reference)
+        except KeyboardInterrupt as stop:  # before its first step
+            raise ComparisonInterrupted(
+                name, compared.out, getattr(stop, "exit_status", 130)
+            ) from None
+        except Interrupted as stop:
+            raise ComparisonInterrupted(name, compared.out, stop.exit_status) from None
+        # JAX's own errors and a lost worker are RuntimeErrors.
+        except (OptimisationFailed, ValueError, MemoryError, RuntimeError) as error:
+            failed[name] = " ".join(str(error).split()) or type(error).__name__
+            print(f"failed: {failed[name]}", flush=True)
+    table = tabulate(compared, asdict(reference), failed)
+    _write(compared, table)
+    return table
+
+
+def _run(settings: Settings, reference: Reference) -> None:
+    begun = (Path(settings.run.out or "") / CONFIG).is_file()
+    (continued_run if begun else new_run)(settings, reference)
+
+
+def _write(compared: Comparison, table: Table) -> None:
+    """Write the table as JSON and Markdown, and the pictures of what is in it."""
+    content = json.dumps(table.as_dict(), indent=2, allow_nan=False) + "\n"
+    names = [name for name in compared.runs if name in {row.name for row in table.rows}]
+    figures: Mapping[str, Any] = draw_comparison([read_run(compared.out / name) for name in names])
+    folder = compared.out / FOLDER
+    places = {
+        folder / f"{name}.{ending}": style.encode(figure, ending)
+        for name, figure in figures.items()
+        for ending in _FORMATS
+    }
+    check_ours(folder, tuple(places), style.MADE_BY)
+    try:
+        write_atomically(compared.out / TABLE, content.encode())
+        write_atomically(compared.out / PAGE, markdown(table).encode())
+        folder.mkdir(exist_ok=True)
+        for path, image in places.items():
+            write_atomically(path, image)
+    except OSError as error:
+        raise DiskError(f"{compared.out}: cannot be written ({error.strerror})") from None
+
+
+def print_comparison(
+    file: str | None, out: str | None, resume: str | None, overrides: Sequence[str]
+) -> bool:
+    """Run a comparison and print its table: the verb ``tnvmc compare``; True if no run failed."""
+    if resume is not None:
+        table = resume_comparison(resume, overrides, file)
+    else:
+        assert file is not None
+        table = compare_file(file, out, overrides)
+    print(f"\n{headline(table)}\n\n{text(table)}")
+    return not any(reason.startswith("failed") for _, reason in table.left_out)

@@ -1,0 +1,400 @@
+"""One run from settings to result.json: what the command line does, callable from Python."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, perf_counter
+from typing import Any
+
+from tnvmc._version import __version__
+from tnvmc.analysis.alarms import energy_bound
+from tnvmc.analysis.convergence import convergence, ladder_chis
+from tnvmc.analysis.verdicts import sentences
+from tnvmc.app.stages import Course
+from tnvmc.backend.interrupts import Terminated, uninterrupted
+from tnvmc.operators.symmetry import symmetry_group
+from tnvmc.operators.term import Operator
+from tnvmc.report.console import Screen, headline, nothing_to_do, result_table, stage_line
+from tnvmc.report.plots import energy_picture
+from tnvmc.settings.build import build_ansatz, build_operator
+from tnvmc.settings.config import Settings
+from tnvmc.settings.load import ConfigError, load
+from tnvmc.storage.checkpoint import read_stages, write_atomically
+from tnvmc.storage.run_files import refuse_comparison
+from tnvmc.storage.run_folder import (
+    CHECKPOINT,
+    CONFIG,
+    HISTORY,
+    PICTURE,
+    FolderError,
+    RunFolder,
+    refuse_occupied,
+)
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.state import Measurement, StepRecord, finite_or_none
+
+DIAGONALISED_AT_ONCE = 200_000
+"""Largest sector whose ground state is computed for comparison: a few seconds."""
+
+_SECONDS_BETWEEN_CHECKPOINTS = 60.0
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The energy a run is compared with; all None where none is known."""
+
+    energy: float | None = None
+    source: str | None = None
+    method: str | None = None
+
+
+class Interrupted(Exception):
+    """A run that was stopped from outside, with its checkpoint written."""
+
+    def __init__(self, step: int, folder: Path, exit_status: int) -> None:
+        super().__init__(
+            f"stopped after {step} steps, checkpoint written; "
+            f"continue with: tnvmc run --resume {folder}"
+        )
+        self.exit_status = exit_status
+
+
+class DiskError(Exception):
+    """The disk refused a write: it is full, or not ours."""
+
+
+def run_file(
+    path: str | Path, out: str | Path | None = None, overrides: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Run a TOML file as ``tnvmc run`` does, and give the content of result.json.
+
+    Raises:
+        ConfigError: settings that cannot run.
+        FolderError: `out` holds a run already.
+        DiskError: no space left; the last checkpoint is good.
+        Interrupted: Ctrl-C or SIGTERM, with a checkpoint written.
+    """
+    return new_run(load(Path(path), _with_out(overrides, out)))
+
+
+def new_run(settings: Settings, reference: Reference | None = None) -> dict[str, Any]:
+    """Start a run from completed settings; see `run_file`.
+
+    `reference` is the energy to compare with, found here where it is not given.
+    """
+    started = perf_counter()
+    path = Path(settings.run.out or "")
+    refuse_occupied(path)
+    course, screen = _set_up(settings)
+    try:
+        folder = RunFolder.create(path, settings.as_dict())
+    except OSError as error:
+        raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
+    with folder:
+        return _carry_on(course, settings, folder, screen, started, reference)
+
+
+def resume_run(
+    path: str | Path, overrides: Sequence[str] = (), file: str | Path | None = None
+) -> dict[str, Any]:
+    """Go on with the run in a folder, with its own settings or those of another file.
+
+    A finished run whose settings ask for nothing more gives its result again.
+
+    Raises:
+        CheckpointError: a damaged checkpoint, or one that does not fit the settings.
+        FolderError: no run there, or another process is at it.
+        ConfigError, DiskError, Interrupted: as `run_file`.
+    """
+    path = Path(path)
+    _require_run(path)
+    return continued_run(load(Path(file or path / CONFIG), _with_out(overrides, path)))
+
+
+def continued_run(settings: Settings, reference: Reference | None = None) -> dict[str, Any]:
+    """Go on, by completed settings, with the run in the folder that they name; see `resume_run`."""
+    started = perf_counter()
+    path = Path(settings.run.out or "")
+    _require_run(path)
+    checkpoint = path / CHECKPOINT
+    if not checkpoint.exists() and (path / HISTORY).exists() and (path / HISTORY).stat().st_size:
+        raise FolderError(
+            f"{path}: {CHECKPOINT} is missing, so there is nothing to go on from, but {HISTORY} tells "
+            "of steps that were made; put the checkpoint back, or start again in another folder"
+        )
+    done = read_stages(checkpoint) if checkpoint.exists() else []
+    course, screen = _set_up(settings, done, blank=checkpoint.exists())
+    if checkpoint.exists():
+        course.restore(checkpoint)
+    _refuse_fewer_steps(course, path)
+    with RunFolder.reopen(path, course.vmc.state.step) as folder:
+        course.recall(folder.history())
+        old = folder.read_result()
+        if old is not None and _asks_the_same(old.get("config", {}), settings.as_dict()):
+            screen.say(nothing_to_do(old))
+            if not (path / PICTURE).exists():
+                _draw(folder, old)
+            _show(screen, old, folder)
+            return old
+        if checkpoint.exists():
+            screen.say(f"going on after step {course.vmc.state.step}")
+        folder.write_settings(settings.as_dict())
+        return _carry_on(course, settings, folder, screen, started, reference)
+
+
+def _refuse_fewer_steps(course: Course, path: Path) -> None:
+    """Raise `ConfigError` where a stage has made more steps than it is asked for now."""
+    made = [record["steps"] if record["kind"] == "optimise" else 0 for record in course.done]
+    made.append(course.vmc.state.step - course.first_step)
+    for stage, steps in zip(course.stages, made, strict=False):
+        asked = stage.settings.optimizer.steps
+        if steps > asked:
+            key = f"stage.{stage.number}" if course.staged else "optimizer"
+            raise ConfigError(
+                f"{key}.steps = {asked}: the run in {path} has made {steps} already, which are not "
+                "taken back; ask for as many at least, or choose another --out"
+            )
+
+
+def _require_run(path: Path) -> None:
+    if not (path / CONFIG).is_file():
+        refuse_comparison(path)
+        raise FolderError(f"{path}: holds no run to resume ({CONFIG} is missing)")
+
+
+def _set_up(
+    settings: Settings, done: Sequence[Mapping[str, Any]] = (), blank: bool = False
+) -> tuple[Course, Screen]:
+    """Make the parts of a run after the stages `done`; a checkpoint fills `blank` parameters."""
+    operator = build_operator(settings)
+    check_symmetries(settings, operator)  # what the Hamiltonian lacks is told before the run
+    optimizer = settings.optimizer
+    screen = Screen(optimizer.steps, operator.n_sites, optimizer.seconds)
+    screen.say(headline(settings, operator, build_ansatz(settings, operator).n_params))
+    course = Course(settings, operator, done, blank=blank)
+    screen.expect(course.last_step)
+    return course, screen
+
+
+def check_symmetries(settings: Settings, operator: Operator, direct: bool = False) -> None:
+    """Raise a ValueError where what is measured cannot be symmetrised as the settings ask.
+
+    `direct` says that samples are drawn directly whatever the settings say.
+    """
+    if not settings.measure.symmetrise:
+        return
+    symmetry_group(operator, settings.measure.symmetrise)
+    if settings.sampler.kind == "direct":
+        raise ConfigError(
+            "measure.symmetrise: a symmetrised state cannot be drawn directly; take "
+            "sampler.kind = 'metropolis' (or 'enumerate')"
+        )
+    if direct:
+        raise ConfigError(
+            "measure.symmetrise: a symmetrised state cannot be drawn directly; leave out --direct"
+        )
+    if settings.sampler.n_replicas > 1:
+        raise ConfigError(
+            "measure.symmetrise: a symmetrised state is sampled without tempered chains; take "
+            f"sampler.n_replicas = 1 (now {settings.sampler.n_replicas})"
+        )
+
+
+def _with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
+    # A JSON string is a TOML string too, whatever quotes and backslashes the path holds.
+    return [*overrides, *([f"run.out={json.dumps(str(out))}"] if out is not None else [])]
+
+
+def _asks_the_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Compare settings but for those that have no influence on the result."""
+
+    def relevant(config: dict[str, Any]) -> dict[str, Any]:
+        return {**config, "run": config.get("run", {}).get("seed")}
+
+    return relevant(one) == relevant(other)
+
+
+class _Keeper:
+    """Writes down what happens: every step to the history, now and then a checkpoint."""
+
+    def __init__(self, course: Course, folder: RunFolder, every: int) -> None:
+        self._course, self._folder, self._every = course, folder, every
+        self.saved_step: int | None = None
+        self._saved_at = 0.0
+
+    def step(self, record: StepRecord) -> None:
+        self._folder.append(record)
+        due = self._course.vmc.state.step % self._every == 0
+        if due or monotonic() - self._saved_at > _SECONDS_BETWEEN_CHECKPOINTS:
+            self.save()
+
+    def save(self) -> None:
+        self._folder.sync()
+        self._course.save(self._folder.path / CHECKPOINT)
+        self.saved_step, self._saved_at = self._course.vmc.state.step, monotonic()
+
+
+def _carry_on(
+    course: Course,
+    settings: Settings,
+    folder: RunFolder,
+    screen: Screen,
+    started: float,
+    reference: Reference | None = None,
+) -> dict[str, Any]:
+    """Go through the stages, measure, write and show the result."""
+    earlier = sum(line["seconds"] for line in folder.history())
+    keeper = _Keeper(course, folder, settings.run.checkpoint_every)
+    try:
+        keeper.save()
+        if reference is None:
+            reference = find_reference(course.operator, settings.sampler.magnetisation)
+        screen.used = course.seconds
+        with screen.live(course.vmc.state.step, reference.energy):
+            _optimise(course, keeper, folder, screen)
+        keeper.save()
+        screen.say("measuring")
+        vmc = course.vmc
+        measured = vmc.measure(
+            settings.measure.n_samples,
+            settings.measure.chi,
+            settings.measure.n_burn,
+            settings.measure.n_thin,
+            ladder_chis(vmc.ansatz) if settings.measure.ladder else (),
+            settings.measure.symmetrise,
+        )
+        result = _result(vmc, settings, measured, reference)
+        result |= course.outcome(folder.path, measured, settings.measure.chi)
+        result["wall_time_s"] = earlier + perf_counter() - started
+        result["convergence"] = convergence(result, folder.history(), measured.ladder)
+        folder.write_result(result)
+        _draw(folder, result)
+    except KeyboardInterrupt as stop:
+        with contextlib.suppress(KeyboardInterrupt), uninterrupted():  # a second Ctrl-C
+            try:
+                keeper.save()
+            except OSError as error:
+                raise _not_written(error, folder, keeper.saved_step) from None
+        status = stop.exit_status if isinstance(stop, Terminated) else 128 + signal.SIGINT
+        raise Interrupted(course.vmc.state.step, folder.path, status) from None
+    except BrokenPipeError:  # nobody reads what is shown
+        keeper.save()
+        raise
+    except OSError as error:
+        raise _not_written(error, folder, keeper.saved_step) from None
+    _show(screen, result, folder)
+    return result
+
+
+def _not_written(error: OSError, folder: RunFolder, saved_step: int | None) -> DiskError:
+    """The letter of a run that cannot write any more."""
+    if not folder.path.exists():
+        return DiskError(f"{folder.path}: the folder is gone, and the run with it; start again")
+    rescue = "make room and start again"
+    if saved_step is not None:
+        rescue = (
+            f"the checkpoint after {saved_step} steps is good: make room and continue with: "
+            f"tnvmc run --resume {folder.path}"
+        )
+    return DiskError(f"{folder.path}: cannot be written ({error.strerror or error}); {rescue}")
+
+
+def _optimise(course: Course, keeper: _Keeper, folder: RunFolder, screen: Screen) -> None:
+    """Bring the last stage to its end."""
+
+    def on_step(record: StepRecord) -> None:
+        keeper.step(record)
+        screen.step(record)
+
+    while True:
+        folder.labels = course.labels
+        screen.expect(course.last_step, course.vmc.sampler)
+        if course.staged:
+            screen.say(course.headline)
+        course.optimise(on_step)
+        if course.on_last_stage:
+            return
+        keeper.save()
+        screen.say(stage_line(course.next_stage(folder.path), course.operator.n_sites))
+        keeper.save()
+
+
+def find_reference(operator: Operator, magnetisation: int = 0) -> Reference:
+    """Find the exact energy: known, else by diagonalisation where that takes a few seconds.
+
+    Published numbers that are not exact (QMC, other variational states) come last.
+    """
+    from tnvmc.exact import exact_ground_state
+    from tnvmc.operators.basis import Basis
+    from tnvmc.operators.reference import known_energy
+
+    sector = magnetisation if operator.conserves_magnetisation else None
+    known = None
+    if not sector:
+        with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
+            known = known_energy(operator)
+    if known is not None and known.method == "exact":
+        return Reference(known.energy_total, known.source, known.method)
+    if Basis(operator.n_sites, operator.local_dim, sector).dimension <= DIAGONALISED_AT_ONCE:
+        # A comparison that fails (memory, convergence) is no reason to give up the run.
+        with contextlib.suppress(ValueError, RuntimeError):
+            exact = exact_ground_state(operator, "full" if sector is None else sector)
+            return Reference(exact.energy, "diagonalisation", "exact")
+    if known is not None:
+        return Reference(known.energy_total, known.source, known.method)
+    return Reference()
+
+
+def _result(
+    vmc: VMC, settings: Settings, measured: Measurement, reference: Reference
+) -> dict[str, Any]:
+    """Put together the content of result.json, all but the walltime."""
+    n_sites, exact = measured.n_sites, reference.energy
+    signed = error = None
+    if exact:
+        signed = (measured.energy - exact) / abs(exact)
+        error = measured.energy_error / abs(exact)
+    values = {
+        **measured.as_dict(),
+        "energy_bound": energy_bound(vmc.operator),
+        "exact_energy": exact,
+        "exact_energy_per_site": None if exact is None else exact / n_sites,
+        "exact_source": reference.source,
+        "exact_method": reference.method,
+        "relative_error": None if signed is None else abs(signed),
+        "relative_error_error": error,
+        "signed_error": signed,
+        "steps": vmc.state.step,
+        "seed": settings.run.seed,
+        "version": __version__,
+        "config": settings.as_dict(),
+    }
+    return finite_or_none(values)
+
+
+def _draw(folder: RunFolder, result: dict[str, Any]) -> None:
+    energy, error = result["energy_per_site"], result["energy_per_site_error"]
+    settings = result["config"]
+    picture = energy_picture(
+        folder.history(),
+        result["n_sites"],
+        title=f"{settings['hamiltonian']['model']}, {settings['ansatz']['kind']}, "
+        f"{result['n_sites']} sites, {result['n_parameters']} parameters",
+        units=result["units"],
+        exact_per_site=result["exact_energy_per_site"],
+        exact_label=result["exact_method"] or "exact",
+        measured=None if energy is None else (energy, error or 0.0),
+    )
+    write_atomically(folder.path / PICTURE, picture)
+
+
+def _show(screen: Screen, result: dict[str, Any], folder: RunFolder) -> None:
+    screen.console.print(result_table(result))
+    for text in [*([f"note: {result['note']}"] if result["note"] else []), *sentences(result)]:
+        screen.say(text)
+    screen.say(f"written to {folder.path}")

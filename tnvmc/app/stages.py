@@ -1,0 +1,290 @@
+"""The way of a run through its stages: optimise, stop, measure, grow.
+
+A run without [[stage]] is one stage, of which no record is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.initial.parameters import from_simple_update, grown, initial_parameters
+from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.backend.interrupts import uninterrupted
+from tnvmc.estimate.plateau import reached
+from tnvmc.operators.term import Operator
+from tnvmc.optimize.schedules import Schedule
+from tnvmc.sampling.chains import Sampler
+from tnvmc.settings.build import build_ansatz, build_sampler, build_vmc
+from tnvmc.settings.config import Settings
+from tnvmc.settings.stages import Stage, stages_of
+from tnvmc.storage import checkpoint
+from tnvmc.storage.checkpoint import CheckpointError
+from tnvmc.storage.run_folder import stage_file
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.state import Measurement, Point, StepRecord, finite_or_none
+
+Array = Any
+Record = Mapping[str, Any]
+
+_BRIEFLY = 4  # samples of the measurement that ends a stage, in those of a step
+_FINER = 2  # its chi, in that of the stage
+
+
+class Course:
+    """The stages of one run; `vmc` works on the present one.
+
+    Args:
+        settings: completed settings.
+        operator: the Hamiltonian.
+        done: records of the stages that lie behind.
+        blank: leave the parameters at zero, for `restore` to fill.
+
+    Raises:
+        CheckpointError: more stages lie behind than the settings have.
+        ValueError: parts that cannot be built from the settings.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        operator: Operator,
+        done: Sequence[Record] = (),
+        *,
+        blank: bool = False,
+    ) -> None:
+        self.stages = stages_of(settings)
+        if len(done) >= len(self.stages):
+            raise CheckpointError(
+                f"the run is in stage {len(done) + 1}, the settings have {len(self.stages)}; "
+                "stages can be added at the end and not taken away"
+            )
+        self.staged = settings.stage is not None
+        self.operator = operator
+        self.done = tuple(done)
+        self.lines: list[Record] = []  # of history.jsonl, those of the present stage
+        self.seconds = 0.0  #: that those steps took
+        self._evolution: SimpleUpdateInfo | None = None
+        self.vmc = self._first_vmc(blank)
+
+    @property
+    def stage(self) -> Stage:
+        """The present stage."""
+        return self.stages[len(self.done)]
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What a line of history.jsonl says of its stage."""
+        return {"stage": self.stage.number, "D": self.stage.D} if self.staged else {}
+
+    @property
+    def first_step(self) -> int:
+        """Step with which the present stage began."""
+        return sum(record["steps"] for record in self.done if record["kind"] == "optimise")
+
+    @property
+    def last_step(self) -> int:
+        """Number of steps after which the run ends, if no stage stops before."""
+        return self.first_step + sum(
+            stage.settings.optimizer.steps for stage in self.stages[len(self.done) :]
+        )
+
+    @property
+    def on_last_stage(self) -> bool:
+        """Tell whether no other stage follows the present one."""
+        return len(self.done) + 1 == len(self.stages)
+
+    @property
+    def headline(self) -> str:
+        """The present stage in a line for people."""
+        stage, own = self.stage, self.stage.settings
+        parts = [f"D = {stage.D}"] if stage.D else []
+        if stage.kind == "simple_update":
+            parts.append("simple update")
+        else:
+            if own.contraction.chi:
+                parts.append(f"chi = {own.contraction.chi}")
+            parts.append(f"{own.sampler.n_samples} samples, {own.optimizer.steps} steps")
+            if stage.plateau:
+                parts.append(f"or until the last {stage.plateau} are a plateau")
+        return f"stage {stage.number} of {len(self.stages)}: {', '.join(parts)}"
+
+    def restore(self, path: Path) -> None:
+        """Go on from a checkpoint of the present stage; `recall` its history then.
+
+        Raises:
+            CheckpointError: see `tnvmc.storage.checkpoint.load`.
+        """
+        self.vmc.restore(path)
+
+    def recall(self, history: Sequence[Record]) -> None:
+        """Take note of what was written to history.jsonl before the present step."""
+        number = self.stage.number
+        self.lines = [line for line in history if line.get("stage", number) == number]
+        self.seconds = sum(line["seconds"] for line in self.lines)
+
+    def save(self, path: Path) -> None:
+        """Write a checkpoint, atomically."""
+        self._write(path, self.done)
+
+    def stopped(self) -> str | None:
+        """Say what ends the present stage, "plateau", "seconds" or "steps"; None while it goes on."""
+        if self._evolution is not None:
+            return "plateau" if self._evolution.converged else "steps"
+        if reached(self.lines, self.stage.plateau):
+            return "plateau"
+        if self._time_used >= 1:
+            return "seconds"
+        steps = self.vmc.state.step - self.first_step
+        return "steps" if steps >= self.stage.settings.optimizer.steps else None
+
+    def optimise(self, callback: Callable[[StepRecord], None]) -> None:
+        """Make steps until the present stage stops; `callback` sees each as it is made."""
+
+        def on_step(record: StepRecord) -> None:
+            self.lines.append(record.as_dict())
+            self.seconds += record.seconds
+            callback(record)
+
+        while self.stopped() is None:
+            self.vmc.run(1, on_step)
+
+    def next_stage(self, folder: Path) -> Record:
+        """Measure the present stage, keep its end as stage-K.h5, go on to the next; its record.
+
+        Nothing has changed where this is interrupted.
+        """
+        own = self.stage.settings
+        chi = own.contraction.chi
+        measured = self.vmc.measure(
+            _BRIEFLY * own.sampler.n_samples, chi and _FINER * chi, own.measure.n_burn,
+            symmetries=own.measure.symmetrise,
+        )  # fmt: skip
+        state, point = self.vmc.state, self._measured_point(measured)
+        record = self._record(measured, chi and _FINER * chi)
+        done = (*self.done, record)
+        self._write(folder / stage_file(self.stage.number), done, point)
+        vmc = self._grown_vmc(self.stages[len(done)], point, state.step)
+        with uninterrupted():
+            self.vmc, self.done, self.lines, self._evolution = vmc, done, [], None
+            self.seconds = 0.0
+        return record
+
+    def outcome(self, folder: Path, measured: Measurement, chi: int | None) -> dict[str, Any]:
+        """Give what result.json says of the stages, the last one measured at `chi`.
+
+        The end of the last stage is kept as stage-K.h5.
+        """
+        told: dict[str, Any] = {"stopped": self.stopped()}
+        if self.staged:
+            told["stages"] = [*self.done, self._record(measured, chi)]
+            point = self._measured_point(measured)
+            self._write(folder / stage_file(self.stage.number), told["stages"], point)
+        return told
+
+    def _measured_point(self, measured: Measurement) -> Point:
+        """Where it was measured: before the last update, where a note says that it led astray."""
+        state = self.vmc.state
+        return state.good if measured.note and state.good is not None else state.here
+
+    def _record(self, measured: Measurement, chi: int | None) -> dict[str, Any]:
+        """Give what result.json says of the present stage, measured at `chi`."""
+        stage, evolution = self.stage, self._evolution
+        steps = self.vmc.state.step - self.first_step
+        seconds = sum(line["seconds"] for line in self.lines) + measured.seconds
+        values = {
+            "stage": stage.number,
+            "kind": stage.kind,
+            "D": stage.D,
+            "chi": stage.settings.contraction.chi,
+            "n_samples": stage.settings.sampler.n_samples,
+            "steps": steps if evolution is None else evolution.n_steps,
+            "stopped": self.stopped(),
+            "energy": measured.energy,
+            "energy_error": measured.energy_error,
+            "variance": measured.variance,
+            "seconds": seconds + (0.0 if evolution is None else self._evolution_seconds),
+            "measured_samples": measured.n_samples,
+            "measured_chi": chi,
+        }
+        return finite_or_none(values)
+
+    def _first_vmc(self, blank: bool) -> VMC:
+        settings = self.stage.settings
+        ansatz = build_ansatz(settings, self.operator)
+        seed = settings.run.seed
+        self._evolution_seconds = 0.0
+        if self.stage.kind == "simple_update":
+            assert isinstance(ansatz, PEPS)
+            started = perf_counter()
+            theta, self._evolution = from_simple_update(
+                ansatz, self.operator, seed, self.stage.evolve
+            )
+            self._evolution_seconds = perf_counter() - started
+        elif blank:
+            theta = np.zeros(ansatz.n_params, np.dtype(settings.ansatz.dtype))
+        else:
+            theta = initial_parameters(ansatz, self.operator, seed, settings.ansatz.init)
+        return self._vmc(self.stage, ansatz, theta, self.first_step)
+
+    def _grown_vmc(self, stage: Stage, point: Point, step: int) -> VMC:
+        """Begin a stage where the one before ends: its state, grown, and its walkers."""
+        small, old, new = self.vmc.ansatz, self.stage.settings, stage.settings
+        same = (old.ansatz, old.contraction) == (new.ansatz, new.contraction)
+        # What is compiled for an ansatz serves all stages that keep it.
+        large = small if same else build_ansatz(new, self.operator)
+        theta = point.theta
+        if stage.D != self.stage.D:
+            assert isinstance(small, PEPS) and isinstance(large, PEPS)
+            theta = grown(
+                small,
+                theta,
+                large,
+                self.operator,
+                evolve=stage.evolve,
+                noise=stage.noise,
+                seed=stage.settings.run.seed + stage.number,
+            )
+        vmc = self._vmc(stage, large, theta, step, point.configs)
+        vmc.state = replace(vmc.state, step=step)
+        return vmc
+
+    def _vmc(
+        self,
+        stage: Stage,
+        ansatz: Ansatz,
+        theta: Array,
+        first_step: int,
+        configs: Array | None = None,
+    ) -> VMC:
+        settings = stage.settings
+        sampler = build_sampler(settings, self.operator)
+        if not isinstance(sampler, Sampler):  # walkers stand for nothing
+            configs = None
+        vmc = build_vmc(settings, self.operator, ansatz, sampler, theta, first_step, configs)
+        if settings.optimizer.seconds:
+            vmc.schedule = self._on_the_clock(vmc.schedule, settings.optimizer.steps)
+        return vmc
+
+    @property
+    def _time_used(self) -> float:
+        """Share of the seconds of the present stage that are used; 0 where it has no limit."""
+        limit = self.stage.settings.optimizer.seconds
+        return self.seconds / limit if limit else 0.0
+
+    def _on_the_clock(self, schedule: Schedule, steps: int) -> Schedule:
+        """Let a schedule fall with the time used, where the steps alone would leave it behind."""
+        return lambda step: schedule(max(step, int(steps * self._time_used)))
+
+    def _write(self, path: Path, done: Sequence[Record], point: Point | None = None) -> None:
+        state = self.vmc.state
+        if point is not None:
+            state = replace(state, here=point, good=None)
+        checkpoint.save(path, state, checkpoint.identity(self.vmc.ansatz, self.operator), done)

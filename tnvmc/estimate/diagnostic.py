@@ -1,0 +1,40 @@
+"""One fact about the reliability of a number: a code, a status and the values it was judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Status = Literal["good", "open", "warning", "error"]
+"""good: the check passed; open: not enough, or not known to be (more of something would tell);
+warning: the number is less certain than it looks; error: it is no number to use."""
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """What a check found.  Code decides on `code` and `status`; `report.texts` makes sentences.
+
+    `values` are plain numbers, strings, lists and None, as JSON holds them.
+    """
+
+    code: str  #: what was found, as "chi_enough" or "energy_jump"
+    status: Status
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give a dict for JSON."""
+        return {"code": self.code, "status": self.status, "values": dict(self.values)}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Diagnostic:
+        """Read `as_dict` back.  Raises KeyError where a key is missing."""
+        return cls(str(found["code"]), found["status"], dict(found["values"]))
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{name} = {_short(value)}" for name, value in self.values.items())
+        return f"{self.status}: {self.code}" + (f" ({shown})" if shown else "")
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

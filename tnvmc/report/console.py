@@ -1,0 +1,264 @@
+"""What a run shows: live progress on a terminal, plain lines elsewhere, and the final table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tnvmc.backend.device import describe
+from tnvmc.operators.term import Operator
+from tnvmc.settings.config import Settings
+from tnvmc.settings.stages import stages_of
+from tnvmc.vmc.state import StepRecord
+
+_PLAIN_LINES = 20
+
+LARGE = 1e9
+"""Numbers beyond it are written with a power of ten."""
+
+_EVEN = 0.9  # effective part of the samples of a step below which it is shown
+
+
+class Screen:
+    """Shows steps as they come; on a terminal one live line, elsewhere a line every few steps.
+
+    The run ends after `steps`, or once the steps have taken `seconds`.
+    """
+
+    def __init__(self, steps: int, n_sites: int, seconds: float | None = None) -> None:
+        from rich.console import Console
+
+        self.console = Console(highlight=False)
+        self._steps = steps
+        self._n_sites = n_sites
+        self._seconds = seconds
+        self._n_samples = 0
+        self.used = 0.0  #: of the seconds
+        self._exact: float | None = None
+        self._progress: Any = None
+        self._task: Any = None
+
+    @contextmanager
+    def live(self, done: int, exact: float | None) -> Iterator[None]:
+        """Show the live line inside the block; `exact` is the total energy to compare with."""
+        self._exact = exact
+        if not self.console.is_terminal or done >= self._steps:
+            yield
+            return
+        with _progress(self.console) as self._progress:
+            total: float = self._seconds or self._steps
+            begin = self.used if self._seconds else done
+            self._task = self._progress.add_task("", total=total, completed=begin, numbers="")
+            yield
+        self._progress = None
+
+    def expect(self, steps: int, sampler: Any = None) -> None:
+        """Change the number of steps that the run is expected to make, and what draws in them."""
+        self._steps = steps
+        n_samples, walkers = (getattr(sampler, key, 1) for key in ("n_samples", "n_walkers"))
+        self._n_samples = -(-n_samples // walkers) * walkers
+        if self._progress is not None and not self._seconds:
+            self._progress.update(self._task, total=steps)
+
+    def say(self, text: str) -> None:
+        """Print a line, above the live one where there is one."""
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    def step(self, record: StepRecord) -> None:
+        """Show one step; its note, if it has one, gets a line of its own."""
+        if record.note:
+            self.say(f"step {record.step + 1}: {record.note}")
+        numbers = self._numbers(record)
+        before, self.used = self.used, self.used + record.seconds
+        if self._progress is not None:
+            done = self.used if self._seconds else record.step + 1
+            self._progress.update(self._task, completed=done, numbers=numbers)
+        elif self._seconds:
+            if self._part(before) < self._part(self.used) or record.step == 0:
+                self.say(
+                    f"step {record.step + 1:>4}  {self.used:.1f}/{self._seconds:g} s  {numbers}"
+                )
+        else:
+            every = max(1, self._steps // _PLAIN_LINES)
+            if record.step % every == 0 or record.step + 1 == self._steps:
+                self.say(
+                    f"step {record.step + 1:>4}/{self._steps}  {numbers}  {record.seconds:.2f} s"
+                )
+
+    def _part(self, seconds: float) -> int:
+        assert self._seconds
+        return int(_PLAIN_LINES * seconds / self._seconds)
+
+    def _numbers(self, record: StepRecord) -> str:
+        n = self._n_sites
+        parts = [
+            f"E/N {with_error(record.energy / n, record.energy_error / n)}",
+            f"var/N {record.variance / n:.2g}",
+        ]
+        if self._exact:
+            parts.append(f"rel.err {abs(record.energy / self._exact - 1):.1e}")
+        if record.acceptance is not None:
+            parts.append(f"acc {record.acceptance:.2f}")
+        worth = record.effective_samples
+        if worth is not None and worth < _EVEN * self._n_samples:
+            parts.append(f"worth {worth:.0f} of {self._n_samples}")
+        return " ".join(parts)
+
+
+def _progress(console: Any) -> Any:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        MofNCompleteColumn(),
+        BarColumn(bar_width=8),
+        TextColumn("{task.fields[numbers]}"),
+        TimeRemainingColumn(compact=True),
+        console=console,
+    )
+
+
+def with_error(value: float, error: float) -> str:
+    """Write a number with its error in brackets, as -0.60352(12), two digits of error at most."""
+    if not math.isfinite(value) or not math.isfinite(error):
+        return f"{value:.6g} +- {error:.2g}"
+    if abs(value) >= LARGE:
+        return f"{value:.8e}" if error <= 0 else f"{value:.6e} +- {error:.1e}"
+    if error <= 0:
+        return f"{value:.8f}"
+    places = max(0, 1 - math.floor(math.log10(error)))
+    digits = round(error * 10**places)
+    if places == 0 or digits >= 100:
+        return f"{value:.{max(places - 1, 0)}f}({round(error * 10 ** max(places - 1, 0))})"
+    return f"{value:.{places}f}({digits})"
+
+
+def ten_digits(value: float) -> str:
+    """Write a number that has no error."""
+    return f"{value:.10f}" if abs(value) < LARGE else f"{value:.10e}"
+
+
+def short(value: float) -> str:
+    """Write a small number with two digits: 1.1e-4."""
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}" if value else "0"
+
+
+def headline(settings: Settings, operator: Operator, n_params: int) -> str:
+    """Say in a line what a run does, from its completed settings."""
+    rows, columns = operator.lattice.shape
+    size = f"{columns} sites" if rows == 1 else f"{rows} x {columns}"
+    chosen, stages = settings.ansatz, stages_of(settings)
+    sizes = ", ".join(str(D) for D in dict.fromkeys(stage.D for stage in stages) if D)
+    state = " ".join([chosen.kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype)])
+    steps = f"{sum(stage.settings.optimizer.steps for stage in stages)} steps"
+    if settings.optimizer.seconds:
+        steps = f"{settings.optimizer.seconds:g} s"
+    return (
+        f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
+        f"{n_params} parameters from {chosen.init}; {settings.optimizer.kind}, "
+        + (f"{steps} in {len(stages)} stages" if settings.stage else steps)
+        + "".join(f"; {part}" for part in sampling_parts(settings.sampler.model_dump()))
+        + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")
+    )
+
+
+def sampling_parts(sampler: Mapping[str, Any]) -> list[str]:
+    """Say what is out of the ordinary in [sampler]: walks in single precision, another power."""
+    power = sampler.get("power") or 1
+    parts = [] if power == 1 else [f"steps drawn from |psi|^{2 * power:g}"]
+    return parts + (["walks in single precision"] if sampler.get("precision") else [])
+
+
+def stage_line(record: Mapping[str, Any], n_sites: int) -> str:
+    """Say how a stage ended, from its record in result.json."""
+    why = "on its plateau" if record["stopped"] == "plateau" else "with its last step"
+    numbers = "energy not finite"
+    if record["energy"] is not None:
+        energy = with_error(record["energy"] / n_sites, (record["energy_error"] or 0.0) / n_sites)
+        numbers = f"E/N {energy}, var/N {record['variance'] / n_sites:.2g}"
+    return f"stage {record['stage']} ended {why}, after {record['steps']} steps: {numbers}"
+
+
+def nothing_to_do(result: Mapping[str, Any]) -> str:
+    """Say why a finished run does not go on."""
+    steps, stopped = result["steps"], result.get("stopped")
+    if stopped in (None, "steps"):
+        return f"nothing to do: all {steps} steps were made"
+    return f"nothing to do: the {stopped} ended it after {steps} steps"
+
+
+def result_table(result: Mapping[str, Any]) -> Any:
+    """Make the final table from the content of result.json."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_header=False, title=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="left")
+    for name, show in _ROWS:
+        shown = show(result)
+        if name == "exact" and result["exact_method"]:
+            name = result["exact_method"]
+        if shown is not None:
+            table.add_row(name, shown)
+    return table
+
+
+def _energy(result: Mapping[str, Any]) -> str | None:
+    energy, error = result["energy_per_site"], result["energy_per_site_error"]
+    if energy is None:
+        return "not finite"
+    shown = f"{energy:.8f}" if abs(energy) < LARGE else f"{energy:.8e}"
+    return f"{shown} +- {_error(error)}  ({result['units']} units)"
+
+
+def _exact(result: Mapping[str, Any]) -> str:
+    if result["exact_energy_per_site"] is None:
+        return "not known"
+    return f"{ten_digits(result['exact_energy_per_site'])}  ({result['exact_source']})"
+
+
+def _relative(result: Mapping[str, Any]) -> str | None:
+    if result["relative_error"] is None:
+        return None
+    return f"{result['relative_error']:.2e} +- {_error(result['relative_error_error'])}"
+
+
+def _error(error: float | None) -> str:
+    return "unknown" if error is None else f"{error:.1e}"
+
+
+def _per_site(result: Mapping[str, Any]) -> str | None:
+    return None if result["variance"] is None else f"{result['variance'] / result['n_sites']:.3e}"
+
+
+def _number(key: str, form: str) -> Callable[[Mapping[str, Any]], str | None]:
+    return lambda result: None if result[key] is None else format(result[key], form)
+
+
+def _wall_time(result: Mapping[str, Any]) -> str:
+    minutes, seconds = divmod(result["wall_time_s"], 60)
+    return f"{minutes:.0f} min {seconds:.1f} s" if minutes else f"{seconds:.1f} s"
+
+
+_ROWS: tuple[tuple[str, Callable[[Mapping[str, Any]], str | None]], ...] = (
+    ("energy per site", _energy),
+    ("exact", _exact),
+    ("relative error", _relative),
+    ("variance per site", _per_site),
+    ("V-score", _number("v_score", ".2e")),
+    ("tau (draws)", _number("tau", ".2f")),
+    ("R-hat", _number("r_hat", ".4f")),
+    ("acceptance", _number("acceptance", ".3f")),
+    ("closure spread", _number("closure_spread", ".1e")),
+    ("samples", _number("n_samples", "d")),
+    ("walltime", _wall_time),
+)

@@ -1,0 +1,132 @@
+"""Pictures as files: the one of every run, and ``tnvmc plot``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tnvmc.report.figures import COMPARED, COURSES, NAMES, draw, style
+from tnvmc.report.figures.course import Course, overview
+from tnvmc.storage.checkpoint import write_atomically
+from tnvmc.storage.run_files import read_run
+
+FOLDER = "pictures"
+
+
+class PictureError(ValueError):
+    """A picture that is not known, or that would replace a file of somebody else."""
+
+
+def energy_picture(
+    history: Sequence[Mapping[str, Any]],
+    n_sites: int,
+    *,
+    title: str,
+    units: str,
+    exact_per_site: float | None = None,
+    exact_label: str = "exact",
+    measured: tuple[float, float] | None = None,
+) -> bytes:
+    """Draw energy per site with its error against the step and, below, the relative error: a PNG.
+
+    Without an exact value the lower panel shows the variance per site.  `measured` is the final
+    energy per site and its error.  Steps that were undone appear as crosses.
+    """
+    lines = tuple(line for line in history if line["energy"] is not None)
+    course = Course(title, units, lines, n_sites, exact_per_site, exact_label, measured)
+    with style.styled():
+        return style.encode(overview(course, title), "png")
+
+
+@dataclass(frozen=True)
+class Written:
+    """What ``tnvmc plot`` has written, and one line for each picture that has no data."""
+
+    files: tuple[Path, ...]
+    left_out: tuple[str, ...]
+
+
+def plot_runs(
+    paths: Sequence[str | Path],
+    out: str | Path | None = None,
+    formats: str = "png,pdf",
+    what: str | None = None,
+    site: int | None = None,
+) -> Written:
+    """Write pictures of one run, or of several on the same axes, as ``tnvmc plot`` does.
+
+    `out` is RUNDIR/pictures by default; several runs go to that of the first, with ``compared_`` in
+    front of the names.  `formats` and `what` are lists with commas; by default everything that
+    the files of the run tell.  A picture that was made here before is replaced; other files never.
+
+    Raises:
+        FolderError: a folder without a run.
+        PictureError: an unknown picture or format, a site that does not exist, a file in the way,
+            nothing to draw.
+    """
+    runs = [read_run(path) for path in paths]
+    several = len(runs) > 1
+    names = _chosen(what, NAMES, "--what") if what else tuple(COMPARED if several else NAMES)
+    if several and not any(name in COURSES for name in names):
+        raise PictureError(f"--what {what}: shows one run; of several: {', '.join(COURSES)}")
+    endings = _chosen(formats, style.FORMATS, "--format")
+    for run in runs:
+        if site is not None and run.n_sites is not None and not 0 <= site < run.n_sites:
+            raise PictureError(f"--site {site}: {run.path} has the sites 0..{run.n_sites - 1}")
+    pictures = draw(runs, names, site)
+    damage = tuple(f"{run.path}: {text}" for run in runs for text in run.damage)
+    if not pictures.figures:
+        reasons = "; ".join((*damage, *pictures.left_out))
+        raise PictureError(f"{runs[0].path}: nothing to draw: {reasons}")
+    folder = runs[0].path / FOLDER if out is None else Path(out)
+    prefix = "compared_" if several else ""
+    places = {
+        folder / f"{prefix}{name}.{ending}": (figure, ending)
+        for name, figure in pictures.figures.items()
+        for ending in endings
+    }
+    check_ours(folder, tuple(places), style.MADE_BY)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, (figure, ending) in places.items():
+            write_atomically(path, style.encode(figure, ending))
+    except OSError as error:
+        raise PictureError(f"{folder}: cannot be written ({error.strerror})") from None
+    return Written(tuple(places), damage + pictures.left_out)
+
+
+def _chosen(text: str, known: Sequence[str], option: str) -> tuple[str, ...]:
+    import difflib
+
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    for word in words:
+        if word not in known:
+            near = difflib.get_close_matches(word, known, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known)}"
+            raise PictureError(f"{option} {word}: not known; {hint}")
+    if not words:
+        raise PictureError(f"{option}: names nothing; known are {', '.join(known)}")
+    return words
+
+
+def check_ours(folder: Path, paths: Sequence[Path], mark: str) -> None:
+    """Raise `PictureError` where a file that does not carry `mark` would be replaced."""
+    if folder.exists() and not folder.is_dir():
+        raise PictureError(f"{folder}: is a file, not a folder; choose another --out")
+    for path in paths:
+        if path.is_dir() or (path.exists() and mark.encode() not in path.read_bytes()):
+            raise PictureError(f"{path}: exists and was not made by {mark}; choose another --out")
+
+
+def print_plots(
+    paths: Sequence[str], out: str | None, formats: str, what: str | None, site: int | None
+) -> None:
+    """Write the pictures and say where they are: the verb ``tnvmc plot``."""
+    written = plot_runs(paths, out, formats, what, site)
+    for line in written.left_out:
+        print(line)
+    names = ", ".join(dict.fromkeys(path.stem for path in written.files))
+    endings = ", ".join(dict.fromkeys(path.suffix[1:] for path in written.files))
+    print(f"{names} ({endings}) written to {written.files[0].parent}")

@@ -1,0 +1,1 @@
+"""Files: checkpoints and the folders of runs."""

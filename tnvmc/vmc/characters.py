@@ -1,0 +1,142 @@
+"""Symmetrising a state that was optimised without symmetry: which signs it has, and the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.generic import amplitude_ratio
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
+from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.estimate.statistics import Estimate, estimate
+from tnvmc.operators.basis import smallest_magnetisation
+from tnvmc.operators.symmetry import NotSymmetric, SymmetryGroup, symmetry_group
+from tnvmc.operators.term import Operator
+from tnvmc.sampling.chains import Sampler, initial_configs, sample
+from tnvmc.sampling.chunks import chunks, in_chunks
+from tnvmc.sampling.moves import moves_for
+
+Array = Any
+
+SIGMAS = 4.0
+"""Errors that <psi|g|psi> must lie away from 0 for its sign to be taken as a character."""
+
+_SAMPLES = 256  # with a variance of 1 at most, an error of 1/16: enough for a sign
+_WALKERS = 64
+_STREAM = 2**31 - 1  # a step that is never reached
+
+
+def symmetrised(
+    ansatz: Ansatz,
+    operator: Operator,
+    names: Iterable[str],
+    *,
+    theta: Array,
+    configs: Array | None = None,
+    characters: Mapping[str, int] | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    reweight: bool = True,
+) -> Symmetrised:
+    """Give the state summed over "spin" inversion, the "point" group of the lattice, or both.
+
+    Args:
+        theta: (P,) where signs are measured.
+        configs: (W, N) where walkers start for that; drawn when absent.
+        characters: signs by names of elements, the rest of them +1 or what follows; measured
+            when absent, by the sign of <psi|g|psi>.
+        reweight: see `tnvmc.ansatz.wrappers.symmetrised.Symmetrised`.
+
+    Cost of measuring signs: 256 samples and |G| amplitudes for each; nothing when `characters`
+    are given.
+
+    Raises:
+        NotSymmetric: the Hamiltonian lacks a symmetry; the magnetisation is not 0 and spins are to
+            be inverted; the state has no definite sign under an element, or signs that no
+            one-dimensional representation has.
+        ValueError: an unknown name.
+    """
+    group = symmetry_group(operator, names, characters)
+    _check_sector(operator, group, configs)
+    if characters is None:
+        found = measured_characters(ansatz, theta, operator, group, configs, seed, threads)
+        _check_signs(group, found)
+        group = group.with_characters([1 if each.mean > 0 else -1 for each in found])
+    return Symmetrised(ansatz, group, reweight)
+
+
+def measured_characters(
+    ansatz: Ansatz,
+    theta: Array,
+    operator: Operator,
+    group: SymmetryGroup,
+    configs: Array | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> list[Estimate]:
+    """Estimate <psi|g|psi> / <psi|psi> = <psi(g s) / psi(s)> for every element of a group.
+
+    +-1 for a state that has the symmetry; near 0 for one that breaks it.
+    """
+    n_burn = 10
+    xp = array_namespace(theta)
+    if configs is None or configs.shape[0] < _WALKERS // 2:
+        n_burn = 50
+        sector = smallest_magnetisation(operator.n_sites, operator.local_dim)
+        if configs is not None and operator.conserves_magnetisation:
+            sector = _magnetisation(operator, configs)
+        configs = to_namespace(initial_configs(operator, _WALKERS, seed, sector), xp)
+    n_walkers = configs.shape[0]
+    sampler = Sampler(n_walkers, max(_SAMPLES, 2 * n_walkers), n_burn, 2, threads=threads)
+    _, snapshot, _ = sample(
+        sampler, ansatz, theta, configs, {}, moves_for(operator), seed, _STREAM, jacobian=False
+    )
+    task = partial(_overlaps, Symmetrised(ansatz, group), theta, snapshot.configs)
+    n_samples = snapshot.configs.shape[0]
+    parts = chunks(n_samples, ansatz, xp)
+    overlaps = np.concatenate(in_chunks(task, parts, ansatz, xp, threads), axis=1)
+    return [estimate(row, n_walkers) for row in overlaps]
+
+
+def _overlaps(state: Symmetrised, theta: Array, configs: Array, chunk: range) -> np.ndarray:
+    """psi(g s) / psi(s) for every element and each sample of a chunk: (|G|, B), on the host."""
+    amplitudes = state.image_amplitudes(theta, configs[chunk.start : chunk.stop, :])
+    here: LogAmplitude = amplitudes[state.group.names.index("identity")]
+    return np.stack([to_host(amplitude_ratio(there, here)) for there in amplitudes])
+
+
+def _check_sector(operator: Operator, group: SymmetryGroup, configs: Array | None) -> None:
+    if not operator.conserves_magnetisation or not any(g.inverts for g in group.elements):
+        return
+    sector = smallest_magnetisation(operator.n_sites, operator.local_dim)
+    if configs is not None:
+        sector = _magnetisation(operator, configs)
+    if sector:
+        raise NotSymmetric(
+            f"spin inversion takes the sector 2 Sz = {sector} to 2 Sz = {-sector}, where these "
+            "walkers never are; it is a symmetry of states with Sz = 0. Leave 'spin' out"
+        )
+
+
+def _magnetisation(operator: Operator, configs: Array) -> int:
+    """Twice the total Sz of the first configuration."""
+    return operator.n_sites * (operator.local_dim - 1) - 2 * int(to_host(configs)[0].sum())
+
+
+def _check_signs(group: SymmetryGroup, found: list[Estimate]) -> None:
+    vague = [
+        f"{g.name}: {each.mean:.3f} +- {each.error:.3f}"
+        for g, each in zip(group.elements, found, strict=True)
+        if not abs(each.mean) > SIGMAS * each.error
+    ]
+    if vague:
+        shown = "; ".join(vague[:3]) + (f" and {len(vague) - 3} more" if len(vague) > 3 else "")
+        raise NotSymmetric(
+            f"the state has no definite sign under a symmetry, <psi|g|psi> ({found[0].n_samples} "
+            f"samples) is within {SIGMAS:g} errors of 0 for {shown}. The state breaks it, or is "
+            "far from a ground state; optimise further, give `characters`, or leave it out"
+        )
