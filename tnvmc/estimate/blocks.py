@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import to_host
+from tnvmc.sampling.problem import FEWEST_WALKERS
 
 Array = Any
 
 N_BLOCKS = 64
 """Groups of walkers; an error from the scatter of 64 is 9 % uncertain."""
-
-FEWEST_WALKERS = 16
-"""Fewest walkers that are taken as the blocks themselves; fewer are cut along their chains."""
 
 
 class Blocks:
@@ -30,15 +28,20 @@ class Blocks:
     `exact` samples enumerate all configurations: errors are 0.  Memory: blocks times T numbers.
     """
 
-    def __init__(self, n_walkers: int, exact: bool = False) -> None:
-        self.n_walkers, self.exact = n_walkers, exact
+    def __init__(self, exact: bool = False) -> None:
+        self.exact = exact
         self.n_samples = 0
         self._sums: list[np.ndarray] = []  #: per layer of blocks (G, T)
         self._weights: list[np.ndarray] = []  #: per layer (G,)
         self._square = 0.0
 
-    def add(self, values: Array, weight: Array | None = None) -> None:
-        """Add samples: values (M, T), real parts counting, in draw-major order; weights (M,).
+    def add(self, values: Array, weight: Array | None = None, n_walkers: int = 1) -> None:
+        """Add samples.
+
+        Args:
+            values: (M, T) in draw-major order; real parts count.
+            weight: (M,), on one scale over all calls.
+            n_walkers: independent ones among these samples: chains, or all direct draws.
 
         Raises:
             ValueError: M is no multiple of the number of walkers (unless `exact`).
@@ -46,18 +49,18 @@ class Blocks:
         x = np.asarray(to_host(values)).real.astype(np.float64, copy=False)
         n_samples = len(x)
         w = np.ones(n_samples) if weight is None else np.asarray(to_host(weight), np.float64)
-        if not self.exact and n_samples % self.n_walkers:
+        if not self.exact and n_samples % n_walkers:
             raise ValueError(
-                f"Blocks: {n_samples} samples are not a whole number of draws of "
-                f"{self.n_walkers} walkers"
+                f"Blocks: {n_samples} samples are not a whole number of draws of {n_walkers} walkers"
             )
         # Values without weight may be anything (psi = 0), and 0 * inf would spoil the sum.
         x = np.where((w > 0)[:, None], x, 0.0)
-        n_blocks = 1 if self.exact else min(self.n_walkers, N_BLOCKS)
-        block = np.arange(n_samples) % self.n_walkers % n_blocks
+        few = not self.exact and n_walkers < FEWEST_WALKERS
+        n_blocks = 1 if self.exact else n_walkers if few else N_BLOCKS
+        block = np.arange(n_samples) % n_walkers % n_blocks
         membership = (block[None, :] == np.arange(n_blocks)[:, None]) * w
         sums, weights = membership @ x, membership.sum(axis=1)
-        if not self._sums or (not self.exact and self.n_walkers < FEWEST_WALKERS):
+        if few or not self._sums:
             self._sums.append(sums)
             self._weights.append(weights)
         else:
@@ -89,7 +92,7 @@ class Blocks:
         if weight <= 0:
             raise ValueError("Blocks: all weights are 0")
         rest = weight - weights
-        usable = rest > 0
+        usable = (rest > 0) & (weights > 0)  # with fewer walkers than blocks some are empty
         if self.exact or usable.sum() < 2:
             return total / weight, np.empty((0, len(total)))
         return total / weight, (total - sums[usable]) / rest[usable, None]

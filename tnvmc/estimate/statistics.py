@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import to_host
+from tnvmc.estimate.diagnostic import Diagnostic
 
 Array = Any
 
@@ -35,9 +36,11 @@ class Estimate:
     tau: float  #: integrated autocorrelation time 1/2 + sum_t rho(t) in draws; 1/2: independent
     r_hat: float  #: split R-hat; NaN where it cannot be measured
     n_samples: int
+    diagnostics: tuple[Diagnostic, ...] = ()  #: of the state it was measured in
 
     def __str__(self) -> str:
-        return f"{self.mean:.8g} +- {self.error:.2g}"
+        told = "".join(f"; {found}" for found in self.diagnostics)
+        return f"{self.mean:.8g} +- {self.error:.2g}{told}"
 
 
 def estimate(values: Array, n_walkers: int = 1, weight: Array | None = None) -> Estimate:

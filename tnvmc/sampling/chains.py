@@ -1,43 +1,53 @@
-"""The sampling loop: burn in, thin, measure; walkers in chunks, chunks in threads."""
+"""Markov chains: burn in, thin, measure; walkers in chunks, chunks side by side."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
-from tnvmc.ansatz.jacobian import concatenate
-from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets, Walkers
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
 from tnvmc.ansatz.wrappers.mixed import Mixed
-from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.random import uniforms
-from tnvmc.operators.term import Operator
 from tnvmc.sampling.chunks import chunks, in_chunks
-from tnvmc.sampling.tempering import EXCHANGE_PASS, check_tempers, coldest, exchanged, powers
+from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo
+from tnvmc.sampling.snapshots import join, tables_in
+from tnvmc.sampling.streams import EXCHANGE_PASS
+from tnvmc.sampling.tempering import coldest, exchanged, powers, tempered
 
 Array = Any
-T = TypeVar("T")
+
+_BLOCKS = 32  # of the chains of few walkers, at least
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """How to sample: W walkers, each making n_burn sweeps and then n_draws draws.
+    """Draws from |psi|^2 by Markov chains: W walkers, each n_burn sweeps and then n_draws draws.
 
-    A draw is n_thin sweeps and a measurement of every walker; n_draws is `n_samples`/W, rounded
-    up.  `threads` defaults to the cores available.  `chunk` is the number of walkers that move
-    in one batch; by default what the ansatz hints at (64 without a hint), but at most half of the
-    walkers, so that two threads have work.  Results do not depend on `threads` in any bit, and
-    on `chunk` by rounding only.  With `n_replicas` R > 1 each walker is the coldest of R tempered
-    ones (`sampling.tempering`), for chains that stick: R times the sweeps, as many measurements.
-    With `precision` "single" chains walk in single precision and samples are measured in double
-    and weighted (`ansatz.mixed`).  With a `power` p < 1 chains draw from |psi|^(2 p) and samples are
-    weighted by |psi|^(2 - 2 p), so that configurations where psi is small are seen and their signs
-    can turn; importance sampling as in Owen, chapter 9.2 (see `estimate.statistics`).  For an ansatz
-    that takes replicas.
+    A draw is n_thin sweeps and a measurement of every walker; n_draws is `n_samples`/W, rounded up.
+
+    Args:
+        n_walkers: W, chains side by side.
+        n_samples: M, at least; M = n_draws * W are drawn.
+        n_burn: sweeps before the first draw.
+        n_thin: sweeps between draws.
+        n_replicas: R > 1: each walker is the coldest of R tempered ones (`sampling.tempering`), for
+            chains that stick: R times the sweeps, as many measurements.
+        threads: workers; the cores available by default.  Results do not depend on it in any bit.
+        chunk: walkers that move in one batch; by default what the ansatz wants (`Execution`), but at
+            most half of the walkers, so that two workers have work.  Results depend on it by
+            rounding only.
+        precision: "single" walks in single precision, measures in double and weighs the difference
+            away (`ansatz.wrappers.mixed`).
+        power: p < 1 draws from |psi|^(2 p) and weighs samples by |psi|^(2 - 2 p), so that configurations
+            where psi is small are seen and their signs can turn; importance sampling as in Owen,
+            Monte Carlo theory, methods and examples, chapter 9.2 (2013).  For a `Tempered` ansatz.
+
+    Raises:
+        ValueError: a number below its least value; power outside 0 < power <= 1, or with replicas.
     """
 
     n_walkers: int = 128
@@ -51,19 +61,18 @@ class Sampler:
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        lowest = {
-            "n_walkers": 1,
-            "n_samples": 1,
-            "n_burn": 0,
-            "n_thin": 1,
-            "n_replicas": 1,
-            "threads": 1,
-            "chunk": 1,
+        least = {
+            "n_walkers": (self.n_walkers, 1),
+            "n_samples": (self.n_samples, 1),
+            "n_burn": (self.n_burn, 0),
+            "n_thin": (self.n_thin, 1),
+            "n_replicas": (self.n_replicas, 1),
+            "threads": (self.threads, 1),
+            "chunk": (self.chunk, 1),
         }
-        for name, least in lowest.items():
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"Sampler: {name} must be at least {least}, got {value}")
+        for name, (value, lowest) in least.items():
+            if value is not None and value < lowest:
+                raise ValueError(f"Sampler: {name} must be at least {lowest}, got {value}")
         if not 0 < self.power <= 1 or self.power < 1 and self.n_replicas > 1:
             raise ValueError(
                 f"Sampler: power must lie in 0 < power <= 1, and be 1 with replicas, got {self.power} "
@@ -82,144 +91,107 @@ class Sampler:
         """Configurations in flight: all replicas of all walkers."""
         return self.n_walkers * self.n_replicas
 
-    def chunks(self, ansatz: Ansatz, xp: Any = np) -> list[range]:
-        """Walkers of each chunk; see `sampling.chunks`."""
-        return chunks(self.n_walkers, ansatz, xp, self.chunk, self.n_replicas)
+    def draw(
+        self, problem: Problem, point: Point, stream: int, jacobian: bool = True
+    ) -> tuple[Snapshot, Point, SampleInfo]:
+        """Draw from |psi|^2 by chains that go on from `point.configs` (W * R, N), walker by walker.
 
+        Random numbers have the address (seed, stream, sweep, walker, move), so the chain is a function
+        of the arguments.  Cost: n_burn + n_draws * n_thin sweeps and n_draws measurements per
+        walker.  Memory: the Jacobian dominates, M * P numbers when dense and M * P / d as slices,
+        twice that while draws are joined; plus one ansatz cache per worker.
 
-@dataclass(frozen=True)
-class SampleInfo:
-    """What sampling reports beside the samples."""
+        Returns:
+            See `Samples.draw`; sample = draw * W + walker.
 
-    acceptance: float  #: accepted / possible moves of the measured chains; 0 if none was possible
-    n_walkers: int
-    n_draws: int
-    seconds: float
-    mean_weight: float = 1.0  #: of the samples, before their weights were made to sum to 1
+        Raises:
+            ValueError: configs of another shape; psi vanishes for a walker even after burn-in; all
+                weights are 0; an ansatz that cannot be tempered.
+        """
+        began = time.perf_counter()
+        self._check(problem.ansatz, point.configs)
+        xp = array_namespace(point.theta, point.configs)
+        ansatz = Mixed(problem.ansatz) if self.precision == "single" else problem.ansatz
+        run = _Chunk(
+            self, ansatz, point, tables_in(problem.targets, xp), tables_in(problem.moves, xp),
+            (problem.seed, stream), jacobian,
+        )  # fmt: skip
+        parts = chunks(self.n_walkers, ansatz, xp, self.chunk, self.n_replicas)
+        results = in_chunks(run, parts, ansatz, xp, self.threads)
+        draws = [result.draws[draw] for draw in range(self.n_draws) for result in results]
+        configs, snapshot = xp.concat([result.configs for result in results]), join(draws)
+        snapshot, log_norm = self._weighted(snapshot)
+        proposed = sum(result.proposed for result in results)
+        info = SampleInfo(
+            n_walkers=self.n_walkers,
+            n_draws=self.n_draws,
+            seconds=time.perf_counter() - began,
+            acceptance=float(sum(result.accepted for result in results) / max(proposed, 1.0)),
+            log_norm=log_norm,
+            single_precision=self.precision is not None and self.power == 1,
+        )
+        return snapshot, replace(point, configs=configs), info
 
+    def parts(self, problem: Problem, point: Point, at_once: int) -> list[Sampler]:
+        """Samplers of whole draws; the first one burns in.
 
-@dataclass(frozen=True)
-class _ChunkResult:
-    configs: Array
-    draws: list[Snapshot]
-    proposed: float
-    accepted: float
+        With few walkers each part is a block of their chains, so there are some tens of parts.
+        """
+        draws = max(1, min(self.n_draws, at_once // self.n_walkers))
+        if self.n_walkers < FEWEST_WALKERS:
+            draws = min(draws, max(1, self.n_draws * self.n_walkers // _BLOCKS))
+        begins = range(0, self.n_draws, draws)
+        return [
+            replace(
+                self,
+                n_samples=min(draws, self.n_draws - begin) * self.n_walkers,
+                n_burn=0 if begin else self.n_burn,
+            )
+            for begin in begins
+        ]
 
-
-def sample(
-    sampler: Sampler,
-    ansatz: Ansatz,
-    theta: Array,
-    configs: Array,
-    operator_targets: Targets,
-    moves: Targets,
-    seed: int,
-    step: int,
-    jacobian: bool = True,
-) -> tuple[Array, Snapshot, SampleInfo]:
-    """Draw from |psi|^2 by Markov chains that go on from `configs` (W, N).
-
-    With replicas `configs` are (W * R, N), walker by walker.  Returns the last ones, a snapshot of M = n_draws * W samples in draw-major
-    order (sample = draw * W + walker) with the ratios of `operator_targets`, and an info.
-    The random numbers have the address (seed, step, sweep, walker, move), so the chain is a
-    function of the arguments.  Cost: n_burn + n_draws * n_thin sweeps and n_draws measurements
-    per walker.  Memory: the Jacobian dominates, M * P numbers when dense and M * P / d as
-    slices, twice that while draws are joined; plus one ansatz cache per thread.
-
-    Raises:
-        ValueError: `configs` is not (W * R, N); psi vanishes for a walker even after burn-in; an
-            ansatz that reweights gives all samples weight 0, or cannot be tempered.
-    """
-    began = time.perf_counter()
-    if sampler.n_replicas > 1 or sampler.power < 1:
-        check_tempers(ansatz, "n_replicas" if sampler.n_replicas > 1 else "power")
-    if sampler.precision == "single":
-        ansatz = Mixed(ansatz)
-    expected = (sampler.n_configs, ansatz.lattice.n_sites)
-    if tuple(configs.shape) != expected:
-        raise ValueError(f"sample: configs must have shape {expected}, got {tuple(configs.shape)}")
-    xp = array_namespace(theta, configs)
-    targets, moves = tables_in(operator_targets, xp), tables_in(moves, xp)
-    run = partial(_run_chunk, sampler, ansatz, theta, configs, targets, moves, seed, step, jacobian)
-    results = in_chunks(run, sampler.chunks(ansatz, xp), ansatz, xp, sampler.threads)
-    draws = [result.draws[draw] for draw in range(sampler.n_draws) for result in results]
-    configs, snapshot = xp.concat([result.configs for result in results]), join(draws)
-    mean_weight = 1.0
-    if sampler.power < 1:
-        weight = _flattened(snapshot.amplitude, snapshot.weight, sampler.power)
-        snapshot = replace(snapshot, weight=weight)
-    if snapshot.weight is not None:
-        mean_weight = float(xp.mean(snapshot.weight))
-        snapshot = replace(snapshot, weight=_normalised(snapshot.weight))
-    proposed = sum(result.proposed for result in results)
-    info = SampleInfo(
-        acceptance=sum(result.accepted for result in results) / max(proposed, 1.0),
-        n_walkers=sampler.n_walkers,
-        n_draws=sampler.n_draws,
-        seconds=time.perf_counter() - began,
-        mean_weight=mean_weight,
-    )
-    return configs, snapshot, info
-
-
-def initial_configs(
-    operator: Operator, n_walkers: int, seed: int, magnetisation: int = 0
-) -> np.ndarray:
-    """Draw starting configurations (W, N), int8, on the host.
-
-    For an operator that conserves the magnetisation they lie in the sector of the given
-    `magnetisation` (twice the total Sz), uniformly for d = 2; otherwise every local state is
-    independent and uniform.  Raises ValueError for a magnetisation that N sites cannot have.
-    """
-    rng = np.random.Generator(np.random.PCG64(seed))
-    n_sites, local_dim = operator.n_sites, operator.local_dim
-    if not operator.conserves_magnetisation:
-        return rng.integers(local_dim, size=(n_walkers, n_sites), dtype=np.int8)
-    n_steps = n_sites * (local_dim - 1)
-    check_magnetisation(n_sites, local_dim, magnetisation)
-    n_down = (n_steps - magnetisation) // 2
-    order = rng.permuted(np.tile(np.arange(n_steps), (n_walkers, 1)), axis=1)
-    lowered = (order < n_down).reshape(n_walkers, n_sites, local_dim - 1)
-    return lowered.sum(axis=2).astype(np.int8)
-
-
-def check_magnetisation(n_sites: int, local_dim: int, magnetisation: int) -> None:
-    """Raise ValueError when N sites cannot have this (doubled) total Sz."""
-    largest = n_sites * (local_dim - 1)
-    if abs(magnetisation) > largest or (largest - magnetisation) % 2:
-        raise ValueError(
-            f"no configuration of {n_sites} sites with local dimension {local_dim} has 2 Sz = "
-            f"{magnetisation}: |2 Sz| is at most {largest} and "
-            f"{'even' if largest % 2 == 0 else 'odd'} here. Use an even number of sites, or "
-            "another magnetisation."
+    def for_measurement(
+        self,
+        n_samples: int | None = None,
+        n_burn: int | None = None,
+        n_thin: int | None = None,
+        in_double: bool = False,
+    ) -> Sampler:
+        """The same chains drawing from |psi|^2, with other numbers where they are given."""
+        return replace(
+            self,
+            n_samples=n_samples or self.n_samples,
+            n_burn=self.n_burn if n_burn is None else n_burn,
+            n_thin=n_thin or self.n_thin,
+            precision=None if in_double else self.precision,
+            power=1.0,
         )
 
+    def _check(self, ansatz: Ansatz, configs: Array) -> None:
+        if self.n_replicas > 1 or self.power < 1:
+            tempered(ansatz, "n_replicas" if self.n_replicas > 1 else "power")
+        expected = (self.n_configs, ansatz.lattice.n_sites)
+        if tuple(configs.shape) != expected:
+            raise ValueError(
+                f"sample: configs must have shape {expected}, got {tuple(configs.shape)}"
+            )
 
-def tables_in(targets: Targets, xp: Any) -> Targets:
-    """The same tables in the namespace of the walkers."""
-    return {patch: to_namespace(table, xp) for patch, table in targets.items()}
-
-
-def join(snapshots: Sequence[Snapshot]) -> Snapshot:
-    """Put snapshots one after another; their weights, if any, stay as they are."""
-    xp = array_namespace(snapshots[0].configs)
-    weights = [snapshot.weight for snapshot in snapshots]
-    parts = [snapshot.jacobian for snapshot in snapshots if snapshot.jacobian is not None]
-    spreads = [snapshot.closure_spread for snapshot in snapshots]
-    return Snapshot(
-        configs=xp.concat([snapshot.configs for snapshot in snapshots]),
-        amplitude=LogAmplitude(
-            xp.concat([snapshot.amplitude.phase for snapshot in snapshots]),
-            xp.concat([snapshot.amplitude.log_abs for snapshot in snapshots]),
-        ),
-        ratios={
-            patch: xp.concat([snapshot.ratios[patch] for snapshot in snapshots])
-            for patch in snapshots[0].ratios
-        },
-        jacobian=concatenate(parts) if parts else None,
-        weight=None if weights[0] is None else xp.concat(weights),
-        closure_spread=None if spreads[0] is None else xp.concat(spreads),
-    )
+    def _weighted(self, snapshot: Snapshot) -> tuple[Snapshot, float]:
+        """Weights that sum to 1, where there are any, and ln of their mean before."""
+        weight = snapshot.weight
+        if self.power < 1:
+            weight = _flattened(snapshot.amplitude, weight, self.power)
+        if weight is None:
+            return snapshot, 0.0
+        xp = array_namespace(weight)
+        total = xp.sum(weight)
+        if not float(total) > 0:
+            raise ValueError(
+                f"sample: all {weight.shape[0]} samples have weight 0: the wave function that was "
+                "asked for vanishes wherever the one that was sampled took it. Are the characters of a "
+                "symmetrised state right?"
+            )
+        return replace(snapshot, weight=weight / total), float(np.log(float(xp.mean(weight))))
 
 
 def _flattened(amplitude: LogAmplitude, weight: Array | None, power: float) -> Array:
@@ -234,65 +206,73 @@ def _flattened(amplitude: LogAmplitude, weight: Array | None, power: float) -> A
     return found if weight is None else found * weight**power
 
 
-def _normalised(weight: Array) -> Array:
-    xp = array_namespace(weight)
-    total = xp.sum(weight)
-    if not float(total) > 0:
-        raise ValueError(
-            f"sample: all {weight.shape[0]} samples have weight 0: the wave function that was asked "
-            "for vanishes wherever the one that was sampled took it. Are the characters of a "
-            "symmetrised state right?"
+@dataclass(frozen=True)
+class _ChunkResult:
+    configs: Array
+    draws: list[Snapshot]
+    proposed: float
+    accepted: float
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Burns in, then draws, for the walkers of one chunk; picklable, for worker processes."""
+
+    sampler: Sampler
+    ansatz: Ansatz
+    point: Point
+    targets: Targets
+    moves: Targets
+    stream: tuple[int, int]  #: seed, stream
+    jacobian: bool
+
+    def __call__(self, chunk: range) -> _ChunkResult:
+        sampler, theta, n_replicas = self.sampler, self.point.theta, self.sampler.n_replicas
+        xp = array_namespace(self.point.configs)
+        rows = range(chunk.start * n_replicas, chunk.stop * n_replicas)
+        walkers = self.ansatz.start(theta, self.point.configs[rows.start : rows.stop, :])
+        draws: list[Snapshot] = []
+        proposed = accepted = 0.0
+        n_sweeps = 0
+        for draw in range(-1, sampler.n_draws):
+            for _ in range(sampler.n_thin if draw >= 0 else sampler.n_burn):
+                walkers, info = self._sweep(walkers, rows, n_sweeps, xp)
+                proposed += float(xp.sum(info.proposed[::n_replicas]))
+                accepted += float(xp.sum(info.accepted[::n_replicas]))
+                n_sweeps += 1
+            if draw < 0:
+                _check_support(walkers, chunk, sampler.n_burn)
+                continue
+            walkers, snapshot = self._measured(walkers)
+            draws.append(snapshot)
+        return _ChunkResult(walkers.configs, draws, proposed, accepted)
+
+    def _sweep(
+        self, walkers: Walkers, rows: range, number: int, xp: Any
+    ) -> tuple[Walkers, SweepInfo]:
+        """One sweep, and the exchanges between replicas after it."""
+        theta, n_replicas = self.point.theta, self.sampler.n_replicas
+        seed, stream = self.stream
+        numbers = uniforms(seed, (stream, number), rows, len(self.moves), xp=xp)
+        if n_replicas == 1 and self.sampler.power == 1:
+            return self.ansatz.sweep(theta, walkers, self.moves, numbers)
+        power = powers(len(rows) // n_replicas, n_replicas, xp) * self.sampler.power
+        walkers, info = tempered(self.ansatz, "power").tempered_sweep(
+            theta, walkers, self.moves, numbers, power
         )
-    return weight / total
-
-
-def _run_chunk(
-    sampler: Sampler,
-    ansatz: Ansatz,
-    theta: Array,
-    configs: Array,
-    targets: Targets,
-    moves: Targets,
-    seed: int,
-    step: int,
-    jacobian: bool,
-    chunk: range,
-) -> _ChunkResult:
-    """Burn in, then draw, for the walkers of one chunk."""
-    xp, n_replicas = array_namespace(configs), sampler.n_replicas
-    rows = range(chunk.start * n_replicas, chunk.stop * n_replicas)
-    walkers = ansatz.start(theta, configs[rows.start : rows.stop, :])
-    tempered = {}
-    if n_replicas > 1 or sampler.power < 1:
-        tempered["power"] = powers(len(chunk), n_replicas, xp) * sampler.power
-    proposed = accepted = 0.0
-    draws = []
-    n_sweeps = 0
-
-    def sweep(walkers: Walkers, times: int) -> Walkers:
-        nonlocal proposed, accepted, n_sweeps
-        for _ in range(times):
-            numbers = uniforms(seed, (step, n_sweeps), rows, len(moves), xp=xp)
-            walkers, info = ansatz.sweep(theta, walkers, moves, numbers, **tempered)
-            proposed += float(xp.sum(info.proposed[::n_replicas]))
-            accepted += float(xp.sum(info.accepted[::n_replicas]))
-            if n_replicas > 1:
-                numbers = uniforms(seed, (step, EXCHANGE_PASS + n_sweeps), rows, 1, xp=xp)
-                walkers = exchanged(walkers, n_replicas, n_sweeps % 2 == 1, numbers)
-            n_sweeps += 1
-        return walkers
-
-    walkers = sweep(walkers, sampler.n_burn)
-    _check_support(walkers, chunk, sampler.n_burn)
-    for _ in range(sampler.n_draws):
-        walkers = sweep(walkers, sampler.n_thin)
         if n_replicas > 1:
-            measured = coldest(walkers, n_replicas)
-            snapshot = ansatz.measure(theta, measured, targets, jacobian=jacobian)[1]
-        else:
-            walkers, snapshot = ansatz.measure(theta, walkers, targets, jacobian=jacobian)
-        draws.append(snapshot)
-    return _ChunkResult(walkers.configs, draws, proposed, accepted)
+            numbers = uniforms(seed, (stream, EXCHANGE_PASS + number), rows, 1, xp=xp)
+            walkers = exchanged(walkers, n_replicas, number % 2 == 1, numbers)
+        return walkers, info
+
+    def _measured(self, walkers: Walkers) -> tuple[Walkers, Snapshot]:
+        """Measure all walkers, or the coldest replica of each, which leaves the others alone."""
+        theta, n_replicas = self.point.theta, self.sampler.n_replicas
+        if n_replicas == 1:
+            return self.ansatz.measure(theta, walkers, self.targets, jacobian=self.jacobian)
+        measured = coldest(walkers, n_replicas)
+        found = self.ansatz.measure(theta, measured, self.targets, jacobian=self.jacobian)
+        return walkers, found[1]
 
 
 def _check_support(walkers: Walkers, chunk: range, n_burn: int) -> None:

@@ -8,24 +8,23 @@ For any ansatz with ``draw(theta, uniforms, guide) -> (configs, log_prob)``.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Ansatz, Snapshot, Targets
+from tnvmc.ansatz.protocol import Ansatz, Draw, Drawable, Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.chains import check_magnetisation, join, tables_in
 from tnvmc.sampling.chunks import chunks, in_chunks, split
+from tnvmc.sampling.configurations import check_magnetisation
+from tnvmc.sampling.problem import Point, Problem, SampleInfo
+from tnvmc.sampling.snapshots import join, measured, tables_in
+from tnvmc.sampling.streams import DRAW_PASS
 
 Array = Any
-
-DRAW_PASS = 2**31
-"""Pass of the random numbers; no chain makes as many sweeps.  The pilot takes the next one."""
 
 _WIDENING = 3.0
 """Of the variance of a look-ahead: a factor that is too narrow makes large weights (measured)."""
@@ -36,14 +35,20 @@ _SMALLEST_LOG = -12.0
 
 @dataclass(frozen=True)
 class DirectSampler:
-    """How to draw: M = `n_samples` independent configurations.
+    """Draws M independent configurations from q near |psi|^2, each with its weight |psi|^2 / q.
 
-    `chi` and `chi_mpo` are the bonds of the single- and the double-layer boundary that a PEPS is
-    drawn with, by default those of its `drawer`: larger ones make the weights more even and never
-    change what is estimated.  `magnetisation` is twice the total Sz, for an operator that conserves
-    it; `n_pilot` draws more then teach the draws how the rest of a configuration will make up for
-    what is drawn (`Lookahead`; 0: only what is out of reach is left out).  `threads` and `chunk` are as for `Sampler`: results do not depend on `threads` in any bit,
-    and on `chunk` by rounding only.
+    Args:
+        n_samples: M.
+        chi, chi_mpo: bonds of the single- and the double-layer boundary that a PEPS is drawn with,
+            by default those of its `drawer`: larger ones make the weights more even and never change
+            what is estimated.
+        magnetisation: twice the total Sz, for an operator that conserves it.
+        n_pilot: draws more, which teach how the rest of a configuration will make up for what is
+            drawn (`Lookahead`); 0: only what is out of reach is left out.
+        threads, chunk: as for `Sampler`.
+
+    Raises:
+        ValueError: a number below its least value.
     """
 
     n_samples: int = 512
@@ -55,8 +60,11 @@ class DirectSampler:
     chunk: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("n_samples", "chi", "chi_mpo", "threads", "chunk"):
-            value = getattr(self, name)
+        given = {
+            "n_samples": self.n_samples, "chi": self.chi, "chi_mpo": self.chi_mpo,
+            "threads": self.threads, "chunk": self.chunk,
+        }  # fmt: skip
+        for name, value in given.items():
             if value is not None and value < 1:
                 raise ValueError(f"DirectSampler: {name} must be at least 1, got {value}")
         if self.n_pilot < 0:
@@ -67,21 +75,74 @@ class DirectSampler:
         """M: every draw is a walker by itself, since all are independent."""
         return self.n_samples
 
-    def chunks(self, ansatz: Ansatz, xp: Any = np) -> list[range]:
-        """Draws of each chunk; see `sampling.chunks`."""
-        return chunks(self.n_samples, ansatz, xp, self.chunk)
+    @property
+    def n_configs(self) -> int:
+        """Configurations that a run carries; draws do not look at them."""
+        return self.n_samples
 
+    def draw(
+        self, problem: Problem, point: Point, stream: int, jacobian: bool = True
+    ) -> tuple[Snapshot, Point, SampleInfo]:
+        """Draw M configurations and measure each once.
 
-@dataclass(frozen=True)
-class DirectInfo:
-    """What direct sampling reports beside the samples."""
+        Where the operator conserves the magnetisation, psi is that of the sector.  Random numbers
+        have the address (seed, stream, DRAW_PASS, draw, site).  Cost per draw: see the `drawer` of the
+        ansatz, one `start` and one `measure`; memory as for `Sampler`.
 
-    effective_samples: float  #: (sum w)^2 / sum w^2: equal weights that would be worth these
-    largest_share: float  #: the largest weight, of a sum of 1
-    log_norm: float  #: ln of the mean of |psi|^2 / q, which estimates <psi|psi>, of the sector
-    n_samples: int
-    draw_seconds: float  #: drawing alone, summed over the chunks, without the pilot
-    seconds: float
+        Returns:
+            See `Samples.draw`; the weights |psi|^2 / q are normalised by their sum
+            (`estimate.statistics.weighted_estimate`).
+
+        Raises:
+            ValueError: an ansatz that is not `Drawable`; a magnetisation that N sites cannot have;
+                psi vanishes at all draws.
+
+        Source: weights of perfect sampling with truncated boundaries, Vieijra, Haegeman, Verstraete
+        and Vanderstraeten, PRB 104, 235141 (2021).
+        """
+        began = time.perf_counter()
+        ansatz, operator, theta = problem.ansatz, problem.operator, point.theta
+        xp = array_namespace(theta)
+        drawer = _drawable(ansatz).drawer(theta, chi=self.chi, chi_mpo=self.chi_mpo)
+        spread = partial(in_chunks, ansatz=ansatz, xp=xp, workers=self.threads)
+        parts = chunks(self.n_samples, ansatz, xp, self.chunk)
+        guide = _sector(operator, self.magnetisation)
+        if guide is not None and self.n_pilot and not _drawable(ansatz).exact_draws:
+            stream_of = (problem.seed, stream, DRAW_PASS + 1)
+            pilot = partial(_draw_chunk, drawer, operator.n_sites, xp, stream_of, None)
+            found = spread(pilot, split(self.n_pilot, len(parts[0])))
+            configs = np.concatenate([to_host(drawn) for drawn, _ in found])
+            guide = replace(guide, lookahead=Lookahead.fit(configs, operator.lattice.shape[1]))
+        stream_of = (problem.seed, stream, DRAW_PASS)
+        drawing = partial(_draw_chunk, drawer, operator.n_sites, xp, stream_of, guide)
+        run = _Chunk(drawing, ansatz, theta, tables_in(problem.targets, xp), jacobian)
+        results = spread(run, parts)
+        log_weight = np.concatenate([to_host(result.log_weight) for result in results])
+        weight, log_norm = _normalised(log_weight)
+        snapshot = join([result.snapshot for result in results])
+        info = SampleInfo(
+            n_walkers=self.n_samples,
+            n_draws=1,
+            seconds=time.perf_counter() - began,
+            log_norm=log_norm,
+            draw_seconds=sum(result.seconds for result in results),
+        )
+        return replace(snapshot, weight=to_namespace(weight, xp)), point, info
+
+    def parts(self, problem: Problem, point: Point, at_once: int) -> list[DirectSampler]:
+        """Samplers of at most `at_once` draws, and one at least."""
+        rows = split(self.n_samples, max(1, at_once))
+        return [replace(self, n_samples=len(part)) for part in rows]
+
+    def for_measurement(
+        self,
+        n_samples: int | None = None,
+        n_burn: int | None = None,
+        n_thin: int | None = None,
+        in_double: bool = False,
+    ) -> DirectSampler:
+        """The same draws, `n_samples` of them where that is given; there is nothing to burn in."""
+        return replace(self, n_samples=n_samples or self.n_samples)
 
 
 @dataclass(frozen=True)
@@ -155,80 +216,13 @@ def _sum(states: Array) -> Array:
     return xp.sum(xp.astype(states, xp.float64), axis=1, keepdims=True)
 
 
-Draw = Callable[[Array, SectorGuide | None], tuple[Array, Array]]
-
-
-@dataclass(frozen=True)
-class _ChunkResult:
-    snapshot: Snapshot
-    log_weight: Array
-    seconds: float
-
-
-def draw_samples(
-    sampler: DirectSampler,
-    ansatz: Ansatz,
-    theta: Array,
-    operator: Operator,
-    targets: Targets,
-    seed: int,
-    step: int,
-    jacobian: bool = True,
-) -> tuple[Snapshot, DirectInfo]:
-    """Draw M configurations and measure each once.
-
-    Returns a snapshot with the ratios of `targets` and self-normalised weights |psi|^2 / q, which
-    sum to 1 (estimates: `estimate.statistics.weighted_estimate`), and an info.  Where the operator
-    conserves the magnetisation, psi is that of the sector.  Random numbers have the address
-    (seed, step, DRAW_PASS, draw, site).  Cost per draw: see the `draw` of the ansatz, one `start`
-    and one `measure`; memory as for `sample`.
-
-    Raises:
-        ValueError: an ansatz without `draw`; a magnetisation that N sites cannot have; psi
-            vanishes at all draws.
-
-    Source: weights of perfect sampling with truncated boundaries, Vieijra, Haegeman, Verstraete
-    and Vanderstraeten, PRB 104, 235141 (2021).
-    """
-    began = time.perf_counter()
-    xp = array_namespace(theta)
-    draw = _drawing(sampler, ansatz, theta)
-    spread = partial(in_chunks, ansatz=ansatz, xp=xp, workers=sampler.threads)
-    parts = sampler.chunks(ansatz, xp)
-    guide = _sector(operator, sampler.magnetisation)
-    if guide is not None and sampler.n_pilot and not getattr(ansatz, "exact_draws", False):
-        pilot = partial(_draw_chunk, draw, operator.n_sites, xp, (seed, step, DRAW_PASS + 1), None)
-        drawn = spread(pilot, split(sampler.n_pilot, len(parts[0])))
-        configs = np.concatenate([to_host(found) for found, _ in drawn])
-        guide = replace(guide, lookahead=Lookahead.fit(configs, operator.lattice.shape[1]))
-    tables = tables_in(targets, xp)
-    drawing = partial(_draw_chunk, draw, operator.n_sites, xp, (seed, step, DRAW_PASS), guide)
-    run = partial(_run_chunk, drawing, ansatz, theta, tables, jacobian)
-    results = spread(run, parts)
-    log_weight = np.concatenate([to_host(result.log_weight) for result in results])
-    weight, log_norm = _normalised(log_weight)
-    snapshot = join([result.snapshot for result in results])
-    info = DirectInfo(
-        effective_samples=float(1 / np.sum(weight**2)),
-        largest_share=float(weight.max()),
-        log_norm=log_norm,
-        n_samples=sampler.n_samples,
-        draw_seconds=sum(result.seconds for result in results),
-        seconds=time.perf_counter() - began,
-    )
-    return replace(snapshot, weight=to_namespace(weight, xp)), info
-
-
-def _drawing(sampler: DirectSampler, ansatz: Ansatz, theta: Array) -> Draw:
-    """The `draw` of an ansatz at theta, with what serves all draws made once."""
-    if hasattr(ansatz, "drawer"):
-        return ansatz.drawer(theta, chi=sampler.chi, chi_mpo=sampler.chi_mpo).draw  # type: ignore
-    if hasattr(ansatz, "draw"):
-        return partial(ansatz.draw, theta)
-    raise ValueError(
-        f"direct sampling: {type(ansatz).__name__} has no `draw`, so it is sampled by Markov "
-        "chains only; take sampler.kind = 'metropolis' (Sampler)"
-    )
+def _drawable(ansatz: Ansatz) -> Drawable:
+    if not isinstance(ansatz, Drawable):
+        raise ValueError(  # noqa: TRY004 (a setting, not a type of argument)
+            f"direct sampling: a {type(ansatz).__name__} cannot be drawn from directly, so it is "
+            "sampled by Markov chains only; take sampler.kind = 'metropolis' (Sampler)"
+        )
+    return ansatz
 
 
 def _sector(operator: Operator, magnetisation: int) -> SectorGuide | None:
@@ -252,23 +246,31 @@ def _draw_chunk(
     return draw(uniforms(seed, (stream[0], stream[1]), chunk, n_sites, xp=xp), guide)
 
 
-def _run_chunk(
-    drawing: Callable[[range], tuple[Array, Array]],
-    ansatz: Ansatz,
-    theta: Array,
-    targets: Targets,
-    jacobian: bool,
-    chunk: range,
-) -> _ChunkResult:
-    """Draw and measure one chunk."""
-    began = time.perf_counter()
-    xp = array_namespace(theta)
-    configs, log_prob = drawing(chunk)
-    seconds = time.perf_counter() - began
-    walkers = ansatz.start(theta, configs)
-    snapshot = ansatz.measure(theta, walkers, targets, jacobian=jacobian)[1]
-    log_abs = xp.astype(snapshot.amplitude.log_abs, xp.float64)
-    return _ChunkResult(snapshot, 2.0 * log_abs - log_prob, seconds)
+@dataclass(frozen=True)
+class _ChunkResult:
+    snapshot: Snapshot
+    log_weight: Array
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Draws and measures one chunk; picklable, for worker processes."""
+
+    drawing: Any  #: partial of `_draw_chunk`
+    ansatz: Ansatz
+    theta: Array
+    targets: Targets
+    jacobian: bool
+
+    def __call__(self, chunk: range) -> _ChunkResult:
+        began = time.perf_counter()
+        xp = array_namespace(self.theta)
+        configs, log_prob = self.drawing(chunk)
+        seconds = time.perf_counter() - began
+        snapshot = measured(self.ansatz, self.theta, self.targets, self.jacobian, configs)
+        log_abs = xp.astype(snapshot.amplitude.log_abs, xp.float64)
+        return _ChunkResult(snapshot, 2.0 * log_abs - log_prob, seconds)
 
 
 def _normalised(log_weight: np.ndarray) -> tuple[np.ndarray, float]:

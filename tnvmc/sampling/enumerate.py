@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot
-from tnvmc.backend.namespace import array_namespace, is_numpy, to_namespace
+from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, WithOrbits
+from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.chains import (
-    check_magnetisation,
-    join,
-    tables_in,
-)
-from tnvmc.sampling.chunks import chunks
+from tnvmc.sampling.chunks import chunks, one_after_another
+from tnvmc.sampling.configurations import check_magnetisation
+from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo
+from tnvmc.sampling.snapshots import join, measure_configs, measured, tables_in
 from tnvmc.sampling.workers import in_workers
 
 Array = Any
@@ -23,54 +23,136 @@ MAX_CONFIGS = 2_000_000
 """Largest basis that is enumerated."""
 
 
-def enumerate_samples(
-    ansatz: Ansatz,
-    theta: Array,
-    operator: Operator,
-    jacobian: bool = True,
-    magnetisation: int = 0,
-    chunk: int | None = None,
-    threads: int | None = None,
-    by_orbit: bool = False,
-) -> Snapshot:
-    """Measure all configurations, with weight |psi|^2 / sum |psi|^2.
+@dataclass(frozen=True)
+class Enumerate:
+    """Visits every configuration with its weight |psi|^2 instead of drawing some: no noise.
 
-    The configurations are those of one `magnetisation` (twice the total Sz) if the operator
-    conserves it, else all d^N, in lexicographic order, through `start` and `measure` as in
-    sampling.  Expectation values with these weights are exact for the (truncated) amplitudes,
-    except that configurations with psi = 0 carry no weight whatever their local value times psi.
-    Cost: one measurement per configuration; memory as for that many samples.
-
-    With `by_orbit` an ansatz that knows its symmetries (`FlaxAnsatz` with a group that the operator
-    has too) is measured on one configuration of each orbit, with the weight of all: enough for
-    the energy, and for nothing that is not symmetric itself.
-
-    Raises:
-        ValueError: more than `MAX_CONFIGS` configurations; a magnetisation that N sites cannot
-            have; psi = 0 everywhere.
+    Args:
+        magnetisation: twice the total Sz, for an operator that conserves it.
+        threads, chunk: as for `Sampler`.
+        by_orbit: measure one configuration of each orbit, with the weight of all, where the ansatz
+            knows its symmetries (`WithOrbits`) and the operator has them too: enough for the energy,
+            and for nothing that is not symmetric itself.
     """
-    basis = _basis(operator, magnetisation)
-    xp = array_namespace(theta)
-    targets = tables_in(operator.targets, xp)
 
-    def measure(rows: range) -> Snapshot:
-        configs = to_namespace(basis.configs(basis.codes[rows.start : rows.stop]), xp)
-        walkers = ansatz.start(theta, configs)
-        return ansatz.measure(theta, walkers, targets, jacobian=jacobian)[1]
+    magnetisation: int = 0
+    threads: int | None = None
+    chunk: int | None = None
+    by_orbit: bool = True
 
-    orbits = getattr(ansatz, "orbits", None) if by_orbit else None
-    classes = orbits and orbits.classes(basis.configs(basis.codes), operator)
-    if classes:
+    @property
+    def n_walkers(self) -> int:
+        """1: nothing is drawn."""
+        return 1
+
+    @property
+    def n_configs(self) -> int:
+        """1: nothing is carried from step to step."""
+        return 1
+
+    def draw(
+        self, problem: Problem, point: Point, stream: int = 0, jacobian: bool = True
+    ) -> tuple[Snapshot, Point, SampleInfo]:
+        """Measure all configurations, with weight |psi|^2 / sum |psi|^2.
+
+        They are those of one magnetisation if the operator conserves it, else all d^N, in
+        lexicographic order, through `start` and `measure` as in sampling.  Expectation values with
+        these weights are exact for the (truncated) amplitudes, except that configurations with
+        psi = 0 carry no weight whatever their local value times psi.  Cost: one measurement per
+        configuration; memory as for that many samples.
+
+        Returns:
+            See `Samples.draw`; the point is the one given.
+
+        Raises:
+            ValueError: more than `MAX_CONFIGS` configurations; a magnetisation that N sites cannot
+                have; psi = 0 everywhere.
+        """
+        began = time.perf_counter()
+        basis = _basis(problem.operator, self.magnetisation)
+        snapshot = self._by_orbits(problem, point, basis, jacobian) if self.by_orbit else None
+        if snapshot is None:
+            snapshot = self._all(problem, point, basis, jacobian)
+        n_samples = int(snapshot.configs.shape[0])
+        return snapshot, point, SampleInfo(1, n_samples, time.perf_counter() - began, exact=True)
+
+    def parts(self, problem: Problem, point: Point, at_once: int) -> Sequence[Drawing]:
+        """Ranges of the basis, with weights that sum to 1 over all of them.
+
+        Cost: the amplitudes of all configurations.
+        """
+        basis = _basis(problem.operator, self.magnetisation)
+        configs = to_namespace(basis.configs(basis.codes), array_namespace(point.theta))
+        everywhere = measure_configs(
+            problem.ansatz, point.theta, configs, {}, threads=self.threads
+        ).amplitude
+        weight = born_weights(everywhere)
+        return [
+            _Rows(
+                configs[begin : begin + at_once, :], weight[begin : begin + at_once], self.threads
+            )
+            for begin in range(0, basis.dimension, at_once)
+        ]
+
+    def for_measurement(
+        self,
+        n_samples: int | None = None,
+        n_burn: int | None = None,
+        n_thin: int | None = None,
+        in_double: bool = False,
+    ) -> Enumerate:
+        """The same enumeration: there is nothing to choose."""
+        return self
+
+    def _all(self, problem: Problem, point: Point, basis: Basis, jacobian: bool) -> Snapshot:
+        xp = array_namespace(point.theta)
+        targets = tables_in(problem.targets, xp)
+        basis.codes  # noqa: B018  (built once here, not once per thread)
+
+        def measure(rows: range) -> Snapshot:
+            configs = to_namespace(basis.configs(basis.codes[rows.start : rows.stop]), xp)
+            return measured(problem.ansatz, point.theta, targets, jacobian, configs)
+
+        alone = one_after_another(problem.ansatz, xp)
+        parts = chunks(basis.dimension, problem.ansatz, xp, self.chunk)
+        snapshot = join(in_workers(measure, parts, 1 if alone else self.threads))
+        return replace(snapshot, weight=born_weights(snapshot.amplitude))
+
+    def _by_orbits(
+        self, problem: Problem, point: Point, basis: Basis, jacobian: bool
+    ) -> Snapshot | None:
+        """One configuration of each orbit; None where that is not possible or saves nothing."""
+        ansatz, xp = problem.ansatz, array_namespace(point.theta)
+        if not isinstance(ansatz, WithOrbits):
+            return None
+        classes = ansatz.orbit_classes(basis.configs(basis.codes), problem.operator)
+        if classes is None:
+            return None
         members, counts = (to_namespace(array, xp) for array in classes)
-        walkers = ansatz.start(theta, members)
-        snapshot = ansatz.measure(theta, walkers, targets, jacobian=jacobian)[1]
+        targets = tables_in(problem.targets, xp)
+        snapshot = measured(ansatz, point.theta, targets, jacobian, members)
         weight = counts * born_weights(snapshot.amplitude)
         return replace(snapshot, weight=weight / xp.sum(weight))
-    basis.codes  # noqa: B018  (built once here, not once per thread)
-    parts = chunks(basis.dimension, ansatz, xp, chunk)
-    alone = not is_numpy(xp) or getattr(ansatz, "own_threads", False)
-    snapshot = join(in_workers(measure, parts, 1 if alone else threads))
-    return replace(snapshot, weight=born_weights(snapshot.amplitude))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A range of an enumeration, with the weights that it has in the whole."""
+
+    configs: Array
+    weight: Array
+    threads: int | None
+
+    def draw(
+        self, problem: Problem, point: Point, stream: int, jacobian: bool = True
+    ) -> tuple[Snapshot, Point, SampleInfo]:
+        began = time.perf_counter()
+        snapshot = measure_configs(
+            problem.ansatz, point.theta, self.configs, problem.targets,
+            threads=self.threads, jacobian=jacobian,
+        )  # fmt: skip
+        info = SampleInfo(1, self.configs.shape[0], time.perf_counter() - began, exact=True)
+        return replace(snapshot, weight=self.weight), point, info
 
 
 def born_weights(amplitude: LogAmplitude) -> Array:
@@ -83,7 +165,7 @@ def born_weights(amplitude: LogAmplitude) -> Array:
     largest = xp.max(log_abs)
     if not xp.isfinite(largest):
         raise ValueError(
-            f"enumerate_samples: largest ln|psi| is {float(largest)} over "
+            f"enumeration: largest ln|psi| is {float(largest)} over "
             f"{log_abs.shape[0]} configurations; psi vanishes on the whole sector or "
             "theta holds non-finite numbers. Check the parameters and the sector."
         )
@@ -99,7 +181,7 @@ def _basis(operator: Operator, magnetisation: int) -> Basis:
     basis = Basis(n_sites, local_dim, sector)
     if basis.dimension > MAX_CONFIGS:
         raise ValueError(
-            f"enumerate_samples: {basis.dimension} configurations of {n_sites} sites, at most "
+            f"enumeration: {basis.dimension} configurations of {n_sites} sites, at most "
             f"{MAX_CONFIGS} are enumerated. Use a smaller lattice, or sample."
         )
     return basis

@@ -9,16 +9,12 @@ that keeps the distribution of the ladder (Hukushima and Nemoto, J. Phys. Soc. J
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
-from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Walkers
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Tempered, Walkers
 from tnvmc.backend.namespace import array_namespace
 
 Array = Any
-
-EXCHANGE_PASS = 2**30
-"""First pass of the random numbers of exchanges; no chain makes as many sweeps."""
 
 
 def powers(n_ladders: int, n_replicas: int, xp: Any) -> Array:
@@ -27,13 +23,14 @@ def powers(n_ladders: int, n_replicas: int, xp: Any) -> Array:
     return xp.tile(falling, (n_ladders,))
 
 
-def check_tempers(ansatz: Ansatz, setting: str) -> None:
-    """Raise ValueError for an ansatz whose sweeps know one power only."""
-    if "power" not in inspect.signature(ansatz.sweep).parameters:
-        raise ValueError(
+def tempered(ansatz: Ansatz, setting: str) -> Tempered:
+    """The ansatz, as one whose sweeps know powers; raises ValueError where they know 1 only."""
+    if not isinstance(ansatz, Tempered):
+        raise ValueError(  # noqa: TRY004 (a setting, not a type of argument)
             f"sampler.{setting}: the sweeps of a {type(ansatz).__name__} sample |psi|^2 alone, "
             f"so it cannot be tempered; take {setting} = 1"
         )
+    return ansatz
 
 
 def exchanged(walkers: Walkers, n_replicas: int, odd: bool, uniforms: Array) -> Walkers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,12 +14,13 @@ from tnvmc.ansatz.protocol import Ansatz, LogAmplitude
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.statistics import Estimate, estimate
-from tnvmc.operators.basis import smallest_magnetisation
 from tnvmc.operators.symmetry import NotSymmetric, SymmetryGroup, symmetry_group
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.chains import Sampler, initial_configs, sample
+from tnvmc.sampling import streams
+from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.chunks import chunks, in_chunks
-from tnvmc.sampling.moves import moves_for
+from tnvmc.sampling.configurations import initial_configs
+from tnvmc.sampling.problem import Point, Problem
 
 Array = Any
 
@@ -27,26 +29,23 @@ SIGMAS = 4.0
 
 _SAMPLES = 256  # with a variance of 1 at most, an error of 1/16: enough for a sign
 _WALKERS = 64
-_STREAM = 2**31 - 1  # a step that is never reached
 
 
 def symmetrised(
-    ansatz: Ansatz,
-    operator: Operator,
+    problem: Problem,
+    point: Point,
     names: Iterable[str],
     *,
-    theta: Array,
-    configs: Array | None = None,
     characters: Mapping[str, int] | None = None,
-    seed: int = 0,
-    threads: int | None = None,
     reweight: bool = True,
+    threads: int | None = None,
 ) -> Symmetrised:
     """Give the state summed over "spin" inversion, the "point" group of the lattice, or both.
 
     Args:
-        theta: (P,) where signs are measured.
-        configs: (W, N) where walkers start for that; drawn when absent.
+        problem: its ansatz is the state.
+        point: theta (P,) where signs are measured, and walkers (W, N) to start from for that.
+        names: of the symmetries.
         characters: signs by names of elements, the rest of them +1 or what follows; measured
             when absent, by the sign of <psi|g|psi>.
         reweight: see `tnvmc.ansatz.wrappers.symmetrised.Symmetrised`.
@@ -60,44 +59,37 @@ def symmetrised(
             one-dimensional representation has.
         ValueError: an unknown name.
     """
-    group = symmetry_group(operator, names, characters)
-    _check_sector(operator, group, configs)
+    group = symmetry_group(problem.operator, names, characters)
+    _check_sector(problem.operator, group, point.configs)
     if characters is None:
-        found = measured_characters(ansatz, theta, operator, group, configs, seed, threads)
+        found = measured_characters(problem, point, group, threads)
         _check_signs(group, found)
         group = group.with_characters([1 if each.mean > 0 else -1 for each in found])
-    return Symmetrised(ansatz, group, reweight)
+    return Symmetrised(problem.ansatz, group, reweight)
 
 
 def measured_characters(
-    ansatz: Ansatz,
-    theta: Array,
-    operator: Operator,
-    group: SymmetryGroup,
-    configs: Array | None = None,
-    seed: int = 0,
-    threads: int | None = None,
+    problem: Problem, point: Point, group: SymmetryGroup, threads: int | None = None
 ) -> list[Estimate]:
     """Estimate <psi|g|psi> / <psi|psi> = <psi(g s) / psi(s)> for every element of a group.
 
-    +-1 for a state that has the symmetry; near 0 for one that breaks it.
+    +-1 for a state that has the symmetry; near 0 for one that breaks it.  Walkers are drawn where
+    the point has fewer than 32.
     """
-    n_burn = 10
-    xp = array_namespace(theta)
-    if configs is None or configs.shape[0] < _WALKERS // 2:
+    ansatz, operator, n_burn = problem.ansatz, problem.operator, 10
+    xp = array_namespace(point.theta)
+    if point.configs.shape[0] < _WALKERS // 2:
         n_burn = 50
-        sector = smallest_magnetisation(operator.n_sites, operator.local_dim)
-        if configs is not None and operator.conserves_magnetisation:
-            sector = _magnetisation(operator, configs)
-        configs = to_namespace(initial_configs(operator, _WALKERS, seed, sector), xp)
-    n_walkers = configs.shape[0]
+        sector = _magnetisation(operator, point.configs)
+        fresh = initial_configs(operator, _WALKERS, problem.seed, sector)
+        point = Point(point.theta, to_namespace(fresh, xp))
+    n_walkers = point.configs.shape[0]
     sampler = Sampler(n_walkers, max(_SAMPLES, 2 * n_walkers), n_burn, 2, threads=threads)
-    _, snapshot, _ = sample(
-        sampler, ansatz, theta, configs, {}, moves_for(operator), seed, _STREAM, jacobian=False
+    snapshot, _, _ = sampler.draw(
+        replace(problem, targets={}), point, streams.CHARACTERS, jacobian=False
     )
-    task = partial(_overlaps, Symmetrised(ansatz, group), theta, snapshot.configs)
-    n_samples = snapshot.configs.shape[0]
-    parts = chunks(n_samples, ansatz, xp)
+    task = partial(_overlaps, Symmetrised(ansatz, group), point.theta, snapshot.configs)
+    parts = chunks(snapshot.configs.shape[0], ansatz, xp)
     overlaps = np.concatenate(in_chunks(task, parts, ansatz, xp, threads), axis=1)
     return [estimate(row, n_walkers) for row in overlaps]
 
@@ -109,13 +101,10 @@ def _overlaps(state: Symmetrised, theta: Array, configs: Array, chunk: range) ->
     return np.stack([to_host(amplitude_ratio(there, here)) for there in amplitudes])
 
 
-def _check_sector(operator: Operator, group: SymmetryGroup, configs: Array | None) -> None:
+def _check_sector(operator: Operator, group: SymmetryGroup, configs: Array) -> None:
     if not operator.conserves_magnetisation or not any(g.inverts for g in group.elements):
         return
-    sector = smallest_magnetisation(operator.n_sites, operator.local_dim)
-    if configs is not None:
-        sector = _magnetisation(operator, configs)
-    if sector:
+    if sector := _magnetisation(operator, configs):
         raise NotSymmetric(
             f"spin inversion takes the sector 2 Sz = {sector} to 2 Sz = {-sector}, where these "
             "walkers never are; it is a symmetry of states with Sz = 0. Leave 'spin' out"

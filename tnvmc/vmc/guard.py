@@ -1,4 +1,4 @@
-"""Guards of the optimisation: limits on a step, and the verdict on where the last one led."""
+"""Guards of the optimisation: limits on a step, and whether the last one is to be undone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+
+from tnvmc.estimate.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True)
@@ -43,20 +45,25 @@ class Guard:
     patience: int = 6
     enabled: bool = True
 
-    def objection(self, recent: Recent, energy: float, variance: float, n_sites: int) -> str | None:
-        """Say in words why the state that gave this estimate should be left, or give None."""
+    def objection(
+        self, recent: Recent, energy: float, variance: float, n_sites: int
+    ) -> Diagnostic | None:
+        """Say why the state that gave this estimate should be left, or give None.
+
+        Codes: energy_not_finite; energy_jump and variance_jump with values before and after.
+        """
         if not math.isfinite(energy) or not math.isfinite(variance):
-            return "energy not finite"
+            return Diagnostic("energy_not_finite", "warning")
         if not self.enabled or not recent.energies or recent.rollbacks >= self.patience:
             return None
         centre = float(np.median(recent.energies[-3:]))
         if energy - centre > self.energy_jump * self._deviation(recent, centre):
-            return f"energy jumped from {centre:.6g} to {energy:.6g}"
-        ceiling = self.variance_jump * max(recent.variances)
+            return Diagnostic("energy_jump", "warning", {"before": centre, "after": energy})
+        largest = max(recent.variances)
         # A state close to an eigenstate may double a tiny variance many times and stay good:
         # nothing has exploded before the V-score N var / E^2 is above 1e-3.
-        if variance > ceiling and variance * n_sites > 1e-3 * energy**2:
-            return f"variance jumped from {max(recent.variances):.3g} to {variance:.3g}"
+        if variance > self.variance_jump * largest and variance * n_sites > 1e-3 * energy**2:
+            return Diagnostic("variance_jump", "warning", {"before": largest, "after": variance})
         return None
 
     def _deviation(self, recent: Recent, centre: float) -> float:

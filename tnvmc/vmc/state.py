@@ -7,19 +7,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from tnvmc.estimate.convergence import Rung
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.sampling.problem import Point
 from tnvmc.vmc.guard import Recent
 
 Array = Any
 
 
 @dataclass(frozen=True)
-class Point:
-    """A place the optimisation can go on from."""
+class Iterate(Point):
+    """A point that the optimisation can go on from."""
 
-    theta: Array  #: (P,)
-    configs: Array  #: (W, N)
-    optimizer: Mapping[str, Any]
+    optimizer: Mapping[str, Any]  #: state of the rule
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,8 @@ class State:
     """All that survives a step.  Random numbers are keyed by (seed, step), so this is complete."""
 
     step: int
-    here: Point
-    good: Point | None = None  #: where to go back to; None when `here` itself was found good
+    here: Iterate
+    good: Iterate | None = None  #: where to go back to; None when `here` itself was found good
     recent: Recent = field(default_factory=Recent)
 
 
@@ -37,7 +36,8 @@ class StepRecord:
     """What one step reports: one line of history.jsonl.
 
     `energy` and `variance` are totals of the state that the step found, before its update.
-    `note` says in words when the step was undone, shortened or skipped.
+    `diagnostics` tell why a step was undone (codes as `Guard.objection`, sampling_failed,
+    direction_not_finite) or that it was shortened (step_shortened).
     """
 
     step: int
@@ -51,7 +51,7 @@ class StepRecord:
     learning_rate: float
     step_norm: float  #: norm of the change of theta, 0 when there was none
     undone: bool
-    note: str | None
+    diagnostics: tuple[Diagnostic, ...]
     optimizer: Mapping[str, Any]  #: what the rule reports of itself
     seconds: float
     effective_samples: float | None = None  #: of draws with weights
@@ -63,45 +63,20 @@ class StepRecord:
         )
         if self.acceptance is not None:
             text += f", acceptance {self.acceptance:.2f}"
-        return f"{text}; {self.note}" if self.note else text
+        return "; ".join([text, *map(str, self.diagnostics)])
 
     def as_dict(self) -> dict[str, Any]:
         """Give a dict for strict JSON: None where a number is not finite."""
-        return finite_or_none({f.name: getattr(self, f.name) for f in fields(self)})
-
-
-@dataclass(frozen=True)
-class ChiLadder:
-    """Energies at several chi on the same configurations, smallest chi first."""
-
-    rungs: tuple[Rung, ...]
-    drawn_at: int  #: chi of the |psi|^2 that the configurations were drawn from
-    n_samples: int
-    n_sites: int
-    units: str
-    seconds: float  #: beyond the sampling
-
-    def as_dicts(self) -> list[dict[str, Any]]:
-        """Give one dict per chi, for strict JSON."""
-        shared = {"drawn_at": self.drawn_at, "n_samples": self.n_samples}
-        return [finite_or_none(asdict(rung) | shared) for rung in self.rungs]
-
-    def __str__(self) -> str:
-        n = self.n_sites
-        lines = [
-            f"chi {rung.chi:>4}: energy per site {rung.energy / n:.7f} +- "
-            f"{rung.energy_error / n:.1g}, from chi {self.rungs[-1].chi} "
-            f"{rung.difference / n:+.1e} +- {rung.difference_error / n:.0e}"
-            for rung in self.rungs
-        ]
-        return "\n".join(
-            [*lines, f"{self.units} units, {self.n_samples} samples drawn at chi {self.drawn_at}"]
-        )
+        return _as_dict(self)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """The energy of one state, measured with theta at rest."""
+    """The energy of one state, measured with theta at rest.
+
+    `diagnostics` hold measured_before_last_update where the last update led astray: the numbers are
+    those of the state before it.
+    """
 
     energy: float  #: total, in the operator's units
     energy_error: float
@@ -116,10 +91,9 @@ class Measurement:
     n_samples: int
     seconds: float
     units: str
-    note: str | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
     effective_samples: float | None = None  #: of weighted draws, see `sampling.direct`
-    precision_shift: float | None = None  #: of the energy by the weights of `ansatz.mixed`
-    ladder: ChiLadder | None = None  #: the same samples at other chi, where that was asked for
+    precision_shift: float | None = None  #: of the energy by the weights of `ansatz.wrappers.mixed`
 
     @property
     def energy_per_site(self) -> float:
@@ -132,21 +106,27 @@ class Measurement:
         return self.energy_error / self.n_sites
 
     def as_dict(self) -> dict[str, Any]:
-        """Give a dict for strict JSON, without the ladder: None where a number is not finite."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "ladder"}
+        """Give a dict for strict JSON: None where a number is not finite."""
         per_site = {
             "energy_per_site": self.energy_per_site,
             "energy_per_site_error": self.energy_per_site_error,
             "seconds_per_sample": self.seconds / self.n_samples,
         }
-        return finite_or_none(values | per_site)
+        return _as_dict(self) | finite_or_none(per_site)
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"energy per site {self.energy_per_site:.7f} +- {self.energy_per_site_error:.1g} "
             f"({self.units} units), variance per site {self.variance / self.n_sites:.2g}, "
             f"V-score {self.v_score:.2g}, {self.n_samples} samples"
         )
+        return "; ".join([text, *map(str, self.diagnostics)])
+
+
+def _as_dict(record: StepRecord | Measurement) -> dict[str, Any]:
+    values = {f.name: getattr(record, f.name) for f in fields(record)}
+    values["diagnostics"] = [found.as_dict() for found in record.diagnostics]
+    return finite_or_none(values)
 
 
 def finite_or_none(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,3 +140,29 @@ def finite_or_none(values: Mapping[str, Any]) -> dict[str, Any]:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     return {key: clean(value) for key, value in values.items()}
+
+
+def as_tree(state: State) -> dict[str, Any]:
+    """Give nested dicts of arrays, numbers and None, as a checkpoint holds them."""
+
+    def iterate(found: Iterate) -> dict[str, Any]:
+        return {
+            "theta": found.theta, "configs": found.configs, "optimizer": dict(found.optimizer)
+        }  # fmt: skip
+
+    tree = {"step": state.step, "here": iterate(state.here), "recent": asdict(state.recent)}
+    return tree if state.good is None else tree | {"good": iterate(state.good)}
+
+
+def from_tree(tree: Mapping[str, Any]) -> State:
+    """Read `as_tree` back.
+
+    Raises:
+        KeyError, TypeError: a part is missing, or there is one too many.
+    """
+    recent = {
+        name: tuple(map(float, value)) if name not in ("scale", "rollbacks") else value
+        for name, value in tree["recent"].items()
+    }
+    good = Iterate(**tree["good"]) if "good" in tree else None
+    return State(int(tree["step"]), Iterate(**tree["here"]), good, Recent(**recent))

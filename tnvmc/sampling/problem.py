@@ -1,0 +1,120 @@
+"""What samplers are given and what they give: one seam for chains, direct draws and enumeration.
+
+A sampler is a frozen set of settings with one verb::
+
+    snapshot, point, info = sampler.draw(problem, point, stream)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from tnvmc.ansatz.protocol import Ansatz, Snapshot, Targets
+from tnvmc.operators.term import Operator
+from tnvmc.sampling.moves import moves_for
+
+Array = Any
+
+FEWEST_WALKERS = 16
+"""Fewest walkers whose scatter gives an error of the mean; chains of fewer are cut into blocks."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is solved; it never changes during a run."""
+
+    ansatz: Ansatz
+    operator: Operator  #: the Hamiltonian; its symmetries say which sector is sampled
+    targets: Targets  #: replacements whose ratios are measured
+    moves: Targets  #: of Markov chains
+    seed: int = 0  #: key of all random numbers
+
+    @classmethod
+    def of(cls, operator: Operator, ansatz: Ansatz, seed: int = 0) -> Problem:
+        """Measure the ratios that `operator` needs, with the moves that fit it."""
+        return cls(ansatz, operator, operator.targets, moves_for(operator), seed)
+
+
+@dataclass(frozen=True)
+class Point:
+    """Parameters, and where the walkers stand."""
+
+    theta: Array  #: (P,)
+    configs: Array  #: (W, N)
+
+
+@dataclass(frozen=True)
+class SampleInfo:
+    """What sampling reports beside the samples, which are (n_draws, n_walkers) in draw-major order."""
+
+    n_walkers: int  #: independent of each other: chains, or all samples of direct draws
+    n_draws: int  #: of each walker
+    seconds: float
+    exact: bool = False  #: all configurations, each once, with their weights: no noise
+    acceptance: float | None = None
+    """Accepted / possible moves of the chains that are measured; 0 if none was possible, None where
+    nothing moves."""
+    log_norm: float = 0.0
+    """ln of the mean weight before weights were made to sum to 1: one scale for several draws.  Of
+    direct draws it estimates ln <psi|psi> in the sector."""
+    single_precision: bool = False  #: weights take the rounding of single-precision sweeps away
+    draw_seconds: float = 0.0  #: of direct draws: drawing alone, summed over the chunks
+
+
+class Drawing(Protocol):
+    """One draw of samples."""
+
+    def draw(
+        self, problem: Problem, point: Point, stream: int, jacobian: bool = True
+    ) -> tuple[Snapshot, Point, SampleInfo]:
+        """Draw samples at a point and measure each.
+
+        Args:
+            problem: ansatz, operator, replacements, moves, seed.
+            point: theta (P,) and the walkers' configurations, where chains go on from.
+            stream: address of the random numbers below the seed: the step, or another number for
+                another purpose (`sampling.streams`).
+            jacobian: whether log-derivatives are measured.
+
+        Returns:
+            snapshot: M samples; weights, if any, sum to 1.
+            point: the same theta, and the walkers where they are now.
+            info: see `SampleInfo`.
+        """
+
+
+class Samples(Drawing, Protocol):
+    """A sampler: `Sampler` (Markov chains), `DirectSampler` or `Enumerate`."""
+
+    @property
+    def n_configs(self) -> int:
+        """Configurations that a run carries from step to step."""
+
+    @property
+    def n_walkers(self) -> int:
+        """Samples of one draw that are independent: chains, or all direct draws."""
+
+    @property
+    def threads(self) -> int | None:
+        """Workers side by side; None for all cores.  Results do not depend on it."""
+
+    def parts(self, problem: Problem, point: Point, at_once: int) -> Sequence[Drawing]:
+        """Draws that together give the same number of samples, about `at_once` each at most.
+
+        Part k is drawn with stream + k, from the point that part k - 1 has left.  For measurements
+        whose ratios of all samples would not fit into memory.
+        """
+
+    def for_measurement(
+        self,
+        n_samples: int | None = None,
+        n_burn: int | None = None,
+        n_thin: int | None = None,
+        in_double: bool = False,
+    ) -> Self:
+        """The same sampler for a measurement of |psi|^2, with other numbers where they are given.
+
+        `in_double` walks in double precision.  Samplers without these settings ignore them.
+        """

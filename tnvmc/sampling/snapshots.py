@@ -1,0 +1,76 @@
+"""Snapshots: of given configurations, and several put into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from tnvmc.ansatz.jacobian import concatenate
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets
+from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.sampling.chunks import chunks, in_chunks
+
+Array = Any
+
+
+def tables_in(targets: Targets, xp: Any) -> Targets:
+    """The same tables in the namespace of the walkers."""
+    return {patch: to_namespace(table, xp) for patch, table in targets.items()}
+
+
+def join(snapshots: Sequence[Snapshot]) -> Snapshot:
+    """Put snapshots one after another; their weights, if any, stay as they are."""
+    xp = array_namespace(snapshots[0].configs)
+    weights = [snapshot.weight for snapshot in snapshots]
+    parts = [snapshot.jacobian for snapshot in snapshots if snapshot.jacobian is not None]
+    spreads = [snapshot.closure_spread for snapshot in snapshots]
+    return Snapshot(
+        configs=xp.concat([snapshot.configs for snapshot in snapshots]),
+        amplitude=LogAmplitude(
+            xp.concat([snapshot.amplitude.phase for snapshot in snapshots]),
+            xp.concat([snapshot.amplitude.log_abs for snapshot in snapshots]),
+        ),
+        ratios={
+            patch: xp.concat([snapshot.ratios[patch] for snapshot in snapshots])
+            for patch in snapshots[0].ratios
+        },
+        jacobian=concatenate(parts) if parts else None,
+        weight=None if weights[0] is None else xp.concat(weights),
+        closure_spread=None if spreads[0] is None else xp.concat(spreads),
+    )
+
+
+def measure_configs(
+    ansatz: Ansatz,
+    theta: Array,
+    configs: Array,
+    targets: Targets,
+    *,
+    threads: int | None = None,
+    jacobian: bool = False,
+) -> Snapshot:
+    """Measure M given configurations (M, N), in their order, without moving them.
+
+    The snapshot has no weights: what the configurations stand for is the caller's business.
+    Cost: one `start` and one measurement per configuration, no sweep.
+    """
+    xp = array_namespace(theta, configs)
+    tables = tables_in(targets, xp)
+    # Not a closure: worker processes are given the task.
+    task = partial(_measure_rows, ansatz, theta, tables, jacobian, configs)
+    return join(in_chunks(task, chunks(configs.shape[0], ansatz, xp), ansatz, xp, threads))
+
+
+def measured(
+    ansatz: Ansatz, theta: Array, targets: Targets, jacobian: bool, configs: Array
+) -> Snapshot:
+    """Start at configurations (B, N) and measure them, in one call."""
+    walkers = ansatz.start(theta, configs)
+    return ansatz.measure(theta, walkers, targets, jacobian=jacobian)[1]
+
+
+def _measure_rows(
+    ansatz: Ansatz, theta: Array, targets: Targets, jacobian: bool, configs: Array, rows: range
+) -> Snapshot:
+    return measured(ansatz, theta, targets, jacobian, configs[rows.start : rows.stop, :])

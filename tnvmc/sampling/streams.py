@@ -1,0 +1,28 @@
+"""Addresses of random numbers below the seed: no two purposes of a run share one.
+
+Steps of an optimisation use their own number, which stays below 2^31.  Within a stream numbers are
+told apart by sweep (or `EXCHANGE_PASS` + sweep, `DRAW_PASS`), walker and move.
+"""
+
+from __future__ import annotations
+
+CHARACTERS = 2**31 - 1
+"""Signs of a state under symmetries."""
+
+MEASURE = 2**31
+"""+ step: energy of the state after that step."""
+
+OBSERVABLES = 2**31 + 2**30
+"""+ part: observables of every sample."""
+
+EXPECT = OBSERVABLES + 2**28
+"""+ part: expectation value of one operator."""
+
+PAIRS = OBSERVABLES + 2**29
+"""+ part: scalar products of all pairs."""
+
+EXCHANGE_PASS = 2**30
+"""First pass of exchanges between replicas; no chain makes as many sweeps."""
+
+DRAW_PASS = 2**31
+"""Pass of direct draws; their pilot takes the next one."""

@@ -1,0 +1,196 @@
+"""Measurements with theta at rest: the energy, one operator, many observables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.protocol import Snapshot, Targets, with_chi
+from tnvmc.backend.namespace import to_host
+from tnvmc.estimate.blocks import Blocks
+from tnvmc.estimate.observables import (
+    Observable,
+    at_fixed_magnetisation,
+    energy_terms,
+    merged_targets,
+)
+from tnvmc.estimate.sampled import estimate_samples
+from tnvmc.estimate.statistics import Estimate, v_score
+from tnvmc.operators.term import Operator
+from tnvmc.sampling import streams
+from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
+from tnvmc.vmc.characters import symmetrised
+from tnvmc.vmc.state import Measurement, State
+from tnvmc.vmc.step import Method, Observation, observe, trusted
+
+Array = Any
+
+_ENTRIES = 2**21  # numbers per kind and part: 16 MiB
+
+
+@dataclass(frozen=True)
+class MeasurementPlan:
+    """How a measurement is made; what is None is as in the optimisation."""
+
+    n_samples: int | None = None
+    chi: int | None = None  #: boundary bond dimension, for an ansatz that has one
+    n_burn: int = 10
+    n_thin: int | None = None
+    symmetries: tuple[str, ...] = ()  #: "spin", "point": restored in what is measured
+    sampler: Samples | None = None
+
+    def applied(self, method: Method, state: State) -> Method:
+        """The method with the sampler and the ansatz of the measurement.
+
+        Raises:
+            NotSymmetric: the Hamiltonian or the state lacks a symmetry.
+        """
+        problem, given = method.problem, self.sampler or method.sampler
+        ansatz = problem.ansatz if self.chi is None else with_chi(problem.ansatz, self.chi)
+        sampler = given.for_measurement(
+            self.n_samples, self.n_burn, self.n_thin, in_double=bool(self.symmetries)
+        )
+        if self.symmetries:
+            ansatz = symmetrised(
+                replace(problem, ansatz=ansatz), state.here, self.symmetries, threads=given.threads
+            )
+        return replace(method, problem=replace(problem, ansatz=ansatz), sampler=sampler)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measurement of the energy, and what it was made from."""
+
+    measurement: Measurement
+    observation: Observation
+    problem: Problem  #: with the ansatz as it was measured
+
+
+def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
+    """Measure the energy of the trusted parameters; see `step.trusted`."""
+    point, diagnostics = trusted(method, state)
+    started = perf_counter()
+    applied = plan.applied(method, state)
+    problem = applied.problem
+    seen = observe(problem, applied.sampler, point, streams.MEASURE + state.step, jacobian=False)
+    energy, operator = seen.energy, problem.operator
+    measurement = Measurement(
+        **seen.statistics(),
+        v_score=v_score(
+            energy.mean, energy.variance, operator.n_sites, operator.infinite_temperature_energy
+        ),
+        n_sites=operator.n_sites,
+        n_parameters=method.problem.ansatz.n_params,
+        n_samples=int(seen.snapshot.configs.shape[0]),
+        seconds=perf_counter() - started,
+        units=operator.units,
+        diagnostics=diagnostics,
+        precision_shift=seen.precision_shift,
+    )
+    return Measured(measurement, seen, problem)
+
+
+def expect(method: Method, state: State, operator: Operator, plan: MeasurementPlan) -> Estimate:
+    """Estimate <operator> in the trusted state, in new samples of its own; see `VMC.expect`.
+
+    Raises:
+        ValueError: an operator on another lattice.
+    """
+    hamiltonian = method.problem.operator
+    if operator.lattice.shape != hamiltonian.lattice.shape:
+        there, here = (" x ".join(map(str, x.lattice.shape)) for x in (operator, hamiltonian))
+        raise ValueError(f"expect: an operator on {there} sites, and a state on {here}")
+    terms = energy_terms(operator)
+    if hamiltonian.conserves_magnetisation:
+        terms = at_fixed_magnetisation(terms)
+    point, diagnostics = trusted(method, state)
+    applied = plan.applied(method, state)
+    total = Total()
+    for snapshot, info in in_parts(applied, point, terms.targets, streams.EXPECT):
+        total.add(terms.values(snapshot, terms.targets), snapshot.weight, info)
+    return replace(total.estimate(), diagnostics=diagnostics)
+
+
+def in_parts(
+    method: Method, point: Point, targets: Targets, stream: int
+) -> Iterator[tuple[Snapshot, SampleInfo]]:
+    """Draw in parts, so that memory stays bounded however many samples and ratios are asked for.
+
+    Yields:
+        snapshot: with the ratios of `targets`, without log-derivatives; weights on one scale over
+            all parts.
+        info: of the part.
+    """
+    sampler, problem = method.sampler, replace(method.problem, targets=targets)
+    n_sites = problem.operator.n_sites
+    width = max(n_sites**2 // 2 + 1, sum(table.shape[1] for table in targets.values()))
+    at_once = max(1, _ENTRIES // width)
+    first: float | None = None
+    for number, part in enumerate(sampler.parts(problem, point, at_once)):
+        snapshot, point, info = part.draw(problem, point, stream + number, jacobian=False)
+        first = info.log_norm if first is None else first
+        yield _on_one_scale(snapshot, info, first), info
+
+
+def _on_one_scale(snapshot: Snapshot, info: SampleInfo, first: float) -> Snapshot:
+    """Weights of draws, which sum to 1, as multiples of one scale for all parts."""
+    weight = snapshot.weight
+    if weight is None or info.exact:
+        return snapshot
+    scale = weight.shape[0] * float(np.exp(info.log_norm - first))
+    return replace(snapshot, weight=weight * scale)
+
+
+@dataclass
+class Total:
+    """The sum of terms, collected over parts: one number per sample is kept."""
+
+    _values: list[np.ndarray] = field(default_factory=list)
+    _weights: list[np.ndarray] = field(default_factory=list)
+    _info: SampleInfo | None = None
+
+    def add(self, values: Array, weight: Array | None, info: SampleInfo) -> None:
+        """Add the values (M, T) of one part."""
+        self._values.append(to_host(values).sum(axis=1))
+        if weight is not None:
+            self._weights.append(to_host(weight))
+        self._info = info
+
+    def estimate(self) -> Estimate:
+        """The mean of the sums over terms."""
+        assert self._info is not None, "no samples were added"
+        values = np.concatenate(self._values)
+        weight = np.concatenate(self._weights) if self._weights else None
+        info = self._info
+        if info.n_draws == 1 and not info.exact:  # direct draws: every one is independent
+            info = replace(info, n_walkers=len(values))
+        return estimate_samples(values, weight, info)
+
+
+@dataclass
+class Collected:
+    """Observables, collected over parts: block sums of each, and the energy."""
+
+    blocks: dict[str, Blocks] = field(default_factory=dict)
+    total: Total = field(default_factory=Total)  #: of the first observable of all
+
+
+def collect(
+    method: Method, point: Point, observables: Mapping[str, Observable], stream: int
+) -> Collected:
+    """Draw samples and collect observables by name; the first one is summed up as well."""
+    found, targets = Collected(), merged_targets(observables.values())
+    first = next(iter(observables))
+    for snapshot, info in in_parts(method, point, targets, stream):
+        weight = None if snapshot.weight is None else to_host(snapshot.weight)
+        for name, observable in observables.items():
+            values = to_host(observable.values(snapshot, targets))
+            fresh = Blocks(exact=info.exact)
+            found.blocks.setdefault(name, fresh).add(values, weight, info.n_walkers)
+            if name == first:
+                found.total.add(values, weight, info)
+    return found

@@ -1,0 +1,224 @@
+"""One step: draw, estimate, judge the last update, update."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, cast
+
+from tnvmc.ansatz.protocol import Snapshot
+from tnvmc.backend.device import DeviceError
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.threads import one_blas_thread
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.sampled import estimate_samples
+from tnvmc.estimate.statistics import Estimate, effective_samples, estimate
+from tnvmc.optimize.rule import NonFiniteError, Rule
+from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
+from tnvmc.vmc.guard import Guard, Recent
+from tnvmc.vmc.state import Iterate, State, StepRecord
+
+Array = Any
+
+
+class OptimisationFailed(ArithmeticError):
+    """The energy stayed infinite or undefined, whatever was tried."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """How steps are made; a step is a function of this and of the state."""
+
+    problem: Problem
+    sampler: Samples
+    rule: Rule
+    schedule: Callable[[int], float]
+    guard: Guard
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one draw at a point shows."""
+
+    point: Point  #: with the walkers where they are now
+    snapshot: Snapshot
+    local: Array  #: (M,) local energies
+    energy: Estimate
+    info: SampleInfo
+
+    def statistics(self) -> dict[str, Any]:
+        """Give the part that records of steps and measurements share."""
+        exact, weight = self.info.exact, self.snapshot.weight
+        weighted = weight is not None and not exact
+        return {
+            "energy": float(self.energy.mean),
+            "energy_error": float(self.energy.error),
+            "variance": float(self.energy.variance),
+            "tau": None if exact else float(self.energy.tau),
+            "r_hat": None if exact else float(self.energy.r_hat),
+            "acceptance": self.info.acceptance,
+            "closure_spread": _mean_spread(self.snapshot),
+            "effective_samples": effective_samples(weight) if weighted else None,
+        }
+
+    @property
+    def precision_shift(self) -> float | None:
+        """By how much the weights for single precision move the energy; None without them."""
+        if not self.info.single_precision or self.snapshot.weight is None:
+            return None
+        return self.energy.mean - estimate(self.local, self.info.n_walkers).mean
+
+
+def observe(
+    problem: Problem, sampler: Samples, point: Point, stream: int, jacobian: bool = True
+) -> Observation:
+    """Draw samples at a point and estimate the energy there."""
+    snapshot, point, info = sampler.draw(problem, point, stream, jacobian)
+    local = local_energy(problem.operator, snapshot)
+    return Observation(
+        point, snapshot, local, estimate_samples(local, snapshot.weight, info), info
+    )
+
+
+def trusted(method: Method, state: State) -> tuple[Iterate, tuple[Diagnostic, ...]]:
+    """Give the point whose parameters are to be measured, and why it is not the last one.
+
+    The last update is judged as the next step would judge it: by the same draw and the same guard.
+    Where that step would undo it, the point before it is given, with the walkers where they are now,
+    and a measured_before_last_update.  Cost: one draw without log-derivatives; nothing where there is
+    no way back.
+    """
+    if state.good is None:
+        return state.here, ()
+    seen, objection = _judged(method, state, jacobian=False)
+    if objection is None:
+        return state.here, ()
+    because = {"because": objection.code, **objection.values}
+    return state.good, (Diagnostic("measured_before_last_update", "warning", because),)
+
+
+def advance(method: Method, state: State) -> tuple[State, StepRecord]:
+    """Make one step: a function of the state, and of the clock where the schedule reads it."""
+    started = perf_counter()
+    learning_rate = method.schedule(state.step) * state.recent.scale
+    seen, objection = _judged(method, state)
+    if seen is None or objection is not None and _can_undo(state, seen.energy):
+        assert objection is not None
+        outcome = _undone(method, state, state.good or state.here, objection)
+    else:
+        outcome = _moved(method, state, seen, learning_rate)
+    record = StepRecord(
+        **(_NOTHING_SEEN if seen is None else seen.statistics()),
+        step=state.step,
+        learning_rate=learning_rate,
+        step_norm=outcome.step_norm,
+        undone=outcome.state.good is None,
+        diagnostics=outcome.diagnostics,
+        optimizer=outcome.info,
+        seconds=perf_counter() - started,
+    )
+    return outcome.state, record
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """Where a step leads, and what is told of it."""
+
+    state: State
+    step_norm: float = 0.0
+    diagnostics: tuple[Diagnostic, ...] = ()
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+_NOTHING_SEEN: dict[str, Any] = {
+    **dict.fromkeys(("energy", "energy_error", "variance"), math.nan),
+    **dict.fromkeys(("tau", "r_hat", "acceptance", "closure_spread", "effective_samples")),
+}
+
+
+def _judged(
+    method: Method, state: State, jacobian: bool = True
+) -> tuple[Observation | None, Diagnostic | None]:
+    """What is seen at the present point, and what the guard objects to; nothing seen where that failed.
+
+    Raises:
+        DeviceError: no smaller step makes room.
+        ValueError: sampling failed, and there is no point to go back to.
+    """
+    try:
+        seen = observe(method.problem, method.sampler, state.here, state.step, jacobian)
+    except DeviceError:
+        raise
+    except ValueError as error:  # psi vanishes, or a decomposition failed
+        if state.good is None:
+            raise
+        return None, Diagnostic("sampling_failed", "warning", {"reason": str(error)})
+    energy, n_sites = seen.energy, method.problem.operator.n_sites
+    return seen, method.guard.objection(state.recent, energy.mean, energy.variance, n_sites)
+
+
+def _can_undo(state: State, energy: Estimate) -> bool:
+    """Tell whether a retry can differ: elsewhere, or with other samples of what failed here."""
+    return state.good is not None or not math.isfinite(energy.mean + energy.variance)
+
+
+def _moved(method: Method, state: State, seen: Observation, learning_rate: float) -> _Outcome:
+    """Change theta."""
+    here, energy, guard = cast(Iterate, seen.point), seen.energy, method.guard
+    assert seen.snapshot.jacobian is not None
+    try:
+        # One thread: the same bits for any number of workers, and on a shared machine
+        # BLAS threads that wait for each other took 20 times as long.
+        with one_blas_thread():
+            direction, optimizer, info = method.rule.direction(
+                here.theta, seen.snapshot.jacobian, seen.local, seen.snapshot.weight,
+                here.optimizer, (method.problem.seed, state.step),
+            )  # fmt: skip
+    except NonFiniteError:
+        return _undone(method, state, here, Diagnostic("direction_not_finite", "warning"))
+    length = norm(direction)
+    if not math.isfinite(length):
+        return _undone(method, state, here, Diagnostic("direction_not_finite", "warning"))
+    factor = guard.shortened(state.recent, length, learning_rate, norm(here.theta))
+    theta = here.theta - (learning_rate * factor) * direction
+    recent = guard.accepted(
+        state.recent, energy.mean, energy.error, energy.variance, length * factor,
+        retried=state.good is None and state.recent.rollbacks > 0,
+    )  # fmt: skip
+    short = Diagnostic("step_shortened", "open", {"factor": factor})
+    return _Outcome(
+        State(state.step + 1, Iterate(theta, here.configs, optimizer), here, recent),
+        learning_rate * factor * length,
+        (short,) if factor < 1 else (),
+        info,
+    )
+
+
+def _undone(method: Method, state: State, back: Iterate, objection: Diagnostic) -> _Outcome:
+    """Go back (or stay) and let the next steps be shorter."""
+    recent: Recent = method.guard.rejected(state.recent)
+    if recent.rollbacks > method.guard.patience:
+        raise OptimisationFailed(
+            f"step {state.step}: {objection.code.replace('_', ' ')}; so it went {recent.rollbacks} "
+            "times in a row, with ever smaller steps. Start from other parameters, raise "
+            "optimizer.diag_shift, or contraction.chi where the state has one"
+        )
+    return _Outcome(State(state.step + 1, back, None, recent), diagnostics=(objection,))
+
+
+def norm(v: Array) -> float:
+    """Euclidean norm of an array."""
+    xp = array_namespace(v)
+    return math.sqrt(float(xp.sum(xp.abs(v) ** 2)))
+
+
+def _mean_spread(snapshot: Snapshot) -> float | None:
+    if snapshot.closure_spread is None:
+        return None
+    xp = array_namespace(snapshot.closure_spread)
+    if snapshot.weight is not None:
+        return float(xp.sum(snapshot.closure_spread * snapshot.weight))
+    return float(xp.mean(snapshot.closure_spread))
