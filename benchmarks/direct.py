@@ -35,11 +35,11 @@ ROWS = [(4, 3, 9), (6, 3, 9), (8, 4, 12)]  # L, D, chi
 def free_share(peps: PEPS, theta: Any, chi: int, chi_mpo: int, n: int) -> tuple[float, float]:
     """Effective share of draws over all configurations, and seconds per draw."""
     drawer = peps.drawer(theta, chi, chi_mpo)
-    size, logs, seconds = peps.chunk_hint(), [], 0.0
+    size, logs, seconds = peps.execution.chunk, [], 0.0
     for begin in range(0, n, size):
         numbers = uniforms(1, (0, 0), range(begin, min(begin + size, n)), peps.lattice.n_sites)
         began = time.perf_counter()
-        configs, log_prob = drawer.draw(numbers)
+        configs, log_prob = drawer(numbers)
         seconds += time.perf_counter() - began
         logs.append(2 * peps.log_amplitude(theta, configs).log_abs - log_prob)
     log = np.concatenate(logs)
@@ -53,7 +53,7 @@ def row(L: int, D: int, chi: int, n: int, theta: Any) -> None:
     theta = heisenberg_state(L, D)[1] if theta is None else theta
     sampler = Sampler(n_walkers=64, n_samples=n, n_burn=20, threads=1)
     configs = initial_configs(operator, 64, seed=0)
-    walkers = peps.start(theta, configs[: peps.chunk_hint()])
+    walkers = peps.start(theta, configs[: peps.execution.chunk])
     moves = moves_for(operator)
     began = time.perf_counter()
     for k in range(5):

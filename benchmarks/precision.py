@@ -168,7 +168,7 @@ def main() -> None:
             L, D, chi = map(int, row.split(","))
             peps, theta = heisenberg_state(L, D, "float64")
             peps = peps.with_scheme(SRC(chi))
-            n_walkers = 4096 if args.device == "gpu" else 2 * peps.chunk_hint()
+            n_walkers = 4096 if args.device == "gpu" else 2 * peps.execution.chunk
             case = Case(peps, theta, L, n_walkers, xp)
             report["rows"].append(
                 line(f"PEPS {L},{D},{chi}", case, max(1024, n_walkers), args.rounds)

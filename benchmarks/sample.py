@@ -54,7 +54,7 @@ def one_core(
     peps = peps.with_scheme(SRC(chi))
     operator = heisenberg(square(L, L))
     moves = moves_for(operator)
-    n = chunk or peps.chunk_hint()
+    n = chunk or peps.execution.chunk
     walkers = peps.start(theta, initial_configs(operator, n, seed=0))
     counter = iter(range(10**6))
 
@@ -94,7 +94,7 @@ def threads(L: int, D: int, chi: int, repeats: int) -> dict[str, Any]:
     peps = peps.with_scheme(SRC(chi))
     operator = heisenberg(square(L, L))
     moves = moves_for(operator)
-    n = 4 * peps.chunk_hint()
+    n = 4 * peps.execution.chunk
     configs = initial_configs(operator, n, seed=0)
     times: dict[int, list[float]] = {1: [], 2: []}
     for repeat in range(repeats + 1):

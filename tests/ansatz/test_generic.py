@@ -37,6 +37,9 @@ class Table(GenericAnsatz):
     def n_params(self) -> int:
         return self.local_dim**self.lattice.n_sites
 
+    def random(self, seed: int) -> Any:
+        return random_state(self.n_params, np.float64, seed)
+
     def places(self, configs: Any) -> Any:
         return local_states(configs, tuple(range(self.lattice.n_sites)), self.local_dim)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def test_draws_follow_the_born_distribution(dtype: str) -> None:
     born = exact_distribution(dense_state(peps.tensors(theta), (2, 3), configs))
     n_draws = 20_000
     exact = drawer(peps, theta, UNCUT, UNCUT, floor=0.0)
-    drawn, log_prob = exact.draw(uniforms(1, (0, 0), range(n_draws), 6))
+    drawn, log_prob = exact(uniforms(1, (0, 0), range(n_draws), 6))
     places = np.array([config_index(config) for config in drawn])
     np.testing.assert_allclose(np.exp(log_prob), born[places], rtol=1e-8)
     counts = np.bincount(places, minlength=64)
@@ -105,7 +106,7 @@ def test_q_is_a_distribution_whatever_is_cut(
     """Masked to a sector too: a sum of 1, and positive wherever psi may be."""
     peps = PEPS(square(3, 3), 2, dtype)
     cut = drawer(peps, make_theta(peps, 2), chi, chi_mpo)
-    pilot = cut.draw(uniforms(0, (0, 1), range(40), 9))[0]
+    pilot = cut(uniforms(0, (0, 1), range(40), 9))[0]
     guide = None
     if magnetisation is not None:
         lookahead = Lookahead.fit(pilot, 3) if chi == 2 else None
@@ -116,7 +117,7 @@ def test_q_is_a_distribution_whatever_is_cut(
     assert (q[inside] > 0).all()
     if guide is not None:
         assert (q[~inside] == 0).all()
-    drawn, log_prob = cut.draw(uniforms(0, (0, 0), range(200), 9), guide)
+    drawn, log_prob = cut(uniforms(0, (0, 0), range(200), 9), guide)
     places = [config_index(config) for config in drawn]
     np.testing.assert_allclose(np.exp(log_prob), q[places], rtol=1e-9)
 
@@ -137,11 +138,11 @@ def test_looking_ahead_makes_weights_more_even() -> None:
     peps = PEPS(square(4, 4), 1, "float64")
     theta = np.ones(peps.n_params)  # uniform: every configuration of the sector is as likely
     exact = drawer(peps, theta, 1, 1)
-    pilot = exact.draw(uniforms(0, (0, 1), range(256), 16))[0]
+    pilot = exact(uniforms(0, (0, 1), range(256), 16))[0]
     worth = []
     for lookahead in (None, Lookahead.fit(pilot, 4)):
         guide = SectorGuide(16, 2, 8, lookahead)
-        configs, log_prob = exact.draw(uniforms(0, (0, 0), range(1000), 16), guide)
+        configs, log_prob = exact(uniforms(0, (0, 0), range(1000), 16), guide)
         assert (configs.sum(axis=1) == 8).all()
         worth.append(effective_samples(np.exp(-log_prob)) / 1000)
     assert worth[1] > worth[0] + 0.1
@@ -229,11 +230,16 @@ def test_every_array_library_draws_the_same(xp: Any, dtype: str) -> None:
     np.testing.assert_allclose(to_host(found.weight), expected.weight, rtol=1e-9)
 
 
-def test_an_autoregressive_state_needs_only_draw() -> None:
+def test_a_state_that_can_be_drawn_from() -> None:
     """A product state that draws site by site: q is |psi|^2, so all weights are equal."""
 
     class Drawn(ProductState):
-        def draw(self, theta: Any, numbers: Any, guide: Any = None) -> tuple[Any, Any]:
+        exact_draws = True
+
+        def drawer(self, theta: Any, chi: Any = None, chi_mpo: Any = None) -> Any:
+            return partial(self._draw, theta)
+
+        def _draw(self, theta: Any, numbers: Any, guide: Any = None) -> tuple[Any, Any]:
             p = np.abs(theta.reshape(-1, 2)) ** 2
             p = p / p.sum(axis=1, keepdims=True)
             down = numbers >= p[:, 0]
@@ -252,7 +258,7 @@ def test_an_autoregressive_state_needs_only_draw() -> None:
 def test_one_precision_down() -> None:
     peps = PEPS(square(4, 4), 2, "float32")
     theta = make_theta(peps)
-    configs, log_prob = drawer(peps, theta, 3, 6).draw(uniforms(0, (0, 0), range(32), 16))
+    configs, log_prob = drawer(peps, theta, 3, 6)(uniforms(0, (0, 0), range(32), 16))
     double = drawer(PEPS(square(4, 4), 2), theta.astype(np.float64), 3, 6)
     np.testing.assert_allclose(
         log_prob, double.log_prob(configs), atol=2e-3
@@ -274,7 +280,7 @@ def test_letters_of_complaint() -> None:
     operator = heisenberg(square(2, 2))
     product = ProductState(operator.lattice)
     sampler = DirectSampler(4, threads=1)
-    with pytest.raises(ValueError, match="ProductState has no `draw`.*Markov chains"):
+    with pytest.raises(ValueError, match="ProductState cannot be drawn from.*Markov chains"):
         draw_samples(sampler, product, product.random(0), operator, {}, 0, 0)
     peps = PEPS(operator.lattice, 2)
     theta = make_theta(peps)

@@ -33,6 +33,9 @@ class TwoHills(GenericAnsatz):
         spins = np.sum(1.0 - 2.0 * configs, axis=1)
         return LogAmplitude(np.ones(len(configs)), theta[0] * spins**2 / N_SITES)
 
+    def random(self, seed: int) -> Any:
+        return np.ones(1)
+
     @property
     def single(self) -> Any:
         """Walks of another state, theta / 1.2, which weights have to take back."""

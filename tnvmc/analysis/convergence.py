@@ -15,7 +15,7 @@ import numpy as np
 
 from tnvmc.analysis.alarms import of_last_stage
 from tnvmc.analysis.verdicts import verdicts, warnings
-from tnvmc.ansatz.protocol import Ansatz, Snapshot
+from tnvmc.ansatz.protocol import Ansatz, Snapshot, chi_of, with_chi
 from tnvmc.app.stages import Course
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.convergence import Line, Looked, converging_tail, fit_line, rungs
@@ -34,7 +34,6 @@ from tnvmc.storage.run_folder import (
     RunFolder,
     check_run_folder,
 )
-from tnvmc.vmc.look import chi_of, with_chi
 from tnvmc.vmc.state import ChiLadder, finite_or_none
 
 Array = Any

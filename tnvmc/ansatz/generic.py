@@ -10,10 +10,19 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 from tnvmc.ansatz.jacobian import DenseJacobian
-from tnvmc.ansatz.protocol import Jacobian, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
+from tnvmc.ansatz.protocol import (
+    Jacobian,
+    LogAmplitude,
+    Snapshot,
+    SweepInfo,
+    Targets,
+    Walkers,
+    check_start,
+)
 from tnvmc.backend import kernels
 from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.lattice.lattice import Lattice, Patch
@@ -24,7 +33,7 @@ Array = Any
 class GenericAnsatz(ABC):
     """Derives `start`, `sweep` and `measure` from `log_amplitude` and `log_derivatives`.
 
-    A subclass has these two, and `lattice`, `local_dim` and `n_params` as fields or properties.
+    A subclass has these two, `random` to start from, and `lattice`, `local_dim` and `n_params` as fields or properties.
     Every ratio is the quotient of two full amplitudes, so a sweep of n moves costs n amplitudes
     per walker, and a measurement one per replacement.  An ansatz that can reuse environments
     overrides all three.  A configuration with psi = 0 has ratios and log-derivatives zero by
@@ -42,8 +51,31 @@ class GenericAnsatz(ABC):
         """psi(s) for configurations (B, N)."""
 
     @abstractmethod
+    def random(self, seed: int) -> Array:
+        """theta (P,) to start from, on the host."""
+
+    @abstractmethod
     def log_derivatives(self, theta: Array, configs: Array) -> Array:
         """O_k(s) = d ln psi(s) / d theta_k as a dense (B, P) array, zero where psi = 0."""
+
+    @property
+    def n_params(self) -> int:
+        """Length P of theta, by default that of what `random` gives."""
+        return self._n_params
+
+    @cached_property
+    def _n_params(self) -> int:
+        return int(self.random(0).shape[0])
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """Random parameters alone; see `Initialisable`."""
+        return ("random",)
+
+    def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
+        """theta (P,) to start from; see `Initialisable`."""
+        check_start(self, kind or "random")
+        return self.random(seed)
 
     def jacobian(self, theta: Array, configs: Array) -> Jacobian:
         """Log-derivatives at `configs`; override it where O has structure worth keeping."""
@@ -54,46 +86,18 @@ class GenericAnsatz(ABC):
         return Walkers(configs, self.log_amplitude(theta, configs))
 
     def sweep(
-        self,
-        theta: Array,
-        walkers: Walkers,
-        moves: Targets,
-        uniforms: Array,
-        power: Array | None = None,
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
-        """Propose the moves one after another, in the order of `moves`.
+        """Propose the moves one after another, in the order of `moves`."""
+        psi = partial(self.log_amplitude, theta)
+        return amplitude_sweep(psi, self.local_dim, walkers, moves, uniforms)
 
-        With `power` (B,) walkers sample |psi|^(2 power); see `sampling.tempering`.
-        """
-        xp = array_namespace(uniforms)
-        configs = xp.asarray(walkers.configs, copy=True)
-        phase = xp.asarray(walkers.amplitude.phase, copy=True)
-        log_abs = xp.asarray(walkers.amplitude.log_abs, copy=True)
-        proposed = xp.zeros(configs.shape[0], dtype=xp.float64)
-        accepted = xp.zeros(configs.shape[0], dtype=xp.float64)
-        for column, (patch, table) in enumerate(moves.items()):
-            states = local_states(configs, patch, self.local_dim)
-            target, remainder = propose(table, states, uniforms[:, column])
-            possible = target >= 0
-            if not xp.any(possible):
-                continue
-            trial = replaced(configs[possible], patch, target[possible], self.local_dim)
-            new = self.log_amplitude(theta, trial)
-            old = LogAmplitude(phase[possible], log_abs[possible])
-            chance = acceptance(new, old)
-            if power is not None:
-                chance = chance ** power[possible]
-            taken = remainder[possible] < chance
-            moved = xp.asarray(possible, copy=True)
-            moved[possible] = taken
-            configs[moved], phase[moved], log_abs[moved] = (
-                trial[taken],
-                new.phase[taken],
-                new.log_abs[taken],
-            )
-            proposed += xp.astype(possible, xp.float64)
-            accepted += xp.astype(moved, xp.float64)
-        return Walkers(configs, LogAmplitude(phase, log_abs)), SweepInfo(proposed, accepted)
+    def tempered_sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """`sweep` of walkers that sample |psi|^(2 power), with `power` (B,)."""
+        psi = partial(self.log_amplitude, theta)
+        return amplitude_sweep(psi, self.local_dim, walkers, moves, uniforms, power)
 
     def measure(
         self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
@@ -109,6 +113,49 @@ class GenericAnsatz(ABC):
         )
         derivatives = self.jacobian(theta, walkers.configs) if jacobian else None
         return walkers, Snapshot(walkers.configs, walkers.amplitude, ratios, derivatives)
+
+
+def amplitude_sweep(
+    log_amplitude: Callable[[Array], LogAmplitude],
+    local_dim: int,
+    walkers: Walkers,
+    moves: Targets,
+    uniforms: Array,
+    power: Array | None = None,
+) -> tuple[Walkers, SweepInfo]:
+    """Propose every move once by full amplitudes, in the order of `moves`; see `Ansatz.sweep`.
+
+    With `power` (B,) walkers sample |psi|^(2 power).  Cost: an amplitude per walker and move.
+    """
+    xp = array_namespace(uniforms)
+    configs = xp.asarray(walkers.configs, copy=True)
+    phase = xp.asarray(walkers.amplitude.phase, copy=True)
+    log_abs = xp.asarray(walkers.amplitude.log_abs, copy=True)
+    proposed = xp.zeros(configs.shape[0], dtype=xp.float64)
+    accepted = xp.zeros(configs.shape[0], dtype=xp.float64)
+    for column, (patch, table) in enumerate(moves.items()):
+        states = local_states(configs, patch, local_dim)
+        target, remainder = propose(table, states, uniforms[:, column])
+        possible = target >= 0
+        if not xp.any(possible):
+            continue
+        trial = replaced(configs[possible], patch, target[possible], local_dim)
+        new = log_amplitude(trial)
+        old = LogAmplitude(phase[possible], log_abs[possible])
+        chance = acceptance(new, old)
+        if power is not None:
+            chance = chance ** power[possible]
+        taken = remainder[possible] < chance
+        moved = xp.asarray(possible, copy=True)
+        moved[possible] = taken
+        configs[moved], phase[moved], log_abs[moved] = (
+            trial[taken],
+            new.phase[taken],
+            new.log_abs[taken],
+        )
+        proposed += xp.astype(possible, xp.float64)
+        accepted += xp.astype(moved, xp.float64)
+    return Walkers(configs, LogAmplitude(phase, log_abs)), SweepInfo(proposed, accepted)
 
 
 def as_log_amplitude(value: Array, log_scale: Array) -> LogAmplitude:

@@ -59,7 +59,12 @@ class PeriodicMPS(GenericAnsatz):
         tensors = rng.normal(size=shape).astype(self.dtype)
         if np.issubdtype(self.dtype, np.complexfloating):
             tensors = (tensors + 1j * rng.normal(size=shape)).astype(self.dtype) / np.sqrt(2.0)
-        return self.flatten(np.eye(self.D, dtype=self.dtype) + noise / np.sqrt(self.D) * tensors)
+        tensors = np.eye(self.D, dtype=self.dtype) + noise / np.sqrt(self.D) * tensors
+        return self.flatten(tensors).astype(self.dtype)
+
+    def description(self) -> dict[str, Any]:
+        """Class and D."""
+        return {"ansatz": type(self).__name__, "D": self.D}
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N)."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
+from tnvmc.ansatz.initial.simple_update import simple_update
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.lattice import Lattice, Patch
@@ -92,6 +93,18 @@ class ProductState(ClusterProduct):
     def clusters(self) -> tuple[Patch, ...]:
         """Every site by itself."""
         return tuple((site,) for site in range(self.lattice.n_sites))
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """Random vectors, or the ordered product state of lowest energy."""
+        return ("random", "product")
+
+    def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
+        """theta (P,) for an operator; see `Initialisable`."""
+        if kind != "product":
+            return super().initial(operator, seed, kind)
+        tensors, _ = simple_update(operator, 1, seed=seed, max_steps=0)
+        return np.concatenate([tensor.ravel() for tensor in tensors]).astype(self.dtype)
 
     def basis_state(self, config: Array) -> np.ndarray:
         """`theta` of the state |config>, for instance a Neel state; psi = 0 everywhere else."""

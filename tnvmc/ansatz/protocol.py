@@ -11,7 +11,7 @@ come back.  `theta` is one flat vector at every seam: only the ansatz knows tens
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from tnvmc.backend.namespace import array_namespace
@@ -104,8 +104,8 @@ class Ansatz(Protocol):
     """A parametrised wave function psi_theta(s) on a lattice.
 
     `ansatz.generic.GenericAnsatz` derives `start`, `sweep` and `measure` from `log_amplitude`
-    and a Jacobian; a PEPS overrides all three with passes over its rows.  An ansatz may also
-    offer ``draw(theta, uniforms) -> (configs, log_prob)`` when it can be sampled directly.
+    and a Jacobian; a PEPS overrides all three with passes over its rows.  What else an ansatz may
+    offer stands in the protocols below.
     """
 
     @property
@@ -151,7 +151,7 @@ class Ansatz(Protocol):
 class Execution:
     """How an ansatz wants to be run; the defaults fit anything."""
 
-    chunk: int | None = None  #: configurations per call on the host; None: 64
+    chunk: int = 64  #: configurations per call on the host
     bytes_per_walker: int | None = None  #: on a GPU; None: chunks as on the host
     processes: bool = False  #: chunks side by side in processes: calls are short and hold the GIL
     own_threads: bool = False  #: uses all cores by itself: chunks one after another
@@ -164,6 +164,11 @@ class Executed(Protocol):
     @property
     def execution(self) -> Execution:
         """How to run it."""
+
+
+def execution_of(ansatz: Ansatz) -> Execution:
+    """Tell how an ansatz wants to be run; the defaults where it does not say."""
+    return ansatz.execution if isinstance(ansatz, Executed) else Execution()
 
 
 Draw = Callable[[Array, Any], tuple[Array, Array]]
@@ -205,6 +210,46 @@ class Truncated(Protocol):
 
 
 @runtime_checkable
+class _WithChi(Protocol):
+    @property
+    def chi(self) -> int: ...
+
+
+def chi_of(ansatz: Ansatz) -> int | None:
+    """Give the boundary bond dimension that a state is contracted with; None where it has none."""
+    if isinstance(ansatz, Truncated) and isinstance(ansatz.scheme, _WithChi):
+        return ansatz.scheme.chi
+    return None
+
+
+def with_chi(ansatz: Ansatz, chi: int) -> Ansatz:
+    """Give the same state contracted with another chi; itself where it is contracted with none."""
+    if not isinstance(ansatz, Truncated) or not isinstance(ansatz.scheme, _WithChi):
+        return ansatz
+    if not is_dataclass(ansatz.scheme):
+        return ansatz
+    return ansatz.with_scheme(replace(ansatz.scheme, chi=chi))
+
+
+@runtime_checkable
+class Typed(Protocol):
+    """Says of which type its theta is."""
+
+    @property
+    def dtype(self) -> Any:
+        """Type of theta, or its name."""
+
+
+@runtime_checkable
+class SinglePrecision(Typed, Protocol):
+    """Can make its sweeps in single precision."""
+
+    @property
+    def single(self) -> Any:
+        """What has `start` and `sweep` (`tempered_sweep`, if it has) for a theta of half the length."""
+
+
+@runtime_checkable
 class Initialisable(Protocol):
     """Makes parameters to start from."""
 
@@ -213,7 +258,26 @@ class Initialisable(Protocol):
         """Kinds of start it knows ("simple_update", "random", "product"), the default first."""
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
-        """theta (P,) for an operator; None is the first of `starts`."""
+        """theta (P,) for an operator; None is the first of `starts`.
+
+        Raises:
+            ValueError: a kind that is not in `starts`.
+        """
+
+
+def check_start(ansatz: Initialisable, kind: str) -> None:
+    """Raise ValueError where an ansatz has no start of this kind."""
+    if kind not in ansatz.starts:
+        raise no_start(ansatz, kind)
+
+
+def no_start(ansatz: Any, kind: str) -> ValueError:
+    """Give the error for a start that an ansatz has not."""
+    starts = ansatz.starts if isinstance(ansatz, Initialisable) else ()
+    instead = " or ".join(map(repr, starts)) or "theta of your own"
+    return ValueError(
+        f"ansatz.init = '{kind}': a {type(ansatz).__name__} has no such start; take {instead}"
+    )
 
 
 @runtime_checkable
@@ -231,3 +295,10 @@ class Described(Protocol):
 
     def description(self) -> dict[str, Any]:
         """Plain values (JSON): at least "ansatz"; "D" or "architecture" where it has one."""
+
+
+def description_of(ansatz: Ansatz) -> dict[str, Any]:
+    """Give the `description` of an ansatz, by default the name of its class."""
+    if isinstance(ansatz, Described):
+        return ansatz.description()
+    return {"ansatz": type(ansatz).__name__}

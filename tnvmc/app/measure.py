@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc._version import __version__
-from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.ansatz.protocol import Ansatz, Truncated, chi_of, with_chi
 from tnvmc.app.run import check_symmetries
 from tnvmc.app.stages import Course
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
@@ -31,7 +31,7 @@ from tnvmc.storage.checkpoint import read_stages, write_atomically
 from tnvmc.storage.run_files import OBSERVABLES, refuse_comparison
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, FolderError, check_run_folder
 from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.look import AnySampler, Enumerate, chi_of, with_chi
+from tnvmc.vmc.look import AnySampler, Enumerate
 from tnvmc.vmc.segments import independent, segments
 from tnvmc.vmc.state import Point, finite_or_none
 
@@ -207,9 +207,10 @@ class Measuring:
             vmc.ansatz if value is None else with_chi(vmc.ansatz, value) for value in (at, chi)
         )
         if asked.symmetrise:
-            group = _symmetrised(ansatz, vmc, settings)
-            scheme = getattr(pair_ansatz, "scheme", None)  # a network has none
-            ansatz, pair_ansatz = group, group if scheme is None else group.with_scheme(scheme)
+            group, other = _symmetrised(ansatz, vmc, settings), pair_ansatz
+            ansatz = pair_ansatz = group
+            if isinstance(other, Truncated) and isinstance(group, Truncated):
+                pair_ansatz = group.with_scheme(other.scheme)
             sampler, pair_sampler = _in_double(sampler), _in_double(pair_sampler)
         return cls(vmc, catalogue, sampler, ansatz, pair_sampler, pair_ansatz,
                    tuple(asked.symmetrise))  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 
 from tnvmc._version import __version__
 from tnvmc.ansatz.peps.files import FORMAT, FORMAT_VERSION, StateFileError, opened
+from tnvmc.ansatz.protocol import description_of
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.vmc.guard import Recent
 from tnvmc.vmc.state import Point, State
@@ -30,7 +31,7 @@ class CheckpointError(ValueError):
 
 def name_of(ansatz: Any) -> str:
     """Give the kind of a network, else the class of a wave function."""
-    return kind_in({"ansatz": type(ansatz).__name__, **_architecture(ansatz)})
+    return kind_in(description_of(ansatz))
 
 
 def kind_in(described: Mapping[str, Any]) -> str:
@@ -39,23 +40,19 @@ def kind_in(described: Mapping[str, Any]) -> str:
     return str(about.get("kind") or about.get("network") or described["ansatz"])
 
 
-def _architecture(ansatz: Any) -> dict[str, Any]:
-    found = getattr(ansatz, "architecture", None)
-    return {} if found is None else {"architecture": plain(found)}
-
-
 def identity(ansatz: Any, operator: Any) -> dict[str, Any]:
     """Describe what a checkpoint belongs to: kind, lattice, D and the operator's fingerprint.
 
-    An ansatz with an `architecture`, a dict of plain values, is described by that as well.
+    A network is described by its `architecture` as well.
     """
-    lattice = ansatz.lattice
+    lattice, about = ansatz.lattice, description_of(ansatz)
+    network = {key: about[key] for key in ("architecture",) if key in about}
     return {
-        "ansatz": type(ansatz).__name__,
+        "ansatz": about["ansatz"],
         "lattice": [lattice.kind, *map(int, lattice.shape), str(lattice.boundary)],
         "local_dim": int(ansatz.local_dim),
-        "D": int(D) if (D := getattr(ansatz, "D", None)) is not None else None,
-        **_architecture(ansatz),
+        "D": about.get("D"),
+        **network,
         "n_parameters": int(ansatz.n_params),
         "operator": operator.name,
         "fingerprint": fingerprint(operator),

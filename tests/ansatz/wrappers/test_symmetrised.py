@@ -17,6 +17,7 @@ from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering
+from tnvmc.ansatz.protocol import Truncated, Typed
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, moved_patch, moved_table
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC
@@ -247,13 +248,15 @@ def test_optimising_the_symmetrised_state(reweight: bool) -> None:
 
 def test_scheme_and_hints_pass_through() -> None:
     state, theta = small()
-    assert state.scheme == SRC(UNCUT) and state.in_processes and state.dtype == np.float64
-    assert state.chunk_hint() == state.ansatz.chunk_hint()  # type: ignore[attr-defined]
+    assert isinstance(state, Truncated) and isinstance(state, Typed)
+    assert state.scheme == SRC(UNCUT) and state.dtype == np.float64
+    assert state.execution.processes and state.execution.chunk == state.ansatz.execution.chunk
     cut = state.with_scheme(SRC(2))
+    assert isinstance(cut, Symmetrised) and isinstance(cut, Truncated)
     assert cut.scheme == SRC(2) and cut.group is state.group
     mps = PeriodicMPS(chain(6, "periodic"), 2)
     ring = Symmetrised(mps, symmetry_group(heisenberg(mps.lattice), ["spin"]))
-    assert ring.scheme is None
+    assert not isinstance(ring, Truncated)
     with pytest.raises(ValueError, match="moves 6 sites"):
         Symmetrised(PEPS(square(2, 2), 2), state.group)
     with pytest.raises(TypeError, match="start"):

@@ -6,6 +6,7 @@ precision and keeps it from taking the whole memory of a GPU.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
@@ -34,10 +35,11 @@ from tnvmc.ansatz.neural.images import Images
 from tnvmc.ansatz.neural.orbits import Orbits
 from tnvmc.ansatz.neural.single import SingleNetwork
 from tnvmc.ansatz.neural.soundness import check_dtype, check_groups, check_holomorphic, check_output
-from tnvmc.ansatz.protocol import LogAmplitude, SweepInfo, Targets, Walkers
+from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude, SweepInfo, Targets, Walkers
 from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.symmetry import SymmetryGroup
+from tnvmc.operators.term import Operator
 
 jax.config.update("jax_enable_x64", True)
 
@@ -112,9 +114,9 @@ class FlaxAnsatz(GenericAnsatz):
         check_dtype(self.functional, holomorphic, dtype)
         check_output(self.functional, example)
         module = self.functional.module(self.functional.tree)
-        self.can_draw = hasattr(module, "draw")
+        can_draw = hasattr(module, "draw")
         alike = module.invariances() if hasattr(module, "invariances") else None
-        self.images = Images(group, signs, self.local_dim, lattice.n_sites, self.can_draw, alike)
+        self.images = Images(group, signs, self.local_dim, lattice.n_sites, can_draw, alike)
         self.images.check_sector(getattr(module, "total", None))
         self.orbits = Orbits(self.images, self.local_dim, lattice.n_sites)
         self.freeze = tuple(freeze)
@@ -122,6 +124,8 @@ class FlaxAnsatz(GenericAnsatz):
         self.architecture = dict(architecture or self._shapes())
         if holomorphic:
             check_holomorphic(self.functional, lambda theta, x: self._signed_log(theta, x)[1])
+        if can_draw and type(self) is FlaxAnsatz:
+            self.__class__ = DrawableFlaxAnsatz
 
     @property
     def n_params(self) -> int:
@@ -133,34 +137,26 @@ class FlaxAnsatz(GenericAnsatz):
         """Type of theta."""
         return self.functional.dtype
 
-    @property
-    def draw(self) -> Any:
-        """``draw(theta, uniforms, guide=None) -> (configs, log_prob)``, of modules that have it."""
-        if not self.can_draw:
-            raise AttributeError(f"{self.functional.name} cannot be drawn from directly")
-        return self._draw
+    @cached_property
+    def execution(self) -> Execution:
+        """Chunks one after another, smaller where a configuration has many images.
 
-    @property
-    def exact_draws(self) -> bool:
-        """Whether a draw needs no guess of what is to come: what is drawn from is known exactly.
-
-        It is |psi|^2 itself unless the draws are kept in a sector that the module is not.
+        XLA spreads each call over all cores; two calls side by side wait for each other.  The memory
+        of a walker is, roughly, its row of the Jacobian, the replaced configurations of a
+        measurement, and what a network computes on the way from all images.
         """
-        return self.can_draw
+        n_sites, n_images = self.lattice.n_sites, self.images.n
+        in_all = 32 * self.n_params + 16 * n_sites**2 + 2048 * n_sites * n_images
+        return Execution(power_below(_LARGEST_BATCH // n_images), in_all, own_threads=True)
 
-    own_threads = True
-    """XLA spreads each call over all cores; two calls side by side wait for each other."""
+    def description(self) -> dict[str, Any]:
+        """Class and architecture, in plain values."""
+        plain = json.loads(json.dumps(self.architecture))
+        return {"ansatz": "FlaxAnsatz", "architecture": plain}
 
-    def chunk_hint(self) -> int:
-        """Walkers per call: fewer where each has many images."""
-        return power_below(_LARGEST_BATCH // self.images.n)
-
-    @property
-    def walker_bytes(self) -> int:
-        """Rough need of memory per walker: its row of the Jacobian, the replaced configurations of
-        a measurement, and what a network computes on the way from all images."""
-        n_sites = self.lattice.n_sites
-        return 32 * self.n_params + 16 * n_sites**2 + 2048 * n_sites * self.images.n
+    def orbit_classes(self, configs: np.ndarray, operator: Operator) -> Any:
+        """One configuration of each orbit and how many it stands for; see `WithOrbits`."""
+        return self.orbits.classes(configs, operator)
 
     @cached_property
     def single(self) -> SingleNetwork:
@@ -203,24 +199,22 @@ class FlaxAnsatz(GenericAnsatz):
         return self.orbits.useful and array_namespace(configs) is np
 
     def sweep(
-        self,
-        theta: Array,
-        walkers: Walkers,
-        moves: Targets,
-        uniforms: Array,
-        power: Array | None = None,
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
-        """Propose the moves one after another in one compiled loop; see `neural.metropolis`.
+        """Propose the moves one after another in one compiled loop; see `neural.metropolis`."""
+        one = array_namespace(uniforms).ones(walkers.configs.shape[0], dtype=uniforms.dtype)
+        return self.tempered_sweep(theta, walkers, moves, uniforms, one)
 
-        With `power` (B,) walkers sample |psi|^(2 power), as chains of a tempered ladder do.
-        """
+    def tempered_sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """`sweep` of walkers that sample |psi|^(2 power), with `power` (B,)."""
         xp = array_namespace(uniforms)
         n_walkers = walkers.configs.shape[0]
         if not moves:
             zeros = xp.zeros(n_walkers, dtype=xp.float64)
             return walkers, SweepInfo(zeros, zeros)
         plan = self._plan(moves, uniforms)
-        power = xp.ones(n_walkers, dtype=uniforms.dtype) if power is None else power
         size = padded_size(n_walkers)
         unused = xp.zeros((n_walkers, plan.sites.shape[0] - len(moves)), dtype=uniforms.dtype)
         active = xp.arange(size) < n_walkers
@@ -242,32 +236,6 @@ class FlaxAnsatz(GenericAnsatz):
             plan = metropolis.plan_moves(moves, self.lattice.n_sites, self.local_dim)
             self._planned.update(moves=moves, plan=beside(plan, uniforms))
         return self._planned["plan"]
-
-    def _draw(self, theta: Array, uniforms: Array, guide: Any = None) -> tuple[Array, Array]:
-        """Draw configurations (B, N) and their ln q (B,) from numbers (B, N).
-
-        `guide` keeps the draws in one sector, that of its `total`.  Cost: that of the module's
-        `draw`, and of one evaluation with averaging.
-        """
-        total = None if guide is None else int(guide.total)
-        self.images.check_sector(total)
-        run = self._drawers.setdefault(total, jax.jit(partial(self._drawn, total=total)))
-        configs, log_prob = in_batches(run, theta, uniforms, self._batch(uniforms))
-        return configs, log_prob
-
-    def _drawn(self, theta: Array, uniforms: Array, total: int | None) -> tuple[Array, Array]:
-        module = self.functional.module(self.functional.unflatten(theta))
-        configs, log_prob = module.draw(uniforms, total)
-        if self.images.trivial:
-            return configs.astype(jnp.int8), log_prob
-        configs = self.images.shuffled(configs, uniforms)
-        images = self.images.of(configs).reshape(-1, configs.shape[1])
-        own = module.log_prob(images, total).reshape(-1, configs.shape[0])
-        return configs.astype(jnp.int8), jax.nn.logsumexp(own, axis=0) - np.log(own.shape[0])
-
-    @cached_property
-    def _drawers(self) -> dict[int | None, Any]:
-        return {}
 
     @cached_property
     def _planned(self) -> dict[str, Any]:
@@ -361,6 +329,43 @@ class FlaxAnsatz(GenericAnsatz):
     def _shapes(self) -> dict[str, Any]:
         leaves = {".".join(leaf.path): list(leaf.shape) for leaf in self.functional.leaves}
         return {"network": self.functional.name, "shapes": leaves}
+
+
+class DrawableFlaxAnsatz(FlaxAnsatz):
+    """A network whose module has ``draw``; what `FlaxAnsatz` makes of such a one."""
+
+    exact_draws = True
+    """|psi|^2 itself, unless draws are kept in a sector that the module is not."""
+
+    def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Draw:
+        """Draws at theta (P,); nothing is truncated, so `chi` and `chi_mpo` mean nothing."""
+        return partial(self._draw, theta)
+
+    def _draw(self, theta: Array, uniforms: Array, guide: Any = None) -> tuple[Array, Array]:
+        """Draw configurations (B, N) and their ln q (B,) from numbers (B, N).
+
+        `guide` keeps the draws in one sector, that of its `total`.  Cost: that of the module's
+        `draw`, and of one evaluation with averaging.
+        """
+        total = None if guide is None else int(guide.total)
+        self.images.check_sector(total)
+        run = self._drawers.setdefault(total, jax.jit(partial(self._drawn, total=total)))
+        configs, log_prob = in_batches(run, theta, uniforms, self._batch(uniforms))
+        return configs, log_prob
+
+    def _drawn(self, theta: Array, uniforms: Array, total: int | None) -> tuple[Array, Array]:
+        module = self.functional.module(self.functional.unflatten(theta))
+        configs, log_prob = module.draw(uniforms, total)
+        if self.images.trivial:
+            return configs.astype(jnp.int8), log_prob
+        configs = self.images.shuffled(configs, uniforms)
+        images = self.images.of(configs).reshape(-1, configs.shape[1])
+        own = module.log_prob(images, total).reshape(-1, configs.shape[0])
+        return configs.astype(jnp.int8), jax.nn.logsumexp(own, axis=0) - np.log(own.shape[0])
+
+    @cached_property
+    def _drawers(self) -> dict[int | None, Any]:
+        return {}
 
 
 def _gradient(log_psi: Any, moving: list[Array], config: Array) -> list[Array]:

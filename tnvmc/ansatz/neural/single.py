@@ -35,9 +35,10 @@ class SingleNetwork:
         # Compiled functions and constants of its own: JAX keeps a NumPy array that it has met in
         # the precision it had then.
         plain = copy(ansatz)
-        for name, value in vars(type(ansatz)).items():
-            if isinstance(value, cached_property):
-                vars(plain).pop(name, None)
+        for kind in type(ansatz).__mro__:
+            for name, value in vars(kind).items():
+                if isinstance(value, cached_property):
+                    vars(plain).pop(name, None)
         self.ansatz = deepcopy(plain)
 
     def start(self, theta: Array, configs: Array) -> Walkers:
@@ -46,14 +47,24 @@ class SingleNetwork:
             return self.ansatz.start(theta, configs)
 
     def sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, **tempering: Array
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
         """Propose every move once."""
-        xp = array_namespace(uniforms)
-        lowered = xp.astype(xp.minimum(uniforms, xp.full_like(uniforms, _BELOW_ONE)), xp.float32)
-        powers = {name: xp.astype(power, xp.float32) for name, power in tempering.items()}
         with _single_precision():
-            return self.ansatz.sweep(theta, walkers, moves, lowered, **powers)
+            return self.ansatz.sweep(theta, walkers, moves, _lowered(uniforms))
+
+    def tempered_sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """`sweep` of walkers that sample |psi|^(2 power), with `power` (B,)."""
+        power = array_namespace(power).astype(power, array_namespace(power).float32)
+        with _single_precision():
+            return self.ansatz.tempered_sweep(theta, walkers, moves, _lowered(uniforms), power)
+
+
+def _lowered(uniforms: Array) -> Array:
+    xp = array_namespace(uniforms)
+    return xp.astype(xp.minimum(uniforms, xp.full_like(uniforms, _BELOW_ONE)), xp.float32)
 
 
 @contextmanager

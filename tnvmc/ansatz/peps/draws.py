@@ -103,7 +103,7 @@ class Drawer:
             columns.append(column.moved(dtype, xp))
         return cls(tuple(columns), shape[1], chi, floor)
 
-    def draw(self, uniforms: Array, guide: Guide | None = None) -> tuple[Array, Array]:
+    def __call__(self, uniforms: Array, guide: Guide | None = None) -> tuple[Array, Array]:
         """Draw configurations (B, N), int8, from uniform numbers (B, N); with them ln q (B,).
 
         Cost per walker and site, with m = chi_mpo: 2 d chi^3 D^3 m + 3 chi^2 D^2 m^2.
@@ -111,7 +111,7 @@ class Drawer:
         return self._run(uniforms, None, guide)
 
     def log_prob(self, configs: Array, guide: Guide | None = None) -> Array:
-        """ln q (B,) with which `draw` gives the configurations (B, N); -inf where it never does."""
+        """ln q (B,) with which a draw gives the configurations (B, N); -inf where it never does."""
         xp = array_namespace(configs)
         return self._run(xp.zeros(configs.shape, dtype=xp.float64), configs, guide)[1]
 

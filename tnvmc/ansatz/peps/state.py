@@ -23,8 +23,10 @@ from tnvmc.ansatz.generic import (
     replaced,
     replacement_ratios,
 )
+from tnvmc.ansatz.initial.evolution import evolved_from_product
+from tnvmc.ansatz.initial.tensors import random_positive
 from tnvmc.ansatz.jacobian import SliceJacobian
-from tnvmc.ansatz.peps.draws import Drawer, Guide
+from tnvmc.ansatz.peps.draws import Drawer
 from tnvmc.ansatz.peps.layers import Layers
 from tnvmc.ansatz.peps.pairs import Surroundings, pair_ratios, pairs_by_source
 from tnvmc.ansatz.peps.passes import (
@@ -38,11 +40,21 @@ from tnvmc.ansatz.peps.passes import (
 )
 from tnvmc.ansatz.peps.views import Views
 from tnvmc.ansatz.peps.windows import Plan, Routes, routes
-from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
+from tnvmc.ansatz.protocol import (
+    Execution,
+    LogAmplitude,
+    Snapshot,
+    SweepInfo,
+    Targets,
+    Walkers,
+    check_start,
+    chi_of,
+)
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.contraction.row import Strip, closure
 from tnvmc.contraction.schemes import SRC, Scheme
 from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.operators.term import Operator
 
 Array = Any
 
@@ -65,9 +77,6 @@ class PEPS:
     theta is the concatenation over sites of tensors (d, up, left, down, right), legs at the edge
     having size 1.  It does not hold a norm: psi is not normalised.
     """
-
-    in_processes = True
-    """Chunks of walkers go to processes: products too short for threads (`sampling/workers.py`)."""
 
     def __init__(
         self,
@@ -177,19 +186,38 @@ class PEPS:
 
         return to_quimb([to_host(tensor) for tensor in self.tensors(theta)], self.lattice.shape)
 
-    def chunk_hint(self) -> int:
-        """Walkers per chunk that keep the largest intermediate of a two-row strip in the cache."""
-        chi = getattr(self.scheme, "chi", self.D**2)
-        chi = min(chi, self.D ** (self.lattice.shape[0] // 2))
-        walker_bytes = self.dtype.itemsize * chi**2 * self.D**3
-        return int(min(128, max(16, CHUNK_BYTES // walker_bytes)))
+    @cached_property
+    def execution(self) -> Execution:
+        """Chunks that keep the largest intermediate of a two-row strip in the cache; in processes.
+
+        Its products are too short for threads (`sampling/workers.py`).  The memory of a walker is
+        what was measured on a GPU, about.
+        """
+        chi = min(chi_of(self) or self.D**2, self.D ** (self.lattice.shape[0] // 2))
+        strip = chi**2 * self.D**3
+        chunk = int(min(128, max(16, CHUNK_BYTES // (self.dtype.itemsize * strip))))
+        per_site = 8 * self.D * chi**2 + 2 * self.D**4
+        in_all = self.dtype.itemsize * (self.lattice.n_sites * per_site + 3 * strip)
+        return Execution(chunk, in_all, processes=True)
+
+    def description(self) -> dict[str, Any]:
+        """Class and D."""
+        return {"ansatz": type(self).__name__, "D": self.D}
 
     @property
-    def walker_bytes(self) -> int:
-        """Memory that one walker takes while it is swept and measured, about (measured on a GPU)."""
-        chi = min(getattr(self.scheme, "chi", self.D**2), self.D ** (self.lattice.shape[0] // 2))
-        per_site = 8 * self.D * chi**2 + 2 * self.D**4
-        return self.dtype.itemsize * (self.lattice.n_sites * per_site + 3 * chi**2 * self.D**3)
+    def starts(self) -> tuple[str, ...]:
+        """Evolved in imaginary time, positive random tensors, or a product state; see `initial`."""
+        return ("simple_update", "random", "product")
+
+    def initial(self, operator: Operator, seed: int = 0, kind: str | None = None) -> Array:
+        """theta (P,) by simple update, or the product state that it starts from, or at random."""
+        check_start(self, kind or "simple_update")
+        n_steps = 0 if kind == "product" else 200
+        if kind == "random":
+            return self.flatten(
+                random_positive(self.lattice, self.D, self.dtype, seed, self.local_dim)
+            )
+        return self.flatten(evolved_from_product(operator, self.D, seed, n_steps)[0])
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""
@@ -286,14 +314,14 @@ class PEPS:
                 [report.amplitude for report in singles],
             )  # fmt: skip
             asked = {patch: replacements[patch] for patch in pairs}
-            at_a_time = max(self.chunk_hint(), walkers.configs.shape[0])
+            at_a_time = max(self.execution.chunk, walkers.configs.shape[0])
             ratios |= pair_ratios(around, asked, at_a_time)
         if chosen.far:
             far = {patch: replacements[patch] for _, patch in chosen.far}
             exact = self.log_amplitude(theta, walkers.configs)
             ratios |= replacement_ratios(
                 lambda configs: self.log_amplitude(theta, configs),
-                walkers.configs, exact, far, self.local_dim, self.chunk_hint(),
+                walkers.configs, exact, far, self.local_dim, self.execution.chunk,
             )  # fmt: skip
         snapshot = Snapshot(
             walkers.configs,
@@ -304,11 +332,8 @@ class PEPS:
         )
         return Walkers(walkers.configs, amplitude, turn), snapshot
 
-    def draw(
-        self, theta: Array, uniforms: Array, guide: Guide | None = None
-    ) -> tuple[Array, Array]:
-        """Draw configurations (B, N) from uniform numbers (B, N), with ln q (B,); see `drawer`."""
-        return self.drawer(theta).draw(uniforms, guide)
+    exact_draws = False
+    """What is drawn from is |psi|^2 with the double layer truncated."""
 
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Drawer:
         """What draws of one theta share: the double layer, contracted; by default with chi = D

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
-from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
+from tnvmc.ansatz.protocol import (
+    Ansatz,
+    Execution,
+    LogAmplitude,
+    SinglePrecision,
+    Snapshot,
+    SweepInfo,
+    Targets,
+    Tempered,
+    Typed,
+    Walkers,
+)
+from tnvmc.ansatz.wrappers.base import OF_STATE, Wrapper
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.lattice.lattice import Lattice
 
 Array = Any
 
@@ -15,7 +27,19 @@ SINGLE = {"float64": "float32", "complex128": "complex64"}
 """The type of half the length, by that of theta."""
 
 
-class Mixed:
+class _MixedTempered(Wrapper):
+    """Sweeps by powers where the inner state does."""
+
+    def tempered_sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """`sweep` of walkers that sample |psi|^(2 power), with `power` (B,)."""
+        assert isinstance(self, Mixed)
+        lowered = self.lowered(theta)
+        return self.walker.tempered_sweep(lowered, walkers, moves, uniforms, power)
+
+
+class Mixed(Wrapper):
     """The same state, its chains walked in single precision and its snapshots taken in double.
 
     Args:
@@ -38,9 +62,11 @@ class Mixed:
     Raises ValueError for an ansatz that has no sweeps in single precision, or no others.
     """
 
+    abilities: ClassVar[Mapping[Any, type]] = {**OF_STATE, Tempered: _MixedTempered}
+
     def __init__(self, ansatz: Ansatz) -> None:
-        dtype = str(getattr(ansatz, "dtype", ""))
-        if dtype not in SINGLE or not hasattr(ansatz, "single"):
+        dtype = str(ansatz.dtype) if isinstance(ansatz, Typed) else ""
+        if dtype not in SINGLE or not isinstance(ansatz, SinglePrecision):
             raise ValueError(
                 f"sampler.precision = 'single': a {type(ansatz).__name__} "
                 + (
@@ -54,39 +80,11 @@ class Mixed:
         self._dtype = SINGLE[dtype]
 
     @property
-    def lattice(self) -> Lattice:
-        """The lattice of the ansatz."""
-        return self.ansatz.lattice
-
-    @property
-    def local_dim(self) -> int:
-        """Local dimension d."""
-        return self.ansatz.local_dim
-
-    @property
-    def n_params(self) -> int:
-        """Length P of theta, that of the ansatz."""
-        return self.ansatz.n_params
-
-    @property
-    def in_processes(self) -> bool:
-        """Whether chunks go to processes: as for the ansatz."""
-        return bool(getattr(self.ansatz, "in_processes", False))
-
-    @property
-    def own_threads(self) -> bool:
-        """Whether a call takes all cores: as for the ansatz."""
-        return bool(getattr(self.ansatz, "own_threads", False))
-
-    @property
-    def walker_bytes(self) -> int:
-        """Memory of one walker, in both precisions."""
-        bytes_: int = self.ansatz.walker_bytes  # type: ignore[attr-defined]
-        return bytes_ * 3 // 2
-
-    def chunk_hint(self) -> int:
-        """Walkers per chunk: as for the ansatz, whose measurements are the larger part."""
-        return int(self.ansatz.chunk_hint()) if hasattr(self.ansatz, "chunk_hint") else 64
+    def execution(self) -> Execution:
+        """As the inner state, whose measurements are the larger part; memory in both precisions."""
+        inner = super().execution
+        in_all = inner.bytes_per_walker
+        return replace(inner, bytes_per_walker=None if in_all is None else in_all * 3 // 2)
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N), in double precision."""
@@ -94,13 +92,13 @@ class Mixed:
 
     def start(self, theta: Array, configs: Array) -> Walkers:
         """Walkers in single precision."""
-        return self.walker.start(self._lowered(theta), configs)
+        return self.walker.start(self.lowered(theta), configs)
 
     def sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, **tempering: Array
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
         """A sweep in single precision."""
-        return self.walker.sweep(self._lowered(theta), walkers, moves, uniforms, **tempering)
+        return self.walker.sweep(self.lowered(theta), walkers, moves, uniforms)
 
     def measure(
         self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
@@ -117,6 +115,7 @@ class Mixed:
         )
         return walkers, replace(snapshot, weight=xp.where(alive, xp.exp(2 * off), nothing))
 
-    def _lowered(self, theta: Array) -> Array:
+    def lowered(self, theta: Array) -> Array:
+        """theta (P,) in single precision."""
         xp = array_namespace(theta)
         return xp.astype(theta, getattr(xp, self._dtype))

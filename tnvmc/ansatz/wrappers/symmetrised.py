@@ -8,16 +8,17 @@ Imada, PRB 69, 125110 (2004)).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude, replacement_ratios
+from tnvmc.ansatz.generic import amplitude_sweep, as_log_amplitude, replacement_ratios
 from tnvmc.ansatz.jacobian import DenseJacobian, is_complex
 from tnvmc.ansatz.protocol import (
     Ansatz,
+    Execution,
     Jacobian,
     LogAmplitude,
     Snapshot,
@@ -25,8 +26,9 @@ from tnvmc.ansatz.protocol import (
     Targets,
     Walkers,
 )
+from tnvmc.ansatz.wrappers.base import OF_STATE, Wrapper
 from tnvmc.backend.namespace import array_namespace, to_namespace
-from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.lattice.lattice import Patch
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
 
 Array = Any
@@ -40,7 +42,7 @@ class _Shown:
     configs: Array  #: (B, N)
 
 
-class Symmetrised(GenericAnsatz):
+class Symmetrised(Wrapper):
     """The sum of a wave function over a group, with the parameters of the wave function.
 
     Args:
@@ -65,6 +67,8 @@ class Symmetrised(GenericAnsatz):
     What it does not do: complex characters, representations of higher dimension, translations.
     """
 
+    abilities = OF_STATE
+
     def __init__(self, ansatz: Ansatz, group: SymmetryGroup, reweight: bool = True) -> None:
         if any(len(g.sites) != ansatz.lattice.n_sites for g in group.elements):
             raise ValueError(
@@ -74,54 +78,16 @@ class Symmetrised(GenericAnsatz):
         self.ansatz, self.group, self.reweight = ansatz, group, reweight
 
     @property
-    def lattice(self) -> Lattice:  # type: ignore[override]
-        """The lattice of the ansatz."""
-        return self.ansatz.lattice
+    def execution(self) -> Execution:
+        """As the inner state, which meets one image of each walker at a time.
 
-    @property
-    def local_dim(self) -> int:  # type: ignore[override]
-        """Local dimension d."""
-        return self.ansatz.local_dim
-
-    @property
-    def n_params(self) -> int:
-        """Length P of theta, that of the ansatz."""
-        return self.ansatz.n_params
-
-    @property
-    def dtype(self) -> Any:
-        """Type of the parameters, where the ansatz tells it."""
-        return self.ansatz.dtype  # type: ignore[attr-defined]
-
-    @property
-    def scheme(self) -> Any:
-        """Contraction scheme of the ansatz, None for one that has none."""
-        return getattr(self.ansatz, "scheme", None)
-
-    def with_scheme(self, scheme: Any) -> Symmetrised:
-        """The same state contracted in another way; theta carries over."""
-        inner = self.ansatz.with_scheme(scheme)  # type: ignore[attr-defined]
-        return Symmetrised(inner, self.group, self.reweight)
-
-    @property
-    def in_processes(self) -> bool:
-        """Whether chunks go to processes: as for the ansatz."""
-        return bool(getattr(self.ansatz, "in_processes", False))
-
-    @property
-    def own_threads(self) -> bool:
-        """Whether a call takes all cores: as for the ansatz."""
-        return bool(getattr(self.ansatz, "own_threads", False))
-
-    @property
-    def walker_bytes(self) -> int:
-        """Memory of one walker: images are measured in turn, log-derivatives summed as dense rows."""
-        inner: int = self.ansatz.walker_bytes  # type: ignore[attr-defined]
-        return inner + 8 * len(self.group) * self.n_params
-
-    def chunk_hint(self) -> int:
-        """Walkers per chunk: as for the ansatz, which meets one image of each at a time."""
-        return int(self.ansatz.chunk_hint()) if hasattr(self.ansatz, "chunk_hint") else 64
+        Log-derivatives are summed as dense rows, for which a walker takes more memory.
+        """
+        inner = super().execution
+        if inner.bytes_per_walker is None:
+            return inner
+        rows = 8 * len(self.group) * self.n_params
+        return replace(inner, bytes_per_walker=inner.bytes_per_walker + rows)
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi_sym(s) for (B, N).  Cost: |G| times that of the ansatz.
@@ -148,11 +114,11 @@ class Symmetrised(GenericAnsatz):
     def start(self, theta: Array, configs: Array) -> Walkers:
         """Walkers of the ansatz at `configs`, or of psi_sym without `reweight`."""
         if not self.reweight:
-            return super().start(theta, configs)
+            return Walkers(configs, self.log_amplitude(theta, configs))
         inner = self.ansatz.start(theta, configs)
         return Walkers(configs, inner.amplitude, _Shown(inner, configs))
 
-    def sweep(  # type: ignore[override]
+    def sweep(
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
         """A sweep of the ansatz, then a random g for each walker; see the class.
@@ -161,7 +127,8 @@ class Symmetrised(GenericAnsatz):
         on which acceptance depends by less than one part in 2^31.
         """
         if not self.reweight:
-            return super().sweep(theta, walkers, moves, uniforms)
+            psi = partial(self.log_amplitude, theta)
+            return amplitude_sweep(psi, self.local_dim, walkers, moves, uniforms)
         inner, info = self.ansatz.sweep(theta, self._shown(walkers).walkers, moves, uniforms)
         shown = inner.configs
         if uniforms.shape[1]:
@@ -194,7 +161,7 @@ class Symmetrised(GenericAnsatz):
         if lost:  # ratios of such an image say nothing of where it leads
             ratios = replacement_ratios(
                 lambda changed: self.log_amplitude(theta, changed),
-                configs, amplitude, replacements, self.local_dim, self.chunk_hint(),
+                configs, amplitude, replacements, self.local_dim, self.execution.chunk,
             )  # fmt: skip
         else:
             ratios = {

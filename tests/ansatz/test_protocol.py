@@ -1,0 +1,146 @@
+"""What each ansatz says it can do."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.product import DimerCovering, ProductState
+from tnvmc.ansatz.protocol import (
+    Ansatz,
+    Described,
+    Drawable,
+    Executed,
+    Execution,
+    Initialisable,
+    SinglePrecision,
+    Tempered,
+    Truncated,
+    WithOrbits,
+    check_start,
+    chi_of,
+    description_of,
+    execution_of,
+    with_chi,
+)
+from tnvmc.ansatz.wrappers.mixed import Mixed
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
+from tnvmc.contraction.schemes import SRC, Exact
+from tnvmc.lattice import chain, square
+from tnvmc.operators.models import heisenberg
+from tnvmc.operators.symmetry import symmetry_group
+
+LATTICE = square(2, 2)
+GROUP = symmetry_group(heisenberg(LATTICE), ["spin"])
+ABILITIES = {
+    "drawn": Drawable,
+    "tempered": Tempered,
+    "truncated": Truncated,
+    "starts": Initialisable,
+    "orbits": WithOrbits,
+    "single": SinglePrecision,
+}
+
+
+def network(kind: str) -> Any:
+    pytest.importorskip("flax")
+    from tnvmc.ansatz.neural import NETWORKS
+    from tnvmc.ansatz.neural.flax import FlaxAnsatz
+
+    return FlaxAnsatz(LATTICE, lambda rngs: NETWORKS[kind].load()(LATTICE, rngs=rngs))
+
+
+MADE_BY = {
+    "peps": lambda: PEPS(LATTICE, 2),
+    "mps": lambda: PeriodicMPS(LATTICE, 2),
+    "product": lambda: ProductState(LATTICE),
+    "dimers": lambda: DimerCovering(LATTICE, ((0, 1), (2, 3))),
+    "rbm": lambda: network("rbm"),
+    "made": lambda: network("made"),
+    "symmetrised peps": lambda: Symmetrised(PEPS(LATTICE, 2), GROUP),
+    "symmetrised mps": lambda: Symmetrised(PeriodicMPS(LATTICE, 2), GROUP, reweight=False),
+    "symmetrised made": lambda: Symmetrised(network("made"), GROUP),
+    "mixed peps": lambda: Mixed(PEPS(LATTICE, 2)),
+    "mixed rbm": lambda: Mixed(network("rbm")),
+}
+EXPECTED = {
+    "peps": {"drawn", "truncated", "starts", "single"},
+    "mps": {"tempered", "starts"},
+    "product": {"tempered", "starts"},
+    "dimers": {"tempered", "starts"},
+    "rbm": {"tempered", "starts", "orbits", "single"},
+    "made": {"drawn", "tempered", "starts", "orbits", "single"},
+    "symmetrised peps": {"truncated", "starts"},
+    "symmetrised mps": {"starts"},
+    "symmetrised made": {"starts"},
+    "mixed peps": {"truncated", "starts"},
+    "mixed rbm": {"tempered", "starts"},
+}
+
+
+@pytest.mark.parametrize("name", MADE_BY)
+def test_abilities(name: str) -> None:
+    ansatz: Any = MADE_BY[name]()
+    assert isinstance(ansatz, Ansatz)
+    assert {key for key, kind in ABILITIES.items() if isinstance(ansatz, kind)} == EXPECTED[name]
+    for kind in ansatz.starts:
+        check_start(ansatz, kind)
+    with pytest.raises(ValueError, match="no such start"):
+        check_start(ansatz, "elsewhere")
+    assert ansatz.initial(heisenberg(LATTICE), 1).shape == (ansatz.n_params,)
+
+
+def test_how_states_want_to_be_run() -> None:
+    lattice = square(8, 8)
+    assert execution_of(PeriodicMPS(chain(4), 2)) == Execution()
+    peps = PEPS(lattice, 4, scheme=SRC(8))
+    assert isinstance(peps, Executed)
+    wanted = execution_of(peps)
+    assert (wanted.chunk, wanted.processes, wanted.own_threads) == (128, True, False)
+    assert wanted.bytes_per_walker == 8 * (64 * (8 * 4 * 64 + 2 * 256) + 3 * 64 * 64)
+    assert PEPS(lattice, 4, scheme=Exact()).execution.chunk == 32
+    mixed = Mixed(peps).execution
+    assert mixed.bytes_per_walker == wanted.bytes_per_walker * 3 // 2
+    group = symmetry_group(heisenberg(lattice), ["spin"])
+    rows = 8 * len(group) * peps.n_params
+    assert Symmetrised(peps, group).execution.bytes_per_walker == wanted.bytes_per_walker + rows
+    assert execution_of(network("rbm")).own_threads
+
+
+def test_descriptions() -> None:
+    assert description_of(PEPS(LATTICE, 3)) == {"ansatz": "PEPS", "D": 3}
+    assert description_of(PeriodicMPS(LATTICE, 2)) == {"ansatz": "PeriodicMPS", "D": 2}
+    assert description_of(ProductState(LATTICE)) == {"ansatz": "ProductState"}
+    assert description_of(Symmetrised(PEPS(LATTICE, 2), GROUP)) == {"ansatz": "Symmetrised"}
+    made = network("made")
+    assert isinstance(made, Described)
+    assert description_of(made)["ansatz"] == "FlaxAnsatz"
+    assert description_of(made)["architecture"]["network"] == "MADE"
+
+
+def test_chi() -> None:
+    peps = PEPS(LATTICE, 2, scheme=SRC(3))
+    assert chi_of(peps) == 3 and chi_of(with_chi(peps, 5)) == 5
+    both = Symmetrised(peps, GROUP)
+    assert chi_of(both) == 3 and chi_of(with_chi(both, 5)) == 5
+    exact = PEPS(LATTICE, 2, scheme=Exact())
+    assert chi_of(exact) is None and with_chi(exact, 5) is exact
+    assert chi_of(ProductState(LATTICE)) is None
+
+
+@pytest.mark.parametrize("again", [copy.copy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_wrappers_are_copied_and_pickled(again: Any) -> None:
+    """Chunks of walkers go to processes with their ansatz."""
+    state = Symmetrised(PEPS(LATTICE, 2), GROUP)
+    found = again(state)
+    assert type(found) is type(state) and isinstance(found, Truncated)
+    theta = np.random.default_rng(0).normal(size=state.n_params)
+    configs = np.array([[0, 1, 1, 0]], dtype=np.int8)
+    expected = state.log_amplitude(theta, configs)
+    assert found.log_amplitude(theta, configs).log_abs == expected.log_abs
