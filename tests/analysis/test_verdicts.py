@@ -5,16 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 
-from tnvmc.analysis.alarms import energy_bound
 from tnvmc.analysis.verdicts import closure_threshold, leaves_open, sentences, verdicts, warnings
-from tnvmc.lattice.grids import square
-from tnvmc.operators.basis import Basis
-from tnvmc.operators.models import heisenberg, rydberg, tfim
-from tnvmc.operators.sparse import sparse_matrix
-from tnvmc.report.console import short
+from tnvmc.report.numbers import short
 
 RESULT: dict[str, Any] = {
     "energy": -21.726,
@@ -250,15 +244,6 @@ def test_energies_that_no_state_has() -> None:
     assert "exploded in step 1, the measurement" in text
     (_, text) = on_the_way(line(0, 80.0), energy=None, energy_bound=45.0)
     assert "exploded in step 1:" in text
-
-
-def test_the_bound_is_not_below_the_largest_energy() -> None:
-    """Of an Ising ferromagnet it is that energy; of all models no less."""
-    ferromagnet = tfim(square(2, 3), h=0.0)
-    assert energy_bound(ferromagnet) == pytest.approx(7.0)
-    for operator in (heisenberg(square(2, 3)), tfim(square(2, 3)), rydberg(square(2, 3))):
-        levels = np.linalg.eigvalsh(sparse_matrix(operator, Basis(6, 2)).toarray())
-        assert np.abs(levels).max() <= energy_bound(operator)
 
 
 def test_verdicts_that_leave_something_open() -> None:

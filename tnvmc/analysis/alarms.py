@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from tnvmc.operators.term import Operator
-from tnvmc.report.console import short
+from tnvmc.report.numbers import short
 
 Json = Mapping[str, Any]
 
@@ -24,15 +20,6 @@ _BEYOND_FINAL = 100.0  # times the measured energy, where that bound is not know
 def sigma(result: Json) -> float:
     """Give the error of the measured energy (total); 1e-6 of the energy where it has none."""
     return result["energy_error"] or _RELATIVE * abs(result["energy"])
-
-
-def energy_bound(operator: Operator) -> float:
-    """Give a size that no energy exceeds: the norms of all terms together."""
-    alike: dict[tuple[int, ...], list[np.ndarray]] = defaultdict(list)
-    for term in operator.terms:
-        alike[term.matrix.shape].append(term.matrix)
-    norms = (np.linalg.norm(np.array(found), 2, axis=(1, 2)) for found in alike.values())
-    return float(sum(found.sum() for found in norms))
 
 
 def _beyond(result: Json) -> float:

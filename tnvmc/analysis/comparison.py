@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc._version import __version__
-from tnvmc.report.console import with_error
+from tnvmc.report.numbers import scientific, with_error
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.comparison import Comparison, samples_per_step
 from tnvmc.settings.config import Settings
@@ -306,15 +306,3 @@ def _cells(row: Row, n_sites: int) -> tuple[str, ...]:
 
 def _short(value: float | None) -> str:
     return "-" if value is None else f"{value:.2g}" if value < 100 else f"{value:.0f}"
-
-
-def scientific(value: float | None, error: float | None) -> str:
-    """Write a number with its error as 3.20(49)e-5, "-" where there is none."""
-    if value is None:
-        return "-"
-    size = max(abs(value), error or 0.0)
-    if not size:
-        return "0"
-    power = math.floor(math.log10(size))
-    scaled = value / 10**power
-    return f"{with_error(scaled, error / 10**power) if error else f'{scaled:.1f}'}e{power}"

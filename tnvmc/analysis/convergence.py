@@ -18,8 +18,9 @@ from tnvmc.analysis.verdicts import verdicts, warnings
 from tnvmc.ansatz.protocol import Ansatz, Snapshot, chi_of, with_chi
 from tnvmc.app.stages import Course
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
-from tnvmc.estimate.convergence import Line, Looked, converging_tail, fit_line, rungs
+from tnvmc.estimate.line_fit import Line, converging_tail, fit_line
 from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.reweighting import Remeasured, chi_points
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.revisit import revisit
 from tnvmc.settings.build import build_operator
@@ -84,7 +85,7 @@ def climb(
     exact: bool = False,
     every: int | None = None,
 ) -> ChiLadder:
-    """Measure the configurations of a snapshot again at other chi; see `estimate.convergence`.
+    """Measure the configurations of a snapshot again at other chi; see `estimate.reweighting`.
 
     Args:
         snapshot: (M,) samples of `ansatz` at its own chi, in draw-major order.
@@ -109,16 +110,16 @@ def climb(
     configs, spread = pick(snapshot.configs), snapshot.closure_spread
     log_abs = pick(snapshot.amplitude.log_abs)
     looked = {
-        drawn_at: Looked(pick(local), log_abs, None if spread is None else pick(spread)),
+        drawn_at: Remeasured(pick(local), log_abs, None if spread is None else pick(spread)),
     }
     for chi in sorted({*chis} - {drawn_at}):
         other = revisit(with_chi(ansatz, chi), theta, configs, operator.targets, threads)
-        looked[chi] = Looked(
+        looked[chi] = Remeasured(
             local_energy(operator, other), other.amplitude.log_abs, other.closure_spread
         )
     base = None if exact else _log_base(log_abs, snapshot.weight, taken)
     return ChiLadder(
-        rungs(looked, 1 if exact else n_walkers, base),
+        chi_points(looked, 1 if exact else n_walkers, base),
         drawn_at,
         len(taken),
         operator.n_sites,

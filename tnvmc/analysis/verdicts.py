@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tnvmc.analysis.alarms import exploded, made_worse, sigma, unstable
-from tnvmc.estimate.convergence import change_over_last_quarter
-from tnvmc.report.console import short, with_error
+from tnvmc.estimate.line_fit import change_over_last_quarter
+from tnvmc.report.numbers import short, with_error
 
 Json = Mapping[str, Any]
 

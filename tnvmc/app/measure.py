@@ -17,7 +17,7 @@ from tnvmc.app.run import check_symmetries
 from tnvmc.app.stages import Course
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.blocks import Blocks
-from tnvmc.estimate.observable_set import ENERGY, Catalogue
+from tnvmc.estimate.observable_set import ENERGY, ObservableSet
 from tnvmc.estimate.observables import Observable, merged_targets
 from tnvmc.estimate.statistics import Estimate, estimate, weighted_estimate
 from tnvmc.operators.term import Operator
@@ -87,7 +87,7 @@ def measure_run(
     names = [found.name for found in own]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"--operator: two files name their operator '{twice[0]}'; rename one")
-    catalogue = Catalogue(operator, own)
+    catalogue = ObservableSet(operator, own)
     measured = Measuring.of(settings, vmc, catalogue, n_samples, chi, pair_samples, direct).run()
     found = {
         "version": __version__,
@@ -150,7 +150,7 @@ def _check_numbers(n_samples: int | None, chi: int | None, pair_samples: int | N
             raise ValueError(f"measure: --{name} is {value}; it must be {least} or larger")
 
 
-def _description(settings: Settings, catalogue: Catalogue) -> dict[str, Any]:
+def _description(settings: Settings, catalogue: ObservableSet) -> dict[str, Any]:
     lattice = catalogue.lattice
     return {
         "n_sites": lattice.n_sites,
@@ -167,7 +167,7 @@ class Measuring:
     """One measurement: what is sampled for which observables, and what has come together."""
 
     vmc: VMC
-    catalogue: Catalogue
+    catalogue: ObservableSet
     sampler: AnySampler
     ansatz: Ansatz
     pair_sampler: AnySampler | None
@@ -183,7 +183,7 @@ class Measuring:
         cls,
         settings: Settings,
         vmc: VMC,
-        catalogue: Catalogue,
+        catalogue: ObservableSet,
         n_samples: int | None,
         chi: int | None,
         pair_samples: int | None,

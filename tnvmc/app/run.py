@@ -12,11 +12,11 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from tnvmc._version import __version__
-from tnvmc.analysis.alarms import energy_bound
 from tnvmc.analysis.convergence import convergence, ladder_chis
 from tnvmc.analysis.verdicts import sentences
 from tnvmc.app.stages import Course
 from tnvmc.backend.interrupts import Terminated, uninterrupted
+from tnvmc.operators.bounds import energy_bound
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.report.console import Screen, headline, nothing_to_do, result_table, stage_line

@@ -36,7 +36,7 @@ ENERGY, DIMERS, ALL_PAIRS = "energy", "dimers", "SS"
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class ObservableSet:
     """The observables of one model, by name; those of `pairs` cost a source for each site.
 
     Atoms (units "n"): n and n n.  Everything else is taken as spins, in units of S: Sz, Sx, Sz Sz,
@@ -64,11 +64,11 @@ class Catalogue:
             found |= {"n": site_terms(n, NUMBER), "nn": products(n, NUMBER)}
         else:
             sx, _, sz = spin_matrices(d)
-            found |= {"Sz": site_terms(n, sz), "Sx": self._seen(site_terms(n, sx))}
+            found |= {"Sz": site_terms(n, sz), "Sx": self._in_sector(site_terms(n, sx))}
             found["SzSz"] = products(n, sz)
             if self.dimers is not None:
                 found[DIMERS] = self.dimers
-        return found | {f"operator {o.name}": self._seen(energy_terms(o)) for o in self.own}
+        return found | {f"operator {o.name}": self._in_sector(energy_terms(o)) for o in self.own}
 
     def some_samples(self) -> dict[str, Observable]:
         """What fewer samples are measured for, as it needs the ratios of all pairs."""
@@ -88,7 +88,7 @@ class Catalogue:
         away = [np.abs(coordinates[list(bond)].mean(axis=0) - middle).sum() for bond in bonds]
         return Dimers(bonds[int(np.argmin(np.round(away, 9)))], bonds, self.operator.local_dim)
 
-    def _seen(self, terms: LocalTerms) -> LocalTerms:
+    def _in_sector(self, terms: LocalTerms) -> LocalTerms:
         """Terms as the sampled state shows them: it has a fixed magnetisation where H has."""
         conserved = self.operator.conserves_magnetisation
         return at_fixed_magnetisation(terms) if conserved else terms

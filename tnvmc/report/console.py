@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from tnvmc.backend.device import describe
 from tnvmc.operators.term import Operator
+from tnvmc.report.numbers import LARGE, ten_digits, with_error
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
 from tnvmc.vmc.state import StepRecord
 
 _PLAIN_LINES = 20
-
-LARGE = 1e9
-"""Numbers beyond it are written with a power of ten."""
 
 _EVEN = 0.9  # effective part of the samples of a step below which it is shown
 
@@ -123,32 +120,6 @@ def _progress(console: Any) -> Any:
         TimeRemainingColumn(compact=True),
         console=console,
     )
-
-
-def with_error(value: float, error: float) -> str:
-    """Write a number with its error in brackets, as -0.60352(12), two digits of error at most."""
-    if not math.isfinite(value) or not math.isfinite(error):
-        return f"{value:.6g} +- {error:.2g}"
-    if abs(value) >= LARGE:
-        return f"{value:.8e}" if error <= 0 else f"{value:.6e} +- {error:.1e}"
-    if error <= 0:
-        return f"{value:.8f}"
-    places = max(0, 1 - math.floor(math.log10(error)))
-    digits = round(error * 10**places)
-    if places == 0 or digits >= 100:
-        return f"{value:.{max(places - 1, 0)}f}({round(error * 10 ** max(places - 1, 0))})"
-    return f"{value:.{places}f}({digits})"
-
-
-def ten_digits(value: float) -> str:
-    """Write a number that has no error."""
-    return f"{value:.10f}" if abs(value) < LARGE else f"{value:.10e}"
-
-
-def short(value: float) -> str:
-    """Write a small number with two digits: 1.1e-4."""
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return f"{mantissa.removesuffix('.0')}e{int(exponent)}" if value else "0"
 
 
 def headline(settings: Settings, operator: Operator, n_params: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.peps.files import StateFileError, opened
-from tnvmc.report.console import ten_digits, with_error
+from tnvmc.report.numbers import ten_digits, with_error
 from tnvmc.storage import run_files as reading
 from tnvmc.storage.checkpoint import kind_in
 from tnvmc.storage.run_files import OBSERVABLES, Run, outdated, read_run

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.report.console import LARGE, with_error
+from tnvmc.report.numbers import LARGE, with_error
 from tnvmc.storage.run_files import OBSERVABLES
 
 Json = Mapping[str, Any]

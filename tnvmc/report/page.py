@@ -11,10 +11,10 @@ from tnvmc._version import __version__
 from tnvmc.analysis.verdicts import leaves_open, warnings
 from tnvmc.report import page_parts as report_page
 from tnvmc.report import tables
-from tnvmc.report.console import short, with_error
 from tnvmc.report.description import duration
 from tnvmc.report.figures import NAMES, draw, style
 from tnvmc.report.figures.course import reference
+from tnvmc.report.numbers import short, with_error
 from tnvmc.report.page_parts import figure, figures, pairs, paragraph, section, words
 from tnvmc.report.plots import check_ours
 from tnvmc.report.tables import energy_per_site, minus, with_power

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.report.console import short, ten_digits, with_error
 from tnvmc.report.description import duration, stages
 from tnvmc.report.figures.course import reference
 from tnvmc.report.figures.momentum import maximum, place, preferred
+from tnvmc.report.numbers import short, ten_digits, with_error
 from tnvmc.report.page_parts import folded, paragraph, table
 from tnvmc.storage.run_files import Json, Run, as_array, outdated
 

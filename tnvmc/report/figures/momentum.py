@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.report.console import with_error
 from tnvmc.report.figures import style
+from tnvmc.report.numbers import with_error
 from tnvmc.storage.run_files import Json, Run, as_array
 
 _ORDER = ("SS", "nn", "SzSz")

@@ -1,18 +1,12 @@
-"""What an energy does when chi grows, when the variance falls, and when the steps go on."""
+"""Straight lines through energies: against the variance, against 1/D, and from step to step."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-
-from tnvmc.backend.namespace import to_host
-from tnvmc.estimate.statistics import Estimate, difference, effective_samples, estimate
-
-Array = Any
 
 FEWEST_FOR_AN_ERROR = 3
 """Points of a line whose scatter gives an error; two fix the line and say nothing of it."""
@@ -25,95 +19,6 @@ _MOST_BINS = 12
 _TAIL = 4.0  # times the final variance: beyond it the energy bends away from the line
 _LEVER = 0.25  # fall of the variance from the first to the last third of the tail, at least
 _SEEN = 3.0  # errors that the fall must have: chance moves energy and variance together
-
-
-@dataclass(frozen=True)
-class Looked:
-    """What one chi makes of M configurations that all chi share."""
-
-    local: Array  #: (M,) local energies
-    log_abs: Array  #: (M,) ln|psi|
-    closure_spread: Array | None = None  #: (M,)
-
-
-@dataclass(frozen=True)
-class Rung:
-    """The energy at one chi, and how far it lies from that at the largest (totals)."""
-
-    chi: int
-    energy: float
-    energy_error: float
-    difference: float  #: to the largest chi, on the same configurations
-    difference_error: float
-    closure_spread: float | None
-    effective_samples: float  #: (sum w)^2 / sum w^2; all of an enumeration
-
-
-def rungs(
-    looked: Mapping[int, Looked], n_walkers: int, log_base: Array | float | None = None
-) -> tuple[Rung, ...]:
-    """Compare energies at several chi on the same M configurations, smallest chi first.
-
-    Configurations drawn from |psi_0|^2 stand for |psi_chi|^2 with weights
-    w = |psi_chi|^2 / |psi_0|^2, which are self-normalised: E = sum w e / sum w.  What the
-    configurations share cancels in a difference, so its error is that of
-    w (e - E) / <w> at one chi minus the same at the other, by binning; the bias of order 1/M
-    times the variance of w stays.
-
-    Args:
-        looked: chi -> local energies and amplitudes at that chi, samples in draw-major order.
-        n_walkers: walkers that the samples come from.
-        log_base: -2 ln|psi_0| of the draws, (M,).  None: the configurations are an
-            enumeration, weights are |psi_chi|^2 and all errors 0.
-    """
-    exact = log_base is None
-    base = 0.0 if log_base is None else _host(log_base)
-    series, means, weights = {}, {}, {}
-    for chi, look in looked.items():
-        weight = _weights(base + 2.0 * _host(look.log_abs))
-        local = np.where(weight > 0, np.real(to_host(look.local)), 0.0)
-        means[chi] = _mean(local, weight)
-        # Its mean is E, its scatter that of E: a sample's pull on the weighted mean.
-        series[chi] = means[chi] + weight * (local - means[chi])
-        weights[chi] = weight
-    largest = max(looked)
-    found = []
-    for chi in sorted(looked):
-        if exact:
-            here = Estimate(means[chi], 0.0, 0.0, 0.5, 1.0, 0)
-            gap = Estimate(means[chi] - means[largest], 0.0, 0.0, 0.5, 1.0, 0)
-        else:
-            here = estimate(series[chi], n_walkers)
-            gap = difference(series[chi], series[largest], n_walkers)
-        spread = looked[chi].closure_spread
-        found.append(
-            Rung(
-                chi,
-                here.mean,
-                here.error,
-                gap.mean,
-                gap.error,
-                None if spread is None else _mean(_host(spread), weights[chi]),
-                float(weights[chi].size) if exact else effective_samples(weights[chi]),
-            )
-        )
-    return tuple(found)
-
-
-def _host(values: Array | float) -> np.ndarray:
-    return np.asarray(to_host(values), dtype=np.float64)
-
-
-def _weights(logs: np.ndarray) -> np.ndarray:
-    """exp of logarithms of weights, with mean 1."""
-    with np.errstate(under="ignore"):
-        weight = np.exp(logs - logs.max())
-    return weight / weight.mean()
-
-
-def _mean(values: np.ndarray, weight: np.ndarray) -> float:
-    anchor = float(values[np.argmax(weight)])
-    return anchor + float(weight @ (values - anchor)) / weight.size
 
 
 @dataclass(frozen=True)

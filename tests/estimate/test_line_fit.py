@@ -1,4 +1,4 @@
-"""Energies at several chi, lines through points, tails of an optimisation: data with known answers."""
+"""Lines through points and tails of an optimisation: data with known answers."""
 
 from __future__ import annotations
 
@@ -9,90 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tnvmc.estimate.convergence import (
-    Looked,
+from tnvmc.estimate.line_fit import (
     binned_steps,
     change_over_last_quarter,
     converging_tail,
     fit_line,
-    rungs,
 )
 
 RNG = np.random.default_rng
 SIGMAS = 4.0  # chance alone fails a check once in 16 000 runs, and the seeds are fixed
-
-
-def two_states(n: int = 64, apart: float = 0.05) -> tuple[np.ndarray, ...]:
-    """Two wave functions that differ a little on n configurations, and their local energies."""
-    rng = RNG(5)
-    log_0 = rng.normal(size=n)
-    log_1 = log_0 + apart * rng.normal(size=n)
-    local_0 = rng.normal(size=n) - 3.0
-    local_1 = local_0 + apart * rng.normal(size=n)
-    return log_0, log_1, local_0, local_1
-
-
-def expectation(log_abs: np.ndarray, local: np.ndarray) -> float:
-    weight = np.exp(2 * log_abs)
-    return float(weight @ local / weight.sum())
-
-
-def test_an_enumeration_gives_exact_energies_without_errors() -> None:
-    log_0, log_1, local_0, local_1 = two_states()
-    low, high = rungs({8: Looked(local_1, log_1, np.full(64, 0.5)), 4: Looked(local_0, log_0)}, 1)
-    assert (low.chi, high.chi) == (4, 8)
-    assert low.energy == pytest.approx(expectation(log_0, local_0), abs=1e-13)
-    assert high.energy == pytest.approx(expectation(log_1, local_1), abs=1e-13)
-    assert low.difference == low.energy - high.energy
-    assert (low.energy_error, low.difference_error, high.difference) == (0, 0, 0)
-    assert low.closure_spread is None
-    assert high.closure_spread == pytest.approx(0.5)
-
-
-def test_a_configuration_where_psi_vanishes_counts_for_nothing() -> None:
-    log_0, log_1, local_0, local_1 = two_states()
-    log_1[7], local_1[7] = -np.inf, np.nan
-    low, high = rungs({4: Looked(local_0, log_0), 8: Looked(local_1, log_1)}, 1, -2 * log_0)
-    rest = np.arange(64) != 7
-    assert math.isfinite(low.difference_error)
-    ratio = np.exp(2 * (log_1 - log_0))[rest]
-    assert high.energy == pytest.approx(float(ratio @ local_1[rest] / ratio.sum()))
-
-
-def test_reweighted_draws_give_the_energy_of_the_other_state() -> None:
-    """Drawn from the one, both energies and their difference come out right within errors."""
-    log_0, log_1, local_0, local_1 = two_states()
-    p = np.exp(2 * log_0)
-    drawn = RNG(1).choice(64, size=40_000, p=p / p.sum())
-    found = rungs(
-        {4: Looked(local_0[drawn], log_0[drawn]), 8: Looked(local_1[drawn], log_1[drawn])},
-        1,
-        -2 * log_0[drawn],
-    )
-    true = [expectation(log_0, local_0), expectation(log_1, local_1)]
-    for rung, energy in zip(found, true, strict=True):
-        assert abs(rung.energy - energy) < SIGMAS * rung.energy_error
-    low, high = found
-    assert abs(low.difference - (true[0] - true[1])) < SIGMAS * low.difference_error
-    # Shared fluctuations cancel: the difference is better known than either energy.
-    assert low.difference_error < 0.3 * low.energy_error
-    assert low.effective_samples == pytest.approx(40_000)
-    assert 0.9 * 40_000 < high.effective_samples < 0.999 * 40_000
-
-
-def test_the_error_of_a_difference_is_its_scatter() -> None:
-    """Over 200 repetitions the scatter of the difference is the error that is given."""
-    log_0, log_1, local_0, local_1 = two_states()
-    p = np.exp(2 * log_0)
-    rng = RNG(2)
-    found = []
-    for _ in range(200):
-        drawn = rng.choice(64, size=400, p=p / p.sum())
-        looked = {4: Looked(local_0[drawn], log_0[drawn]), 8: Looked(local_1[drawn], log_1[drawn])}
-        found.append(rungs(looked, 1, -2 * log_0[drawn])[0])
-    scatter = float(np.std([rung.difference for rung in found], ddof=1))
-    told = math.sqrt(np.mean([rung.difference_error**2 for rung in found]))
-    assert scatter == pytest.approx(told, rel=SIGMAS / math.sqrt(2 * 199))  # of a scatter of 200
 
 
 @given(

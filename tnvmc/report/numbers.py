@@ -1,0 +1,46 @@
+"""How numbers are written, in every text, table and picture."""
+
+from __future__ import annotations
+
+import math
+
+LARGE = 1e9
+"""Numbers beyond it are written with a power of ten."""
+
+
+def with_error(value: float, error: float) -> str:
+    """Write a number with its error in brackets, as -0.60352(12), two digits of error at most."""
+    if not math.isfinite(value) or not math.isfinite(error):
+        return f"{value:.6g} +- {error:.2g}"
+    if abs(value) >= LARGE:
+        return f"{value:.8e}" if error <= 0 else f"{value:.6e} +- {error:.1e}"
+    if error <= 0:
+        return f"{value:.8f}"
+    places = max(0, 1 - math.floor(math.log10(error)))
+    digits = round(error * 10**places)
+    if places == 0 or digits >= 100:
+        return f"{value:.{max(places - 1, 0)}f}({round(error * 10 ** max(places - 1, 0))})"
+    return f"{value:.{places}f}({digits})"
+
+
+def ten_digits(value: float) -> str:
+    """Write a number that has no error."""
+    return f"{value:.10f}" if abs(value) < LARGE else f"{value:.10e}"
+
+
+def short(value: float) -> str:
+    """Write a small number with two digits: 1.1e-4."""
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}" if value else "0"
+
+
+def scientific(value: float | None, error: float | None) -> str:
+    """Write a number with its error as 3.20(49)e-5, "-" where there is none."""
+    if value is None:
+        return "-"
+    size = max(abs(value), error or 0.0)
+    if not size:
+        return "0"
+    power = math.floor(math.log10(size))
+    scaled = value / 10**power
+    return f"{with_error(scaled, error / 10**power) if error else f'{scaled:.1f}'}e{power}"
