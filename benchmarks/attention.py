@@ -25,7 +25,7 @@ from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.relative_attention import ATTENTIONS, input_dependence
 from tnvmc.exact import exact_ground_state
 from tnvmc.report.figures import style
-from tnvmc.sampling.chains import initial_configs
+from tnvmc.sampling.configurations import initial_configs
 from tnvmc.settings.build import build_ansatz, build_operator, build_sampler, build_vmc
 from tnvmc.settings.load import complete, load
 from tnvmc.vmc.driver import VMC

@@ -25,7 +25,8 @@ from tnvmc.backend.memory import keep_freed_memory
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate
-from tnvmc.sampling.chains import initial_configs, sample
+from tnvmc.sampling.chains import sample
+from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.direct import draw_samples
 from tnvmc.sampling.moves import moves_for
 
@@ -72,10 +73,10 @@ def row(L: int, D: int, chi: int, n: int, theta: Any) -> None:
         shares = []
         for n_pilot in (0, 128):
             direct = DirectSampler(n, chi_draw, chi_mpo, n_pilot=n_pilot, threads=1)
-            drawn, info = draw_samples(
+            drawn, _ = draw_samples(
                 direct, peps, theta, operator, operator.targets, 0, 0, jacobian=False
             )
-            shares.append(info.effective_samples / n)
+            shares.append(effective_samples(drawn.weight) / n)
         found = weighted_estimate(local_energy(operator, drawn), drawn.weight, n)
         sigmas = (found.mean - chain.mean) / np.hypot(found.error, chain.error)
         print(f"  draw with chi {chi_draw:>2}, chi_mpo {chi_mpo:>2}: {1e3 * seconds:6.2f} ms a draw, "

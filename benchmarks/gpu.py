@@ -29,8 +29,9 @@ from tnvmc.backend.memory import keep_freed_memory
 from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
-from tnvmc.sampling.chains import initial_configs, tables_in
+from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
+from tnvmc.sampling.snapshots import tables_in
 
 ROWS = [  # L, D, chi, walkers on the GPU, walkers on the core
     (8, 4, 8, 32768, 128),

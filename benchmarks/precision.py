@@ -32,9 +32,10 @@ from tnvmc.backend.memory import keep_freed_memory
 from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import estimate
-from tnvmc.sampling.chains import initial_configs, sample
+from tnvmc.sampling.chains import sample
+from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
-from tnvmc.sampling.revisit import revisit
+from tnvmc.sampling.snapshots import measure_configs
 
 ROWS = [(6, 3, 9), (8, 4, 8), (8, 4, 16), (10, 6, 12)]
 WAYS = ("double", "single", "mixed")
@@ -91,7 +92,7 @@ class Case:
         exact = to_host(local_energy(self.operator, drawn)).real
         theta = self.xp.astype(self.theta, self.xp.float32)
         if "single" in self.ways():
-            again = revisit(
+            again = measure_configs(
                 self.ansatz.single, theta, drawn.configs, self.operator.targets, threads=1
             )
             rounded = to_host(local_energy(self.operator, again)).real.astype(float)

@@ -27,7 +27,8 @@ from tnvmc import SRC, Sampler, heisenberg, square
 from tnvmc.backend.memory import keep_freed_memory
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
-from tnvmc.sampling.chains import initial_configs, sample
+from tnvmc.sampling.chains import sample
+from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 
 ROWS = [  # L, D, chi, dtype

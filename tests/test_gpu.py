@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.drawing import enumerated, sample
 from tnvmc import PEPS, SR, SRC, VMC, Sampler, heisenberg, j1j2, square, tfim
 from tnvmc.ansatz.initial.tensors import random_positive
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
@@ -18,10 +19,10 @@ from tnvmc.backend.random import uniforms
 from tnvmc.contraction import row
 from tnvmc.estimate.local import local_energy
 from tnvmc.operators.symmetry import symmetry_group
-from tnvmc.sampling.chains import initial_configs, sample, tables_in
 from tnvmc.sampling.chunks import chunks
-from tnvmc.sampling.enumerate import enumerate_samples
+from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
+from tnvmc.sampling.snapshots import tables_in
 
 pytestmark = pytest.mark.gpu
 
@@ -108,7 +109,7 @@ def test_a_network_walks_the_same_chain(cupy: Any, sampler: Sampler, dtype: str)
     for xp in (np, cupy):
         there = xp.asarray(theta), xp.asarray(configs)
         after, snapshot, info = sample(
-            sampler, ansatz, *there, operator.targets, moves_for(operator), 0, 0
+            sampler, ansatz, there, operator.targets, moves_for(operator)
         )
         assert type(after) is type(there[0])
         local = local_energy(operator, snapshot)
@@ -159,7 +160,7 @@ def test_enumeration_by_orbit_on_the_device(cupy: Any) -> None:
     energies = []
     for xp in (np, cupy):
         theta = xp.asarray(ansatz.random(0))
-        snapshot = enumerate_samples(ansatz, theta, operator, by_orbit=True)
+        snapshot = enumerated(ansatz, theta, operator, by_orbit=True)
         energies.append(float(xp.sum(snapshot.weight * local_energy(operator, snapshot).real)))
     assert abs(energies[0] - energies[1]) < LOCAL_ENERGY
 

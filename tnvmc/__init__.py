@@ -30,7 +30,7 @@ _NAMES_OF = {
     "tnvmc.optimize.first_order": ("Adam", "GradientDescent", "RandomSign"),
     "tnvmc.optimize.schedules": ("Constant", "Cosine", "Exponential", "Piecewise", "WarmUp"),
     "tnvmc.vmc.guard": ("Guard",),
-    "tnvmc.vmc.look": ("Enumerate",),
+    "tnvmc.sampling.enumerate": ("Enumerate",),
     "tnvmc.vmc.driver": ("VMC",),
     "tnvmc.app.run": ("run_file",),
     "tnvmc.ansatz.initial.parameters": ("initial_parameters",),

@@ -6,6 +6,7 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
+from tests.drawing import enumerated
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.backend.namespace import to_host
@@ -13,7 +14,6 @@ from tnvmc.estimate.local import local_energy
 from tnvmc.lattice import chain, shastry_sutherland, square
 from tnvmc.operators import models
 from tnvmc.operators.basis import basis
-from tnvmc.sampling.enumerate import enumerate_samples
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "float32"])
@@ -66,7 +66,7 @@ def test_dimers_are_the_exact_shastry_sutherland_ground_state() -> None:
     lattice = shastry_sutherland(4, 4, "periodic")
     operator = models.shastry_sutherland(lattice, J=0.6, J_dimer=1.0)
     ansatz = DimerCovering(lattice, lattice.bonds["dimer"])
-    snapshot = enumerate_samples(ansatz, ansatz.singlets(), operator, jacobian=False)
+    snapshot = enumerated(ansatz, ansatz.singlets(), operator, jacobian=False)
     inside = snapshot.weight > 0
     assert inside.sum() == 2**8
     energy = local_energy(operator, snapshot)[inside]

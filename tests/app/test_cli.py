@@ -19,8 +19,8 @@ import tnvmc
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.report.plots import energy_picture
-from tnvmc.storage import checkpoint
 from tnvmc.storage.run_folder import RunFolder
+from tnvmc.vmc import checkpoint
 
 SETTINGS = """
 [lattice]

@@ -19,8 +19,9 @@ from tnvmc.app.run import run_file
 from tnvmc.optimize.schedules import Cosine
 from tnvmc.report.console import Screen
 from tnvmc.sampling.workers import WorkerLost
-from tnvmc.vmc.driver import VMC, OptimisationFailed
+from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.step import OptimisationFailed
 
 NAMES = ("product", "PEPS D=2", "drawn")
 PICTURES = ("relative_error", "variance", "v_score")

@@ -23,8 +23,9 @@ from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.sparse import sparse_matrix
 from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.revisit import revisit
-from tnvmc.vmc.driver import VMC, Enumerate
+from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.sampling.snapshots import measure_configs
+from tnvmc.vmc.driver import VMC
 
 OPERATOR = heisenberg(square(3, 4))
 UNCUT = 9  # two rows of D = 3 lie above the last one
@@ -118,7 +119,7 @@ def test_the_same_configurations_tell_a_difference_that_others_do_not() -> None:
 
 def test_revisited_configurations_are_measured_in_their_order() -> None:
     configs = all_configs(12, magnetisation=0)[:101]
-    snapshot = revisit(peps(3), parameters(), configs, OPERATOR.targets, threads=1)
+    snapshot = measure_configs(peps(3), parameters(), configs, OPERATOR.targets, threads=1)
     assert np.array_equal(snapshot.configs, configs)
     assert snapshot.amplitude.log_abs == pytest.approx(
         peps(3).measure(parameters(), peps(3).start(parameters(), configs), {})[1].amplitude.log_abs

@@ -15,7 +15,7 @@ from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.app.measure import measure_run
 from tnvmc.operators.spin import kron, spin_matrices
-from tnvmc.storage.checkpoint import read_parameters
+from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_files import read_run
 
 EXACT = 1e-10  # sums of a few hundred local values of order one

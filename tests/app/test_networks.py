@@ -25,12 +25,13 @@ from tnvmc.lattice import chain, square
 from tnvmc.lattice.symmetry import checkerboard, translations
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.term import Operator
+from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
 from tnvmc.settings.config import AnsatzSettings
 from tnvmc.settings.load import ConfigError, complete, load, validate
-from tnvmc.storage.checkpoint import CheckpointError, differences
+from tnvmc.storage.hdf5 import StateFileError
+from tnvmc.storage.identity import differences
 from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.look import Enumerate
 
 ROUNDING = 1e-12
 """Of ln psi of a few dozen terms of order 1."""
@@ -305,15 +306,15 @@ def test_another_architecture_is_refused_also_with_as_many_parameters(tmp_path: 
     assert stored.n_params == other.n_params
     path = tmp_path / "c.h5"
     _vmc(stored).save(path)
-    with pytest.raises(CheckpointError, match=r"another problem: heads 2 \(now 4\)$"):
+    with pytest.raises(StateFileError, match=r"another problem: heads 2 \(now 4\)$"):
         _vmc(other).restore(path)
     operator = heisenberg(chain(4, "periodic"))
-    with pytest.raises(CheckpointError, match=r"of another architecture: heads 2 \(now 4\)$"):
+    with pytest.raises(StateFileError, match=r"of another architecture: heads 2 \(now 4\)$"):
         initial_parameters(other, operator, 0, str(path))
-    with pytest.raises(CheckpointError, match="holds a patched_transformer.* wanted is a made on"):
+    with pytest.raises(StateFileError, match="holds a patched_transformer.* wanted is a made on"):
         initial_parameters(built("made"), operator, 0, str(path))
     treated = built("patched_transformer", *keys, "ansatz.heads=2", "ansatz.marshall=true")
-    with pytest.raises(CheckpointError, match=r"another problem: marshall False \(now True\)$"):
+    with pytest.raises(StateFileError, match=r"another problem: marshall False \(now True\)$"):
         _vmc(treated).restore(path)
     # Signs leave the parameters what they are.
     assert np.array_equal(initial_parameters(treated, operator, 0, str(path)), _vmc(stored).theta)

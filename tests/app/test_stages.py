@@ -22,9 +22,9 @@ from tnvmc.contraction.schemes import Exact
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.settings.load import ConfigError, complete, validate
-from tnvmc.storage import checkpoint
-from tnvmc.storage.checkpoint import CheckpointError, read_parameters, read_stages
+from tnvmc.storage.hdf5 import StateFileError, read_parameters, read_stages
 from tnvmc.storage.run_folder import FolderError, RunFolder
+from tnvmc.vmc import checkpoint
 
 ROUNDING = 1e-12
 
@@ -233,10 +233,10 @@ def test_a_finished_run_takes_more_steps_and_more_stages(file: Path) -> None:
 def test_stages_cannot_be_taken_away(file: Path) -> None:
     run_file(file, "whole")
     file.write_text(SETTINGS[: SETTINGS.index("[[stage]]\nD = 2\nsteps = 3\n")])
-    with pytest.raises(CheckpointError, match="run is in stage 4, the settings have 3"):
+    with pytest.raises(StateFileError, match="run is in stage 4, the settings have 3"):
         resume_run("whole", file=file)
     file.write_text(SETTINGS.replace("D = 2\nsteps = 3", "D = 3\nsteps = 3"))
-    with pytest.raises(CheckpointError, match=r"D 2 \(now 3\)"):
+    with pytest.raises(StateFileError, match=r"D 2 \(now 3\)"):
         resume_run("whole", file=file)
 
 

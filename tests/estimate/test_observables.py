@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests import oracles
+from tests.drawing import sample
 from tnvmc import PEPS, Exact, Sampler, heisenberg, rydberg, square, tfim
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
@@ -34,7 +35,7 @@ from tnvmc.estimate.structure import (
 )
 from tnvmc.operators.spin import kron, spin_matrices
 from tnvmc.operators.term import Term
-from tnvmc.sampling.chains import initial_configs, sample
+from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.enumerate import born_weights
 from tnvmc.sampling.moves import moves_for
 
@@ -165,7 +166,7 @@ def test_dimers_connected() -> None:
     world = World("tfim")
     bonds = world.lattice.bonds["nearest"]
     dimers = Dimers(bonds[4], bonds)
-    blocks = Blocks(1, exact=True)
+    blocks = Blocks(exact=True)
     snapshot = world.snapshot({})
     blocks.add(dimers.values(snapshot, {}), snapshot.weight)
     found, errors = blocks.derive(dimers.connected)
@@ -226,9 +227,9 @@ def test_blocks_have_the_error_of_correlated_chains(n_walkers: int, segments: in
     """tau = 4.5 draws: errors are three times those of independent samples, within a third."""
     n_draws, rho = 64 * segments, 0.8
     values = _series(n_draws, n_walkers, rho, seed=1)
-    blocks = Blocks(n_walkers)
+    blocks = Blocks()
     for part in np.split(values, segments):
-        blocks.add(part)
+        blocks.add(part, n_walkers=n_walkers)
     mean, error = blocks.derive()
     assert np.allclose(mean, values.mean(axis=0))
     true = np.sqrt((1 + rho) / (1 - rho) / len(values))
@@ -241,8 +242,8 @@ def test_blocks_of_weighted_samples_agree_with_the_ratio_estimate() -> None:
     rng = np.random.default_rng(0)
     values, weight = rng.normal(size=(4096, 1)), rng.uniform(size=4096)
     values[7], weight[7] = np.inf, 0.0  # psi = 0: without weight, whatever the value
-    blocks = Blocks(64)
-    blocks.add(values, weight)
+    blocks = Blocks()
+    blocks.add(values, weight, 64)
     mean, error = blocks.derive()
     values[7] = 0
     expected = ratio(weight * values[:, 0], weight, 64)
@@ -257,8 +258,8 @@ def test_jackknife_knows_correlations_and_takes_the_bias_off() -> None:
     squares = []
     for _ in range(400):
         x = rng.normal(size=(64, 1))
-        blocks = Blocks(64)
-        blocks.add(np.concatenate([x, x], axis=1))
+        blocks = Blocks()
+        blocks.add(np.concatenate([x, x], axis=1), n_walkers=64)
         difference, error = blocks.derive(lambda m: m[:1] - m[1:])
         assert difference[0] == error[0] == 0
         squares.append(blocks.derive(lambda m: m[:1] ** 2)[0][0])
@@ -269,14 +270,14 @@ def test_jackknife_knows_correlations_and_takes_the_bias_off() -> None:
 
 def test_blocks_of_nothing_and_of_one() -> None:
     with pytest.raises(ValueError, match="no samples"):
-        Blocks(4).mean()
+        Blocks().mean()
     with pytest.raises(ValueError, match="whole number of draws"):
-        Blocks(4).add(np.zeros((5, 1)))
+        Blocks().add(np.zeros((5, 1)), n_walkers=4)
     with pytest.raises(ValueError, match="weights are 0"):
-        empty = Blocks(1)
+        empty = Blocks()
         empty.add(np.zeros((5, 1)), np.zeros(5))
         empty.mean()
-    one = Blocks(1)
+    one = Blocks()
     one.add(np.ones((5, 2)))
     assert np.isinf(one.derive()[1]).all()
 
@@ -290,10 +291,10 @@ def test_chains_meet_the_enumeration() -> None:
     configs = initial_configs(world.operator, 64, 0)
     moves = moves_for(world.operator)
     _, snapshot, _ = sample(
-        sampler, world.peps, world.theta, configs, targets, moves, 0, 0, jacobian=False
+        sampler, world.peps, (world.theta, configs), targets, moves, jacobian=False
     )
-    blocks = Blocks(64)
-    blocks.add(observable.values(snapshot, targets))
+    blocks = Blocks()
+    blocks.add(observable.values(snapshot, targets), n_walkers=64)
     mean, error = blocks.derive()
     n_pairs = world.n * (world.n - 1) // 2
     gap = (mean - world.means(observable))[:n_pairs] / error[:n_pairs]

@@ -12,7 +12,7 @@ from tnvmc.estimate.local import local_energy
 from tnvmc.lattice import square
 from tnvmc.operators.models import j1j2
 from tnvmc.optimize.sr import SR
-from tnvmc.sampling.revisit import revisit
+from tnvmc.sampling.snapshots import measure_configs
 
 nk = pytest.importorskip("netket")
 
@@ -56,7 +56,7 @@ def test_one_update_is_that_of_netket(dtype: type) -> None:
     ours = FlaxAnsatz(operator.lattice, model, inputs="spins", holomorphic=holomorphic)
     theta, expected = (ours.functional.flatten(x) for x in (theirs.parameters, update))
     configs = ((1 - np.asarray(theirs.samples).reshape(-1, 6)) // 2).astype(np.int8)
-    snapshot = revisit(ours, theta, configs, operator.targets, jacobian=True)
+    snapshot = measure_configs(ours, theta, configs, operator.targets, jacobian=True)
     local = local_energy(operator, snapshot)
     np.testing.assert_allclose(local.mean(), energy.mean, rtol=1e-12)
     weight = np.full(len(configs), 1 / len(configs))

@@ -9,6 +9,7 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
+from tests.drawing import enumerated, sample
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import Snapshot
@@ -17,8 +18,9 @@ from tnvmc.lattice import Lattice, chain, square
 from tnvmc.operators import models
 from tnvmc.operators.spin import exchange_matrix
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.chains import Sampler, initial_configs, sample
-from tnvmc.sampling.enumerate import enumerate_samples
+from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.chunks import chunks
+from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 
 
@@ -29,7 +31,7 @@ def run(
     if configs is None:
         configs = initial_configs(operator, sampler.n_walkers, seed=5)
     return sample(
-        sampler, ansatz, theta, configs, operator.targets, moves_for(operator), 7, step, **more
+        sampler, ansatz, (theta, configs), operator.targets, moves_for(operator), (7, step), **more
     )
 
 
@@ -121,7 +123,7 @@ def test_samples_follow_the_exact_distribution(model: str) -> None:
     ansatz = PeriodicMPS(lattice, 2, "complex128")
     theta = ansatz.random(2, noise=0.7)
     operator = getattr(models, model)(lattice)
-    exact = enumerate_samples(ansatz, theta, operator, jacobian=False)
+    exact = enumerated(ansatz, theta, operator, jacobian=False)
     sampler = Sampler(n_walkers=256, n_samples=256 * 24, n_burn=5, n_thin=3)
     configs = run(sampler, operator, theta, ansatz, jacobian=False)[1].configs
     place = 2 ** np.arange(4)
@@ -146,7 +148,7 @@ def test_spin_one_reaches_its_whole_sector() -> None:
     root = np.sqrt(2.0)
     aklt = np.stack([root * raising, np.diag([-1.0, 1.0]), -root * raising.T])
     theta = ansatz.flatten(np.tile(aklt, (6, 1, 1, 1)))
-    exact = enumerate_samples(ansatz, theta, operator, jacobian=False)
+    exact = enumerated(ansatz, theta, operator, jacobian=False)
     inside = exact.weight > 0
     np.testing.assert_allclose(local_energy(operator, exact)[inside], -4.0, atol=1e-10)
     sampler = Sampler(n_walkers=64, n_samples=64 * 20, n_burn=30, n_thin=2)
@@ -213,6 +215,6 @@ def test_walkers_that_never_find_the_support_are_reported() -> None:
 
 def test_default_chunks_leave_work_for_two_threads() -> None:
     ansatz, _, _ = setting(square(2, 3))
-    assert list(map(len, Sampler(n_walkers=64).chunks(ansatz))) == [32, 32]
-    assert list(map(len, Sampler(n_walkers=300).chunks(ansatz))) == [64, 64, 64, 64, 44]
-    assert list(map(len, Sampler(n_walkers=9, chunk=4).chunks(ansatz))) == [4, 4, 1]
+    assert list(map(len, chunks(64, ansatz))) == [32, 32]
+    assert list(map(len, chunks(300, ansatz))) == [64, 64, 64, 64, 44]
+    assert list(map(len, chunks(9, ansatz, size=4))) == [4, 4, 1]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.drawing import draw_samples, enumerated
 from tests.oracles import all_configs, config_index, dense_state, exact_distribution
 from tnvmc import PEPS, SRC, Exact, heisenberg, square, tfim
 from tnvmc.ansatz.peps.draws import Drawer
@@ -21,8 +22,7 @@ from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate
 from tnvmc.lattice import chain
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.direct import DirectSampler, Lookahead, SectorGuide, draw_samples
-from tnvmc.sampling.enumerate import enumerate_samples
+from tnvmc.sampling.direct import DirectSampler, Lookahead, SectorGuide
 
 UNCUT = 10**4
 EVEN = 1e-10  # relative spread of weights without truncation: rounding of a few hundred products
@@ -68,10 +68,10 @@ def test_weights_are_even_without_truncation() -> None:
     operator = tfim(square(2, 3), h=2.0)
     peps = PEPS(operator.lattice, 2, "float64", Exact())
     sampler = DirectSampler(64, chi=UNCUT, chi_mpo=UNCUT, threads=1)
-    snapshot, info = draw_samples(sampler, peps, make_theta(peps), operator, {}, 3, 0)
+    snapshot, _ = draw_samples(sampler, peps, make_theta(peps), operator, {}, stream=(3, 0))
     assert snapshot.weight is not None
     assert np.max(np.abs(snapshot.weight * 64 - 1)) < EVEN
-    assert info.effective_samples == pytest.approx(64, rel=EVEN)
+    assert effective_samples(snapshot.weight) == pytest.approx(64, rel=EVEN)
     assert snapshot.jacobian is not None and snapshot.jacobian.shape == (64, peps.n_params)
 
 
@@ -173,20 +173,17 @@ def test_reweighted_energy_is_that_of_enumeration(name: str, chi: int) -> None:
     operator: Operator = OPERATORS[name]()
     peps = PEPS(operator.lattice, 2, scheme=SRC(16))
     theta = make_theta(peps, 6)
-    whole = enumerate_samples(peps, theta, operator, jacobian=False)
+    whole = enumerated(peps, theta, operator, jacobian=False)
     exact = estimate(local_energy(operator, whole), weight=whole.weight)
     sampler = DirectSampler(1024, chi, chi_mpo=2 * chi, threads=1)
-    snapshot, info = draw_samples(
-        sampler, peps, theta, operator, operator.targets, 11, 0, jacobian=False
-    )
+    snapshot, info = draw_samples(sampler, peps, theta, operator, stream=(11, 0), jacobian=False)
     assert snapshot.weight is not None
     found = weighted_estimate(local_energy(operator, snapshot), snapshot.weight, sampler.n_walkers)
     assert abs(found.mean - exact.mean) < SIGMAS * found.error
-    assert found.error < 2 * np.sqrt(exact.variance / info.effective_samples)
-    assert info.effective_samples == pytest.approx(effective_samples(snapshot.weight))
-    assert 1 < info.effective_samples <= 1024
+    assert found.error < 2 * np.sqrt(exact.variance / effective_samples(snapshot.weight))
+    assert 1 < effective_samples(snapshot.weight) <= 1024
     log_norm = _log_sum(2 * whole.amplitude.log_abs)
-    relative_error = np.sqrt(1 / info.effective_samples - 1 / 1024)
+    relative_error = np.sqrt(1 / effective_samples(snapshot.weight) - 1 / 1024)
     assert abs(np.expm1(info.log_norm - log_norm)) < SIGMAS * relative_error
     if operator.conserves_magnetisation:
         assert (snapshot.configs.sum(axis=1) == 6).all()
@@ -203,7 +200,7 @@ def test_draws_do_not_depend_on_chunks_threads_or_their_number() -> None:
 
     def run(n: int, **more: Any) -> Any:
         sampler = DirectSampler(n, magnetisation=1, **more)
-        return draw_samples(sampler, peps, theta, operator, operator.targets, 2, 5)[0]
+        return draw_samples(sampler, peps, theta, operator, stream=(2, 5))[0]
 
     whole, parts = run(24, threads=1, chunk=24), run(24, threads=1, chunk=5)
     np.testing.assert_array_equal(whole.configs, parts.configs)
@@ -223,8 +220,8 @@ def test_every_array_library_draws_the_same(xp: Any, dtype: str) -> None:
     peps = PEPS(operator.lattice, 2, dtype, SRC(6))
     theta = make_theta(peps)
     sampler = DirectSampler(16, chi=2, chi_mpo=4, threads=1)
-    expected = draw_samples(sampler, peps, theta, operator, operator.targets, 1, 0)[0]
-    found = draw_samples(sampler, peps, xp.asarray(theta), operator, operator.targets, 1, 0)[0]
+    expected = draw_samples(sampler, peps, theta, operator, stream=(1, 0))[0]
+    found = draw_samples(sampler, peps, xp.asarray(theta), operator, stream=(1, 0))[0]
     np.testing.assert_array_equal(to_host(found.configs), expected.configs)
     assert expected.weight is not None
     np.testing.assert_allclose(to_host(found.weight), expected.weight, rtol=1e-9)
@@ -248,10 +245,8 @@ def test_a_state_that_can_be_drawn_from() -> None:
 
     operator = tfim(chain(5), h=1.0)
     state = Drawn(operator.lattice)
-    snapshot, info = draw_samples(
-        DirectSampler(100), state, state.random(1), operator, operator.targets, 0, 0
-    )
-    assert info.effective_samples == pytest.approx(100, rel=EVEN)
+    snapshot, _ = draw_samples(DirectSampler(100), state, state.random(1), operator)
+    assert effective_samples(snapshot.weight) == pytest.approx(100, rel=EVEN)
     assert snapshot.weight is not None and abs(snapshot.weight.sum() - 1) < NORMED
 
 
@@ -269,11 +264,11 @@ def test_no_overflow() -> None:
     peps = PEPS(square(10, 10), 2, scheme=SRC(4))
     operator = heisenberg(peps.lattice)
     theta = make_theta(peps) * 1e4
-    snapshot, info = draw_samples(
-        DirectSampler(8, threads=1), peps, theta, operator, {}, 0, 0, jacobian=False
+    snapshot, _ = draw_samples(
+        DirectSampler(8, threads=1), peps, theta, operator, {}, jacobian=False
     )
     assert snapshot.weight is not None
-    assert np.isfinite(snapshot.weight).all() and info.effective_samples >= 1
+    assert np.isfinite(snapshot.weight).all() and effective_samples(snapshot.weight) >= 1
 
 
 def test_letters_of_complaint() -> None:
@@ -281,13 +276,13 @@ def test_letters_of_complaint() -> None:
     product = ProductState(operator.lattice)
     sampler = DirectSampler(4, threads=1)
     with pytest.raises(ValueError, match="ProductState cannot be drawn from.*Markov chains"):
-        draw_samples(sampler, product, product.random(0), operator, {}, 0, 0)
+        draw_samples(sampler, product, product.random(0), operator, {})
     peps = PEPS(operator.lattice, 2)
     theta = make_theta(peps)
     with pytest.raises(ValueError, match="no configuration of 4 sites .* 2 Sz = 1"):
-        draw_samples(replace(sampler, magnetisation=1), peps, theta, operator, {}, 0, 0)
+        draw_samples(replace(sampler, magnetisation=1), peps, theta, operator, {})
     with pytest.raises(ValueError, match="psi vanishes at all of them"):
-        draw_samples(sampler, peps, 0 * theta, operator, {}, 0, 0, jacobian=False)
+        draw_samples(sampler, peps, 0 * theta, operator, {}, jacobian=False)
     with pytest.raises(ValueError, match="n_pilot must be at least 0, got -1"):
         DirectSampler(n_pilot=-1)
     for name in ("n_samples", "chi", "chi_mpo", "threads", "chunk"):

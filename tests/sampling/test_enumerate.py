@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.drawing import enumerated
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.estimate.local import local_energy
 from tnvmc.lattice import chain, square
 from tnvmc.operators import models
-from tnvmc.sampling.enumerate import born_weights, enumerate_samples
+from tnvmc.sampling.enumerate import born_weights
 
 
 def state(operator: Any, dtype: str = "complex128") -> tuple[PeriodicMPS, Any]:
@@ -25,7 +26,7 @@ def state(operator: Any, dtype: str = "complex128") -> tuple[PeriodicMPS, Any]:
 def test_energy_and_variance_are_those_of_the_matrix(model: str, dtype: str) -> None:
     operator = getattr(models, model)(square(2, 3))
     ansatz, theta = state(operator, dtype)
-    snapshot = enumerate_samples(ansatz, theta, operator)
+    snapshot = enumerated(ansatz, theta, operator)
     sector = 0 if operator.conserves_magnetisation else None
     matrix = operator.sparse(magnetisation=sector)
     psi = snapshot.amplitude.phase * np.exp(snapshot.amplitude.log_abs)
@@ -45,10 +46,10 @@ def test_force_is_the_gradient_of_the_energy() -> None:
     ansatz, theta = state(operator, "float64")
 
     def energy(at: np.ndarray) -> float:
-        snapshot = enumerate_samples(ansatz, at, operator, jacobian=False)
+        snapshot = enumerated(ansatz, at, operator, jacobian=False)
         return float((snapshot.weight * local_energy(operator, snapshot)).sum())
 
-    snapshot = enumerate_samples(ansatz, theta, operator)
+    snapshot = enumerated(ansatz, theta, operator)
     local = local_energy(operator, snapshot)
     gradient = 2 * snapshot.jacobian.adjoint(snapshot.weight * (local - energy(theta)))
     direction = np.random.Generator(np.random.PCG64(0)).normal(size=theta.size)
@@ -60,9 +61,9 @@ def test_force_is_the_gradient_of_the_energy() -> None:
 def test_chunks_and_threads_change_nothing_but_rounding() -> None:
     operator = models.heisenberg(square(2, 4))
     ansatz, theta = state(operator)
-    one = enumerate_samples(ansatz, theta, operator, chunk=7, threads=1)
-    two = enumerate_samples(ansatz, theta, operator, chunk=7, threads=2)
-    whole = enumerate_samples(ansatz, theta, operator, chunk=1000)
+    one = enumerated(ansatz, theta, operator, chunk=7, threads=1)
+    two = enumerated(ansatz, theta, operator, chunk=7, threads=2)
+    whole = enumerated(ansatz, theta, operator, chunk=1000)
     assert one.configs.shape == (70, 8)
     np.testing.assert_array_equal(one.weight, two.weight)
     np.testing.assert_array_equal(one.jacobian.dense(), two.jacobian.dense())
@@ -73,8 +74,8 @@ def test_odd_lattices_need_a_magnetisation() -> None:
     operator = models.heisenberg(square(3, 3))
     ansatz, theta = state(operator)
     with pytest.raises(ValueError, match="odd"):
-        enumerate_samples(ansatz, theta, operator)
-    snapshot = enumerate_samples(ansatz, theta, operator, jacobian=False, magnetisation=1)
+        enumerated(ansatz, theta, operator)
+    snapshot = enumerated(ansatz, theta, operator, jacobian=False, magnetisation=1)
     assert snapshot.configs.shape == (126, 9)
 
 
@@ -82,7 +83,7 @@ def test_too_many_configurations_are_refused_before_anything_is_built() -> None:
     operator = models.heisenberg(square(10, 10))
     ansatz = PeriodicMPS(operator.lattice, 1)
     with pytest.raises(ValueError, match="at most 2000000"):
-        enumerate_samples(ansatz, ansatz.random(0), operator)
+        enumerated(ansatz, ansatz.random(0), operator)
 
 
 def test_weights_of_huge_and_vanishing_amplitudes() -> None:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.drawing import sample
 from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.estimate.statistics import estimate, weighted_estimate
 from tnvmc.lattice import Lattice, chain
-from tnvmc.sampling.chains import Sampler, _flattened, sample
+from tnvmc.sampling.chains import Sampler, _flattened
 from tnvmc.sampling.moves import flips
 
 N_SITES = 8
@@ -58,7 +59,7 @@ def magnetisations(
     sampler = Sampler(n_walkers, n_samples, n_burn=20, n_replicas=n_replicas, threads=1)
     configs = np.zeros((sampler.n_configs, N_SITES), dtype=np.int8)
     moves = flips(ansatz.lattice)
-    _, snapshot, _ = sample(sampler, ansatz, np.array([theta]), configs, {}, moves, 0, 0)
+    _, snapshot, _ = sample(sampler, ansatz, (np.array([theta]), configs), {}, moves)
     return np.sum(1.0 - 2.0 * snapshot.configs, axis=1).reshape(-1, n_walkers)
 
 
@@ -88,7 +89,7 @@ def test_samples_of_a_power_are_weighted_back(precision: Any) -> None:
     sampler = Sampler(n_walkers, n_walkers * 400, n_burn=20, power=0.5, precision=precision)
     configs = np.zeros((n_walkers, N_SITES), dtype=np.int8)
     _, snapshot, _ = sample(
-        sampler, TwoHills(), theta, configs, {}, flips(LATTICE), 0, 0, jacobian=False
+        sampler, TwoHills(), (theta, configs), {}, flips(LATTICE), jacobian=False
     )
     square = np.sum(1.0 - 2.0 * snapshot.configs, axis=1) ** 2
     found = weighted_estimate(square, snapshot.weight, n_walkers)
@@ -118,7 +119,7 @@ def test_chunks_and_threads_change_nothing() -> None:
     for threads, chunk in ((1, None), (2, 3)):
         sampler = Sampler(8, 16, n_replicas=3, threads=threads, chunk=chunk)
         configs = np.zeros((24, N_SITES), dtype=np.int8)
-        found.append(sample(sampler, ansatz, theta, configs, {}, moves, 0, 0))
+        found.append(sample(sampler, ansatz, (theta, configs), {}, moves))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_array_equal(found[0][1].configs, found[1][1].configs)
 
@@ -128,10 +129,10 @@ def test_a_state_whose_sweeps_know_one_power_is_refused() -> None:
     sampler = Sampler(2, 2, n_replicas=2)
     configs = np.zeros((4, 4), dtype=np.int8)
     with pytest.raises(ValueError, match="n_replicas.*PEPS.*cannot be tempered"):
-        sample(sampler, peps, np.ones(peps.n_params), configs, {}, flips(chain(4)), 0, 0)
+        sample(sampler, peps, (np.ones(peps.n_params), configs), {}, flips(chain(4)))
     with pytest.raises(ValueError, match="power.*PEPS.*take power = 1"):
         flat = Sampler(4, 4, power=0.5)
-        sample(flat, peps, np.ones(peps.n_params), configs, {}, flips(chain(4)), 0, 0)
+        sample(flat, peps, (np.ones(peps.n_params), configs), {}, flips(chain(4)))
 
 
 @pytest.mark.parametrize(("power", "n_replicas"), [(0.0, 1), (1.5, 1), (0.5, 2)])

@@ -8,8 +8,9 @@ import signal
 import numpy as np
 import pytest
 
+from tests.drawing import sample
 from tnvmc import PEPS, SRC, Sampler, heisenberg, square
-from tnvmc.sampling.chains import initial_configs, sample
+from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.workers import WorkerLost, in_workers
 
@@ -27,10 +28,7 @@ def test_one_worker_and_two_walk_the_same_chain() -> None:
     theta = np.abs(np.random.default_rng(0).normal(size=peps.n_params))
     configs = initial_configs(operator, 32, seed=1)
     found = [
-        sample(
-            Sampler(n_walkers=32, n_samples=64, threads=workers, chunk=16),
-            peps, theta, configs, operator.targets, moves_for(operator), 5, 0,
-        )
+        sample(Sampler(n_walkers=32, n_samples=64, threads=workers, chunk=16), peps, (theta, configs), operator.targets, moves_for(operator), (5, 0))
         for workers in (1, 2)
     ]  # fmt: skip
     (one, snapshot, _), (two, other, _) = found

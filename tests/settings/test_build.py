@@ -13,6 +13,7 @@ from tnvmc.contraction.schemes import SRC, Exact, ZipUp
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.settings.build import (
     build_ansatz,
     build_lattice,
@@ -23,7 +24,6 @@ from tnvmc.settings.build import (
 )
 from tnvmc.settings.config import MODELS, Settings
 from tnvmc.settings.load import complete, validate
-from tnvmc.vmc.driver import Enumerate
 
 
 def settings(*overrides: str) -> Settings:

@@ -21,14 +21,14 @@ SETTINGS = {"ansatz": {"D": 3}, "run": {"seed": 1}}
 
 def record(step: int, energy: float = -9.0, undone: bool = False) -> StepRecord:
     return StepRecord(
-        step, energy, 0.1, 0.5, 1.0, 1.01, 0.4, None, 0.05, 0.2, undone, None, {}, seconds=0.1
+        step, energy, 0.1, 0.5, 1.0, 1.01, 0.4, None, 0.05, 0.2, undone, (), {}, seconds=0.1
     )
 
 
 def test_what_is_written_can_be_read(tmp_path: Path) -> None:
     with RunFolder.create(tmp_path / "a" / "b", SETTINGS) as folder:
         for step in range(3):
-            folder.append(record(step))
+            folder.append(record(step).as_dict())
         folder.write_result({"energy": -9.0})
         assert [line["step"] for line in folder.history()] == [0, 1, 2]
         assert folder.read_result() == {"energy": -9.0}
@@ -37,7 +37,7 @@ def test_what_is_written_can_be_read(tmp_path: Path) -> None:
 
 def test_strict_json_has_null_where_a_number_is_not_finite(tmp_path: Path) -> None:
     with RunFolder.create(tmp_path / "run", SETTINGS) as folder:
-        folder.append(record(0, energy=math.nan))
+        folder.append(record(0, energy=math.nan).as_dict())
         text = (folder.path / "history.jsonl").read_text()
     assert json.loads(text, parse_constant=lambda name: pytest.fail(name))["energy"] is None
 
@@ -63,11 +63,11 @@ def test_a_folder_with_other_files_is_fine(tmp_path: Path) -> None:
 def test_reopening_cuts_the_history(tmp_path: Path) -> None:
     with RunFolder.create(tmp_path / "run", SETTINGS) as folder:
         for step in range(6):
-            folder.append(record(step))
+            folder.append(record(step).as_dict())
     with open(tmp_path / "run" / "history.jsonl", "ab") as file:
         file.write(b'{"step": 6, "ene')
     with RunFolder.reopen(tmp_path / "run", next_step=4) as folder:
-        folder.append(record(4, energy=-9.5))
+        folder.append(record(4, energy=-9.5).as_dict())
         lines = folder.history()
     assert [line["step"] for line in lines] == [0, 1, 2, 3, 4]
     assert lines[-1]["energy"] == -9.5

@@ -80,7 +80,12 @@ def made_worse(result: Json, history: Sequence[Json]) -> Iterator[str]:
 def unstable(result: Json, history: Sequence[Json]) -> Iterator[str]:
     """Complain where the guard held back too many steps of the last stage."""
     own = of_last_stage(history)
-    held = [line for line in own if line.get("undone") or "shortened" in (line.get("note") or "")]
+    held = [
+        line
+        for line in own
+        if line.get("undone")
+        or any(found["code"] == "step_shortened" for found in line.get("diagnostics") or ())
+    ]
     if len(own) >= _FEWEST_STEPS and len(held) > _UNSTABLE * len(own):
         of_sr = result["config"].get("optimizer", {}).get("kind") == "sr"
         yield (

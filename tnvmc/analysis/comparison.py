@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from tnvmc._version import __version__
+from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.report.numbers import scientific, with_error
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.comparison import Comparison, samples_per_step
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import validate
 from tnvmc.storage import run_files as reading
-from tnvmc.storage.checkpoint import fingerprint
 from tnvmc.storage.run_files import Run, read_run
 from tnvmc.storage.run_folder import FolderError
 

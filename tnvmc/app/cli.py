@@ -57,7 +57,7 @@ def _explain(error: Exception) -> int:
     """Print errors that users can do something about; let others through with their traceback."""
     from tnvmc.app.run import DiskError, Interrupted
     from tnvmc.settings.load import ConfigError
-    from tnvmc.vmc.driver import OptimisationFailed
+    from tnvmc.vmc.step import OptimisationFailed
 
     if isinstance(error, ConfigError):
         return _complain(BAD_INPUT, *error.lines)
@@ -258,26 +258,27 @@ def _exact(options: argparse.Namespace) -> int:
 
 
 def _measure(options: argparse.Namespace) -> int:
-    from tnvmc.app.measure import measure_run
+    from tnvmc.app.measure import Asked, measure_run
     from tnvmc.backend.interrupts import termination_as_exception
     from tnvmc.report.observables_table import show_observables
 
     with termination_as_exception():
-        found = measure_run(
-            options.folder, options.n_samples, options.chi, pair_samples=options.pair_samples,
-            operators=options.operators, overrides=options.overrides, direct=options.direct,
+        asked = Asked(
+            options.n_samples, options.chi, options.pair_samples,
+            tuple(options.operators), tuple(options.overrides), options.direct,
         )  # fmt: skip
+        found = measure_run(options.folder, asked)
     show_observables(found, options.folder)
     return 0
 
 
 def _converge(options: argparse.Namespace) -> int:
-    from tnvmc.analysis.convergence import converge_run
+    from tnvmc.app.converge import converge_run
     from tnvmc.backend.interrupts import termination_as_exception
 
     with termination_as_exception():
-        ladder, found = converge_run(options.folder, options.chi, options.n_samples)
-    print(ladder)
+        scan, found = converge_run(options.folder, options.chi, options.n_samples)
+    print(scan)
     for text in [*found["verdicts"], *(f"warning: {text}" for text in found["warnings"])]:
         print(text)
     return 0

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.analysis.comparison import Table, headline, markdown, tabulate, text
+from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.app.run import (
     DiskError,
     Interrupted,
-    Reference,
     continued_run,
-    find_reference,
     new_run,
 )
 from tnvmc.report.figures import style
@@ -26,10 +25,10 @@ from tnvmc.report.plots import FOLDER, check_ours
 from tnvmc.settings.comparison import Budget, Comparison, budget_of, comparison
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import ConfigError, read_toml
-from tnvmc.storage.checkpoint import write_atomically
+from tnvmc.storage.files import write_atomically
 from tnvmc.storage.run_files import read_run, steps_done
 from tnvmc.storage.run_folder import CONFIG, FolderError, refuse_occupied
-from tnvmc.vmc.driver import OptimisationFailed
+from tnvmc.vmc.step import OptimisationFailed
 
 SETTINGS, TABLE, PAGE = "comparison.toml", "comparison.json", "comparison.md"
 

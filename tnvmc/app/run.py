@@ -6,25 +6,25 @@ import contextlib
 import json
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any
 
 from tnvmc._version import __version__
-from tnvmc.analysis.convergence import convergence, ladder_chis
+from tnvmc.analysis.convergence import convergence
+from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.analysis.verdicts import sentences
-from tnvmc.app.stages import Course
+from tnvmc.app.stages import StagedRun
 from tnvmc.backend.interrupts import Terminated, uninterrupted
 from tnvmc.operators.bounds import energy_bound
-from tnvmc.operators.symmetry import symmetry_group
-from tnvmc.operators.term import Operator
 from tnvmc.report.console import Screen, headline, nothing_to_do, result_table, stage_line
 from tnvmc.report.plots import energy_picture
 from tnvmc.settings.build import build_ansatz, build_operator
+from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import ConfigError, load
-from tnvmc.storage.checkpoint import read_stages, write_atomically
+from tnvmc.storage.files import write_atomically
+from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.run_files import refuse_comparison
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
@@ -35,22 +35,12 @@ from tnvmc.storage.run_folder import (
     RunFolder,
     refuse_occupied,
 )
+from tnvmc.vmc.chi_scan import default_chis, scan_chi
 from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 from tnvmc.vmc.state import Measurement, StepRecord, finite_or_none
 
-DIAGONALISED_AT_ONCE = 200_000
-"""Largest sector whose ground state is computed for comparison: a few seconds."""
-
 _SECONDS_BETWEEN_CHECKPOINTS = 60.0
-
-
-@dataclass(frozen=True)
-class Reference:
-    """The energy a run is compared with; all None where none is known."""
-
-    energy: float | None = None
-    source: str | None = None
-    method: str | None = None
 
 
 class Interrupted(Exception):
@@ -90,13 +80,13 @@ def new_run(settings: Settings, reference: Reference | None = None) -> dict[str,
     started = perf_counter()
     path = Path(settings.run.out or "")
     refuse_occupied(path)
-    course, screen = _set_up(settings)
+    run, screen = _set_up(settings)
     try:
         folder = RunFolder.create(path, settings.as_dict())
     except OSError as error:
         raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
     with folder:
-        return _carry_on(course, settings, folder, screen, started, reference)
+        return _carry_on(run, settings, folder, screen, started, reference)
 
 
 def resume_run(
@@ -107,7 +97,7 @@ def resume_run(
     A finished run whose settings ask for nothing more gives its result again.
 
     Raises:
-        CheckpointError: a damaged checkpoint, or one that does not fit the settings.
+        StateFileError: a damaged checkpoint, or one that does not fit the settings.
         FolderError: no run there, or another process is at it.
         ConfigError, DiskError, Interrupted: as `run_file`.
     """
@@ -128,12 +118,12 @@ def continued_run(settings: Settings, reference: Reference | None = None) -> dic
             "of steps that were made; put the checkpoint back, or start again in another folder"
         )
     done = read_stages(checkpoint) if checkpoint.exists() else []
-    course, screen = _set_up(settings, done, blank=checkpoint.exists())
+    run, screen = _set_up(settings, done, blank=checkpoint.exists())
     if checkpoint.exists():
-        course.restore(checkpoint)
-    _refuse_fewer_steps(course, path)
-    with RunFolder.reopen(path, course.vmc.state.step) as folder:
-        course.recall(folder.history())
+        run.restore(checkpoint)
+    _refuse_fewer_steps(run, path)
+    with RunFolder.reopen(path, run.vmc.state.step) as folder:
+        run.recall(folder.history())
         old = folder.read_result()
         if old is not None and _asks_the_same(old.get("config", {}), settings.as_dict()):
             screen.say(nothing_to_do(old))
@@ -142,19 +132,19 @@ def continued_run(settings: Settings, reference: Reference | None = None) -> dic
             _show(screen, old, folder)
             return old
         if checkpoint.exists():
-            screen.say(f"going on after step {course.vmc.state.step}")
+            screen.say(f"going on after step {run.vmc.state.step}")
         folder.write_settings(settings.as_dict())
-        return _carry_on(course, settings, folder, screen, started, reference)
+        return _carry_on(run, settings, folder, screen, started, reference)
 
 
-def _refuse_fewer_steps(course: Course, path: Path) -> None:
+def _refuse_fewer_steps(run: StagedRun, path: Path) -> None:
     """Raise `ConfigError` where a stage has made more steps than it is asked for now."""
-    made = [record["steps"] if record["kind"] == "optimise" else 0 for record in course.done]
-    made.append(course.vmc.state.step - course.first_step)
-    for stage, steps in zip(course.stages, made, strict=False):
+    made = [record["steps"] if record["kind"] == "optimise" else 0 for record in run.done]
+    made.append(run.vmc.state.step - run.first_step)
+    for stage, steps in zip(run.stages, made, strict=False):
         asked = stage.settings.optimizer.steps
         if steps > asked:
-            key = f"stage.{stage.number}" if course.staged else "optimizer"
+            key = f"stage.{stage.number}" if run.staged else "optimizer"
             raise ConfigError(
                 f"{key}.steps = {asked}: the run in {path} has made {steps} already, which are not "
                 "taken back; ask for as many at least, or choose another --out"
@@ -169,40 +159,16 @@ def _require_run(path: Path) -> None:
 
 def _set_up(
     settings: Settings, done: Sequence[Mapping[str, Any]] = (), blank: bool = False
-) -> tuple[Course, Screen]:
+) -> tuple[StagedRun, Screen]:
     """Make the parts of a run after the stages `done`; a checkpoint fills `blank` parameters."""
     operator = build_operator(settings)
     check_symmetries(settings, operator)  # what the Hamiltonian lacks is told before the run
     optimizer = settings.optimizer
     screen = Screen(optimizer.steps, operator.n_sites, optimizer.seconds)
     screen.say(headline(settings, operator, build_ansatz(settings, operator).n_params))
-    course = Course(settings, operator, done, blank=blank)
-    screen.expect(course.last_step)
-    return course, screen
-
-
-def check_symmetries(settings: Settings, operator: Operator, direct: bool = False) -> None:
-    """Raise a ValueError where what is measured cannot be symmetrised as the settings ask.
-
-    `direct` says that samples are drawn directly whatever the settings say.
-    """
-    if not settings.measure.symmetrise:
-        return
-    symmetry_group(operator, settings.measure.symmetrise)
-    if settings.sampler.kind == "direct":
-        raise ConfigError(
-            "measure.symmetrise: a symmetrised state cannot be drawn directly; take "
-            "sampler.kind = 'metropolis' (or 'enumerate')"
-        )
-    if direct:
-        raise ConfigError(
-            "measure.symmetrise: a symmetrised state cannot be drawn directly; leave out --direct"
-        )
-    if settings.sampler.n_replicas > 1:
-        raise ConfigError(
-            "measure.symmetrise: a symmetrised state is sampled without tempered chains; take "
-            f"sampler.n_replicas = 1 (now {settings.sampler.n_replicas})"
-        )
+    run = StagedRun(settings, operator, done, blank=blank)
+    screen.expect(run.last_step)
+    return run, screen
 
 
 def _with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
@@ -222,25 +188,25 @@ def _asks_the_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 class _Keeper:
     """Writes down what happens: every step to the history, now and then a checkpoint."""
 
-    def __init__(self, course: Course, folder: RunFolder, every: int) -> None:
-        self._course, self._folder, self._every = course, folder, every
+    def __init__(self, run: StagedRun, folder: RunFolder, every: int) -> None:
+        self._run, self._folder, self._every = run, folder, every
         self.saved_step: int | None = None
         self._saved_at = 0.0
 
     def step(self, record: StepRecord) -> None:
-        self._folder.append(record)
-        due = self._course.vmc.state.step % self._every == 0
+        self._folder.append(record.as_dict())
+        due = self._run.vmc.state.step % self._every == 0
         if due or monotonic() - self._saved_at > _SECONDS_BETWEEN_CHECKPOINTS:
             self.save()
 
     def save(self) -> None:
         self._folder.sync()
-        self._course.save(self._folder.path / CHECKPOINT)
-        self.saved_step, self._saved_at = self._course.vmc.state.step, monotonic()
+        self._run.save(self._folder.path / CHECKPOINT)
+        self.saved_step, self._saved_at = self._run.vmc.state.step, monotonic()
 
 
 def _carry_on(
-    course: Course,
+    run: StagedRun,
     settings: Settings,
     folder: RunFolder,
     screen: Screen,
@@ -249,29 +215,22 @@ def _carry_on(
 ) -> dict[str, Any]:
     """Go through the stages, measure, write and show the result."""
     earlier = sum(line["seconds"] for line in folder.history())
-    keeper = _Keeper(course, folder, settings.run.checkpoint_every)
+    keeper = _Keeper(run, folder, settings.run.checkpoint_every)
     try:
         keeper.save()
         if reference is None:
-            reference = find_reference(course.operator, settings.sampler.magnetisation)
-        screen.used = course.seconds
-        with screen.live(course.vmc.state.step, reference.energy):
-            _optimise(course, keeper, folder, screen)
+            reference = find_reference(run.operator, settings.sampler.magnetisation)
+        screen.used = run.seconds
+        with screen.live(run.vmc.state.step, reference.energy):
+            _optimise(run, keeper, folder, screen)
         keeper.save()
         screen.say("measuring")
-        vmc = course.vmc
-        measured = vmc.measure(
-            settings.measure.n_samples,
-            settings.measure.chi,
-            settings.measure.n_burn,
-            settings.measure.n_thin,
-            ladder_chis(vmc.ansatz) if settings.measure.ladder else (),
-            settings.measure.symmetrise,
-        )
-        result = _result(vmc, settings, measured, reference)
-        result |= course.outcome(folder.path, measured, settings.measure.chi)
+        vmc, measured = run.vmc, _measured(run.vmc, settings)
+        result = _result(vmc, settings, measured.measurement, reference)
+        result |= run.outcome(folder.path, measured, settings.measure.chi)
+        scan = _scanned(vmc, settings, measured)
         result["wall_time_s"] = earlier + perf_counter() - started
-        result["convergence"] = convergence(result, folder.history(), measured.ladder)
+        result["convergence"] = convergence(result, folder.history(), scan)
         folder.write_result(result)
         _draw(folder, result)
     except KeyboardInterrupt as stop:
@@ -281,7 +240,7 @@ def _carry_on(
             except OSError as error:
                 raise _not_written(error, folder, keeper.saved_step) from None
         status = stop.exit_status if isinstance(stop, Terminated) else 128 + signal.SIGINT
-        raise Interrupted(course.vmc.state.step, folder.path, status) from None
+        raise Interrupted(run.vmc.state.step, folder.path, status) from None
     except BrokenPipeError:  # nobody reads what is shown
         keeper.save()
         raise
@@ -291,8 +250,22 @@ def _carry_on(
     return result
 
 
+def _measured(vmc: VMC, settings: Settings) -> Measured:
+    asked = settings.measure
+    plan = MeasurementPlan(
+        asked.n_samples, asked.chi, asked.n_burn, asked.n_thin, tuple(asked.symmetrise)
+    )
+    return measure(vmc.method, vmc.state, plan)
+
+
+def _scanned(vmc: VMC, settings: Settings, measured: Measured) -> list[dict[str, Any]]:
+    """Energies at other chi on a part of the samples, where that is asked for and makes sense."""
+    chis = default_chis(vmc.ansatz) if settings.measure.ladder else ()
+    return scan_chi(measured, chis, vmc.sampler.threads).as_dicts() if chis else []
+
+
 def _not_written(error: OSError, folder: RunFolder, saved_step: int | None) -> DiskError:
-    """The letter of a run that cannot write any more."""
+    """The error of a run that cannot write any more."""
     if not folder.path.exists():
         return DiskError(f"{folder.path}: the folder is gone, and the run with it; start again")
     rescue = "make room and start again"
@@ -304,7 +277,7 @@ def _not_written(error: OSError, folder: RunFolder, saved_step: int | None) -> D
     return DiskError(f"{folder.path}: cannot be written ({error.strerror or error}); {rescue}")
 
 
-def _optimise(course: Course, keeper: _Keeper, folder: RunFolder, screen: Screen) -> None:
+def _optimise(run: StagedRun, keeper: _Keeper, folder: RunFolder, screen: Screen) -> None:
     """Bring the last stage to its end."""
 
     def on_step(record: StepRecord) -> None:
@@ -312,42 +285,16 @@ def _optimise(course: Course, keeper: _Keeper, folder: RunFolder, screen: Screen
         screen.step(record)
 
     while True:
-        folder.labels = course.labels
-        screen.expect(course.last_step, course.vmc.sampler)
-        if course.staged:
-            screen.say(course.headline)
-        course.optimise(on_step)
-        if course.on_last_stage:
+        folder.labels = run.labels
+        screen.expect(run.last_step, run.vmc.sampler)
+        if run.staged:
+            screen.say(run.headline)
+        run.optimise(on_step)
+        if run.on_last_stage:
             return
         keeper.save()
-        screen.say(stage_line(course.next_stage(folder.path), course.operator.n_sites))
+        screen.say(stage_line(run.next_stage(folder.path), run.operator.n_sites))
         keeper.save()
-
-
-def find_reference(operator: Operator, magnetisation: int = 0) -> Reference:
-    """Find the exact energy: known, else by diagonalisation where that takes a few seconds.
-
-    Published numbers that are not exact (QMC, other variational states) come last.
-    """
-    from tnvmc.exact import exact_ground_state
-    from tnvmc.operators.basis import Basis
-    from tnvmc.operators.reference import known_energy
-
-    sector = magnetisation if operator.conserves_magnetisation else None
-    known = None
-    if not sector:
-        with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
-            known = known_energy(operator)
-    if known is not None and known.method == "exact":
-        return Reference(known.energy_total, known.source, known.method)
-    if Basis(operator.n_sites, operator.local_dim, sector).dimension <= DIAGONALISED_AT_ONCE:
-        # A comparison that fails (memory, convergence) is no reason to give up the run.
-        with contextlib.suppress(ValueError, RuntimeError):
-            exact = exact_ground_state(operator, "full" if sector is None else sector)
-            return Reference(exact.energy, "diagonalisation", "exact")
-    if known is not None:
-        return Reference(known.energy_total, known.source, known.method)
-    return Reference()
 
 
 def _result(
@@ -395,6 +342,6 @@ def _draw(folder: RunFolder, result: dict[str, Any]) -> None:
 
 def _show(screen: Screen, result: dict[str, Any], folder: RunFolder) -> None:
     screen.console.print(result_table(result))
-    for text in [*([f"note: {result['note']}"] if result["note"] else []), *sentences(result)]:
+    for text in sentences(result):
         screen.say(text)
     screen.say(f"written to {folder.path}")

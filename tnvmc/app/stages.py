@@ -21,15 +21,15 @@ from tnvmc.backend.interrupts import uninterrupted
 from tnvmc.estimate.plateau import reached
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule
-from tnvmc.sampling.chains import Sampler
 from tnvmc.settings.build import build_ansatz, build_sampler, build_vmc
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import Stage, stages_of
-from tnvmc.storage import checkpoint
-from tnvmc.storage.checkpoint import CheckpointError
+from tnvmc.storage.hdf5 import StateFileError
 from tnvmc.storage.run_folder import stage_file
+from tnvmc.vmc import checkpoint
 from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.state import Measurement, Point, StepRecord, finite_or_none
+from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
+from tnvmc.vmc.state import Iterate, Measurement, StepRecord, finite_or_none
 
 Array = Any
 Record = Mapping[str, Any]
@@ -38,7 +38,7 @@ _BRIEFLY = 4  # samples of the measurement that ends a stage, in those of a step
 _FINER = 2  # its chi, in that of the stage
 
 
-class Course:
+class StagedRun:
     """The stages of one run; `vmc` works on the present one.
 
     Args:
@@ -48,7 +48,7 @@ class Course:
         blank: leave the parameters at zero, for `restore` to fill.
 
     Raises:
-        CheckpointError: more stages lie behind than the settings have.
+        StateFileError: more stages lie behind than the settings have.
         ValueError: parts that cannot be built from the settings.
     """
 
@@ -62,7 +62,7 @@ class Course:
     ) -> None:
         self.stages = stages_of(settings)
         if len(done) >= len(self.stages):
-            raise CheckpointError(
+            raise StateFileError(
                 f"the run is in stage {len(done) + 1}, the settings have {len(self.stages)}; "
                 "stages can be added at the end and not taken away"
             )
@@ -120,7 +120,7 @@ class Course:
         """Go on from a checkpoint of the present stage; `recall` its history then.
 
         Raises:
-            CheckpointError: see `tnvmc.storage.checkpoint.load`.
+            StateFileError: see `tnvmc.vmc.checkpoint.load`.
         """
         self.vmc.restore(path)
 
@@ -163,12 +163,12 @@ class Course:
         """
         own = self.stage.settings
         chi = own.contraction.chi
-        measured = self.vmc.measure(
+        plan = MeasurementPlan(
             _BRIEFLY * own.sampler.n_samples, chi and _FINER * chi, own.measure.n_burn,
-            symmetries=own.measure.symmetrise,
+            symmetries=tuple(own.measure.symmetrise),
         )  # fmt: skip
-        state, point = self.vmc.state, self._measured_point(measured)
-        record = self._record(measured, chi and _FINER * chi)
+        state, measured = self.vmc.state, measure(self.vmc.method, self.vmc.state, plan)
+        point, record = measured.point, self._record(measured.measurement, chi and _FINER * chi)
         done = (*self.done, record)
         self._write(folder / stage_file(self.stage.number), done, point)
         vmc = self._grown_vmc(self.stages[len(done)], point, state.step)
@@ -177,22 +177,16 @@ class Course:
             self.seconds = 0.0
         return record
 
-    def outcome(self, folder: Path, measured: Measurement, chi: int | None) -> dict[str, Any]:
+    def outcome(self, folder: Path, measured: Measured, chi: int | None) -> dict[str, Any]:
         """Give what result.json says of the stages, the last one measured at `chi`.
 
         The end of the last stage is kept as stage-K.h5.
         """
         told: dict[str, Any] = {"stopped": self.stopped()}
         if self.staged:
-            told["stages"] = [*self.done, self._record(measured, chi)]
-            point = self._measured_point(measured)
-            self._write(folder / stage_file(self.stage.number), told["stages"], point)
+            told["stages"] = [*self.done, self._record(measured.measurement, chi)]
+            self._write(folder / stage_file(self.stage.number), told["stages"], measured.point)
         return told
-
-    def _measured_point(self, measured: Measurement) -> Point:
-        """Where it was measured: before the last update, where a note says that it led astray."""
-        state = self.vmc.state
-        return state.good if measured.note and state.good is not None else state.here
 
     def _record(self, measured: Measurement, chi: int | None) -> dict[str, Any]:
         """Give what result.json says of the present stage, measured at `chi`."""
@@ -234,7 +228,7 @@ class Course:
             theta = initial_parameters(ansatz, self.operator, seed, settings.ansatz.init)
         return self._vmc(self.stage, ansatz, theta, self.first_step)
 
-    def _grown_vmc(self, stage: Stage, point: Point, step: int) -> VMC:
+    def _grown_vmc(self, stage: Stage, point: Iterate, step: int) -> VMC:
         """Begin a stage where the one before ends: its state, grown, and its walkers."""
         small, old, new = self.vmc.ansatz, self.stage.settings, stage.settings
         same = (old.ansatz, old.contraction) == (new.ansatz, new.contraction)
@@ -266,7 +260,7 @@ class Course:
     ) -> VMC:
         settings = stage.settings
         sampler = build_sampler(settings, self.operator)
-        if not isinstance(sampler, Sampler):  # walkers stand for nothing
+        if configs is not None and configs.shape[0] != sampler.n_configs:
             configs = None
         vmc = build_vmc(settings, self.operator, ansatz, sampler, theta, first_step, configs)
         if settings.optimizer.seconds:
@@ -283,7 +277,7 @@ class Course:
         """Let a schedule fall with the time used, where the steps alone would leave it behind."""
         return lambda step: schedule(max(step, int(steps * self._time_used)))
 
-    def _write(self, path: Path, done: Sequence[Record], point: Point | None = None) -> None:
+    def _write(self, path: Path, done: Sequence[Record], point: Iterate | None = None) -> None:
         state = self.vmc.state
         if point is not None:
             state = replace(state, here=point, good=None)

@@ -28,7 +28,7 @@ class Blocks:
     `exact` samples enumerate all configurations: errors are 0.  Memory: blocks times T numbers.
     """
 
-    def __init__(self, exact: bool = False) -> None:
+    def __init__(self, *, exact: bool = False) -> None:
         self.exact = exact
         self.n_samples = 0
         self._sums: list[np.ndarray] = []  #: per layer of blocks (G, T)

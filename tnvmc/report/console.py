@@ -65,8 +65,8 @@ class Screen:
 
     def step(self, record: StepRecord) -> None:
         """Show one step; its note, if it has one, gets a line of its own."""
-        if record.note:
-            self.say(f"step {record.step + 1}: {record.note}")
+        for found in record.diagnostics:
+            self.say(f"step {record.step + 1}: {found}")
         numbers = self._numbers(record)
         before, self.used = self.used, self.used + record.seconds
         if self._progress is not None:

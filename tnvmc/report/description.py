@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.peps.files import StateFileError, opened
 from tnvmc.report.numbers import ten_digits, with_error
 from tnvmc.storage import run_files as reading
-from tnvmc.storage.checkpoint import kind_in
+from tnvmc.storage.hdf5 import StateFileError, opened
+from tnvmc.storage.identity import kind_in
 from tnvmc.storage.run_files import OBSERVABLES, Run, outdated, read_run
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, PICTURE, RESULT
 
@@ -174,7 +174,7 @@ def _last_steps(run: Run) -> list[str]:
         shown = "not finite"
         if energy is not None:
             shown = with_error(energy / run.n_sites, _known(error) / run.n_sites)
-        note = f"; {line['note']}" if line.get("note") else ""
+        note = "".join(f"; {found['code']}" for found in line.get("diagnostics") or ())
         texts.append(f"step {line['step'] + 1}: energy per site {shown}{note}")
     return texts
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.numbers import LARGE, with_error
 from tnvmc.storage.run_files import OBSERVABLES
 
@@ -28,8 +29,8 @@ def show_observables(found: Json, folder: str | Path) -> None:
     for name, text in rows(found):
         table.add_row(name, text)
     console.print(table)
-    if found["note"]:
-        console.print(f"note: {found['note']}", markup=False, soft_wrap=True)
+    for each in found["diagnostics"]:
+        console.print(str(Diagnostic.from_dict(each)), markup=False, soft_wrap=True)
     console.print(f"written to {Path(folder) / OBSERVABLES}", markup=False, soft_wrap=True)
 
 

@@ -19,7 +19,7 @@ from tnvmc.report.page_parts import figure, figures, pairs, paragraph, section, 
 from tnvmc.report.plots import check_ours
 from tnvmc.report.tables import energy_per_site, minus, with_power
 from tnvmc.storage import run_files as reading
-from tnvmc.storage.checkpoint import write_atomically
+from tnvmc.storage.files import write_atomically
 from tnvmc.storage.run_files import Json, Run, read_run
 from tnvmc.storage.run_folder import CONFIG
 

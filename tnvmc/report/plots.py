@@ -9,7 +9,7 @@ from typing import Any
 
 from tnvmc.report.figures import COMPARED, COURSES, NAMES, draw, style
 from tnvmc.report.figures.course import Course, overview
-from tnvmc.storage.checkpoint import write_atomically
+from tnvmc.storage.files import write_atomically
 from tnvmc.storage.run_files import read_run
 
 FOLDER = "pictures"

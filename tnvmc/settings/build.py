@@ -15,15 +15,16 @@ from tnvmc.operators.basis import Basis
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
-from tnvmc.sampling.chains import Sampler, check_magnetisation
+from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.configurations import check_magnetisation
 from tnvmc.sampling.direct import DirectSampler
-from tnvmc.sampling.enumerate import MAX_CONFIGS
+from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
+from tnvmc.sampling.problem import Samples
 from tnvmc.settings.config import AnsatzSettings, LatticeSettings, OptimizerSettings, Settings
 from tnvmc.settings.network_settings import check_characters
-from tnvmc.storage.checkpoint import plain
+from tnvmc.storage.identity import plain
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.guard import Guard
-from tnvmc.vmc.look import AnySampler, Enumerate
 
 Array = Any
 
@@ -141,7 +142,7 @@ def _covering(lattice: Lattice) -> tuple[tuple[int, int], ...]:
     return tuple((int(i), int(j)) for i, j in sites.reshape(-1, 2))
 
 
-def build_sampler(settings: Settings, operator: Operator) -> AnySampler:
+def build_sampler(settings: Settings, operator: Operator) -> Samples:
     """Make the sampler of the [sampler] section."""
     sampler, threads = settings.sampler, settings.run.threads
     magnetisation = sampler.magnetisation if operator.conserves_magnetisation else None
@@ -208,7 +209,7 @@ def build_vmc(
     settings: Settings,
     operator: Operator,
     ansatz: Ansatz,
-    sampler: AnySampler,
+    sampler: Samples,
     theta: Array,
     first_step: int = 0,
     configs: Array | None = None,

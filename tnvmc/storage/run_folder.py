@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
-from tnvmc.storage.checkpoint import write_atomically
-from tnvmc.vmc.state import StepRecord
+from tnvmc.storage.files import write_atomically
 
 CONFIG, HISTORY, RESULT = "config.toml", "history.jsonl", "result.json"
 CHECKPOINT, PICTURE = "checkpoint.h5", "energy.png"
@@ -78,9 +77,9 @@ class RunFolder:
 
         write_atomically(self.path / CONFIG, tomli_w.dumps(settings).encode())
 
-    def append(self, record: StepRecord) -> None:
-        """Add one line to history.jsonl; it is in the hands of the system on return."""
-        written = record.as_dict() | self.labels
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add one line, strict JSON, to history.jsonl; it is in the hands of the system on return."""
+        written = {**record, **self.labels}
         line = (json.dumps(written, allow_nan=False) + "\n").encode()
         while line:  # a disk that is nearly full takes a part, and refuses the rest
             line = line[self._history.write(line) :]

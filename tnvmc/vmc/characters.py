@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.generic import amplitude_ratio
-from tnvmc.ansatz.protocol import Ansatz, LogAmplitude
+from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.statistics import Estimate, estimate

@@ -109,9 +109,7 @@ class VMC:
     @property
     def method(self) -> step.Method:
         """How steps are made."""
-        return step.Method(
-            self.problem, self.sampler, self.optimizer, self.schedule, self.guard
-        )
+        return step.Method(self.problem, self.sampler, self.optimizer, self.schedule, self.guard)
 
     def run(
         self, steps: int, callback: Callable[[StepRecord], None] | None = None

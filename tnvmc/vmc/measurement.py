@@ -24,7 +24,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.characters import symmetrised
-from tnvmc.vmc.state import Measurement, State
+from tnvmc.vmc.state import Iterate, Measurement, State
 from tnvmc.vmc.step import Method, Observation, observe, trusted
 
 Array = Any
@@ -66,6 +66,7 @@ class Measured:
     """A measurement of the energy, and what it was made from."""
 
     measurement: Measurement
+    point: Iterate  #: whose parameters were measured; the walkers as they were before
     observation: Observation
     problem: Problem  #: with the ansatz as it was measured
 
@@ -91,7 +92,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         diagnostics=diagnostics,
         precision_shift=seen.precision_shift,
     )
-    return Measured(measurement, seen, problem)
+    return Measured(measurement, point, seen, problem)
 
 
 def expect(method: Method, state: State, operator: Operator, plan: MeasurementPlan) -> Estimate:

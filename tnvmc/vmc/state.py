@@ -160,9 +160,10 @@ def from_tree(tree: Mapping[str, Any]) -> State:
     Raises:
         KeyError, TypeError: a part is missing, or there is one too many.
     """
-    recent = {
-        name: tuple(map(float, value)) if name not in ("scale", "rollbacks") else value
-        for name, value in tree["recent"].items()
+    recent = dict(tree["recent"])
+    series: dict[str, Any] = {
+        name: tuple(map(float, recent.pop(name)))
+        for name in ("energies", "errors", "variances", "norms")
     }
     good = Iterate(**tree["good"]) if "good" in tree else None
-    return State(int(tree["step"]), Iterate(**tree["here"]), good, Recent(**recent))
+    return State(int(tree["step"]), Iterate(**tree["here"]), good, Recent(**series, **recent))

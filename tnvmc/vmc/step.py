@@ -78,22 +78,19 @@ def observe(
     """Draw samples at a point and estimate the energy there."""
     snapshot, point, info = sampler.draw(problem, point, stream, jacobian)
     local = local_energy(problem.operator, snapshot)
-    return Observation(
-        point, snapshot, local, estimate_samples(local, snapshot.weight, info), info
-    )
+    return Observation(point, snapshot, local, estimate_samples(local, snapshot.weight, info), info)
 
 
 def trusted(method: Method, state: State) -> tuple[Iterate, tuple[Diagnostic, ...]]:
     """Give the point whose parameters are to be measured, and why it is not the last one.
 
     The last update is judged as the next step would judge it: by the same draw and the same guard.
-    Where that step would undo it, the point before it is given, with the walkers where they are now,
-    and a measured_before_last_update.  Cost: one draw without log-derivatives; nothing where there is
+    Where that step would undo it, the point before it is given, and a measured_before_last_update.  Cost: one draw without log-derivatives; nothing where there is
     no way back.
     """
     if state.good is None:
         return state.here, ()
-    seen, objection = _judged(method, state, jacobian=False)
+    _, objection = _judged(method, state, jacobian=False)
     if objection is None:
         return state.here, ()
     because = {"because": objection.code, **objection.values}

@@ -14,8 +14,9 @@ from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.contraction.schemes import Exact
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg
-from tnvmc.storage.checkpoint import CheckpointError
-from tnvmc.vmc.driver import VMC, Enumerate
+from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.storage.hdf5 import StateFileError
+from tnvmc.vmc.driver import VMC
 
 OPERATOR = heisenberg(square(2, 3))
 
@@ -80,17 +81,17 @@ def test_going_on_from_a_checkpoint(tmp_path: Path, D: int) -> None:
 def test_checkpoints_that_do_not_fit(tmp_path: Path) -> None:
     path = tmp_path / "c.h5"
     VMC(OPERATOR, peps(3), Enumerate()).save(path)
-    with pytest.raises(CheckpointError, match="D = 3, which cannot be turned into D = 2"):
+    with pytest.raises(StateFileError, match="D = 3, which cannot be turned into D = 2"):
         initial_parameters(peps(2), OPERATOR, 1, str(path))
     other = heisenberg(chain(6))
-    with pytest.raises(CheckpointError, match=r"PEPS on \[2, 3\].*wanted is a PEPS on \[1, 6\]"):
+    with pytest.raises(StateFileError, match=r"PEPS on \[2, 3\].*wanted is a PEPS on \[1, 6\]"):
         initial_parameters(PEPS(other.lattice, 3), other, 1, str(path))
-    with pytest.raises(CheckpointError, match="wanted is a PeriodicMPS"):
+    with pytest.raises(StateFileError, match="wanted is a PeriodicMPS"):
         initial_parameters(PeriodicMPS(OPERATOR.lattice, 3), OPERATOR, 1, str(path))
     VMC(OPERATOR, peps(2, "complex128"), Enumerate()).save(path)
-    with pytest.raises(CheckpointError, match="a real state cannot hold it"):
+    with pytest.raises(StateFileError, match="a real state cannot hold it"):
         initial_parameters(peps(2), OPERATOR, 1, str(path))
-    with pytest.raises(CheckpointError, match="no such file"):
+    with pytest.raises(StateFileError, match="no such file"):
         initial_parameters(peps(3), OPERATOR, 1, "simple-update")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.drawing import enumerated
 from tests.oracles import all_configs, dense_hamiltonian, dense_state, embed
 from tnvmc.ansatz.initial.simple_update import evolved, simple_update
 from tnvmc.ansatz.initial.tensors import bond_sizes, random_positive
@@ -16,7 +17,6 @@ from tnvmc.estimate.statistics import estimate
 from tnvmc.lattice.grids import chain, shastry_sutherland, square
 from tnvmc.operators import models
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.enumerate import enumerate_samples
 
 EXACT_4X4 = {
     # totals of open lattices; Rydberg: V = 7, delta = Omega = 1; Ising: h = 3
@@ -98,7 +98,7 @@ def test_an_easy_axis_leaves_nothing_to_rounding(Jz, D):
     operator = models.xxz(square(4, 4, "cylinder"), Jz=Jz)
     peps = PEPS(operator.lattice, D, scheme=SRC(32))
     theta = peps.flatten(simple_update(operator, D)[0])
-    snapshot = enumerate_samples(peps, theta, operator, jacobian=False)
+    snapshot = enumerated(peps, theta, operator, jacobian=False)
     found = estimate(local_energy(operator, snapshot), weight=snapshot.weight)
     assert found.variance < 0.2 * operator.n_sites  # 0.06 to 0.10
 

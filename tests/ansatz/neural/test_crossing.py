@@ -11,12 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.drawing import sample
 from tnvmc.ansatz.neural import crossing
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.rbm import RBM
 from tnvmc.lattice import chain
 from tnvmc.operators.models import tfim
-from tnvmc.sampling.chains import Sampler, initial_configs, sample
+from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 
 FULL = jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8B")
@@ -93,8 +95,5 @@ def test_moves_are_planned_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("tnvmc.ansatz.neural.flax.beside", counted)
     for step in range(2):
-        sample(
-            Sampler(8, 8, n_burn=3, chunk=8), ansatz, ansatz.random(0),
-            initial_configs(operator, 8, 0), operator.targets, moves_for(operator), 0, step,
-        )  # fmt: skip
+        sample(Sampler(8, 8, n_burn=3, chunk=8), ansatz, (ansatz.random(0), initial_configs(operator, 8, 0)), operator.targets, moves_for(operator), (0, step))  # fmt: skip
     assert len(planned) == 2

@@ -12,10 +12,10 @@ from tests.oracles import all_configs, dense_state
 from tnvmc import PEPS, SRC, heisenberg
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.initial.tensors import grow, random_positive
-from tnvmc.ansatz.peps.files import FORMAT_VERSION, StateFileError
 from tnvmc.contraction.schemes import Exact, ZipUp
 from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
-from tnvmc.storage import checkpoint
+from tnvmc.storage.hdf5 import FORMAT_VERSION, StateFileError
+from tnvmc.vmc import checkpoint
 
 ROUNDING = 1e-12
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests import oracles
+from tests.drawing import sample
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import ProductState
@@ -19,7 +20,8 @@ from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg, tfim
-from tnvmc.sampling.chains import Sampler, initial_configs, sample
+from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 from tnvmc.vmc.driver import VMC
 
@@ -56,7 +58,7 @@ def test_weights_undo_what_coarse_walks_do() -> None:
     sampler = Sampler(64, 64 * 200, n_burn=10, precision="single")
     configs = initial_configs(operator, 64, 0)
     _, snapshot, _ = sample(
-        sampler, ansatz, theta, configs, operator.targets, moves_for(operator), 0, 0
+        sampler, ansatz, (theta, configs), operator.targets, moves_for(operator)
     )
     local = local_energy(operator, snapshot)
     psi = ansatz.log_amplitude(theta, oracles.all_configs(8))
@@ -139,7 +141,7 @@ def test_networks_walk_in_single_after_they_were_used_in_double(kind: str) -> No
         sampler = Sampler(8, 16, n_replicas=n_replicas, precision="single")
         configs = initial_configs(operator, sampler.n_configs, 0)
         _, snapshot, info = sample(
-            sampler, ansatz, theta, configs, operator.targets, moves_for(operator), 0, 0
+            sampler, ansatz, (theta, configs), operator.targets, moves_for(operator)
         )
         weight = 16 * to_host(snapshot.weight)
         assert weight.dtype == np.float64 and 0 < np.abs(weight - 1).max() < SINGLE

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import oracles
+from tests.drawing import enumerated, sample
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.generic import local_states, replaced
 from tnvmc.ansatz.initial.parameters import initial_parameters
@@ -27,10 +28,11 @@ from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup, symmetry_group
 from tnvmc.optimize.sr import SR
-from tnvmc.sampling.chains import Sampler, initial_configs, sample
-from tnvmc.sampling.enumerate import enumerate_samples
+from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.configurations import initial_configs
+from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.moves import exchanges, flips, moves_for
-from tnvmc.vmc.driver import VMC, Enumerate
+from tnvmc.vmc.driver import VMC
 
 UNCUT = 64
 AMPLITUDE = 1e-10  # sums of at most 16 uncut amplitudes that may cancel to a hundredth
@@ -197,12 +199,18 @@ def test_sampled_energy_is_the_exact_one() -> None:
     state = Symmetrised(peps, symmetry_group(operator, ["spin", "point"], odd))
     start = initial_parameters(peps, operator)
     theta = start + 0.4 * np.abs(start).max() * random_theta(peps, 3)
-    exact = enumerate_samples(state, theta, operator, jacobian=False)
+    exact = enumerated(state, theta, operator, jacobian=False)
     expected = estimate(local_energy(operator, exact), weight=exact.weight)
     sampler = Sampler(n_walkers=128, n_samples=4096, n_burn=10, n_thin=1, threads=1)
     configs = initial_configs(operator, 128, seed=0)
     _, snapshot, _ = sample(
-        sampler, state, theta, configs, operator.targets, moves_for(operator), 3, 0, False
+        sampler,
+        state,
+        (theta, configs),
+        operator.targets,
+        moves_for(operator),
+        (3, 0),
+        jacobian=False,
     )
     assert snapshot.weight is not None
     assert snapshot.weight.sum() == pytest.approx(1)
@@ -222,7 +230,7 @@ def test_energy_falls_with_every_symmetry() -> None:
     energies = {}
     for names in ((), ("spin",), ("point",), ("spin", "point")):
         state = Symmetrised(peps, symmetry_group(operator, names)) if names else peps
-        snapshot = enumerate_samples(state, theta, operator, jacobian=False, threads=1)
+        snapshot = enumerated(state, theta, operator, jacobian=False, threads=1)
         energies[names] = estimate(local_energy(operator, snapshot), weight=snapshot.weight).mean
     assert energies[("spin", "point")] < min(energies[("spin",)], energies[("point",)])
     assert max(energies[("spin",)], energies[("point",)]) < energies[()]
@@ -271,8 +279,8 @@ def test_an_image_where_psi_vanishes_still_counts() -> None:
     dimers = DimerCovering(operator.lattice, ((0, 1), (2, 3)))
     state = Symmetrised(dimers, symmetry_group(operator, ["point"]))
     theta = dimers.singlets()
-    snapshot = enumerate_samples(state, theta, operator, jacobian=False)
+    snapshot = enumerated(state, theta, operator, jacobian=False)
     energy = estimate(local_energy(operator, snapshot), weight=snapshot.weight)
     assert abs(energy.mean + 2) < 1e-12
     with pytest.raises(ValueError, match="Add a little noise"):
-        enumerate_samples(state, theta, operator)
+        enumerated(state, theta, operator)

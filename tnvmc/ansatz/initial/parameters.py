@@ -15,12 +15,8 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz, Initialisable, Typed, description_of, no_start
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.operators.term import Operator
-from tnvmc.storage.checkpoint import (
-    CheckpointError,
-    differences,
-    kind_in,
-    read_parameters,
-)
+from tnvmc.storage.hdf5 import StateFileError, read_parameters
+from tnvmc.storage.identity import differences, kind_in
 from tnvmc.storage.run_folder import CHECKPOINT
 
 Array = Any
@@ -40,7 +36,7 @@ def initial_parameters(
 
     Raises:
         ValueError: a start that this wave function does not have.
-        CheckpointError: a damaged checkpoint, or one of another kind of state.
+        StateFileError: a damaged checkpoint, or one of another kind of state.
     """
     if kind is not None and kind not in KINDS:
         return _from_checkpoint(ansatz, Path(kind), seed)
@@ -104,7 +100,7 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
     found = (kind_in(described), described["lattice"][1:3], described["local_dim"])
     wanted = (kind_in(about), shape, ansatz.local_dim)
     if found != wanted:
-        raise CheckpointError(
+        raise StateFileError(
             f"ansatz.init = '{path}': it holds a {found[0]} on {found[1]} with local dimension "
             f"{found[2]}, wanted is a {wanted[0]} on {wanted[1]} with {wanted[2]}"
         )
@@ -112,19 +108,19 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
         stored = described.get("architecture") or {}
         differing = differences(_shaping(stored), _shaping(about["architecture"]))
         if differing:
-            raise CheckpointError(
+            raise StateFileError(
                 f"ansatz.init = '{path}': it holds a network of another architecture: "
                 f"{', '.join(differing)}"
             )
     if theta.dtype.kind == "c" and dtype.kind != "c":
-        raise CheckpointError(
+        raise StateFileError(
             f"ansatz.init = '{path}': it is {theta.dtype}, a real state cannot hold it; take "
             "ansatz.dtype = 'complex128'"
         )
     if described["n_parameters"] == ansatz.n_params:
         return theta.astype(dtype)
     if not isinstance(ansatz, PEPS) or described["D"] > ansatz.D:
-        raise CheckpointError(
+        raise StateFileError(
             f"ansatz.init = '{path}': it has D = {described['D']}, which cannot be turned into "
             f"D = {about.get('D')}; only a PEPS grows, and none shrinks"
         )

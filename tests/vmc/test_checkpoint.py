@@ -5,36 +5,37 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 
+from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.lattice import Lattice, square
+from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.models import heisenberg, tfim
-from tnvmc.storage import checkpoint
-from tnvmc.storage.checkpoint import CheckpointError
+from tnvmc.storage.hdf5 import FORMAT_VERSION, StateFileError, read_parameters, read_stages
+from tnvmc.vmc import checkpoint
 from tnvmc.vmc.guard import Recent
-from tnvmc.vmc.state import Point, State
+from tnvmc.vmc.state import Iterate, State
 
 OPERATOR = heisenberg(square(2, 3))
 
 
 def ansatz(lattice: Lattice) -> Any:
-    return SimpleNamespace(lattice=lattice, local_dim=2, D=3, n_params=12)
+    return PEPS(lattice, 3)
 
 
 IDENTITY = checkpoint.identity(ansatz(OPERATOR.lattice), OPERATOR)
 
 
-def point(seed: int, dtype: str = "complex128") -> Point:
+def point(seed: int, dtype: str = "complex128") -> Iterate:
     rng = np.random.default_rng(seed)
     theta = rng.normal(size=12).astype(dtype)
     configs = rng.integers(2, size=(4, 6), dtype=np.int8)
     memory = {"momentum": theta / 3, "count": 7, "rate": 0.1 + 0.2, "empty": np.zeros(0)}
-    return Point(theta, configs, memory)
+    return Iterate(theta, configs, memory)
 
 
 STATE = State(
@@ -42,7 +43,7 @@ STATE = State(
 )
 
 
-def same(a: Point | None, b: Point | None) -> bool:
+def same(a: Iterate | None, b: Iterate | None) -> bool:
     if a is None or b is None:
         return a is b
     return (
@@ -60,7 +61,7 @@ def bits(value: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("good", [None, point(2)])
-def test_round_trip(tmp_path: Path, good: Point | None) -> None:
+def test_round_trip(tmp_path: Path, good: Iterate | None) -> None:
     state = State(41, STATE.here, good, STATE.recent)
     checkpoint.save(tmp_path / "c.h5", state, IDENTITY)
     back = checkpoint.load(tmp_path / "c.h5", IDENTITY, like=point(3))
@@ -71,7 +72,7 @@ def test_round_trip(tmp_path: Path, good: Point | None) -> None:
 
 def test_parameters_can_be_read_alone(tmp_path: Path) -> None:
     checkpoint.save(tmp_path / "c.h5", STATE, IDENTITY)
-    described, theta = checkpoint.read_parameters(tmp_path / "c.h5")
+    described, theta = read_parameters(tmp_path / "c.h5")
     assert described == IDENTITY
     assert bits(theta) == bits(STATE.here.theta)
 
@@ -79,10 +80,10 @@ def test_parameters_can_be_read_alone(tmp_path: Path) -> None:
 def test_the_stages_behind_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "c.h5"
     checkpoint.save(path, STATE, IDENTITY)
-    assert checkpoint.read_stages(path) == []
+    assert read_stages(path) == []
     records = [{"stage": 1, "energy": -1 / 3, "variance": None}]
     checkpoint.save(path, STATE, IDENTITY, records)
-    assert checkpoint.read_stages(path) == records
+    assert read_stages(path) == records
     assert same(checkpoint.load(path, IDENTITY, like=point(3)).here, STATE.here)
 
 
@@ -90,38 +91,36 @@ def test_another_problem_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.h5"
     checkpoint.save(path, STATE, IDENTITY)
     other = checkpoint.identity(ansatz(OPERATOR.lattice), tfim(OPERATOR.lattice))
-    with pytest.raises(CheckpointError, match=r"another problem.*heisenberg \(now tfim\)"):
+    with pytest.raises(StateFileError, match=r"another problem.*heisenberg \(now tfim\)"):
         checkpoint.load(path, other, like=point(3))
     turned = heisenberg(square(3, 2))
-    with pytest.raises(CheckpointError, match="lattice"):
+    with pytest.raises(StateFileError, match="lattice"):
         checkpoint.load(path, checkpoint.identity(ansatz(turned.lattice), turned), point(3))
-    with pytest.raises(CheckpointError, match="couplings"):
+    with pytest.raises(StateFileError, match="couplings"):
         weaker = checkpoint.identity(ansatz(OPERATOR.lattice), heisenberg(OPERATOR.lattice, J=0.9))
         checkpoint.load(path, weaker, like=point(3))
-    with pytest.raises(CheckpointError, match=r"dtype complex128 \(now float32\)"):
+    with pytest.raises(StateFileError, match=r"dtype complex128 \(now float32\)"):
         checkpoint.load(path, IDENTITY, like=point(3, "float32"))
-    fewer = Point(point(3).theta, point(3).configs[:2], point(3).optimizer)
-    with pytest.raises(CheckpointError, match=r"4 walkers \(now 2\)"):
+    fewer = Iterate(point(3).theta, point(3).configs[:2], point(3).optimizer)
+    with pytest.raises(StateFileError, match=r"4 walkers \(now 2\)"):
         checkpoint.load(path, IDENTITY, like=fewer)
-    plain = Point(point(3).theta, point(3).configs, {})
-    with pytest.raises(CheckpointError, match="another optimizer"):
+    plain = Iterate(point(3).theta, point(3).configs, {})
+    with pytest.raises(StateFileError, match="another optimizer"):
         checkpoint.load(path, IDENTITY, like=plain)
 
 
 def test_fingerprints_know_the_couplings_and_not_the_rounding() -> None:
-    assert checkpoint.fingerprint(heisenberg(square(2, 2), J=0.3)) == checkpoint.fingerprint(
+    assert fingerprint(heisenberg(square(2, 2), J=0.3)) == fingerprint(
         heisenberg(square(2, 2), J=0.1 + 0.2)
     )
-    assert checkpoint.fingerprint(heisenberg(square(2, 2))) != checkpoint.fingerprint(
-        heisenberg(square(2, 2), J=1.001)
-    )
+    assert fingerprint(heisenberg(square(2, 2))) != fingerprint(heisenberg(square(2, 2), J=1.001))
 
 
 def test_damaged_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.h5"
 
     def refusal() -> str:
-        with pytest.raises(CheckpointError) as caught:
+        with pytest.raises(StateFileError) as caught:
             checkpoint.load(path, IDENTITY, like=point(3))
         text = str(caught.value)
         assert text.startswith(str(path))
@@ -136,10 +135,10 @@ def test_damaged_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
     assert "another program" in refusal()
     checkpoint.save(path, STATE, IDENTITY)
     with h5py.File(path, "a") as file:
-        file.attrs["format_version"] = checkpoint.FORMAT_VERSION + 1
+        file.attrs["format_version"] = FORMAT_VERSION + 1
     assert "format version 2 is newer than 1" in refusal()
-    for read in (checkpoint.read_parameters, checkpoint.read_stages):
-        with pytest.raises(CheckpointError, match="update tnvmc"):
+    for read in (read_parameters, read_stages):
+        with pytest.raises(StateFileError, match="update tnvmc"):
             read(path)
     checkpoint.save(path, STATE, IDENTITY)
     with h5py.File(path, "a") as file:
@@ -155,7 +154,7 @@ def test_every_flipped_byte_of_the_parameters_is_noticed(tmp_path: Path) -> None
     damaged = bytearray(content)
     damaged[where + 5] ^= 1
     path.write_bytes(damaged)
-    with pytest.raises(CheckpointError, match="damaged"):
+    with pytest.raises(StateFileError, match="damaged"):
         checkpoint.load(path, IDENTITY, like=point(3))
 
 
@@ -164,7 +163,7 @@ def test_a_file_cut_short_is_refused(tmp_path: Path, length: int) -> None:
     path = tmp_path / "c.h5"
     checkpoint.save(path, STATE, IDENTITY)
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(CheckpointError, match="damaged"):
+    with pytest.raises(StateFileError, match="damaged"):
         checkpoint.load(path, IDENTITY, like=point(3))
 
 

@@ -1,0 +1,45 @@
+"""The energy that a run is compared with."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from tnvmc.exact import exact_ground_state
+from tnvmc.operators.basis import Basis
+from tnvmc.operators.reference import known_energy
+from tnvmc.operators.term import Operator
+
+DIAGONALISED_AT_ONCE = 200_000
+"""Largest sector whose ground state is computed for comparison: a few seconds."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The energy a run is compared with; all None where none is known."""
+
+    energy: float | None = None
+    source: str | None = None
+    method: str | None = None
+
+
+def find_reference(operator: Operator, magnetisation: int = 0) -> Reference:
+    """Find the exact energy: known, else by diagonalisation where that takes a few seconds.
+
+    Published numbers that are not exact (QMC, other variational states) come last.
+    """
+    sector = magnetisation if operator.conserves_magnetisation else None
+    known = None
+    if not sector:
+        with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
+            known = known_energy(operator)
+    if known is not None and known.method == "exact":
+        return Reference(known.energy_total, known.source, known.method)
+    if Basis(operator.n_sites, operator.local_dim, sector).dimension <= DIAGONALISED_AT_ONCE:
+        # A comparison that fails (memory, convergence) is no reason to give up the run.
+        with contextlib.suppress(ValueError, RuntimeError):
+            exact = exact_ground_state(operator, "full" if sector is None else sector)
+            return Reference(exact.energy, "diagonalisation", "exact")
+    if known is not None:
+        return Reference(known.energy_total, known.source, known.method)
+    return Reference()

@@ -1,0 +1,84 @@
+"""`tnvmc converge`: a finished run measured again at several chi."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tnvmc.analysis.convergence import convergence
+from tnvmc.app.stages import StagedRun
+from tnvmc.settings.build import build_operator
+from tnvmc.settings.load import load
+from tnvmc.storage.hdf5 import read_stages
+from tnvmc.storage.run_files import refuse_comparison
+from tnvmc.storage.run_folder import (
+    CHECKPOINT,
+    CONFIG,
+    RESULT,
+    FolderError,
+    RunFolder,
+    check_run_folder,
+)
+from tnvmc.vmc.chi_scan import ONE_IN, ChiScan, checked_chis, default_chis
+
+
+def converge_run(
+    path: str | Path, chis: Sequence[int] = (), n_samples: int | None = None
+) -> tuple[ChiScan, dict[str, Any]]:
+    """Measure a finished run again at several chi, as ``tnvmc converge`` does.
+
+    The chi of its result is one of them; `chis` are the others, by default 1, 1.5 and 2
+    times that of the optimisation.  `n_samples` defaults to a quarter of its measurement.
+    "convergence" in its result.json is replaced, nothing else; gives the scan and what stands
+    there now.
+
+    Raises:
+        FolderError: no finished run there, another process is at it, or it cannot be written.
+        StateFileError: a damaged checkpoint, or one that does not fit config.toml.
+        ValueError: a state without chi; a chi or a number of samples below 1.
+    """
+    path = Path(path)
+    _check_finished(path)
+    settings = load(path / CONFIG, [f"run.out={json.dumps(str(path))}"])
+    if n_samples is not None and n_samples < 1:
+        raise ValueError(f"converge: n_samples is {n_samples}; it must be 1 or larger")
+    operator = build_operator(settings)
+    run = StagedRun(settings, operator, read_stages(path / CHECKPOINT), blank=True)
+    run.restore(path / CHECKPOINT)
+    vmc, measure = run.vmc, settings.measure
+    asked = {*(chis or default_chis(vmc.ansatz)), *([measure.chi] if measure.chi else [])}
+    checked_chis(vmc.ansatz, tuple(asked))
+    try:
+        with RunFolder.reopen(path, sys.maxsize) as folder:
+            result = folder.read_result()
+            assert result is not None
+            scan = vmc.converge(
+                tuple(asked),
+                n_samples or max(1, (measure.n_samples or 0) // ONE_IN),
+                measure.n_burn,
+                measure.n_thin,
+                measure.symmetrise,
+            )
+            result["convergence"] = convergence(result, folder.history(), scan.as_dicts())
+            folder.write_result(result)
+    except OSError as error:
+        raise FolderError(f"{path}: cannot be written ({error.strerror or error})") from None
+    return scan, result["convergence"]
+
+
+def _check_finished(path: Path) -> None:
+    """Raise `FolderError` where no finished run is."""
+    refuse_comparison(path)
+    check_run_folder(path)
+    if not (path / RESULT).is_file():
+        raise FolderError(
+            f"{path}: this run is not finished ({RESULT} is missing); "
+            f"finish it with: tnvmc run --resume {path}"
+        )
+    try:
+        json.loads((path / RESULT).read_text(encoding="utf-8"))["energy"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise FolderError(f"{path / RESULT}: damaged, or no result ({error})") from None

@@ -1,0 +1,90 @@
+"""Checkpoints: the state of a run in one file, replaced as a whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tnvmc.ansatz.protocol import Ansatz, description_of
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.term import Operator
+from tnvmc.storage.files import write_atomically
+from tnvmc.storage.hdf5 import StateFileError, attribute, decoded, encoded, opened
+from tnvmc.storage.identity import differences
+from tnvmc.vmc.state import Iterate, State, as_tree, from_tree
+
+
+def identity(ansatz: Ansatz, operator: Operator) -> dict[str, Any]:
+    """Describe what a checkpoint belongs to: state, lattice and the operator's fingerprint."""
+    lattice, about = ansatz.lattice, description_of(ansatz)
+    return {
+        "ansatz": about.pop("ansatz"),
+        "lattice": [lattice.kind, *map(int, lattice.shape), str(lattice.boundary)],
+        "local_dim": int(ansatz.local_dim),
+        "D": about.pop("D", None),
+        **about,
+        "n_parameters": int(ansatz.n_params),
+        "operator": operator.name,
+        "fingerprint": fingerprint(operator),
+    }
+
+
+def save(
+    path: Path,
+    state: State,
+    belongs_to: Mapping[str, Any],
+    stages: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Write a state so that at every moment `path` holds the old file or the new one, complete.
+
+    `stages` are the records of the stages that lie behind it, as in result.json.
+
+    Raises:
+        OSError: no space, no permission; the old file is then still in place.
+    """
+    attributes: dict[str, Any] = {"identity": dict(belongs_to)}
+    if stages:
+        attributes["stages"] = [dict(stage) for stage in stages]
+    write_atomically(path, encoded(as_tree(state), attributes))
+
+
+def load(path: Path, belongs_to: Mapping[str, Any], like: Iterate) -> State:
+    """Read a state back, with arrays of the namespace of `like.theta`.
+
+    Raises:
+        StateFileError: a damaged or foreign file; one of another problem, dtype, number of walkers or
+            optimizer; the message says which, and what differs.
+    """
+    with opened(path) as file:
+        stored = attribute(file, "identity")
+        # The checkpoint may tell more, as one of a later version.
+        differing = differences({key: stored.get(key) for key in belongs_to}, belongs_to)
+        if differing:
+            raise StateFileError(f"{path}: checkpoint of another problem: {', '.join(differing)}")
+        tree = decoded(file, array_namespace(like.theta))
+        absent = {name: None for name, value in like.optimizer.items() if value is None}
+        for name in {"here", "good"} & set(tree):
+            tree[name]["optimizer"] = absent | tree[name].get("optimizer", {})
+        state = from_tree(tree)
+    _check(path, state.here, like)
+    return state
+
+
+def _check(path: Path, here: Iterate, like: Iterate) -> None:
+    if here.theta.dtype != like.theta.dtype:
+        raise StateFileError(
+            f"{path}: checkpoint of another problem: dtype {here.theta.dtype} "
+            f"(now {like.theta.dtype})"
+        )
+    if here.configs.shape != like.configs.shape:
+        raise StateFileError(
+            f"{path}: written with {here.configs.shape[0]} walkers (now {like.configs.shape[0]}); "
+            "keep the number, or start a new run with ansatz.init = this file"
+        )
+    if set(here.optimizer) != set(like.optimizer):
+        raise StateFileError(
+            f"{path}: written with another optimizer; keep it, or start a new run with "
+            "ansatz.init = this file"
+        )
