@@ -45,7 +45,7 @@ def history(n_steps: int = 40, stages: bool = True, seed: int = 0) -> list[dict[
             "closure_spread": 1e-4 * float(np.exp(rng.normal())),
             "learning_rate": 0.1,
             "undone": step == 7,
-            "note": None,
+            "diagnostics": [],
             "seconds": 0.5 + 0.01 * step,
         }
         if stages:
@@ -71,7 +71,7 @@ def result() -> dict[str, Any]:
         "n_samples": 2048,
         "seconds": 3.2,
         "units": "S.S",
-        "note": None,
+        "diagnostics": [],
         "energy_per_site": energy / N,
         "energy_per_site_error": error / N,
         "seconds_per_sample": 3.2 / 2048,
@@ -114,10 +114,15 @@ def result() -> dict[str, Any]:
                 "energy": -9.2391,
                 "energy_error": 0.0061,
             },
-            "verdicts": ["chi 6 is too small: the energy moves by 8 sigma at 12"],
-            "warnings": ["two bond dimensions only: the 1/D line has no freedom left <check>"],
+            "diagnostics": [
+                {"code": "chi_enough", "status": "good", "values": {
+                    "chi": 9, "largest_chi": 12, "sigmas": 0.1, "per_site": 2.5e-6,
+                    "too_small": [{"chi": 6, "sigmas": 0.8, "per_site": 2.1e-5}],
+                }},
+                {"code": "sampling_failed", "status": "warning", "values": {"reason": "no <psi>"}},
+            ],
         },
-    }
+    }  # fmt: skip
 
 
 def _stage(

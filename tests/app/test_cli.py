@@ -19,6 +19,7 @@ import tnvmc
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.report.plots import energy_picture
+from tnvmc.report.texts import sentence
 from tnvmc.storage.run_folder import RunFolder
 from tnvmc.vmc import checkpoint
 
@@ -239,11 +240,12 @@ def test_energies_whose_squares_are_no_numbers(
     assert main(["run", "study.toml", "--out", "huge", *huge]) == 0
     shown = capsys.readouterr().out
     assert " +- unknown  (Pauli units)" in shown
-    assert "warning: the energy has no error bar" in shown
     assert max(map(len, shown.splitlines())) < 200
     result = strict_json(file.parent / "huge" / "result.json")
     assert abs(result["energy"]) > 1e190
     assert (result["energy_error"], result["v_score"]) == (None, None)
+    found = {each["code"]: each for each in result["convergence"]["diagnostics"]}
+    assert f"warning: {sentence(found['energy_without_error'])}" in shown
     assert main(["show", "huge"]) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) < 200
 

@@ -18,6 +18,7 @@ from tnvmc.app.cli import main
 from tnvmc.app.run import run_file
 from tnvmc.optimize.schedules import Cosine
 from tnvmc.report.console import Screen
+from tnvmc.report.texts import sentence
 from tnvmc.sampling.workers import WorkerLost
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.state import StepRecord
@@ -148,9 +149,10 @@ def test_a_block_that_fails_does_not_stop_the_others(
         assert main(["compare", "study.toml", "--out", "out", "--set", "compare.steps=1"]) == 1
     table = strict_json(Path("out/comparison.json"))
     assert {row["name"] for row in table["rows"]} == {"PEPS D=2", "drawn"}
-    reason = "failed: step 3: the energy is infinite"
-    assert table["left_out"] == [{"name": "product", "reason": reason}]
-    assert f"not in the table: product: {reason}" in capsys.readouterr().out
+    (left_out,) = table["left_out"]
+    assert (left_out["name"], left_out["code"]) == ("product", "run_failed")
+    assert left_out["values"] == {"reason": "step 3: the energy is infinite"}
+    assert sentence(left_out) in capsys.readouterr().out
     if kind is OptimisationFailed:
         assert main(["compare", "--resume", "out"]) == 0  # it is tried again
         assert len(strict_json(Path("out/comparison.json"))["rows"]) == 3

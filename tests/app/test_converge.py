@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from tests.oracles import all_configs
-from tnvmc.analysis.convergence import convergence, good_lines, ladder_chis
+from tnvmc.analysis.convergence import ladder_chis
+from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.app.cli import main
@@ -22,6 +23,7 @@ from tnvmc.lattice import chain, square
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.sparse import sparse_matrix
+from tnvmc.report.texts import line
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.snapshots import measure_configs
@@ -140,86 +142,6 @@ def test_rungs_that_cannot_be() -> None:
         without.converge((4, 8))
 
 
-RESULT: dict[str, Any] = {
-    "energy": -9.9,
-    "energy_error": 1e-3,
-    "variance": 0.3,
-    "n_sites": 16,
-    "n_samples": 4096,
-    "tau": 0.7,
-    "r_hat": 1.0,
-    "closure_spread": 1e-7,
-    "exact_method": None,
-    "signed_error": None,
-    "relative_error_error": None,
-    "config": {"sampler": {"n_walkers": 64}, "measure": {"chi": 8}, "ansatz": {"D": 3}},
-}
-
-
-def stage(number: int, D: int, energy: float, variance: float, **other: Any) -> dict[str, Any]:
-    values = {"stage": number, "kind": "optimise", "D": D, "energy": energy, "variance": variance}
-    return values | {"energy_error": 1e-3} | other
-
-
-def lines(n: int = 160) -> list[dict[str, Any]]:
-    rng = np.random.default_rng(0)
-    variance = 0.3 + 0.8 * np.exp(-np.arange(n) / 30)
-    energy = -10 + 0.3 * variance + 2e-3 * rng.normal(size=n)
-    return [
-        {"step": k, "energy": e, "energy_error": 2e-3, "variance": v, "undone": False}
-        for k, (e, v) in enumerate(zip(energy.tolist(), variance.tolist(), strict=True))
-    ]
-
-
-def test_an_extrapolation_from_the_steps() -> None:
-    history = lines()
-    history[80] |= {"undone": True, "energy": 100.0}
-    history[90] |= {"energy": None, "energy_error": None, "variance": None}
-    assert len(good_lines(history)) == 158
-    found = convergence(RESULT, history)
-    fit = found["variance"]
-    assert abs(fit["energy"] + 10) < SIGMAS * fit["energy_error"] < 5e-3
-    assert fit["points"][-1]["label"].endswith("to 160")
-    assert found["bond_dimension"] is None
-    assert found["chi"] == []
-    assert any("extrapolation and no bound" in text for text in found["verdicts"])
-    json.dumps(found, allow_nan=False)
-
-
-def test_extrapolations_from_the_stages() -> None:
-    """E = -10 + 2/D and E = -10 + variance, and a stage of simple update that lies elsewhere."""
-    stages = [
-        stage(1, 2, -8.0, 5.0, kind="simple_update"),
-        *(stage(D, D, -10 + 2 / D, 2 / D) for D in (2, 3, 4)),
-    ]
-    found = convergence(RESULT | {"stages": stages}, [])
-    for name in ("variance", "bond_dimension"):
-        assert found[name]["energy"] == pytest.approx(-10)
-        assert 0 < found[name]["energy_error"] < 0.01
-        assert len(found[name]["points"]) == 3
-    assert found["bond_dimension"]["points"][0] == {
-        "D": 2, "energy": -9.0, "energy_error": 1e-3,
-    }  # fmt: skip
-    two = convergence(RESULT | {"stages": stages[:3]}, [])
-    assert two["bond_dimension"]["energy"] == pytest.approx(-10)
-    assert two["bond_dimension"]["energy_error"] is None
-    json.dumps(two, allow_nan=False)
-
-
-def test_only_lines_of_the_last_stage_count() -> None:
-    history = [line | {"stage": 1 + (line["step"] >= 100)} for line in lines()]
-    assert [line["step"] for line in good_lines(history)] == list(range(100, 160))
-    assert good_lines([]) == []
-
-
-def test_the_steps_are_looked_at_for_warnings() -> None:
-    assert convergence(RESULT, lines())["warnings"] == []
-    history = [line | {"undone": line["step"] % 3 == 0} for line in lines(20)]
-    found = convergence(RESULT, history)
-    assert "7 of 20 steps were undone or shortened" in found["warnings"][0]
-    assert "steps: 13 are too few to tell whether the energy has settled" in found["verdicts"]
-
-
 SETTINGS = """
 [lattice]
 shape = [3, 2]
@@ -262,15 +184,15 @@ def test_a_run_has_a_ladder_and_converge_replaces_it_and_nothing_else(
     history = Path("r/history.jsonl").read_bytes()
     assert [rung["chi"] for rung in before["convergence"]["chi"]] == [2, 3, 4]
     assert set(before["convergence"]) == {
-        "chi", "variance", "bond_dimension", "verdicts", "warnings",
+        "chi", "variance", "bond_dimension", "diagnostics",
     }  # fmt: skip
     assert main(["converge", "r", "--chi", "2", "--chi", "6", "--n-samples", "32"]) == 0
     shown = capsys.readouterr().out
     after = result_of("r")
     assert "32 samples drawn at chi 6" in shown
     assert [rung["chi"] for rung in after["convergence"]["chi"]] == [2, 4, 6]
-    for text in after["convergence"]["verdicts"]:
-        assert text in shown
+    for diagnostic in diagnostics_of(after):
+        assert line(diagnostic) in shown
     assert {**after, "convergence": 0} == {**before, "convergence": 0}
     assert Path("r/history.jsonl").read_bytes() == history
     assert main(["converge", "r"]) == 0

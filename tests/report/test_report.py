@@ -6,12 +6,12 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.run_files import result, write_run
 from tnvmc.app.cli import main
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.page import report_html
 from tnvmc.report.tables import with_power
 from tnvmc.storage.run_files import read_run
@@ -66,8 +66,8 @@ def text(content: str) -> str:
         "−0.574232(26)",  # energy per site and its error
         "+1.63(46)e−4",  # against the exact one
         "−0.5743254416",
-        "Warning. Two bond dimensions only: the 1/D line has no freedom left <check>.",
-        "Verdict. Chi 6 is too small: the energy moves by 8 sigma at 12.",
+        "Warning. No <psi>.",
+        "Verdict. Chi 9 is enough: going to 12 moves the energy by 0.1 sigma",
         "Heisenberg model, J = 1, square, 4 × 4 sites, open",
         "peps, D = 3, float64",
         "1056",
@@ -142,7 +142,7 @@ def test_a_damaged_run_says_what_is_damaged(tmp_path: Path) -> None:
 def test_without_a_warning_the_page_says_so(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", measured=False)
     clean = result()
-    clean["convergence"] |= {"warnings": [], "chi": [], "variance": None, "bond_dimension": None}
+    clean["convergence"] |= {"diagnostics": [], "chi": [], "variance": None, "bond_dimension": None}
     (run / "result.json").write_text(json.dumps(clean))
     text = " ".join(_Page(report_html(read_run(run))).text.split())
     assert "Good. No check has raised a warning." in text
@@ -150,24 +150,31 @@ def test_without_a_warning_the_page_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "warning"),
+    ("diagnostic", "shown"),
     [
-        ({"signed_error": 4.9e-2}, "error bars above the exact one (4.9e-2 of it): not converged"),
-        ({"energy": -8.5}, "above that of step 1: the steps made it worse"),
-        ({"verdicts": ["steps: 7 are too few to tell whether the energy has settled"]}, None),
+        (Diagnostic("walkers_disagree", "warning", {"r_hat": 1.21}), "Warning. R-hat is 1.210"),
+        (Diagnostic("steps_too_few", "open", {"steps": 7}), "Verdict. Steps: 7 are too few"),
     ],
 )
 def test_nothing_is_good_beside_a_check_that_failed(
-    tmp_path: Path, changed: dict[str, Any], warning: str | None
+    tmp_path: Path, diagnostic: Diagnostic, shown: str
 ) -> None:
-    """Whatever an older version wrote down as its warnings."""
     run = write_run(tmp_path / "run", measured=False)
     found = result()
-    found["convergence"] |= {"warnings": [], "verdicts": changed.pop("verdicts", [])}
-    (run / "result.json").write_text(json.dumps(found | changed))
+    found["convergence"]["diagnostics"] = [diagnostic.as_dict()]
+    (run / "result.json").write_text(json.dumps(found))
     text = " ".join(_Page(report_html(read_run(run))).text.split())
     assert "Good." not in text
-    assert warning is None or text.count(warning) == 1
+    assert text.count(shown) == 1
+
+
+def test_a_result_of_an_earlier_state_is_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", measured=False)
+    found = result()
+    del found["convergence"]["diagnostics"]
+    (run / "result.json").write_text(json.dumps(found))
+    (damage,) = read_run(run).damage
+    assert "diagnostics" in damage
 
 
 def test_the_verb_writes_one_file_and_replaces_only_its_own(

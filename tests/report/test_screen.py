@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import io
-import math
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from rich.console import Console
 
 from tnvmc import Sampler, heisenberg, square
@@ -17,7 +15,6 @@ from tnvmc.report.console import (
     nothing_to_do,
     result_table,
     stage_line,
-    with_error,
 )
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import complete, validate
@@ -44,25 +41,6 @@ RESULT: dict[str, Any] = {
     "wall_time_s": 75.0,
     "config": {"sampler": {"n_walkers": 64}},
 }
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "text"),
-    [
-        (-0.603521, 0.000123, "-0.60352(12)"),
-        (-0.603521, 0.0995, "-0.60(10)"),
-        (-21.7, 1.4, "-21.7(14)"),
-        (-217.3, 14.0, "-217(14)"),
-        (-2173.0, 140.0, "-2173(140)"),
-        (-0.5, 0.0, "-0.50000000"),
-        (-0.5, math.inf, "-0.5 +- inf"),
-        (math.nan, 0.1, "nan +- 0.1"),
-        (-4.986e299, 0.0, "-4.98600000e+299"),
-        (-4.986e299, 1.2e297, "-4.986000e+299 +- 1.2e+297"),
-    ],
-)
-def test_numbers_with_errors(value: float, error: float, text: str) -> None:
-    assert with_error(value, error) == text
 
 
 def shown(result: dict[str, Any]) -> str:

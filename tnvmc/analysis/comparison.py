@@ -1,4 +1,4 @@
-"""The table of a comparison: what each run has reached, and which runs are not to be compared.
+"""A comparison as data: what each run has reached, and which runs are not to be compared.
 
 Everything is read from the folders of the runs, as any other reader would.
 """
@@ -6,21 +6,21 @@ Everything is read from the folders of the runs, as any other reader would.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from tnvmc._version import __version__
+from tnvmc.analysis.diagnostics import diagnostics_of
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.operators.fingerprint import fingerprint
-from tnvmc.report.numbers import scientific, with_error
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.comparison import Comparison, samples_per_step
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import validate
-from tnvmc.storage import run_files as reading
-from tnvmc.storage.run_files import Run, read_run
+from tnvmc.storage.run_files import Run, as_array, is_finished, read_run
 from tnvmc.storage.run_folder import FolderError
 
 Json = Mapping[str, Any]
@@ -30,8 +30,8 @@ INDEPENDENT = 0.5
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the table; energies are totals, None stands where a number does not exist."""
+class ComparedRun:
+    """What one run has reached; energies are totals, None stands where a number does not exist."""
 
     name: str
     kind: str
@@ -53,15 +53,15 @@ class Row:
     seconds_per_effective_sample: float | None  #: median, of the optimisation
     seconds: float  #: of the optimisation
     samples: int  #: of the optimisation
-    note: str | None
+    diagnostics: tuple[Diagnostic, ...]  #: what makes it less trustworthy, or ended it early
 
 
 @dataclass(frozen=True)
-class Table:
-    """Rows by rising energy, and what is left out of them: (name, reason)."""
+class ComparisonTable:
+    """Runs by rising energy, and those that are left out, with the reason."""
 
-    rows: tuple[Row, ...]
-    left_out: tuple[tuple[str, str], ...]
+    rows: tuple[ComparedRun, ...]
+    left_out: tuple[tuple[str, Diagnostic], ...]
     about: Json  #: what all rows share: Hamiltonian, budget, measurement, reference
 
     def as_dict(self) -> dict[str, Any]:
@@ -69,78 +69,78 @@ class Table:
         return {
             **self.about,
             "rows": [asdict(row) for row in self.rows],
-            "left_out": [{"name": name, "reason": reason} for name, reason in self.left_out],
+            "left_out": [{"name": name, **reason.as_dict()} for name, reason in self.left_out],
         }
 
 
-def tabulate(comparison: Comparison, reference: Json, failed: Mapping[str, str]) -> Table:
-    """Read the runs of a comparison; `failed` says of those that gave up why.
+def tabulate(comparison: Comparison, reference: Json, failed: Mapping[str, str]) -> ComparisonTable:
+    """Read the runs of a comparison.
 
-    `reference` holds energy, source and method of what the energies are compared with.
+    Args:
+        comparison: its runs are read from their folders.
+        reference: energy, source and method of what the energies are compared with.
+        failed: why runs gave up, by their names.
     """
-    rows, left_out = [], []
-    for name in comparison.runs:
-        if name in failed:
-            left_out.append((name, f"failed: {failed[name]}"))
-            continue
-        try:
-            run = read_run(comparison.out / name)
-        except FolderError as error:
-            left_out.append((name, str(error)))
-            continue
-        reason = difference(run, comparison)
-        if reason is None:
-            rows.append(_row(name, run, validate(run.config)))
-        else:
-            left_out.append((name, reason))
-    rows.sort(key=lambda row: row.energy)
-    return Table(tuple(rows), tuple(left_out), _about(comparison, reference))
+    found = {name: _row_or_reason(name, comparison, failed) for name in comparison.runs}
+    rows = [each for each in found.values() if isinstance(each, ComparedRun)]
+    return ComparisonTable(
+        tuple(sorted(rows, key=lambda row: row.energy)),
+        tuple((name, each) for name, each in found.items() if isinstance(each, Diagnostic)),
+        _about(comparison, reference),
+    )
 
 
-def difference(run: Run, comparison: Comparison) -> str | None:
-    """Say why a run cannot stand beside the others; None where it can."""
+def _row_or_reason(
+    name: str, comparison: Comparison, failed: Mapping[str, str]
+) -> ComparedRun | Diagnostic:
+    if name in failed:
+        return Diagnostic("run_failed", "error", {"reason": failed[name]})
+    try:
+        run = read_run(comparison.out / name)
+    except FolderError as error:
+        return Diagnostic("run_unreadable", "error", {"reason": str(error)})
+    return reason_against(run, comparison) or _row(name, run, validate(run.config))
+
+
+def reason_against(run: Run, comparison: Comparison) -> Diagnostic | None:
+    """Give why a run cannot stand beside the others; None where it can."""
     result = run.result
-    if result is None or not reading.is_finished(run):
-        return "not measured after its last step; go on with tnvmc compare --resume"
+    if result is None or not is_finished(run):
+        return Diagnostic("run_unfinished", "error")
     measured_numbers = ("energy", "energy_error", "variance", "v_score")
     if not all(_is_number(result.get(key)) for key in measured_numbers):
-        return "its energy, error or variance is not finite"
+        return Diagnostic("numbers_not_finite", "error")
     try:
         measured = validate(result.get("config", {}))
         operator = build_operator(measured)
     except ValueError as error:
-        return f"the settings it was measured with cannot be read ({error})"
-    if fingerprint(operator) != fingerprint(comparison.operator):
-        return "measured with another Hamiltonian"
-    sector = measured.sampler.magnetisation
-    if operator.conserves_magnetisation and sector != comparison.magnetisation:
-        return f"in the sector 2 Sz = {sector}, the others are in {comparison.magnetisation}"
-    if result["n_samples"] != comparison.n_samples:
-        how = "enumerated: " if measured.sampler.kind == "enumerate" else "measured with "
-        return f"{how}{result['n_samples']} samples, the others with {comparison.n_samples}"
-    if measured.measure.symmetrise != comparison.symmetrise:
-        ours, theirs = map(_listed, (measured.measure.symmetrise, comparison.symmetrise))
-        return f"measured with symmetries {ours}, the others with {theirs}"
-    if result.get("version") != __version__:
-        return f"measured by tnvmc {result.get('version')}, the others by {__version__}"
+        return Diagnostic("settings_unreadable", "error", {"reason": str(error)})
+    sector = measured.sampler.magnetisation if operator.conserves_magnetisation else None
+    alike = {
+        "hamiltonian": (fingerprint(operator), fingerprint(comparison.operator)),
+        "magnetisation": (sector, comparison.magnetisation if sector is not None else None),
+        "n_samples": (result["n_samples"], comparison.n_samples),
+        "symmetrise": (list(measured.measure.symmetrise), list(comparison.symmetrise)),
+        "version": (result.get("version"), __version__),
+    }
+    for key, (this, others) in alike.items():
+        if this != others:
+            values = {"key": key, "this": this, "others": others}
+            return Diagnostic("measured_differently", "error", values)
     return None
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def _row(name: str, run: Run, settings: Settings) -> Row:
+def _row(name: str, run: Run, settings: Settings) -> ComparedRun:
     result = run.result
     assert result is not None
-    seconds = reading.as_array([line.get("seconds") for line in run.history])
+    seconds = as_array([line.get("seconds") for line in run.history])
     first = run.history[0] if run.history and run.history[0]["step"] == 0 else {}
     typical, begun = _median(seconds), first.get("seconds")
-    return Row(
+    return ComparedRun(
         name=name,
         kind=settings.ansatz.kind,
         sampler=str(settings.sampler.kind),
@@ -161,16 +161,15 @@ def _row(name: str, run: Run, settings: Settings) -> Row:
         seconds_per_effective_sample=seconds_per_effective_sample(run, settings),
         seconds=float(np.nansum(seconds)),
         samples=len(run.history) * samples_per_step(settings.sampler),
-        note=_note(result),
+        diagnostics=_diagnostics(result),
     )
 
 
-def _note(result: Json) -> str | None:
-    told = [result["note"]] if result.get("note") else []
+def _diagnostics(result: Json) -> tuple[Diagnostic, ...]:
+    found = [each for each in diagnostics_of(result) if each.status in ("warning", "error")]
     if result.get("stopped") == "plateau":
-        told.append(f"stopped on its plateau after {result['steps']} steps")
-    told += (result.get("convergence") or {}).get("warnings", [])
-    return "; ".join(told) or None
+        found.insert(0, Diagnostic("stopped_on_plateau", "good", {"steps": result["steps"]}))
+    return tuple(found)
 
 
 def seconds_per_effective_sample(run: Run, settings: Settings) -> float | None:
@@ -185,13 +184,13 @@ def seconds_per_effective_sample(run: Run, settings: Settings) -> float | None:
     n = samples_per_step(settings.sampler)
     if not n or run.result is None:
         return None
-    seconds = reading.as_array([line.get("seconds") for line in run.history])
+    seconds = as_array([line.get("seconds") for line in run.history])
     if settings.sampler.kind == "direct":
         effective, measured = run.result.get("effective_samples"), run.result["n_samples"]
         return _median(seconds / (n * (effective or measured) / measured))
-    own = reading.as_array([line.get("tau") for line in run.history])
+    own = as_array([line.get("tau") for line in run.history])
     tau = np.fmax(np.maximum(own, INDEPENDENT), _measured_tau(run.result, settings))
-    effective = reading.as_array([line.get("effective_samples") for line in run.history])
+    effective = as_array([line.get("effective_samples") for line in run.history])
     return _median(seconds * 2 * tau / np.where(np.isnan(effective), n, effective))
 
 
@@ -215,11 +214,10 @@ def _median(values: np.ndarray) -> float | None:
 
 def _about(comparison: Comparison, reference: Json) -> dict[str, Any]:
     operator = comparison.operator
-    settings = next(iter(comparison.runs.values()))
-    described = Run(comparison.out, settings.as_dict())
+    settings = next(iter(comparison.runs.values())).as_dict()
     return {
-        "hamiltonian": reading.model_text(described),
-        "lattice": reading.lattice_text(described),
+        "hamiltonian": settings["hamiltonian"],
+        "lattice": settings["lattice"],
         "fingerprint": fingerprint(operator),
         "n_sites": operator.n_sites,
         "units": operator.units,
@@ -229,80 +227,3 @@ def _about(comparison: Comparison, reference: Json) -> dict[str, Any]:
         "reference": dict(reference),
         "version": __version__,
     }
-
-
-_HEAD = (
-    "ansatz", "energy per site", "", "var / N", "V-score", "parameters", "steps",
-    "s / step", "s / eff. sample", "sampler",
-)  # fmt: skip
-
-
-def _head(table: Table) -> tuple[str, ...]:
-    method = table.about["reference"]["method"]
-    third = "relative error" if method in (None, "exact") else f"distance to {method}"
-    return tuple(title or third for title in _HEAD)
-
-
-def headline(table: Table) -> str:
-    """Say in a line what was compared, and how it was measured."""
-    about = table.about
-    ((unit, amount),) = about["budget"].items()
-    known = about["reference"]["energy"]
-    reference = "no reference energy is known"
-    if known is not None:
-        method, source = about["reference"]["method"], about["reference"]["source"]
-        reference = f"{method} energy per site {known / about['n_sites']:.10f} ({source})"
-    symmetries = f", symmetries {_listed(about['symmetrise'])}" if about["symmetrise"] else ""
-    return (
-        f"{about['hamiltonian']}; {about['lattice']}; {amount:g} {unit} for each ansatz; measured "
-        f"with {about['measured_samples']} samples{symmetries}; {reference}"
-    )
-
-
-def text(table: Table) -> str:
-    """Write the table in columns, with what is left out and what is to be noted below it."""
-    cells = [_head(table), *(_cells(row, table.about["n_sites"]) for row in table.rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    left = (0, len(_HEAD) - 1)
-    lines = [
-        "  ".join(
-            f"{cell:<{width}}" if place in left else f"{cell:>{width}}"
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in cells
-    ]
-    lines.insert(1, "-" * max(map(len, lines)))
-    return "\n".join([*lines, *_below(table)])
-
-
-def markdown(table: Table) -> str:
-    """Write the content of comparison.md."""
-    rows = [_cells(row, table.about["n_sites"]) for row in table.rows]
-    lines = [_head(table), (":--", *["--:"] * (len(_HEAD) - 2), ":--"), *rows]
-    grid = ["| " + " | ".join(line) + " |" for line in lines]
-    below = [f"- {line}" for line in _below(table)]
-    return "\n".join([headline(table), "", *grid, "", *below]).rstrip() + "\n"
-
-
-def _below(table: Table) -> list[str]:
-    told = [f"not in the table: {name}: {reason}" for name, reason in table.left_out]
-    return told + [f"{row.name}: {row.note}" for row in table.rows if row.note]
-
-
-def _cells(row: Row, n_sites: int) -> tuple[str, ...]:
-    return (
-        row.name,
-        with_error(row.energy_per_site, row.energy_per_site_error),
-        scientific(row.relative_error, row.relative_error_error),
-        f"{row.variance / n_sites:.2e}",
-        f"{row.v_score:.2e}",
-        str(row.parameters),
-        str(row.steps),
-        _short(row.seconds_per_step),
-        _short(row.seconds_per_effective_sample),
-        row.sampler,
-    )
-
-
-def _short(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2g}" if value < 100 else f"{value:.0f}"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tnvmc.analysis.verdicts import final_D
+from tnvmc.analysis.diagnostics import final_D
 from tnvmc.ansatz.neural import NETWORKS
 
 COLUMNS = ("Energy", "Sigma", "Energy Variance", "DOF", "Einf", "Method", "Reference")

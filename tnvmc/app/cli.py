@@ -273,14 +273,16 @@ def _measure(options: argparse.Namespace) -> int:
 
 
 def _converge(options: argparse.Namespace) -> int:
+    from tnvmc.analysis.diagnostics import diagnostics_of
     from tnvmc.app.converge import converge_run
     from tnvmc.backend.interrupts import termination_as_exception
+    from tnvmc.report.texts import line
 
     with termination_as_exception():
         scan, found = converge_run(options.folder, options.chi, options.n_samples)
     print(scan)
-    for text in [*found["verdicts"], *(f"warning: {text}" for text in found["warnings"])]:
-        print(text)
+    for diagnostic in diagnostics_of({"convergence": found}):
+        print(line(diagnostic))
     return 0
 
 

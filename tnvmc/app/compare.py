@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tnvmc.analysis.comparison import Table, headline, markdown, tabulate, text
+from tnvmc.analysis.comparison import ComparisonTable, tabulate
 from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.app.run import (
     DiskError,
@@ -19,6 +19,7 @@ from tnvmc.app.run import (
     continued_run,
     new_run,
 )
+from tnvmc.report.comparison import headline, markdown, plain_text
 from tnvmc.report.figures import style
 from tnvmc.report.figures.comparison import draw_comparison
 from tnvmc.report.plots import FOLDER, check_ours
@@ -47,7 +48,7 @@ class ComparisonInterrupted(Interrupted):
 
 def compare_file(
     path: str | Path, out: str | Path | None = None, overrides: Sequence[str] = ()
-) -> Table:
+) -> ComparisonTable:
     """Run the comparison in a TOML file as ``tnvmc compare`` does, and give its table.
 
     Raises:
@@ -71,7 +72,7 @@ def compare_file(
 
 def resume_comparison(
     folder: str | Path, overrides: Sequence[str] = (), file: str | Path | None = None
-) -> Table:
+) -> ComparisonTable:
     """Go on with the comparison in a folder, by its own settings or those of another file.
 
     Runs that are finished, and whose settings ask for nothing more, are kept.
@@ -114,7 +115,7 @@ def _with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
     return [*overrides, *([f"run.out={json.dumps(str(out))}"] if out is not None else [])]
 
 
-def _compare(compared: Comparison) -> Table:
+def _compare(compared: Comparison) -> ComparisonTable:
     """Make every run, then the table and the pictures."""
     import tomli_w
 
@@ -149,7 +150,7 @@ def _run(settings: Settings, reference: Reference) -> None:
     (continued_run if begun else new_run)(settings, reference)
 
 
-def _write(compared: Comparison, table: Table) -> None:
+def _write(compared: Comparison, table: ComparisonTable) -> None:
     """Write the table as JSON and Markdown, and the pictures of what is in it."""
     content = json.dumps(table.as_dict(), indent=2, allow_nan=False) + "\n"
     names = [name for name in compared.runs if name in {row.name for row in table.rows}]
@@ -180,5 +181,5 @@ def print_comparison(
     else:
         assert file is not None
         table = compare_file(file, out, overrides)
-    print(f"\n{headline(table)}\n\n{text(table)}")
-    return not any(reason.startswith("failed") for _, reason in table.left_out)
+    print(f"\n{headline(table)}\n\n{plain_text(table)}")
+    return not any(reason.code == "run_failed" for _, reason in table.left_out)

@@ -12,11 +12,12 @@ from typing import Any
 
 from tnvmc._version import __version__
 from tnvmc.analysis.convergence import convergence
+from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.analysis.reference import Reference, find_reference
-from tnvmc.analysis.verdicts import sentences
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend.interrupts import Terminated, uninterrupted
 from tnvmc.operators.bounds import energy_bound
+from tnvmc.report import texts
 from tnvmc.report.console import Screen, headline, nothing_to_do, result_table, stage_line
 from tnvmc.report.plots import energy_picture
 from tnvmc.settings.build import build_ansatz, build_operator
@@ -342,6 +343,6 @@ def _draw(folder: RunFolder, result: dict[str, Any]) -> None:
 
 def _show(screen: Screen, result: dict[str, Any], folder: RunFolder) -> None:
     screen.console.print(result_table(result))
-    for text in sentences(result):
-        screen.say(text)
+    for diagnostic in diagnostics_of(result):
+        screen.say(texts.line(diagnostic))
     screen.say(f"written to {folder.path}")

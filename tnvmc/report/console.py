@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -68,25 +68,17 @@ class Screen:
         for found in record.diagnostics:
             self.say(f"step {record.step + 1}: {found}")
         numbers = self._numbers(record)
-        before, self.used = self.used, self.used + record.seconds
+        number, before = record.step + 1, self.used
+        self.used += record.seconds
         if self._progress is not None:
-            done = self.used if self._seconds else record.step + 1
+            done = self.used if self._seconds else number
             self._progress.update(self._task, completed=done, numbers=numbers)
         elif self._seconds:
-            if self._part(before) < self._part(self.used) or record.step == 0:
-                self.say(
-                    f"step {record.step + 1:>4}  {self.used:.1f}/{self._seconds:g} s  {numbers}"
-                )
-        else:
-            every = max(1, self._steps // _PLAIN_LINES)
-            if record.step % every == 0 or record.step + 1 == self._steps:
-                self.say(
-                    f"step {record.step + 1:>4}/{self._steps}  {numbers}  {record.seconds:.2f} s"
-                )
-
-    def _part(self, seconds: float) -> int:
-        assert self._seconds
-        return int(_PLAIN_LINES * seconds / self._seconds)
+            parts = [int(_PLAIN_LINES * used / self._seconds) for used in (before, self.used)]
+            if parts[0] < parts[1] or number == 1:
+                self.say(f"step {number:>4}  {self.used:.1f}/{self._seconds:g} s  {numbers}")
+        elif record.step % max(1, self._steps // _PLAIN_LINES) == 0 or number == self._steps:
+            self.say(f"step {number:>4}/{self._steps}  {numbers}  {record.seconds:.2f} s")
 
     def _numbers(self, record: StepRecord) -> str:
         n = self._n_sites
@@ -105,21 +97,13 @@ class Screen:
 
 
 def _progress(console: Any) -> Any:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress
 
-    return Progress(
-        MofNCompleteColumn(),
-        BarColumn(bar_width=8),
-        TextColumn("{task.fields[numbers]}"),
-        TimeRemainingColumn(compact=True),
-        console=console,
-    )
+    columns = (
+        progress.MofNCompleteColumn(), progress.BarColumn(bar_width=8),
+        progress.TextColumn("{task.fields[numbers]}"), progress.TimeRemainingColumn(compact=True),
+    )  # fmt: skip
+    return progress.Progress(*columns, console=console)
 
 
 def headline(settings: Settings, operator: Operator, n_params: int) -> str:
@@ -174,62 +158,41 @@ def result_table(result: Mapping[str, Any]) -> Any:
     table = Table(box=box.SIMPLE_HEAD, show_header=False, title=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(justify="left")
-    for name, show in _ROWS:
-        shown = show(result)
-        if name == "exact" and result["exact_method"]:
-            name = result["exact_method"]
-        if shown is not None:
-            table.add_row(name, shown)
+    for name, shown in _rows(result):
+        table.add_row(name, shown)
     return table
 
 
-def _energy(result: Mapping[str, Any]) -> str | None:
-    energy, error = result["energy_per_site"], result["energy_per_site_error"]
+def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield names and values as text; what is not known, apart from the reference, is left out."""
+    energy, error, exact = (
+        result[key] for key in ("energy_per_site", "energy_per_site_error", "exact_energy_per_site")
+    )
     if energy is None:
-        return "not finite"
-    shown = f"{energy:.8f}" if abs(energy) < LARGE else f"{energy:.8e}"
-    return f"{shown} +- {_error(error)}  ({result['units']} units)"
+        yield "energy per site", "not finite"
+    else:
+        shown = f"{energy:.8f}" if abs(energy) < LARGE else f"{energy:.8e}"
+        yield "energy per site", f"{shown} +- {_error(error)}  ({result['units']} units)"
+    known = "not known" if exact is None else f"{ten_digits(exact)}  ({result['exact_source']})"
+    yield result["exact_method"] or "exact", known
+    if result["relative_error"] is not None:
+        off = f"{result['relative_error']:.2e} +- {_error(result['relative_error_error'])}"
+        yield "relative error", off
+    if result["variance"] is not None:
+        yield "variance per site", f"{result['variance'] / result['n_sites']:.3e}"
+    for name, key, form in _NUMBERS:
+        if result[key] is not None:
+            yield name, format(result[key], form)
+    minutes, seconds = divmod(result["wall_time_s"], 60)
+    yield "walltime", f"{minutes:.0f} min {seconds:.1f} s" if minutes else f"{seconds:.1f} s"
 
 
-def _exact(result: Mapping[str, Any]) -> str:
-    if result["exact_energy_per_site"] is None:
-        return "not known"
-    return f"{ten_digits(result['exact_energy_per_site'])}  ({result['exact_source']})"
-
-
-def _relative(result: Mapping[str, Any]) -> str | None:
-    if result["relative_error"] is None:
-        return None
-    return f"{result['relative_error']:.2e} +- {_error(result['relative_error_error'])}"
+_NUMBERS = (
+    ("V-score", "v_score", ".2e"), ("tau (draws)", "tau", ".2f"), ("R-hat", "r_hat", ".4f"),
+    ("acceptance", "acceptance", ".3f"), ("closure spread", "closure_spread", ".1e"),
+    ("samples", "n_samples", "d"),
+)  # fmt: skip
 
 
 def _error(error: float | None) -> str:
     return "unknown" if error is None else f"{error:.1e}"
-
-
-def _per_site(result: Mapping[str, Any]) -> str | None:
-    return None if result["variance"] is None else f"{result['variance'] / result['n_sites']:.3e}"
-
-
-def _number(key: str, form: str) -> Callable[[Mapping[str, Any]], str | None]:
-    return lambda result: None if result[key] is None else format(result[key], form)
-
-
-def _wall_time(result: Mapping[str, Any]) -> str:
-    minutes, seconds = divmod(result["wall_time_s"], 60)
-    return f"{minutes:.0f} min {seconds:.1f} s" if minutes else f"{seconds:.1f} s"
-
-
-_ROWS: tuple[tuple[str, Callable[[Mapping[str, Any]], str | None]], ...] = (
-    ("energy per site", _energy),
-    ("exact", _exact),
-    ("relative error", _relative),
-    ("variance per site", _per_site),
-    ("V-score", _number("v_score", ".2e")),
-    ("tau (draws)", _number("tau", ".2f")),
-    ("R-hat", _number("r_hat", ".4f")),
-    ("acceptance", _number("acceptance", ".3f")),
-    ("closure spread", _number("closure_spread", ".1e")),
-    ("samples", _number("n_samples", "d")),
-    ("walltime", _wall_time),
-)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from datetime import datetime
 from html import escape
 from pathlib import Path
 
 from tnvmc._version import __version__
-from tnvmc.analysis.verdicts import leaves_open, warnings
+from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.report import page_parts as report_page
 from tnvmc.report import tables
 from tnvmc.report.description import duration
@@ -18,6 +17,7 @@ from tnvmc.report.numbers import short, with_error
 from tnvmc.report.page_parts import figure, figures, pairs, paragraph, section, words
 from tnvmc.report.plots import check_ours
 from tnvmc.report.tables import energy_per_site, minus, with_power
+from tnvmc.report.texts import sentence
 from tnvmc.storage import run_files as reading
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.run_files import Json, Run, read_run
@@ -150,32 +150,26 @@ def _headline(run: Run) -> str:
 
 
 def _words(run: Run) -> list[tuple[str, str]]:
-    """Verdicts and warnings in words; what went wrong comes first."""
+    """What the checks found, in words; what went wrong comes first."""
     result = run.result or {}
-    convergence = result.get("convergence") or {}
-    alarms = list(run.damage)
+    wrong = list(run.damage)
     if not reading.is_finished(run):
         asked = reading.steps_asked(run)
         of = "" if asked is None else f" of {asked}"
-        alarms.append(
+        wrong.append(
             f"The run is not finished: {reading.steps_done(run)}{of} steps are done"
             + ("." if run.result is None else ", and the measurement is of an earlier state.")
         )
-    if result.get("note"):
-        alarms.append(str(result["note"]))
-    alarms += map(str, convergence.get("warnings") or [])
-    if run.result is not None:
-        # Looked at again: another version knew fewer warnings, and may lack what they look at.
-        with contextlib.suppress(KeyError, TypeError):
-            alarms += warnings(run.result, None, run.history)
-    told = [str(text) for text in convergence.get("verdicts") or []]
-    lines = [("warning", _sentence(text)) for text in dict.fromkeys(alarms)]
+    found = diagnostics_of(result)
+    wrong += [sentence(each) for each in found if each.status in ("warning", "error")]
+    told = [sentence(each) for each in found if each.status in ("good", "open")]
+    lines = [("warning", _sentence(text)) for text in wrong]
     lines += [("verdict", _sentence(text)) for text in told]
     if compared := _compared_in_words(run):
         lines.append(("verdict", compared))
-    if not alarms and not any(map(leaves_open, told)):
+    if not wrong and all(each.status == "good" for each in found):
         lines.append(("good", "No check has raised a warning."))
-    if run.result is not None and not convergence:
+    if run.result is not None and not result.get("convergence"):
         lines.append(("verdict", "Convergence in χ was not measured (tnvmc converge)."))
     return lines
 

@@ -183,6 +183,7 @@ def _json(path: Path, check: Any, damage: list[str]) -> Json | None:
 def _check_result(content: Json) -> None:
     for key in ("energy", "energy_error", "variance", "energy_per_site", "units"):
         content[key]
+    content.get("convergence", {"diagnostics": ()})["diagnostics"]
     if not int(content["n_sites"]) >= 1:
         raise ValueError(f"n_sites is {content['n_sites']}")
 

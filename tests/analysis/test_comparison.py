@@ -1,8 +1,9 @@
-"""The table of a comparison: what its columns mean, and which states stay out of it."""
+"""What the columns of a comparison mean, and which states stay out of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,9 @@ import numpy as np
 import pytest
 
 from tests.compare_files import data
-from tnvmc.analysis import comparison as compare_table
-from tnvmc.analysis.comparison import (
-    Row,
-    Table,
-    difference,
-    headline,
-    markdown,
-    scientific,
-    seconds_per_effective_sample,
-    text,
-)
+from tnvmc._version import __version__
+from tnvmc.analysis.comparison import reason_against, seconds_per_effective_sample, tabulate
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.settings.comparison import Comparison, comparison
 from tnvmc.settings.config import Settings
 from tnvmc.storage.run_files import Run
@@ -38,7 +31,7 @@ def finished(settings: Settings) -> Run:
     lines = tuple({"step": n, "seconds": 0.1 * (n + 1), "tau": 2.0 + n} for n in range(4))
     result: Json = {
         "energy": -3.0, "energy_error": 0.01, "variance": 0.2, "v_score": 0.1, "n_samples": 64, "steps": 4,
-        "version": compare_table.__version__, "config": settings.as_dict(),
+        "version": __version__, "config": settings.as_dict(),
         "effective_samples": None,
     }  # fmt: skip
     return Run(Path("run"), settings.as_dict(), lines, result)
@@ -46,37 +39,70 @@ def finished(settings: Settings) -> Run:
 
 def test_a_state_measured_alike_is_in_the_table(compared: Comparison) -> None:
     for settings in compared.runs.values():
-        assert difference(finished(settings), compared) is None
+        assert reason_against(finished(settings), compared) is None
 
 
 def config(section: str, **keys: Any) -> Callable[[Json], Any]:
     return lambda result: result["config"][section].update(keys)
 
 
-DIFFERENCES: list[tuple[Callable[[Json], Any], str]] = [
-    (lambda r: r.update(n_samples=128), "measured with 128 samples, the others with 64"),
-    (lambda r: r.update(energy=None), "not finite"),
-    (lambda r: r.update(energy_error=None), "not finite"),
-    (lambda r: r.update(v_score=None), "not finite"),
-    (lambda r: r.update(steps=3), "not measured after its last step"),
-    (lambda r: r.update(version="0.0.1"), "measured by tnvmc 0.0.1"),
-    (config("hamiltonian", J=2.0), "another Hamiltonian"),
-    (config("lattice", boundary="periodic"), "another Hamiltonian"),
-    (config("measure", symmetrise=["spin"]), "symmetries spin, the others with none"),
-    (config("sampler", magnetisation=2), "in the sector 2 Sz = 2, the others are in 0"),
-    (config("sampler", kind="unheard"), "cannot be read"),
-]  # fmt: skip
+REASONS: list[tuple[Callable[[Json], Any], str]] = [
+    (lambda r: r.update(energy=None), "numbers_not_finite"),
+    (lambda r: r.update(energy_error=None), "numbers_not_finite"),
+    (lambda r: r.update(v_score=None), "numbers_not_finite"),
+    (lambda r: r.update(steps=3), "run_unfinished"),
+    (config("sampler", kind="unheard"), "settings_unreadable"),
+]
+DIFFERENCES: list[tuple[Callable[[Json], Any], str, Any, Any]] = [
+    (lambda r: r.update(n_samples=128), "n_samples", 128, 64),
+    (lambda r: r.update(version="0.0.1"), "version", "0.0.1", __version__),
+    (config("hamiltonian", J=2.0), "hamiltonian", None, None),
+    (config("lattice", boundary="periodic"), "hamiltonian", None, None),
+    (config("measure", symmetrise=["spin"]), "symmetrise", ["spin"], []),
+    (config("sampler", magnetisation=2), "magnetisation", 2, 0),
+]
 
 
-@pytest.mark.parametrize(("change", "reason"), DIFFERENCES, ids=range(len(DIFFERENCES)))
-def test_a_state_measured_differently_is_not(
-    change: Callable[[Json], Any], reason: str, compared: Comparison
-) -> None:
+def changed(change: Callable[[Json], Any], compared: Comparison) -> Diagnostic:
+    """The reason against a run whose result was changed."""
     run = finished(compared.runs["product"])
-    assert run.result is not None
     change(run.result)  # type: ignore[arg-type]
-    found = difference(run, compared)
-    assert found is not None and reason in found
+    found = reason_against(run, compared)
+    assert found is not None and found.status == "error"
+    return found
+
+
+@pytest.mark.parametrize(("change", "code"), REASONS, ids=range(len(REASONS)))
+def test_a_run_without_a_good_measurement_is_left_out(
+    change: Callable[[Json], Any], code: str, compared: Comparison
+) -> None:
+    assert changed(change, compared).code == code
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "this", "others"), DIFFERENCES, ids=range(len(DIFFERENCES))
+)
+def test_a_state_measured_differently_is_left_out(
+    change: Callable[[Json], Any], key: str, this: Any, others: Any, compared: Comparison
+) -> None:
+    found = changed(change, compared)
+    assert (found.code, found.values["key"]) == ("measured_differently", key)
+    assert found.values["this"] != found.values["others"]
+    if this is not None:  # not of a fingerprint
+        assert (found.values["this"], found.values["others"]) == (this, others)
+
+
+def test_runs_that_failed_or_left_nothing(compared: Comparison, tmp_path: Path) -> None:
+    reference = {"energy": None, "source": None, "method": None}
+    table = tabulate(replace(compared, out=tmp_path), reference, {"drawn": "no luck"})
+    assert table.rows == ()
+    assert [(name, found.code) for name, found in table.left_out] == [
+        ("product", "run_unreadable"), ("PEPS D=2", "run_unreadable"), ("drawn", "run_failed"),
+    ]  # fmt: skip
+    held = table.as_dict()["left_out"][2]
+    assert held == {
+        "name": "drawn", "code": "run_failed", "status": "error", "values": {"reason": "no luck"}
+    }  # fmt: skip
 
 
 def test_an_enumeration_is_not_compared_with_samples(compared: Comparison) -> None:
@@ -85,7 +111,8 @@ def test_an_enumeration_is_not_compared_with_samples(compared: Comparison) -> No
     other = comparison(settings).runs["product"]
     run = finished(other)
     run.result["n_samples"] = 20  # type: ignore[index]
-    assert difference(run, compared) == "enumerated: 20 samples, the others with 64"
+    values = {"key": "n_samples", "this": 20, "others": 64}
+    assert reason_against(run, compared) == Diagnostic("measured_differently", "error", values)
     settings["sampler"]["kind"] = "enumerate"
     del settings["ansatz"][2]
     assert comparison(settings).n_samples == 20  # all are enumerated: 6 choose 3
@@ -158,54 +185,3 @@ def test_seconds_per_effective_sample_of_direct_draws(compared: Comparison) -> N
     run = finished(settings)
     run.result["effective_samples"] = 48.0  # type: ignore[index]
     assert seconds_per_effective_sample(run, settings) == pytest.approx(0.25 / (20 * 0.75))
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "written"),
-    [
-        (3.2e-5, 4.9e-6, "3.20(49)e-5"),
-        (-1.24e-3, 3e-4, "-1.24(30)e-3"),
-        (2e-4, 3e-7, "2.0000(30)e-4"),
-        (1e-6, 3e-5, "0.1(30)e-5"),
-        (0.02, None, "2.0e-2"),
-        (None, None, "-"),
-        (0.0, 1e-3, "0.0(10)e-3"),
-    ],
-)
-def test_relative_errors_are_written_short(
-    value: float | None, error: float | None, written: str
-) -> None:
-    assert scientific(value, error) == written
-
-
-def row(name: str, energy: float, **changes: Any) -> Row:
-    values: Json = {
-        "kind": "peps", "sampler": "metropolis", "parameters": 96, "steps": 4, "undone": 0,
-        "first_energy": None, "energy": energy,
-        "energy_error": 0.012, "energy_per_site": energy / 6, "energy_per_site_error": 0.002,
-        "relative_error": 1e-3, "relative_error_error": 1e-4, "variance": 0.3, "v_score": 0.02,
-        "seconds_per_step": 0.25, "compile_seconds": None, "seconds_per_effective_sample": None, "seconds": 1.0,
-        "samples": 64, "note": None,
-    }  # fmt: skip
-    return Row(name, **values | changes)
-
-
-ABOUT = {
-    "hamiltonian": "heisenberg, J = 1", "lattice": "square, 2 x 3 sites, open", "n_sites": 6,
-    "budget": {"samples": 640}, "measured_samples": 64, "symmetrise": [],
-    "reference": {"energy": -3.0, "source": "somebody", "method": "QMC"},
-}  # fmt: skip
-
-
-def test_text_and_markdown_say_the_same() -> None:
-    rows = (row("PEPS D=2", -3.0), row("x", -2.9, note="R-hat is 1.3"))
-    table = Table(rows, (("ViT", "failed: no luck"),), ABOUT)
-    shown, page = text(table), markdown(table)
-    for part in (shown, page):
-        for word in ("-0.5000(20)", "1.00(10)e-3", "5.00e-02", "x: R-hat is 1.3", "distance to QMC",
-                     "not in the table: ViT: failed: no luck"):  # fmt: skip
-            assert word in part, word
-    assert page.startswith(headline(table))
-    assert "640 samples for each ansatz" in page and "QMC energy per site -0.5000000000" in page
-    lines = shown.splitlines()
-    assert len({line.index("-0.") for line in lines[2:4]}) == 1  # columns stand below each other

@@ -1,0 +1,208 @@
+"""Every diagnostic of a result, provoked once on a made-up one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tests.analysis.results import NOTHING, RESULT, SIGMA, found, warnings
+from tnvmc.analysis.diagnostics import closure_threshold, diagnostics_of
+from tnvmc.estimate.diagnostic import Diagnostic
+
+
+def point(chi: int, difference: float, error: float = 7e-5, **other: Any) -> dict[str, Any]:
+    """One of a chi scan; differences in units of the error of the measured energy."""
+    values = {"chi": chi, "energy": -21.7, "energy_error": 3 * SIGMA, "closure_spread": 1e-6}
+    values |= {"difference": difference * SIGMA, "difference_error": error}
+    return values | {"effective_samples": 2000.0, "drawn_at": 16, "n_samples": 2048} | other
+
+
+def of_chi(*points: dict[str, Any], **changed: Any) -> list[Diagnostic]:
+    every = found(part={"chi": points}, **changed)
+    return [each for each in every if each.code.startswith("chi_")]
+
+
+def test_chi_too_small_and_enough() -> None:
+    (enough,) = of_chi(point(8, 3.2), point(12, 0.1), point(16, 0, 0))
+    assert (enough.code, enough.status) == ("chi_enough", "good")
+    assert enough.values["chi"] == 12 and enough.values["largest_chi"] == 16
+    assert enough.values["sigmas"] == pytest.approx(0.1)
+    assert enough.values["per_site"] == pytest.approx(0.1 * SIGMA / 36)
+    (small,) = enough.values["too_small"]
+    assert small["chi"] == 8 and small["sigmas"] == pytest.approx(3.2)
+    (enough,) = of_chi(point(16, -0.3), point(24, 0.9), point(32, 0, 0))
+    assert enough.values["chi"] == 16 and enough.values["too_small"] == []
+
+
+def test_chi_that_is_never_enough() -> None:
+    (never,) = of_chi(point(8, 30), point(12, -4), point(16, 0, 0))
+    assert (never.code, never.status) == ("chi_not_enough", "open")
+    assert never.values["next_chi"] == 24
+    assert [small["chi"] for small in never.values["too_small"]] == [8, 12]
+
+
+@pytest.mark.parametrize(("difference", "error"), [(2.0, 6e-4), (0.1, 9e-4)])
+def test_chi_with_too_few_samples(difference: float, error: float) -> None:
+    (undecided,) = of_chi(point(8, difference, error), point(16, 0, 0))
+    assert (undecided.code, undecided.status) == ("chi_undecided", "open")
+    assert undecided.values["change_per_site"] == pytest.approx(-difference * SIGMA / 36)
+    assert undecided.values["error_per_site"] == pytest.approx(error / 36)
+
+
+def test_chi_of_an_enumeration_has_no_sigma() -> None:
+    (never,) = of_chi(point(2, 10, 0), point(3, 0, 0), energy_error=0.0)
+    assert never.code == "chi_not_enough"
+    assert never.values["too_small"][0]["sigmas"] is None
+
+
+def test_chi_says_nothing_where_nothing_is_known() -> None:
+    assert of_chi() == []
+    assert of_chi(point(8, 0), {**point(16, 0), "difference": None}) == []
+
+
+def test_samples() -> None:
+    (samples,) = found("samples_measured")
+    assert samples.status == "good"
+    assert samples.values == {
+        "n_samples": 8192, "error_per_site": SIGMA / 36, "draws": 128.0, "tau": 0.7, "r_hat": 1.001
+    }  # fmt: skip
+    (doubtful,) = found("samples_measured", r_hat=1.2)
+    assert doubtful.status == "open"
+    assert not found("samples_measured", energy_error=0.0, tau=None, r_hat=None)
+
+
+def fit(*energies: float, error: float | None = 0.02) -> dict[str, Any]:
+    points = [
+        {"D": D, "energy": energy, "energy_error": 7e-4} for D, energy in enumerate(energies, 2)
+    ]
+    return {"points": points, "energy": -21.76, "energy_error": error}
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "status"),
+    [
+        (None, "single", "open"),
+        (fit(-21.5, -21.7, -21.726), "not_enough", "open"),
+        (fit(-21.7, -21.726, error=None), "not_enough", "open"),
+        (fit(-21.7, -21.7259, -21.726), "enough", "good"),
+        (fit(-21.7, -21.7245, -21.726), "undecided", "open"),
+        (fit(-21.7, -21.726, -21.7), "worse", "open"),
+    ],
+)
+def test_bond_dimension(line: dict[str, Any] | None, code: str, status: str) -> None:
+    every = found(part={"bond_dimension": line})
+    (told,) = [each for each in every if each.code.startswith("bond_dimension")]
+    assert (told.code, told.status) == (f"bond_dimension_{code}", status)
+    if line is None:
+        assert told.values == {"D": 4}
+        return
+    before, last = line["points"][-2:]
+    gain = before["energy"] - last["energy"]
+    assert (told.values["smaller_D"], told.values["D"]) == (before["D"], last["D"])
+    assert told.values["gain_per_site"] == pytest.approx(gain / 36)
+    assert told.values["sigmas"] == pytest.approx(abs(gain) / SIGMA)
+    error = told.values["extrapolated_error_per_site"]
+    assert error is None if line["energy_error"] is None else error == pytest.approx(0.02 / 36)
+
+
+def test_the_extrapolation_in_the_variance() -> None:
+    (told,) = found("zero_variance_energy", part={"variance": fit(-21.7, -21.72, -21.726)})
+    assert told.values["points"] == 3
+    assert told.values["below_per_site"] == pytest.approx((21.76 - 21.726) / 36)
+    assert told.values["extrapolated_per_site"] == pytest.approx(-21.76 / 36)
+
+
+def test_an_energy_that_is_not_finite() -> None:
+    assert found(energy=None) == [Diagnostic("measured_energy_not_finite", "error", {"raise": []})]
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "values"),
+    [
+        ({"r_hat": 1.2}, "walkers_disagree", {"r_hat": 1.2}),
+        ({"tau": 10.0}, "chains_too_short", {"tau": 10.0, "draws": 128.0}),
+        ({"closure_spread": 0.1}, "closure_spread_large", {"spread": 0.1}),
+        ({"signed_error": -1e-3}, "below_reference", {"method": "exact", "relative": 1e-3}),
+        ({"signed_error": -1e-3, "exact_method": "QMC"}, "below_reference", {"method": "QMC"}),
+        ({"effective_samples": 300.0}, "few_effective_samples", {"effective_samples": 300.0}),
+    ],
+)
+def test_warnings(changed: dict[str, Any], code: str, values: dict[str, Any]) -> None:
+    told = warnings(**changed)
+    assert list(told) == [code]
+    assert values.items() <= told[code].items()
+
+
+def above(error: float, part: float = 4.9e-2, **changed: Any) -> Any:
+    told = {"signed_error": part, "relative_error_error": error, "energy_error": error * 21.7}
+    return warnings(**told, **changed)
+
+
+@pytest.mark.parametrize(
+    ("ansatz", "lacks"),
+    [
+        ({"kind": "peps", "D": 2}, "D"),
+        ({"kind": "vit"}, "network"),
+        ({"kind": "product", "D": 1}, "kind"),
+    ],
+)
+def test_an_energy_far_above_the_exact_one(ansatz: dict[str, Any], lacks: str) -> None:
+    told = above(4.9e-2 / 68.7, config={**RESULT["config"], "ansatz": ansatz})
+    assert list(told) == ["above_reference"]
+    assert told["above_reference"]["lacks"] == lacks
+    assert told["above_reference"]["sigmas"] == pytest.approx(68.7)
+
+
+def test_how_far_above_counts() -> None:
+    assert above(1e-3, exact_method="QMC")["above_reference"]["method"] == "QMC"
+    assert above(0.0)["above_reference"]["sigmas"] is None  # an enumeration
+    assert not above(1e-2)  # 4.9 errors
+    assert not above(1e-4, 9e-3)
+    assert not above(1e-3, exact_method="variational")
+
+
+@pytest.mark.parametrize("signed", [0.5, -0.5])
+def test_an_energy_without_error(signed: float) -> None:
+    """None: not finite.  Nothing can be counted in it."""
+    assert list(warnings(energy_error=None, signed_error=signed)) == ["energy_without_error"]
+
+
+def test_no_warning_without_reason() -> None:
+    assert not warnings()
+    unknown = dict.fromkeys(("tau", "r_hat", "closure_spread", "exact_method", "signed_error"))
+    assert not warnings(**unknown, relative_error_error=None)
+    # 3.9 errors below an exact energy; any number of them below a variational one.
+    assert not warnings(signed_error=-3.9 * 3.3e-5)
+    assert not warnings(signed_error=-1.0, exact_method="variational")
+    # A few draws say nothing about mixing.
+    assert not warnings(r_hat=1.2, tau=1.0, n_samples=128)
+
+
+@pytest.mark.parametrize(
+    ("low", "code", "values"),
+    [
+        ({"chi": 16, "difference": 5e-3}, "measured_chi_too_small", {"chi": 16, "largest_chi": 24}),
+        ({"chi": 8, "effective_samples": 900.0}, "uneven_weights", {"drawn_at": 16, "chi": 8}),
+    ],
+)
+def test_warnings_of_a_chi_scan(low: dict[str, Any], code: str, values: dict[str, Any]) -> None:
+    told = warnings(part={"chi": [{**point(8, 0), **low}, point(24, 0, 0)]})
+    assert list(told) == [code]
+    assert values.items() <= told[code].items()
+
+
+def test_the_threshold_of_the_closure_spread_is_the_root_of_the_relative_error() -> None:
+    assert closure_threshold(RESULT) == pytest.approx(math.sqrt(7.2e-4 / 21.726))
+    assert closure_threshold({**RESULT, "energy_error": 0.0}) == pytest.approx(1e-3)
+
+
+def test_diagnostics_of_a_result() -> None:
+    """Those of the measurement stand before those of the convergence."""
+    first = Diagnostic("measured_before_last_update", "warning", {"because": "energy_not_finite"})
+    second = Diagnostic("walkers_disagree", "warning", {"r_hat": 1.2})
+    held = {"diagnostics": [second.as_dict()], **NOTHING}
+    result = {**RESULT, "diagnostics": [first.as_dict()], "convergence": held}
+    assert diagnostics_of(result) == [first, second]
+    assert diagnostics_of({}) == []

@@ -1,0 +1,53 @@
+"""How numbers are written."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tnvmc.report.numbers import scientific, short, with_error
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (-0.603521, 0.000123, "-0.60352(12)"),
+        (-0.603521, 0.0995, "-0.60(10)"),
+        (-21.7, 1.4, "-21.7(14)"),
+        (-217.3, 14.0, "-217(14)"),
+        (-2173.0, 140.0, "-2173(140)"),
+        (-0.5, 0.0, "-0.50000000"),
+        (-0.5, math.inf, "-0.5 +- inf"),
+        (math.nan, 0.1, "nan +- 0.1"),
+        (-4.986e299, 0.0, "-4.98600000e+299"),
+        (-4.986e299, 1.2e297, "-4.986000e+299 +- 1.2e+297"),
+    ],
+)
+def test_numbers_with_errors(value: float, error: float, text: str) -> None:
+    assert with_error(value, error) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.1e-4, "1.1e-4"), (2e-6, "2e-6"), (0.5, "5e-1"), (0.0, "0")]
+)
+def test_small_numbers(value: float, text: str) -> None:
+    assert short(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "written"),
+    [
+        (3.2e-5, 4.9e-6, "3.20(49)e-5"),
+        (-1.24e-3, 3e-4, "-1.24(30)e-3"),
+        (2e-4, 3e-7, "2.0000(30)e-4"),
+        (1e-6, 3e-5, "0.1(30)e-5"),
+        (0.02, None, "2.0e-2"),
+        (None, None, "-"),
+        (0.0, 1e-3, "0.0(10)e-3"),
+    ],
+)
+def test_relative_errors_are_written_short(
+    value: float | None, error: float | None, written: str
+) -> None:
+    assert scientific(value, error) == written

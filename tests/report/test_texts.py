@@ -1,0 +1,216 @@
+"""Every code has a sentence, and the sentence holds the numbers it is made of."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tnvmc
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.report.texts import PHRASES, TEMPLATES, line, sentence, step_sentence
+
+MOVED = {"sigmas": 3.2, "per_site": 6.4e-5}
+SMALL = {"chi": 8, **MOVED}
+CHANGE = {"change_per_site": -1.2e-4, "error_per_site": 4e-5}
+D = {
+    "smaller_D": 3, "D": 4, "gain_per_site": 7.2e-4, "error_per_site": 3e-5, **MOVED,
+    "extrapolated_per_site": -0.60444, "extrapolated_error_per_site": 5.6e-4,
+}  # fmt: skip
+EXPLODED = {
+    "steps": [1, 3], "n_steps": 2, "measurement": False, "largest_per_site": 6.4e7,
+    "bound_per_site": None, "factor": 100.0,
+}  # fmt: skip
+WORSE = {"sigmas": 5.48, "per_site": 7.6e-3, "step": 0, "of_last_stage": False}
+ABOVE = {"method": "exact", "relative": 4.9e-2, "sigmas": 68.7, "lacks": "D"}
+BELOW = {
+    "method": "exact",
+    "relative": 1e-3,
+    "sigmas": 30.3,
+    "raise": ["contraction.chi", "measure.chi"],
+}
+
+EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
+    ("chi_enough", {"chi": 12, "largest_chi": 16, "too_small": [], "sigmas": 0.1, "per_site": 2e-6},
+     "chi 12 is enough: going to 16 moves the energy by 0.1 sigma (2e-6 per site)"),
+    ("chi_enough", {"chi": 12, "largest_chi": 16, "too_small": [SMALL], "sigmas": 0.1, "per_site": 2e-6},
+     ("chi 12 is enough: going to 16 moves the energy by 0.1 sigma (2e-6 per site); chi 8 is too "
+     "small: the energy moves by 3.2 sigma (6.4e-5 per site) at 16")),
+    ("chi_not_enough", {"largest_chi": 3, "next_chi": 5, "too_small": [{"chi": 2, "sigmas": None, "per_site": 2e-4}]},
+     ("chi 3 is not shown to be enough: measure at 5 as well; chi 2 is too small: the energy moves "
+     "by 2e-4 per site at 3")),
+    ("chi_undecided", {**SMALL, **CHANGE, "largest_chi": 16, "too_small": []},
+     ("chi 8: too few samples to tell whether it is enough; going to 16 moves the energy by "
+     "-1.2e-04 +- 4e-05 per site")),
+    ("steps_too_few", {"steps": 20}, "steps: 20 are too few to tell whether the energy has settled"),
+    ("steps_too_few", {"steps": 1}, "steps: 1 is too few to tell whether the energy has settled"),
+    ("steps_settled", {"steps": 20, **MOVED, **CHANGE},
+     ("steps: no change of the energy is seen over the last quarter (20 steps): "
+     "-1.2e-04 +- 4e-05 per site")),
+    ("energy_still_falls", {"steps": 20, **MOVED, **CHANGE},
+     ("steps: the energy still falls: by 3.2 sigma (6.4e-5 per site) over the last quarter "
+     "(20 steps); more steps will lower it")),
+    ("energy_rises", {"steps": 20, **MOVED, **CHANGE},
+     ("steps: the energy rises: by 3.2 sigma (6.4e-5 per site) over the last quarter (20 steps); "
+     "lower the learning rate")),
+    ("samples_measured", {"n_samples": 8192, "error_per_site": 2e-5, "draws": 128.0, "tau": 0.7, "r_hat": 1.001},
+     "samples: 8192 give an error of 2e-5 per site, tau 0.7 of 128 draws, R-hat 1.001"),
+    ("samples_measured", {"n_samples": 8192, "error_per_site": 2e-5, "draws": 128.0, "tau": None, "r_hat": None},
+     "samples: 8192 give an error of 2e-5 per site"),
+    ("bond_dimension_single", {"D": 4},
+     "D: D = 4 is the only one here, so its convergence is not known; grow the state in stages"),
+    ("bond_dimension_not_enough", D,
+     ("D: 4 is not the end: going from D = 3 to 4 lowered the energy by 3.2 sigma (6.4e-5 per "
+     "site); a line in 1/D ends at -0.60444(56) per site, which is an extrapolation and no bound")),
+    ("bond_dimension_not_enough", D | {"extrapolated_error_per_site": None},
+     ("D: 4 is not the end: going from D = 3 to 4 lowered the energy by 3.2 sigma (6.4e-5 per "
+     "site); a line in 1/D ends at -0.604440 per site (two points: no error), which is an "
+     "extrapolation and no bound")),
+    ("bond_dimension_worse", D,
+     ("D: the energy at 4 lies above that at 3 by 3.2 sigma (6.4e-5 per site): that stage is not "
+     "converged")),
+    ("bond_dimension_undecided", D,
+     ("D: too few samples to tell whether 3 is enough: going from D = 3 to 4 lowered the energy by "
+     "7.2e-04 +- 3e-05 per site")),
+    ("bond_dimension_enough", D,
+     "D: 3 is enough: going from D = 3 to 4 lowered the energy by 3.2 sigma (6.4e-5 per site)"),
+    ("zero_variance_energy", {**D, "points": 3, "below_per_site": 9.4e-4},
+     ("variance: a line to zero variance through 3 points ends at -0.60444(56) per site, 9.4e-4 "
+     "below the measured energy: an extrapolation and no bound")),
+    ("zero_variance_energy", {**D, "points": 3, "below_per_site": -9.4e-4},
+     ("variance: a line to zero variance through 3 points ends at -0.60444(56) per site, 9.4e-4 "
+     "above the measured energy: an extrapolation and no bound")),
+    ("measured_energy_not_finite", {"raise": ["chi"]},
+     "the measured energy is not finite; lower the learning rate or raise chi"),
+    ("measured_energy_not_finite", {"raise": []},
+     "the measured energy is not finite; lower the learning rate"),
+    ("energy_without_error", {},
+     ("the energy has no error bar: its samples are too few, one of them carries all the weight, or "
+     "local energies overflow; raise measure.n_samples")),
+    ("below_reference", BELOW,
+     ("the energy lies 30.3 error bars below the exact one (1e-3 of it), which is a bias and no "
+     "better state; raise contraction.chi or measure.chi")),
+    ("below_reference", BELOW | {"method": "QMC"},
+     ("the energy lies 30.3 error bars below the one of QMC (1e-3 of it), which is a bias and no "
+     "better state; raise contraction.chi or measure.chi")),
+    ("above_reference", ABOVE,
+     ("the energy lies 68.7 error bars above the exact one (4.9e-2 of it): not converged; take more "
+     "steps, a larger D or another start")),
+    ("above_reference", ABOVE | {"sigmas": None, "lacks": "network", "method": "QMC"},
+     ("the energy lies 4.9e-2 (relative) above the one of QMC: not converged; take more steps, "
+     "a larger network or another start")),
+    ("above_reference", ABOVE | {"lacks": "kind"},
+     ("the energy lies 68.7 error bars above the exact one (4.9e-2 of it): not converged; take more "
+     "steps, another kind of ansatz or another start")),
+    ("local_energies_exploded", EXPLODED,
+     ("local energies exploded in step 2, step 4: up to 6.4e7 per site, over 100 times the measured "
+     "one: psi nearly vanishes on configurations that were visited; start from another ansatz.init "
+     "or run.seed")),
+    ("local_energies_exploded", EXPLODED | {"n_steps": 5, "steps": [0, 1, 2], "measurement": True, "bound_per_site": 1.2},
+     ("local energies exploded in step 1, step 2, step 3 and 3 more: up to 6.4e7 per site, no state "
+     "has more than 1.2e0: psi nearly vanishes on configurations that were visited; start from "
+     "another ansatz.init or run.seed")),
+    ("worse_than_at_start", WORSE,
+     ("the energy lies 5.5 sigma (7.6e-3 per site) above that of step 1: the steps made it worse; "
+     "lower optimizer.learning_rate or raise sampler.n_samples")),
+    ("worse_than_at_start", WORSE | {"step": 7, "of_last_stage": True},
+     ("the energy lies 5.5 sigma (7.6e-3 per site) above that of step 8, the first of the last "
+     "stage: the steps made it worse; lower optimizer.learning_rate or raise sampler.n_samples")),
+    ("optimisation_unstable", {"held_back": 3, "steps": 8, "raise": ["sampler.n_samples"]},
+     ("3 of 8 steps were undone or shortened: the optimisation is unstable; lower "
+     "optimizer.learning_rate, raise sampler.n_samples")),
+    ("optimisation_unstable", {"held_back": 3, "steps": 8, "raise": ["sampler.n_samples", "optimizer.diag_shift"]},
+     ("3 of 8 steps were undone or shortened: the optimisation is unstable; lower "
+     "optimizer.learning_rate, raise sampler.n_samples or optimizer.diag_shift")),
+    ("walkers_disagree", {"r_hat": 1.2},
+     ("R-hat is 1.200: the walkers disagree, the error bar is too small; raise sampler.n_burn or "
+     "measure.n_samples")),
+    ("chains_too_short", {"tau": 10.0, "draws": 128.0},
+     ("tau is 10.0 draws and the chains have 128: they are too short to forget their start for "
+     "sure; raise measure.n_samples or measure.n_thin")),
+    ("few_effective_samples", {"n_samples": 8192, "effective_samples": 300.2, "raise": ["measure.n_samples", "chi"]},
+     ("8192 weighted samples are worth 300: few of them carry the weight, and the error bar may be "
+     "too small; raise measure.n_samples or chi")),
+    ("closure_spread_large", {"spread": 0.1, "threshold": 5.8e-3},
+     ("closure spread is 1e-1, above 5.8e-3, the root of the relative error: amplitudes depend on "
+     "where they are closed by enough to show in the energy; raise contraction.chi and measure.chi")),
+    ("measured_chi_too_small", {"chi": 16, "largest_chi": 24, **MOVED},
+     ("the energy was measured at chi 16 and moves by 3.2 sigma (6.4e-5 per site) at 24; raise "
+     "measure.chi")),
+    ("uneven_weights", {"chi": 8, "drawn_at": 16, "n_samples": 2048, "effective_samples": 900.0},
+     ("at chi 8 the 2048 configurations drawn at chi 16 are worth 900: the amplitudes differ too "
+     "much for a comparison; raise chi")),
+    ("energy_not_finite", {}, "energy not finite"),
+    ("energy_jump", {"before": -9.12, "after": 5.5}, "energy jumped from -9.12 to 5.5"),
+    ("variance_jump", {"before": 0.5, "after": 123.4}, "variance jumped from 0.5 to 123"),
+    ("direction_not_finite", {}, "direction not finite"),
+    ("sampling_failed", {"reason": "psi vanishes"}, "psi vanishes"),
+    ("step_shortened", {"factor": 0.313}, "step shortened to 0.31 of its length"),
+    ("measured_before_last_update", {"because": "energy_jump", "before": -9.12, "after": 5.5},
+     "energy jumped from -9.12 to 5.5: measured without the last update"),
+    ("stopped_on_plateau", {"steps": 31}, "stopped on its plateau after 31 steps"),
+    ("run_failed", {"reason": "no luck"}, "failed: no luck"),
+    ("run_unreadable", {"reason": "out/x: no such folder"}, "out/x: no such folder"),
+    ("run_unfinished", {},
+     "not measured after its last step; go on with tnvmc compare --resume"),
+    ("numbers_not_finite", {}, "its energy, error or variance is not finite"),
+    ("settings_unreadable", {"reason": "sampler.kind"},
+     "the settings it was measured with cannot be read (sampler.kind)"),
+    ("measured_differently", {"key": "n_samples", "this": 128, "others": 64},
+     "measured with another n_samples: 128, the others 64"),
+    ("measured_differently", {"key": "symmetrise", "this": ["spin", "point"], "others": []},
+     "measured with another symmetrise: spin, point, the others none"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "values", "text"), EXAMPLES)
+def test_sentences(code: str, values: dict[str, Any], text: str) -> None:
+    assert sentence(Diagnostic(code, "good", values)) == text
+
+
+def test_every_template_has_an_example_and_every_phrase_a_use() -> None:
+    assert {code for code, _, _ in EXAMPLES} == set(TEMPLATES)
+    assert all(any(f"{{{name}}}" in text for text in TEMPLATES.values()) for name in PHRASES)
+
+
+def codes_in_the_package() -> Iterator[str]:
+    """Codes of all `Diagnostic("code", ...)` in the source; no other form is allowed."""
+    for path in Path(tnvmc.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            if not named or node.func.id != "Diagnostic" or path.parent.name == "report":
+                continue
+            assert node.args and isinstance(node.args[0], ast.Constant), (path, node.lineno)
+            yield node.args[0].value
+
+
+def test_every_code_has_a_template() -> None:
+    assert set(codes_in_the_package()) <= set(TEMPLATES)
+
+
+def test_the_status_shows() -> None:
+    values = {"n_samples": 64, "error_per_site": 2e-5, "draws": 1.0, "tau": None, "r_hat": None}
+    doubtful = sentence(Diagnostic("samples_measured", "open", values))
+    assert doubtful == "samples: 64 give an error of 2e-5 per site; see the warnings"
+    assert line(Diagnostic("energy_not_finite", "warning")) == "warning: energy not finite"
+    assert line(Diagnostic("energy_not_finite", "error")) == "warning: energy not finite"
+    assert line(Diagnostic("energy_not_finite", "open")) == "energy not finite"
+
+
+def test_one_of_another_version_is_shown_as_it_stands() -> None:
+    assert sentence(Diagnostic("dreamt", "open", {"n": 3})) == "open: dreamt (n = 3)"
+    held = {"code": "energy_jump", "status": "warning", "values": {"before": None, "after": 1.0}}
+    assert sentence(held) == "warning: energy_jump (before = None, after = 1)"
+
+
+def test_what_happened_to_a_step() -> None:
+    short = Diagnostic("step_shortened", "open", {"factor": 0.3})
+    jump = Diagnostic("variance_jump", "warning", {"before": 0.5, "after": 50.0})
+    assert step_sentence([], undone=False) == ""
+    assert step_sentence([short], undone=False) == "step shortened to 0.3 of its length"
+    assert step_sentence([jump], undone=True) == (
+        "variance jumped from 0.5 to 50: step undone, next ones shorter"
+    )

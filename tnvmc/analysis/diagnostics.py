@@ -1,0 +1,339 @@
+"""Is a measured energy converged, and is it less certain than its error bar looks?
+
+"Sigma" is the error of the measured energy, the number a reader quotes; what moves the energy by
+less does not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tnvmc.analysis.history import good_lines, of_last_stage
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.line_fit import change_over_last_quarter
+
+Json = Mapping[str, Any]
+
+SIGNIFICANT = 3.0
+"""Own errors that a change must have to count as seen."""
+
+BELOW_EXACT = 4.0
+"""Errors below a known energy that chance does not explain: once in 30 000 runs."""
+
+ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
+"""Errors above a known energy, and part of it, that are not told as a success."""
+
+_RELATIVE = 1e-6  # of the energy: what counts as sigma where there is none (enumeration)
+_LARGEST_R_HAT = 1.05
+_DRAWS_FOR_R_HAT = 16  # with fewer draws of each walker R-hat and tau are mostly noise
+_TAUS_PER_CHAIN = 16.0
+_LEAST_EFFECTIVE = 0.1  # of the samples
+_EVEN_WEIGHTS = 0.5  # effective part of the samples of a chi scan, at least
+_WORSE = 4.0  # errors of both, that the end may lie above the beginning
+_FEWEST_STEPS, _UNSTABLE = 8, 0.25  # steps, and the part of them that the guard may hold back
+_BEYOND_BOUND = 1.5  # times the largest energy that a state can have: no noise of a mean
+_BEYOND_FINAL = 100.0  # times the measured energy, where that bound is not known
+_NAMED = 3  # steps of a diagnostic that are named one by one
+
+
+def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnostic]:
+    """Judge chi, steps, samples and D, then give what makes the result less trustworthy.
+
+    Args:
+        result: content of result.json.
+        history: lines of history.jsonl.
+        found: "chi", "variance" and "bond_dimension" of result.json["convergence"].
+    """
+    if result["energy"] is None:
+        values = {"raise": ["chi"] if _contracted(result) else []}
+        not_finite = Diagnostic("measured_energy_not_finite", "error", values)
+        return [not_finite, *_exploded(result, history), *_unstable(result, history)]
+    return [
+        *_chi(result, found["chi"]),
+        *_steps(result, history),
+        *_samples(result),
+        *_bond_dimension(result, found["bond_dimension"]),
+        *_zero_variance(result, found["variance"]),
+        *_against_reference(result),
+        *_exploded(result, history),
+        *_made_worse(result, history),
+        *_unstable(result, history),
+        *_truncation(result, found["chi"]),
+    ]
+
+
+def diagnostics_of(result: Json) -> list[Diagnostic]:
+    """Give all that stands in a result.json: of the measurement, then of its convergence."""
+    convergence = result.get("convergence") or {}
+    held = [*(result.get("diagnostics") or ()), *(convergence.get("diagnostics") or ())]
+    return [Diagnostic.from_dict(found) for found in held]
+
+
+def sigma(result: Json) -> float:
+    """Give the error of the measured energy (total); 1e-6 of the energy where it has none."""
+    return result["energy_error"] or _RELATIVE * abs(result["energy"])
+
+
+def closure_threshold(result: Json) -> float:
+    """Give the closure spread above which truncation may show in the energy.
+
+    Errors eta(s) of ln|psi(s)| that differ from one configuration to the next without aim add
+    noise to local energies at first order and raise the energy at second, by sum_ss' psi H psi
+    (eta - eta')^2 / 2: a relative bias of about s^2 for a spread s.  So s^2 is to stay below the
+    relative error of the energy, s < sqrt(sigma / |E|).  Measured: Heisenberg 4x4, D = 4,
+    enumerated, chi = 2, 3, 4: biases of 0.15, 0.04 and 0.25 s^2; 6x6, D = 4, chi = 4: 1.0(7) s^2;
+    below a spread of 1e-3 the bias is first order and under 4e-4 s, which no run resolves.
+    """
+    return math.sqrt(sigma(result) / max(abs(result["energy"]), 1e-300))
+
+
+def final_D(result: Json) -> int | None:
+    """Give the bond dimension of the state that was measured; None where it has none."""
+    stages = result.get("stages") or [{}]
+    return stages[-1].get("D") or result["config"]["ansatz"].get("D")
+
+
+def _moved(result: Json, change: float) -> dict[str, float | None]:
+    """Give the size of a change of the total energy; no "sigmas" without an error (enumeration)."""
+    known = result["energy_error"]
+    sigmas = abs(change) / known if known else None
+    return {"per_site": abs(change) / result["n_sites"], "sigmas": sigmas}
+
+
+def _contracted(result: Json) -> bool:
+    """Tell whether amplitudes were contracted with a chi, which a network does without."""
+    return bool(result["config"].get("contraction", {}).get("chi"))
+
+
+def _too_far(result: Json, point: Json) -> bool:
+    """Tell whether an energy lies further from that at the largest chi than its error."""
+    return abs(point["difference"]) > sigma(result)
+
+
+def _chi(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
+    """Give the first chi that is enough, and those below that are too small."""
+    if len(points) < 2 or any(point["difference"] is None for point in points):
+        return
+    largest, n = points[-1]["chi"], result["n_sites"]
+    too_small: list[Json] = []
+    for point in points[:-1]:
+        change, error = point["difference"], point["difference_error"] or 0.0
+        here = {"chi": point["chi"], **_moved(result, change)}
+        values = {**here, "largest_chi": largest, "too_small": too_small}
+        unseen = abs(change) < SIGNIFICANT * error
+        if error > sigma(result) or unseen and _too_far(result, point):
+            values |= {"change_per_site": -change / n, "error_per_site": error / n}
+            yield Diagnostic("chi_undecided", "open", values)
+            return
+        if not _too_far(result, point):
+            yield Diagnostic("chi_enough", "good", values)
+            return
+        too_small.append(here)
+    values = {"largest_chi": largest, "next_chi": math.ceil(1.5 * largest), "too_small": too_small}
+    yield Diagnostic("chi_not_enough", "open", values)
+
+
+def _steps(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
+    """Judge whether the energy has come to rest over the last quarter of the good steps."""
+    lines = good_lines(history)
+    seen = change_over_last_quarter(
+        *([line[k] for line in lines] for k in ("energy", "energy_error"))
+    )
+    if seen is None:
+        if lines:
+            yield Diagnostic("steps_too_few", "open", {"steps": len(lines)})
+        return
+    (change, error), n = seen, result["n_sites"]
+    values = {
+        "steps": len(lines) // 4,
+        "change_per_site": change / n,
+        "error_per_site": error / n,
+        **_moved(result, change),
+    }
+    if abs(change) <= max(sigma(result), SIGNIFICANT * error):
+        yield Diagnostic("steps_settled", "good", values)
+    elif change < 0:
+        yield Diagnostic("energy_still_falls", "open", values)
+    else:
+        yield Diagnostic("energy_rises", "open", values)
+
+
+def _samples(result: Json) -> Iterator[Diagnostic]:
+    """Give what the samples are worth, and doubt the error bar where they are worth little."""
+    if result["energy_error"] is None:
+        yield Diagnostic("energy_without_error", "warning")
+    doubts, n_samples, tau = [], result["n_samples"], result["tau"]
+    draws = n_samples / result["config"]["sampler"]["n_walkers"]
+    effective = result.get("effective_samples")
+    if draws >= _DRAWS_FOR_R_HAT and tau is not None:
+        if (result["r_hat"] or 1.0) > _LARGEST_R_HAT:
+            doubts.append(Diagnostic("walkers_disagree", "warning", {"r_hat": result["r_hat"]}))
+        if draws < _TAUS_PER_CHAIN * tau:
+            doubts.append(Diagnostic("chains_too_short", "warning", {"tau": tau, "draws": draws}))
+    if effective is not None and effective < _LEAST_EFFECTIVE * n_samples:
+        values = {"n_samples": n_samples, "effective_samples": effective}
+        values["raise"] = ["measure.n_samples", *(["chi"] if _contracted(result) else [])]
+        doubts.append(Diagnostic("few_effective_samples", "warning", values))
+    if result["energy_error"]:
+        values = {"n_samples": n_samples, "draws": draws, "tau": tau, "r_hat": result["r_hat"]}
+        values["error_per_site"] = result["energy_error"] / result["n_sites"]
+        yield Diagnostic("samples_measured", "open" if doubts else "good", values)
+    yield from doubts
+
+
+def _bond_dimension(result: Json, fit: Json | None) -> Iterator[Diagnostic]:
+    """Compare the last two D of a run that was grown in stages."""
+    if fit is None:
+        if D := final_D(result):
+            yield Diagnostic("bond_dimension_single", "open", {"D": D})
+        return
+    before, last = fit["points"][-2:]
+    gain, n = before["energy"] - last["energy"], result["n_sites"]
+    error = math.hypot(before["energy_error"] or 0.0, last["energy_error"] or 0.0)
+    values = {
+        "D": last["D"],
+        "smaller_D": before["D"],
+        "gain_per_site": gain / n,
+        "error_per_site": error / n,
+        **_moved(result, gain),
+        **_extrapolated(result, fit),
+    }
+    if abs(gain) > max(SIGNIFICANT * error, sigma(result)) and gain > 0:
+        yield Diagnostic("bond_dimension_not_enough", "open", values)
+    elif gain < -SIGNIFICANT * error:
+        yield Diagnostic("bond_dimension_worse", "open", values)
+    elif abs(gain) > sigma(result):
+        yield Diagnostic("bond_dimension_undecided", "open", values)
+    else:
+        yield Diagnostic("bond_dimension_enough", "good", values | _moved(result, max(gain, 0.0)))
+
+
+def _extrapolated(result: Json, fit: Json) -> dict[str, float | None]:
+    n, error = result["n_sites"], fit["energy_error"]
+    return {
+        "extrapolated_per_site": fit["energy"] / n,
+        "extrapolated_error_per_site": None if error is None else error / n,
+    }
+
+
+def _zero_variance(result: Json, fit: Json | None) -> Iterator[Diagnostic]:
+    if fit is not None:
+        values = {
+            "points": len(fit["points"]),
+            "below_per_site": (result["energy"] - fit["energy"]) / result["n_sites"],
+            **_extrapolated(result, fit),
+        }
+        yield Diagnostic("zero_variance_energy", "good", values)
+
+
+def _against_reference(result: Json) -> Iterator[Diagnostic]:
+    """Compare with a known energy that no state lies below, where there is an error to count in."""
+    above, error = result["signed_error"], result["relative_error_error"]
+    method = result["exact_method"]
+    if method not in ("exact", "QMC") or above is None or result["energy_error"] is None:
+        return
+    values = {"method": method, "relative": abs(above)}
+    if -above > BELOW_EXACT * (error or 1e-9):
+        sampling = ["sampler.n_burn", "measure.n_thin", "measure.n_samples"]
+        values["sigmas"] = -above / (error or 1e-9)
+        values["raise"] = ["contraction.chi", "measure.chi"] if _contracted(result) else sampling
+        yield Diagnostic("below_reference", "warning", values)
+    if above > FAR_ABOVE and (not error or above > ABOVE_EXACT * error):
+        values |= {"sigmas": above / error if error else None, "lacks": _lacks(result)}
+        yield Diagnostic("above_reference", "warning", values)
+
+
+def _lacks(result: Json) -> str:
+    """Give what has more parameters than the state: a larger "D", "network" or another "kind"."""
+    if result["config"]["ansatz"].get("kind") in ("product", "dimer"):
+        return "kind"
+    return "D" if final_D(result) else "network"
+
+
+def _exploded(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
+    """Warn of steps whose energy no state can have, and of such a measurement."""
+    n, bound = result["n_sites"], result.get("energy_bound")
+    limit, measured = _beyond(result), abs(result["energy"] or 0.0)
+    found = [line for line in history if abs(line.get("energy") or 0.0) > limit]
+    if found or measured > limit:
+        largest = max(measured, *(abs(line["energy"]) for line in found), 0.0)
+        values = {
+            "steps": [line["step"] for line in found[:_NAMED]],
+            "n_steps": len(found),
+            "measurement": measured > limit,
+            "largest_per_site": largest / n,
+            "bound_per_site": bound / n if bound else None,
+            "factor": _BEYOND_FINAL,
+        }
+        yield Diagnostic("local_energies_exploded", "warning", values)
+
+
+def _beyond(result: Json) -> float:
+    """Give the size of an energy that no state can have; inf where nothing tells."""
+    if result.get("energy_bound"):
+        return _BEYOND_BOUND * result["energy_bound"]
+    return _BEYOND_FINAL * abs(result["energy"] or 0.0) or math.inf
+
+
+def _made_worse(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
+    """Warn of an energy above that at the beginning, of the run or of its last stage."""
+    for lines, of_last in ((history, False), (of_last_stage(history), True)):
+        line = next(iter(lines), None)
+        if line is None or line.get("undone") or result["energy_error"] is None:
+            continue
+        if line.get("energy_error") is None or abs(line["energy"]) > _beyond(result):
+            continue
+        rise = result["energy"] - line["energy"]
+        error = math.hypot(sigma(result), line["energy_error"])
+        if rise > _WORSE * error:
+            yield Diagnostic(
+                "worse_than_at_start",
+                "warning",
+                {
+                    "step": line["step"],
+                    "of_last_stage": of_last,
+                    "sigmas": rise / error,
+                    "per_site": rise / result["n_sites"],
+                },
+            )
+            return
+
+
+def _unstable(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
+    """Warn where the guard held back too many steps of the last stage."""
+    own = of_last_stage(history)
+    held = sum(map(_held_back, own))
+    if len(own) >= _FEWEST_STEPS and held > _UNSTABLE * len(own):
+        of_sr = result["config"].get("optimizer", {}).get("kind") == "sr"
+        keys = ["sampler.n_samples", *(["optimizer.diag_shift"] if of_sr else [])]
+        values = {"held_back": held, "steps": len(own), "raise": keys}
+        yield Diagnostic("optimisation_unstable", "warning", values)
+
+
+def _held_back(line: Json) -> bool:
+    """Tell whether a step was undone or shortened."""
+    codes = {found["code"] for found in line.get("diagnostics") or ()}
+    return bool(line.get("undone")) or "step_shortened" in codes
+
+
+def _truncation(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
+    """Warn of a closure spread or a change with chi beyond sigma, and of weights far from even."""
+    spread, threshold = result["closure_spread"] or 0.0, closure_threshold(result)
+    if spread > threshold:
+        values = {"spread": spread, "threshold": threshold}
+        yield Diagnostic("closure_spread_large", "warning", values)
+    for point in points:
+        if point["difference"] is None:
+            continue
+        error = point["difference_error"] or 0.0
+        seen = abs(point["difference"]) > SIGNIFICANT * error and _too_far(result, point)
+        if point["chi"] == result["config"].get("measure", {}).get("chi") and seen:
+            values = {"chi": point["chi"], "largest_chi": points[-1]["chi"]}
+            values |= _moved(result, point["difference"])
+            yield Diagnostic("measured_chi_too_small", "warning", values)
+        n_samples = point.get("n_samples")
+        if n_samples and point["effective_samples"] < _EVEN_WEIGHTS * n_samples:
+            keys = ("chi", "drawn_at", "n_samples", "effective_samples")
+            yield Diagnostic("uneven_weights", "warning", {key: point[key] for key in keys})
