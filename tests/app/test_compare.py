@@ -17,7 +17,7 @@ from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.app.run import run_file
 from tnvmc.optimize.schedules import Cosine
-from tnvmc.report.console import Screen
+from tnvmc.report.console import RunConsole
 from tnvmc.report.texts import sentence
 from tnvmc.sampling.workers import WorkerLost
 from tnvmc.vmc.driver import VMC
@@ -252,15 +252,15 @@ def test_a_budget_of_seconds_ends_each_and_bends_the_schedule(
 
 
 def test_the_live_line_counts_seconds_where_they_are_the_limit() -> None:
-    screen = Screen(1000, 6, seconds=30.0)
-    screen.console = Console(file=io.StringIO(), force_terminal=True, width=120)
-    screen.used = 12.0
+    console = RunConsole(1000, 6, seconds=30.0)
+    console.console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    console.used = 12.0
     record = StepRecord(
         step=3, energy=-3.0, energy_error=0.1, variance=0.2, tau=None, r_hat=None, acceptance=None,
-        closure_spread=None, learning_rate=0.1, step_norm=0.1, undone=False, note=None,
+        closure_spread=None, learning_rate=0.1, step_norm=0.1, undone=False, diagnostics=(),
         optimizer={}, seconds=6.0,
     )  # fmt: skip
-    with screen.live(3, None):
-        screen.expect(1000)
-        screen.step(record)
-    assert "18/30" in screen.console.file.getvalue()  # type: ignore[attr-defined]
+    with console.live(3, None):
+        console.expect(1000)
+        console.step(record)
+    assert "18/30" in console.console.file.getvalue()  # type: ignore[attr-defined]

@@ -12,16 +12,15 @@ from typing import Any
 
 from tnvmc._version import __version__
 from tnvmc.analysis.convergence import convergence
-from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend.interrupts import Terminated, uninterrupted
 from tnvmc.operators.bounds import energy_bound
-from tnvmc.report import texts
-from tnvmc.report.console import Screen, headline, nothing_to_do, result_table, stage_line
+from tnvmc.report.console import RunConsole, headline, nothing_to_do, stage_line
 from tnvmc.report.plots import energy_picture
 from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.checks import check_symmetries
+from tnvmc.settings.comparison import samples_per_step
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import ConfigError, load
 from tnvmc.storage.files import write_atomically
@@ -81,13 +80,13 @@ def new_run(settings: Settings, reference: Reference | None = None) -> dict[str,
     started = perf_counter()
     path = Path(settings.run.out or "")
     refuse_occupied(path)
-    run, screen = _set_up(settings)
+    run, console = _set_up(settings)
     try:
         folder = RunFolder.create(path, settings.as_dict())
     except OSError as error:
         raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
     with folder:
-        return _carry_on(run, settings, folder, screen, started, reference)
+        return _carry_on(run, settings, folder, console, started, reference)
 
 
 def resume_run(
@@ -119,7 +118,7 @@ def continued_run(settings: Settings, reference: Reference | None = None) -> dic
             "of steps that were made; put the checkpoint back, or start again in another folder"
         )
     done = read_stages(checkpoint) if checkpoint.exists() else []
-    run, screen = _set_up(settings, done, blank=checkpoint.exists())
+    run, console = _set_up(settings, done, blank=checkpoint.exists())
     if checkpoint.exists():
         run.restore(checkpoint)
     _refuse_fewer_steps(run, path)
@@ -127,15 +126,15 @@ def continued_run(settings: Settings, reference: Reference | None = None) -> dic
         run.recall(folder.history())
         old = folder.read_result()
         if old is not None and _asks_the_same(old.get("config", {}), settings.as_dict()):
-            screen.say(nothing_to_do(old))
+            console.say(nothing_to_do(old))
             if not (path / PICTURE).exists():
                 _draw(folder, old)
-            _show(screen, old, folder)
+            _show(console, old, folder)
             return old
         if checkpoint.exists():
-            screen.say(f"going on after step {run.vmc.state.step}")
+            console.say(f"going on after step {run.vmc.state.step}")
         folder.write_settings(settings.as_dict())
-        return _carry_on(run, settings, folder, screen, started, reference)
+        return _carry_on(run, settings, folder, console, started, reference)
 
 
 def _refuse_fewer_steps(run: StagedRun, path: Path) -> None:
@@ -160,16 +159,16 @@ def _require_run(path: Path) -> None:
 
 def _set_up(
     settings: Settings, done: Sequence[Mapping[str, Any]] = (), blank: bool = False
-) -> tuple[StagedRun, Screen]:
+) -> tuple[StagedRun, RunConsole]:
     """Make the parts of a run after the stages `done`; a checkpoint fills `blank` parameters."""
     operator = build_operator(settings)
     check_symmetries(settings, operator)  # what the Hamiltonian lacks is told before the run
     optimizer = settings.optimizer
-    screen = Screen(optimizer.steps, operator.n_sites, optimizer.seconds)
-    screen.say(headline(settings, operator, build_ansatz(settings, operator).n_params))
+    console = RunConsole(optimizer.steps, operator.n_sites, optimizer.seconds)
+    console.say(headline(settings, operator, build_ansatz(settings, operator).n_params))
     run = StagedRun(settings, operator, done, blank=blank)
-    screen.expect(run.last_step)
-    return run, screen
+    console.expect(run.last_step)
+    return run, console
 
 
 def _with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
@@ -210,7 +209,7 @@ def _carry_on(
     run: StagedRun,
     settings: Settings,
     folder: RunFolder,
-    screen: Screen,
+    console: RunConsole,
     started: float,
     reference: Reference | None = None,
 ) -> dict[str, Any]:
@@ -221,11 +220,11 @@ def _carry_on(
         keeper.save()
         if reference is None:
             reference = find_reference(run.operator, settings.sampler.magnetisation)
-        screen.used = run.seconds
-        with screen.live(run.vmc.state.step, reference.energy):
-            _optimise(run, keeper, folder, screen)
+        console.used = run.seconds
+        with console.live(run.vmc.state.step, reference.energy):
+            _optimise(run, keeper, folder, console)
         keeper.save()
-        screen.say("measuring")
+        console.say("measuring")
         vmc, measured = run.vmc, _measured(run.vmc, settings)
         result = _result(vmc, settings, measured.measurement, reference)
         result |= run.outcome(folder.path, measured, settings.measure.chi)
@@ -247,7 +246,7 @@ def _carry_on(
         raise
     except OSError as error:
         raise _not_written(error, folder, keeper.saved_step) from None
-    _show(screen, result, folder)
+    _show(console, result, folder)
     return result
 
 
@@ -278,23 +277,23 @@ def _not_written(error: OSError, folder: RunFolder, saved_step: int | None) -> D
     return DiskError(f"{folder.path}: cannot be written ({error.strerror or error}); {rescue}")
 
 
-def _optimise(run: StagedRun, keeper: _Keeper, folder: RunFolder, screen: Screen) -> None:
+def _optimise(run: StagedRun, keeper: _Keeper, folder: RunFolder, console: RunConsole) -> None:
     """Bring the last stage to its end."""
 
     def on_step(record: StepRecord) -> None:
         keeper.step(record)
-        screen.step(record)
+        console.step(record)
 
     while True:
         folder.labels = run.labels
-        screen.expect(run.last_step, run.vmc.sampler)
+        console.expect(run.last_step, samples_per_step(run.stage.settings.sampler))
         if run.staged:
-            screen.say(run.headline)
+            console.say(run.headline)
         run.optimise(on_step)
         if run.on_last_stage:
             return
         keeper.save()
-        screen.say(stage_line(run.next_stage(folder.path), run.operator.n_sites))
+        console.say(stage_line(run.next_stage(folder.path), run.operator.n_sites))
         keeper.save()
 
 
@@ -341,8 +340,6 @@ def _draw(folder: RunFolder, result: dict[str, Any]) -> None:
     write_atomically(folder.path / PICTURE, picture)
 
 
-def _show(screen: Screen, result: dict[str, Any], folder: RunFolder) -> None:
-    screen.console.print(result_table(result))
-    for diagnostic in diagnostics_of(result):
-        screen.say(texts.line(diagnostic))
-    screen.say(f"written to {folder.path}")
+def _show(console: RunConsole, result: dict[str, Any], folder: RunFolder) -> None:
+    console.result(result)
+    console.say(f"written to {folder.path}")

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.backend.device import describe
 from tnvmc.operators.term import Operator
 from tnvmc.report.numbers import LARGE, ten_digits, with_error
+from tnvmc.report.texts import line, step_sentence
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
 from tnvmc.vmc.state import StepRecord
@@ -18,7 +20,7 @@ _PLAIN_LINES = 20
 _EVEN = 0.9  # effective part of the samples of a step below which it is shown
 
 
-class Screen:
+class RunConsole:
     """Shows steps as they come; on a terminal one live line, elsewhere a line every few steps.
 
     The run ends after `steps`, or once the steps have taken `seconds`.
@@ -51,11 +53,9 @@ class Screen:
             yield
         self._progress = None
 
-    def expect(self, steps: int, sampler: Any = None) -> None:
-        """Change the number of steps that the run is expected to make, and what draws in them."""
-        self._steps = steps
-        n_samples, walkers = (getattr(sampler, key, 1) for key in ("n_samples", "n_walkers"))
-        self._n_samples = -(-n_samples // walkers) * walkers
+    def expect(self, steps: int, n_samples: int = 0) -> None:
+        """Change the number of steps that the run is to make, and of samples that each draws."""
+        self._steps, self._n_samples = steps, n_samples
         if self._progress is not None and not self._seconds:
             self._progress.update(self._task, total=steps)
 
@@ -63,12 +63,18 @@ class Screen:
         """Print a line, above the live one where there is one."""
         self.console.print(text, markup=False, soft_wrap=True)
 
+    def result(self, result: Mapping[str, Any]) -> None:
+        """Print the final table and the diagnostics below it, from the content of result.json."""
+        self.console.print(result_table(result))
+        for diagnostic in diagnostics_of(result):
+            self.say(line(diagnostic))
+
     def step(self, record: StepRecord) -> None:
-        """Show one step; its note, if it has one, gets a line of its own."""
-        for found in record.diagnostics:
-            self.say(f"step {record.step + 1}: {found}")
-        numbers = self._numbers(record)
+        """Show one step; what happened to it, if anything did, gets a line of its own."""
         number, before = record.step + 1, self.used
+        if told := step_sentence(record.diagnostics, record.undone):
+            self.say(f"step {number}: {told}")
+        numbers = self._numbers(record)
         self.used += record.seconds
         if self._progress is not None:
             done = self.used if self._seconds else number

@@ -17,12 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.neural import NETWORKS
-from tnvmc.app.run import check_symmetries
 from tnvmc.backend.device import namespace_of
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.workers import available_cores
 from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
+from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import Number, Positive, SamplerSettings, Settings
 from tnvmc.settings.load import ConfigError, apply_override, complete, validate
 

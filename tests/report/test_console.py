@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.console import Console
 
-from tnvmc import Sampler, heisenberg, square
+from tnvmc import heisenberg, square
 from tnvmc.report.console import (
-    Screen,
+    RunConsole,
     headline,
     nothing_to_do,
     result_table,
@@ -102,17 +102,17 @@ def test_the_headline_says_how_configurations_are_drawn() -> None:
 
 
 def test_steps_show_what_their_samples_are_worth() -> None:
-    screen = Screen(10, 16)
-    screen.console = Console(file=io.StringIO(), width=120)
+    console = RunConsole(10, 16)
+    console.console = Console(file=io.StringIO(), width=120)
     record = StepRecord(
         step=0, energy=-3.0, energy_error=0.1, variance=0.2, tau=None, r_hat=None, acceptance=0.5,
-        closure_spread=None, learning_rate=0.1, step_norm=0.1, undone=False, note=None,
+        closure_spread=None, learning_rate=0.1, step_norm=0.1, undone=False, diagnostics=(),
         optimizer={}, seconds=6.0,
     )  # fmt: skip
-    screen.expect(10, Sampler(n_walkers=64, n_samples=250))
+    console.expect(10, n_samples=256)
     for worth in (None, 231.0, 137.6):
-        screen.step(replace(record, effective_samples=worth))
-    lines = screen.console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        console.step(replace(record, effective_samples=worth))
+    lines = console.console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert ["worth" in line for line in lines] == [False, False, True]
     assert "acc 0.50 worth 138 of 256" in lines[2]
 
