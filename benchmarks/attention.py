@@ -26,8 +26,9 @@ from tnvmc.ansatz.neural.relative_attention import ATTENTIONS, input_dependence
 from tnvmc.exact import exact_ground_state
 from tnvmc.report.figures import style
 from tnvmc.sampling.configurations import initial_configs
-from tnvmc.settings.build import build_ansatz, build_operator, build_sampler, build_vmc
-from tnvmc.settings.load import complete, load
+from tnvmc.settings.build import build_ansatz, build_operator, build_vmc
+from tnvmc.settings.defaults import complete
+from tnvmc.settings.load import load
 from tnvmc.vmc.driver import VMC
 
 N_SHOWN = 3
@@ -46,7 +47,7 @@ def start(file: Path, attention: str, steps: int | None) -> VMC:
     ansatz = build_ansatz(settings, operator)
     assert isinstance(ansatz, FlaxAnsatz)
     theta = ansatz.random(settings.run.seed)
-    return build_vmc(settings, operator, ansatz, build_sampler(settings, operator), theta)
+    return build_vmc(settings, operator, ansatz, theta)
 
 
 def maps_of(vmc: VMC) -> np.ndarray:

@@ -14,14 +14,15 @@ from pathlib import Path
 
 import tnvmc
 from tnvmc.app.cli import _parser
-from tnvmc.settings.config import MODELS, couplings_of
-from tnvmc.settings.help import described, heading, meanings, sections
+from tnvmc.settings.config import SECTIONS
+from tnvmc.settings.help import about, described, heading, keys
 
 PACKAGE = Path(tnvmc.__file__).parent
 
 FLOORS = {
-    "backend": 0, "lattice": 1, "operators": 1, "contraction": 2, "exact": 2, "ansatz": 3,
-    "sampling": 4, "estimate": 5, "optimize": 5, "run": 6,
+    "backend": 0, "storage": 1, "lattice": 1, "operators": 1, "contraction": 2, "exact": 2,
+    "ansatz": 3, "sampling": 4, "estimate": 5, "optimize": 5, "vmc": 6, "settings": 7,
+    "analysis": 7, "report": 8, "app": 9,
 }  # fmt: skip
 
 _ABOUT_SETTINGS = """\
@@ -40,28 +41,18 @@ with a checkpoint written.
 def settings_page() -> str:
     """All sections and keys, with what they may be, their defaults and what they mean."""
     parts = ["# Settings\n", _ABOUT_SETTINGS]
-    for section, fields in sections().items():
-        parts.append(f"## `{heading(section)}`\n\n{meanings().get(section, {}).get('', '')}\n")
-        parts += [_setting(section, key) for key in fields]
-        if section == "hamiltonian":
-            parts.append(_couplings())
+    for section in SECTIONS:
+        parts.append(f"## `{heading(section)}`\n\n{about(section)}\n")
+        parts += [_setting(section, key) for key in keys(section)]
     return "\n".join(parts)
 
 
 def _setting(section: str, key: str) -> str:
-    found = described(section, key)
-    return f"```{{confval}} {section}.{key}\n*{found.allowed}* {found.default}\n\n{found.meaning}\n```\n"
-
-
-def _couplings() -> str:
-    rows = [
-        f"| `{model}` | "
-        + ", ".join(f"`{k} = {v:g}`" for k, v in couplings_of(model).items())
-        + " |"
-        for model in MODELS
+    told = [
+        "".join(f"{line}\n\n" for line in found.allowed) + f"{found.meaning}\n"
+        for found in described(section, key)
     ]
-    head = ["The couplings of each model, with their defaults:", "", "| model | couplings |"]
-    return "\n".join([*head, "|---|---|", *rows, ""])
+    return f"```{{confval}} {section}.{key}\n" + "\n".join(told) + "```\n"
 
 
 def commands() -> dict[str, tuple[str, argparse.ArgumentParser]]:

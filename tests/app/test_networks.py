@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import sys
@@ -27,8 +26,9 @@ from tnvmc.operators.models import heisenberg
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
-from tnvmc.settings.config import AnsatzSettings
-from tnvmc.settings.load import ConfigError, complete, load, validate
+from tnvmc.settings.config import SECTIONS
+from tnvmc.settings.defaults import complete
+from tnvmc.settings.load import validate
 from tnvmc.storage.hdf5 import StateFileError
 from tnvmc.storage.identity import differences
 from tnvmc.vmc.driver import VMC
@@ -47,183 +47,11 @@ def data(kind: str, model: str = "heisenberg", **keys: Any) -> dict[str, Any]:
     }
 
 
-def complaints(kind: str, *overrides: str, model: str = "heisenberg") -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        complete(validate(data(kind, model), overrides))
-    return list(caught.value.lines)
-
-
 def built(kind: str, *overrides: str) -> Any:
     """A wave function on a ring of four."""
     ring = {"lattice": {"kind": "chain", "shape": 4, "boundary": "periodic"}}
     settings = complete(validate({**data(kind), **ring}, overrides))
     return build_ansatz(settings, build_operator(settings))
-
-
-@pytest.mark.parametrize("kind", NETWORKS)
-def test_the_registry_says_what_the_constructors_say(kind: str) -> None:
-    network = NETWORKS[kind]
-    parameters = inspect.signature(network.load().__init__).parameters
-    own = {
-        name: parameter.default
-        for name, parameter in parameters.items()
-        if name not in ("self", "lattice", "local_dim", "rngs")
-    }
-    assert dict(network.settings) == own
-    assert list(network.settings) == list(own)
-    assert {"local_dim", "rngs"} <= set(parameters)
-    assert {*network.settings, *network.choices} <= set(AnsatzSettings.model_fields)
-    assert network.autoregressive == hasattr(network.load(), "draw")
-
-
-@pytest.mark.parametrize("kind", NETWORKS)
-def test_the_words_of_the_registry_are_those_of_the_networks(kind: str) -> None:
-    network, lattice = NETWORKS[kind], square(8, 8)
-    module = network.load()
-
-    def shapes(**keywords: Any) -> Any:
-        return nnx.eval_shape(lambda: module(lattice, **keywords, rngs=nnx.Rngs(0)))
-
-    words = {key for key, value in network.settings.items() if isinstance(value, str)}
-    assert set(network.choices) == words
-    for key, known in network.choices.items():
-        assert network.settings[key] in known
-        for value in known:
-            shapes(**{key: value})
-        with pytest.raises(ValueError, match=key):
-            shapes(**{key: "nonsense"})
-
-
-@pytest.mark.parametrize("kind", NETWORKS)
-def test_completed_settings_say_what_runs(kind: str, tmp_path: Path) -> None:
-    settings = complete(validate(data(kind)))
-    first, network = settings.as_dict(), NETWORKS[kind]
-    section = first["ansatz"]
-    assert section["init"] == "random" and section["dtype"] in network.dtypes
-    for key, value in network.settings.items():
-        if value is not None:
-            assert section[key] == (list(value) if isinstance(value, tuple) else value)
-    assert first["contraction"] == {} and "chi" not in first["measure"]
-    assert first["sampler"]["kind"] == ("direct" if network.autoregressive else "metropolis")
-    assert section.get("magnetisation") == (0 if network.autoregressive else None)
-    file = tmp_path / "config.toml"
-    file.write_text(tomli_w.dumps(first))
-    assert load(file).as_dict() == first
-
-
-@pytest.mark.parametrize(
-    ("model", "overrides", "magnetisation"),
-    [
-        ("heisenberg", ["sampler.magnetisation=2"], 2),
-        ("heisenberg", ["ansatz.magnetisation=false"], False),
-        ("tfim", [], None),
-        ("rydberg", [], None),
-    ],
-)
-def test_the_sector_of_an_autoregressive_network(
-    model: str, overrides: list[str], magnetisation: int | None
-) -> None:
-    settings = complete(validate(data("made", model), overrides))
-    assert settings.ansatz.magnetisation is magnetisation or (
-        settings.ansatz.magnetisation == magnetisation and magnetisation
-    )
-    if magnetisation is not None:
-        ansatz: Any = build_ansatz(settings, build_operator(settings))
-        assert ansatz.module(ansatz.random(0)).magnetisation == (magnetisation or None)
-
-
-@pytest.mark.parametrize(
-    ("kind", "override", "line"),
-    [
-        ("vit", "ansatz.alpha=2", ("ansatz.alpha: a vit has no such setting; it takes width, heads, "
-         "layers, patch, attention, output, dtype, init, freeze, marshall, average")),
-        ("peps", "ansatz.heads=2", "ansatz.heads: a peps has no such setting; it takes D, dtype, init"),
-        ("vit", "ansatz.head=2", "ansatz.head = 2: must be flatten or sum"),
-        ("vit", "ansatz.head='sum'", ("ansatz.head: a vit has no such setting; it takes width, "
-         "heads, layers, patch, attention, output, dtype, init, freeze, marshall, average")),
-        ("vit", "ansatz.haeds=2", "ansatz.haeds: unknown key; did you mean 'heads'?"),
-        ("rbm", "ansatz.alpa=2", "ansatz.alpa: unknown key; did you mean 'alpha'?"),
-        ("vit", "ansatz.heads=2.5", "ansatz.heads = 2.5: must be an integer >= 1"),
-        ("vit", "ansatz.patch=[2]", "ansatz.patch = [2]: must be an integer >= 1, or [rows, columns]"),
-        ("vit", "ansatz.attention=softmax",
-         "ansatz.attention = 'softmax': must be one of t5, decoupled, factored for a vit"),
-        ("rbm", "ansatz.form='logcosh'",
-         ("ansatz.form = 'logcosh': must be one of binary, log_cosh for an rbm; did you mean "
-         "'log_cosh'?")),
-        ("cnn", "ansatz.dtype=float32", "ansatz.dtype = 'float32': must be 'float64' for a cnn"),
-        ("cnn", "ansatz.D=4", "ansatz.D = 4: a cnn has no bond dimension"),
-        ("cnn", "contraction.chi=4", "contraction.chi: a cnn is not contracted; leave it out"),
-        ("cnn", "contraction.scheme=src", "contraction.scheme: a cnn is not contracted; leave it out"),
-        ("cnn", "measure.chi=4", "measure.chi: a cnn is not contracted; leave it out"),
-        ("cnn", "sampler.kind=direct",
-         "sampler.kind = 'direct': a cnn cannot be drawn from directly; take 'metropolis'"),
-        ("dimer", "sampler.kind=direct",
-         "sampler.kind = 'direct': a dimer cannot be drawn from directly; take 'metropolis'"),
-        ("rnn", "ansatz.init=simple_update", ("ansatz.init = 'simple_update': an rnn has no such "
-         "start; it takes random, or the path of a run or a checkpoint")),
-        ("rnn", "ansatz.magnetisation=2", ("ansatz.magnetisation = 2: psi would vanish where it is "
-         "sampled, at sampler.magnetisation = 0; give one of them")),
-        ("rnn", "ansatz.average=['turn']", ("ansatz.average = ['turn']: must be a list of "
-         "'translation', 'point', 'spin' (symmetries that psi is averaged over)")),
-    ],
-)  # fmt: skip
-def test_each_complaint_is_one_line(kind: str, override: str, line: str) -> None:
-    overrides = [override] + (["ansatz.D=2"] if kind == "peps" else [])
-    assert complaints(kind, *overrides) == [line]
-
-
-def test_replicas_need_chains_and_networks() -> None:
-    (line,) = complaints("rnn", "sampler.n_replicas=2")
-    assert line == "sampler.n_replicas = 2: goes with sampler.kind = 'metropolis' only"
-    (line,) = complaints("peps", "ansatz.D=2", "sampler.n_replicas=2")
-    assert line == "sampler.n_replicas = 2: the sweeps of a peps sample |psi|^2 alone; take 1"
-    settings = complete(validate(data("rbm"), ["sampler.n_replicas=2"]))
-    assert build_sampler(settings, build_operator(settings)).n_replicas == 2  # type: ignore
-
-
-def test_powers_need_chains_and_networks() -> None:
-    (line,) = complaints("rnn", "sampler.power=0.5")
-    assert line == "sampler.power = 0.5: goes with sampler.kind = 'metropolis' only"
-    (line,) = complaints("peps", "ansatz.D=2", "sampler.power=0.5")
-    assert line == "sampler.power = 0.5: the sweeps of a peps sample |psi|^2 alone; take 1"
-    (line,) = complaints("rbm", "sampler.power=0.5", "sampler.n_replicas=2")
-    assert line == ("sampler.power = 0.5: goes with n_replicas = 1 only; replicas have their own")
-    settings = complete(validate(data("rbm"), ["sampler.power=0.5"]))
-    assert build_sampler(settings, build_operator(settings)).power == 0.5  # type: ignore
-
-
-def test_single_precision_needs_chains_and_double_beside_it() -> None:
-    def complaint(kind: str, *overrides: str) -> str:
-        (line,) = complaints(kind, "sampler.precision=single", *overrides)
-        return line.removeprefix("sampler.precision = 'single': ")
-
-    assert complaint("rnn") == "goes with sampler.kind = 'metropolis' only"
-    assert complaint("dimer") == "a dimer has no such sweeps; leave it out"
-    found = complaint("peps", "ansatz.D=2", "ansatz.dtype=float32")
-    assert found == "ansatz.dtype = 'float32' is so; leave it out"
-    settings = complete(validate(data("rbm"), ["sampler.precision=single"]))
-    assert build_sampler(settings, build_operator(settings)).precision == "single"  # type: ignore
-
-
-def test_complaints_of_two_settings() -> None:
-    (line,) = complaints("rnn", "ansatz.magnetisation=2", model="tfim")
-    assert line == ("ansatz.magnetisation = 2: this Hamiltonian does not conserve it; leave it out")
-    (line,) = complaints("rbm", "ansatz.average=['spin']", "sampler.magnetisation=2")
-    assert line == "ansatz.average: 'spin' takes sampler.magnetisation = 2 to -2; leave it out"
-
-
-@pytest.mark.parametrize(
-    ("stage", "line"),
-    [
-        ({"D": 2}, "stage.1.D = 2: a vit has no bond dimension"),
-        ({"chi": 8}, "stage.1.chi: a vit is not contracted; leave it out"),
-        ({"kind": "simple_update"}, "stage.1.kind = 'simple_update': a vit has no such start"),
-    ],
-)
-def test_stages_that_make_no_sense(stage: dict[str, Any], line: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        validate({**data("vit"), "stage": [stage]})
-    assert caught.value.lines == (line,)
 
 
 @pytest.mark.parametrize(
@@ -349,7 +177,8 @@ def test_the_documentation_names_the_groups_of_parameters() -> None:
     for kind, network in NETWORKS.items():
         (row,) = [line for line in page.splitlines() if line.startswith(f"| `{kind}` |")]
         words = {"output": "complex", "inner": 4, "dense": (4,)}
-        keywords = {key: value for key, value in words.items() if key in network.settings}
+        keys = SECTIONS["ansatz"][kind].model_fields
+        keywords = {key: value for key, value in words.items() if key in keys}
 
         def state(network: Network = network, keywords: dict[str, Any] = keywords) -> Any:
             module = network.load()(square(4, 4), **keywords, rngs=nnx.Rngs(0))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tests.oracles import all_configs
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.contraction.schemes import SRC, Exact, ZipUp
+from tnvmc.operators.marshall import marshall_character
+from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
@@ -23,7 +27,8 @@ from tnvmc.settings.build import (
     build_schedule,
 )
 from tnvmc.settings.config import MODELS, Settings
-from tnvmc.settings.load import complete, validate
+from tnvmc.settings.defaults import complete
+from tnvmc.settings.load import validate
 
 
 def settings(*overrides: str) -> Settings:
@@ -159,3 +164,22 @@ def test_schedules(overrides: list[str], rates: list[float]) -> None:
     chosen = settings("optimizer.steps=5", *(f"optimizer.{text}" for text in overrides))
     schedule = build_schedule(chosen.optimizer)
     assert [schedule(step) for step in range(5)] == pytest.approx(rates, rel=1e-3)
+
+
+def test_the_signs_of_marshall_give_their_characters() -> None:
+    """psi(g s) = chi psi(s), by the definition and by the rule."""
+    sections = {"lattice": {"shape": [2, 3]}, "hamiltonian": {"model": "heisenberg"}}
+    names = ["point", "spin"]
+    network = {"kind": "rbm", "dtype": "float64", "marshall": True, "average": names}
+    chosen = complete(validate({**sections, "ansatz": network}))
+    operator = build_operator(chosen)
+    ansatz: Any = build_ansatz(chosen, operator)
+    theta = 10 * ansatz.random(1)
+    configs = np.array(all_configs(6, magnetisation=0), dtype=np.int8)
+    here = ansatz.log_amplitude(theta, configs)
+    for g in symmetry_group(operator, names).elements:
+        moved = configs[:, list(g.sites)]
+        there = ansatz.log_amplitude(theta, 1 - moved if g.inverts else moved)
+        chi = marshall_character(operator, g, 0)
+        assert np.allclose(there.phase, chi * here.phase) and chi is not None
+        assert np.allclose(there.log_abs, here.log_abs, atol=1e-10)  # rounding

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tnvmc.app.cli import main
-from tnvmc.settings.help import sections, settings_text
-from tnvmc.settings.load import ConfigError
+from tnvmc.settings.config import SECTIONS
+from tnvmc.settings.help import keys, settings_text
+from tnvmc.settings.problems import ConfigError
 
 
 def test_all_keys_are_listed_and_each_is_described() -> None:
     listed = settings_text()
-    for section, fields in sections().items():
+    for section in SECTIONS:
         told = settings_text(section)
-        for key in fields:
+        for key in keys(section):
             assert key in listed
             assert f"\n{section}.{key}\n    " in told
             assert settings_text(f"{section}.{key}") in told
@@ -30,15 +31,21 @@ def test_a_key_of_two_sections_is_told_for_both() -> None:
     assert "optimizer.diag_shift\n" in told and "stage.diag_shift\n" in told
 
 
+def test_a_key_of_several_kinds_is_told_for_each() -> None:
+    told = settings_text("ansatz.features")
+    assert told.count("Default") == 2 and "cnn: " in told and "made: " in told
+    assert settings_text("ansatz.init").count("imaginary-time") == 1  # the same for all
+
+
 def test_nothing_is_left_of_the_marks_of_the_web_page() -> None:
-    for section in sections():
+    for section in SECTIONS:
         told = settings_text(section)
         assert "`" not in told and "](" not in told
         assert max(map(len, told.splitlines())) <= 88
 
 
 def test_an_unknown_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ConfigError, match="'sampler.powr' is neither .* did you mean 'power'"):
+    with pytest.raises(ConfigError, match="'sampler.powr' is neither.*did you mean 'power'"):
         settings_text("sampler.powr")
     with pytest.raises(ConfigError, match="neither a section nor a key$"):
         settings_text("ansatz.qqqqq")

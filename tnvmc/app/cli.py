@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _explain(error: Exception) -> int:
     """Print errors that users can do something about; let others through with their traceback."""
     from tnvmc.app.run import DiskError, Interrupted
-    from tnvmc.settings.load import ConfigError
+    from tnvmc.settings.problems import ConfigError
     from tnvmc.vmc.step import OptimisationFailed
 
     if isinstance(error, ConfigError):
@@ -224,7 +224,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _require_source(options: argparse.Namespace, verb: str) -> None:
-    from tnvmc.settings.load import ConfigError
+    from tnvmc.settings.problems import ConfigError
 
     if options.resume is None and options.file is None:
         raise ConfigError(f"{verb} needs a FILE.toml, or --resume DIR (see tnvmc {verb} --help)")

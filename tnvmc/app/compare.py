@@ -25,7 +25,8 @@ from tnvmc.report.figures.comparison import draw_comparison
 from tnvmc.report.plots import FOLDER, check_ours
 from tnvmc.settings.comparison import Budget, Comparison, budget_of, comparison
 from tnvmc.settings.config import Settings
-from tnvmc.settings.load import ConfigError, read_toml
+from tnvmc.settings.load import read_toml
+from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.run_files import read_run, steps_done
 from tnvmc.storage.run_folder import CONFIG, FolderError, refuse_occupied

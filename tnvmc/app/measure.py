@@ -21,8 +21,9 @@ from tnvmc.sampling.problem import Samples
 from tnvmc.settings.build import build_operator, build_sampler
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import LatticeSettings, Settings
-from tnvmc.settings.load import ConfigError, load
+from tnvmc.settings.load import load
 from tnvmc.settings.operator_file import read_operator
+from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.run_files import OBSERVABLES, refuse_comparison

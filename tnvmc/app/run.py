@@ -22,7 +22,8 @@ from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.comparison import samples_per_step
 from tnvmc.settings.config import Settings
-from tnvmc.settings.load import ConfigError, load
+from tnvmc.settings.load import load
+from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.run_files import refuse_comparison

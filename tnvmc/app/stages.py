@@ -21,7 +21,7 @@ from tnvmc.backend.interrupts import uninterrupted
 from tnvmc.estimate.plateau import reached
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule
-from tnvmc.settings.build import build_ansatz, build_sampler, build_vmc
+from tnvmc.settings.build import build_ansatz, build_vmc
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError
@@ -259,10 +259,7 @@ class StagedRun:
         configs: Array | None = None,
     ) -> VMC:
         settings = stage.settings
-        sampler = build_sampler(settings, self.operator)
-        if configs is not None and configs.shape[0] != sampler.n_configs:
-            configs = None
-        vmc = build_vmc(settings, self.operator, ansatz, sampler, theta, first_step, configs)
+        vmc = build_vmc(settings, self.operator, ansatz, theta, first_step, configs)
         if settings.optimizer.seconds:
             vmc.schedule = self._on_the_clock(vmc.schedule, settings.optimizer.steps)
         return vmc

@@ -12,6 +12,7 @@ from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
 from tnvmc.lattice.symmetry import checkerboard
 from tnvmc.operators import models
 from tnvmc.operators.basis import Basis
+from tnvmc.operators.marshall import check_characters
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
@@ -20,8 +21,15 @@ from tnvmc.sampling.configurations import check_magnetisation
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
-from tnvmc.settings.config import AnsatzSettings, LatticeSettings, OptimizerSettings, Settings
-from tnvmc.settings.network_settings import check_characters
+from tnvmc.settings.ansatz_settings import NetworkSettings, PEPSSettings
+from tnvmc.settings.config import (
+    BondsSettings,
+    ChainSettings,
+    LatticeSettings,
+    OptimizerSettings,
+    Settings,
+    SRSettings,
+)
 from tnvmc.storage.identity import plain
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.guard import Guard
@@ -31,13 +39,12 @@ Array = Any
 
 def build_lattice(settings: LatticeSettings) -> Lattice:
     """Make the lattice of a [lattice] section."""
-    shape = settings.shape
-    if settings.kind == "chain":
-        return chain(shape if isinstance(shape, int) else shape[0], settings.boundary)
-    if settings.kind == "bonds":
-        rows, columns = (1, shape) if isinstance(shape, int) else [1, *shape][-2:]
-        return from_bonds((rows, columns), [(i, j) for i, j in settings.bonds or ()])
-    assert isinstance(shape, list)
+    shape = [settings.shape] if isinstance(settings.shape, int) else settings.shape
+    if isinstance(settings, ChainSettings):
+        return chain(shape[0], settings.boundary)
+    if isinstance(settings, BondsSettings):
+        rows, columns = [1, *shape][-2:]
+        return from_bonds((rows, columns), [(i, j) for i, j in settings.bonds])
     grid = {"square": square, "shastry_sutherland": shastry_sutherland}[settings.kind]
     return grid(shape[0], shape[1], settings.boundary)
 
@@ -51,17 +58,14 @@ def build_operator(settings: Settings) -> Operator:
 def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     """Make the wave function of the [ansatz] and [contraction] sections."""
     ansatz, lattice = settings.ansatz, operator.lattice
-    if ansatz.kind in NETWORKS:
+    if isinstance(ansatz, NetworkSettings):
         return _network(ansatz, operator, settings.sampler.magnetisation)
-    assert ansatz.dtype is not None
-    if ansatz.kind == "product":
-        from tnvmc.ansatz.product import ProductState
+    if not isinstance(ansatz, PEPSSettings):
+        from tnvmc.ansatz.product import DimerCovering, ProductState
 
+        if ansatz.kind == "dimer":
+            return DimerCovering(lattice, _covering(lattice), operator.local_dim, ansatz.dtype)
         return ProductState(lattice, operator.local_dim, ansatz.dtype)
-    if ansatz.kind == "dimer":
-        from tnvmc.ansatz.product import DimerCovering
-
-        return DimerCovering(lattice, _covering(lattice), operator.local_dim, ansatz.dtype)
     assert ansatz.D is not None
     if ansatz.kind == "periodic_mps":
         from tnvmc.ansatz.mps import PeriodicMPS
@@ -77,25 +81,28 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     return PEPS(lattice, ansatz.D, dtype=ansatz.dtype, scheme=_scheme(settings))
 
 
-def _network(settings: AnsatzSettings, operator: Operator, magnetisation: int) -> Ansatz:
+def _network(settings: NetworkSettings, operator: Operator, magnetisation: int) -> Ansatz:
     """A network with what is done to it on its way to psi; described in its `architecture`."""
-    network, lattice = NETWORKS[settings.kind], operator.lattice
+    lattice, keywords = operator.lattice, settings.keywords()
     try:
         from tnvmc.ansatz.neural.flax import FlaxAnsatz
 
-        module = network.load()
+        module = NETWORKS[settings.kind].load()
     except (ImportError, AttributeError) as error:
         raise ValueError(
             f"ansatz.kind = '{settings.kind}': a network needs JAX and Flax, which cannot be "
             f"imported here ({error}); install them with: pip install 'tnvmc[neural]'"
         ) from None
-    keywords = {key: getattr(settings, key) for key in network.settings}
     if keywords.get("magnetisation") is False:
         keywords["magnetisation"] = None
     group = symmetry_group(operator, settings.average) if settings.average else None
     if group is not None and not settings.marshall:
-        check_characters(operator, group, magnetisation)
-    treated = {"marshall": settings.marshall, "average": sorted(settings.average or ())}
+        try:
+            check_characters(operator, group, magnetisation)
+        except ValueError as error:
+            hint = "give ansatz.marshall = true, or leave that symmetry out"
+            raise ValueError(f"ansatz.average: {error}; {hint}") from None
+    treated = {"marshall": settings.marshall, "average": sorted(settings.average)}
     return FlaxAnsatz(
         lattice,
         lambda rngs: module(lattice, **keywords, local_dim=operator.local_dim, rngs=rngs),
@@ -104,7 +111,7 @@ def _network(settings: AnsatzSettings, operator: Operator, magnetisation: int) -
         dtype=settings.dtype,
         signs=_marshall_signs(lattice) if settings.marshall else None,
         group=group,
-        freeze=settings.freeze or (),
+        freeze=settings.freeze,
         architecture=plain({"kind": settings.kind, "dtype": settings.dtype, **keywords, **treated}),
     )
 
@@ -161,17 +168,8 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
             sampler.n_samples, magnetisation=sampler.magnetisation, threads=threads,
             chunk=sampler.chunk,
         )  # fmt: skip
-    names = (
-        "n_walkers",
-        "n_samples",
-        "n_burn",
-        "n_thin",
-        "n_replicas",
-        "chunk",
-        "precision",
-        "power",
-    )
-    return Sampler(**{name: getattr(sampler, name) for name in names}, threads=threads)
+    chains = sampler.model_dump(exclude={"kind", "magnetisation"})
+    return Sampler(**chains, threads=threads)
 
 
 def build_optimizer(settings: OptimizerSettings) -> Any:
@@ -179,8 +177,7 @@ def build_optimizer(settings: OptimizerSettings) -> Any:
     from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
     from tnvmc.optimize.sr import SR
 
-    if settings.kind == "sr":
-        assert settings.diag_shift is not None and settings.momentum is not None
+    if isinstance(settings, SRSettings):
         return SR(settings.diag_shift, settings.momentum, settings.clip)
     rules = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
     return rules[settings.kind](clip=settings.clip)
@@ -194,7 +191,6 @@ def build_schedule(settings: OptimizerSettings, first_step: int = 0) -> schedule
 
 def _schedule(settings: OptimizerSettings) -> schedules.Schedule:
     rate, steps = settings.learning_rate, max(1, settings.steps)
-    assert rate is not None
     if isinstance(rate, list):
         return schedules.Piecewise(tuple(rate), tuple(settings.stages or ()))
     if settings.schedule == "constant":
@@ -209,15 +205,23 @@ def build_vmc(
     settings: Settings,
     operator: Operator,
     ansatz: Ansatz,
-    sampler: Samples,
     theta: Array,
     first_step: int = 0,
     configs: Array | None = None,
 ) -> VMC:
-    """Put the parts of a run together, with parameters (P,) and walkers (W, N) to start from.
+    """Put the parts of a run together.
 
-    `first_step` is where the steps of the learning rate are counted from.
+    Args:
+        settings: completed settings.
+        operator: the Hamiltonian.
+        ansatz: the wave function.
+        theta: its parameters (P,) to start from.
+        first_step: where the steps of the learning rate are counted from.
+        configs: walkers (W, N) to start from, where the sampler has as many.
     """
+    sampler = build_sampler(settings, operator)
+    if configs is not None and configs.shape[0] != sampler.n_configs:
+        configs = None
     return VMC(
         operator,
         ansatz,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.neural import NETWORKS
@@ -23,10 +23,11 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling.workers import available_cores
 from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
 from tnvmc.settings.checks import check_symmetries
-from tnvmc.settings.config import Number, Positive, SamplerSettings, Settings
-from tnvmc.settings.load import ConfigError, apply_override, complete, validate
-
-Json = Mapping[str, Any]
+from tnvmc.settings.config import SamplerSettings, Settings
+from tnvmc.settings.defaults import complete
+from tnvmc.settings.load import apply_override, validate
+from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
+from tnvmc.settings.section import Json, Positive, PositiveNumber, Section, allowed
 
 MOST_STEPS = 100_000
 """Where the budget is a time and the file does not limit the steps."""
@@ -35,16 +36,15 @@ _OWN_SECTIONS = ("sampler", "optimizer")
 _OF_CONTRACTION = ("chi", "scheme")
 _NAME = re.compile(r"\w[\w .,=+()-]*")  # it becomes a folder
 _RESERVED = ("pictures",)
+_BUDGET_ELSEWHERE = "the budget is that of [compare]; leave it away"
 
 
-class Budget(BaseModel):
+class Budget(Section):
     """What each ansatz may use: one of the three."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
 
     steps: Positive | None = None
     samples: Positive | None = None
-    seconds: Annotated[Number, Field(gt=0)] | None = None
+    seconds: PositiveNumber | None = None
 
     def __str__(self) -> str:
         return next(f"{v:g} {k}" for k, v in self.model_dump(exclude_none=True).items())
@@ -74,7 +74,7 @@ def comparison(
     """
     merged = copy.deepcopy(dict(data))
     for override in overrides:
-        _apply(merged, override)
+        apply_override(merged, override)
     shared = {name: part for name, part in merged.items() if name not in ("ansatz", "compare")}
     blocks = _blocks(merged.get("ansatz"))
     budget = budget_of(merged.get("compare"))
@@ -85,16 +85,16 @@ def comparison(
     common = complete(common)
     n_samples = measured_samples(common, operator)
     runs: dict[str, Settings] = {}
-    problems: list[str] = []
+    problems: list[ConfigProblem] = []
     for name, block in blocks.items():
         try:
             own = _as_run(shared, block, common, n_samples, out / name)
             runs[name] = complete(_within(own, budget))
             _check(runs[name], common, n_samples, operator)
         except ConfigError as error:
-            problems += [_of_block(name, line) for line in error.lines]
+            problems += [_of_block(name, problem) for problem in error.problems]
         except ValueError as error:
-            problems.append(_of_block(name, str(error)))
+            problems.append(_of_block(name, conflict("", str(error))))
     if problems:
         raise ConfigError(*problems)
     return Comparison(
@@ -122,40 +122,22 @@ def _drawn(n_samples: int, sampler: SamplerSettings) -> int:
     return -(-n_samples // walkers) * walkers
 
 
-def _apply(data: dict[str, Any], override: str) -> None:
-    """Change one setting: ``section.key``, or ``ansatz.2.key`` of the second block."""
-    keys = [key.strip() for key in override.partition("=")[0].split(".")]
-    if keys[0] != "ansatz":
-        apply_override(data, override)
-        return
-    blocks = data.get("ansatz")
-    number = keys[1] if len(keys) == 3 else ""
-    if (
-        not isinstance(blocks, list)
-        or not number.isdecimal()
-        or not 1 <= int(number) <= len(blocks)
-    ):
-        n_blocks = len(blocks) if isinstance(blocks, list) else 0
-        raise ConfigError(
-            f"--set {override}: must be ansatz.N.key=value with the number of a block, 1 to {n_blocks}"
-        )
-    wrapped = {"block": blocks[int(number) - 1]}
-    apply_override(wrapped, f"block.{override.split('.', 2)[2]}")
-
-
 def _blocks(blocks: Any) -> dict[str, dict[str, Any]]:
     """Give what stands in each block beside its name."""
     if not isinstance(blocks, list) or not blocks or not all(isinstance(b, dict) for b in blocks):
-        raise ConfigError("ansatz: must be several tables, each headed [[ansatz]], with a name")
+        told = "several tables, each headed [[ansatz]], with a name"
+        raise ConfigError(ConfigProblem("ansatz", "missing", told))
     named: dict[str, dict[str, Any]] = {}
     problems = []
     for number, block in enumerate(blocks, 1):
-        name = block.get("name")
-        if not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() in _RESERVED:
-            told = "missing" if name is None else f"{name!r} cannot be a folder"
-            problems.append(f'ansatz.{number}.name: {told}; must be a label such as "PEPS D=4"')
+        name, where = block.get("name"), f"ansatz.{number}.name"
+        if name is None:
+            problems.append(ConfigProblem(where, "missing", 'a label such as "PEPS D=4"'))
+        elif not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() in _RESERVED:
+            told = 'a label such as "PEPS D=4"; this cannot be a folder'
+            problems.append(ConfigProblem(where, "not_allowed", told, name))
         elif name.lower() in map(str.lower, named):
-            problems.append(f"ansatz.{number}.name = '{name}': taken by a block before")
+            problems.append(conflict(where, "taken by a block before", name))
         else:
             named[name] = {key: value for key, value in block.items() if key != "name"}
     if problems:
@@ -172,22 +154,21 @@ def budget_of(section: Any) -> Budget:
     known = Budget.model_fields
     if not isinstance(section, dict) or len(section) != 1 or not set(section) <= set(known):
         held = ", ".join(section) if isinstance(section, dict) and section else "nothing"
-        raise ConfigError(
-            f"[compare]: must hold the budget of each ansatz, one of {', '.join(known)}; "
-            f"it holds {held}"
-        )
+        told = f"must hold the budget of each ansatz, one of {', '.join(known)}; it holds {held}"
+        raise ConfigError(conflict("[compare]", told))
     try:
         return Budget.model_validate(section)
     except ValidationError:
         ((key, value),) = section.items()
-        allowed = "a number > 0" if key == "seconds" else "an integer >= 1"
-        raise ConfigError(f"compare.{key} = {value!r}: must be {allowed}") from None
+        what = allowed(Budget, key)
+        raise ConfigError(ConfigProblem(f"compare.{key}", "not_allowed", what, value)) from None
 
 
 def _common(shared: Json) -> Settings:
     """Check what all blocks share, by a state that goes with any of it."""
     if "stage" in shared:
-        raise ConfigError("[[stage]]: does not go with a comparison, which has one budget for all")
+        told = "does not go with a comparison, which has one budget for all"
+        raise ConfigError(conflict("[[stage]]", told))
     return validate({**shared, "ansatz": {"kind": "peps", "D": 1}})
 
 
@@ -196,14 +177,13 @@ def _check_threads(threads: int | None, budget: Budget, blocks: Mapping[str, Jso
     networks = any(block.get("kind") in NETWORKS for block in blocks.values())
     cores = available_cores()
     if budget.seconds is not None and networks and threads is not None and threads < cores:
-        raise ConfigError(
-            f"run.threads = {threads}: the networks would use all {cores} cores within the same "
-            "seconds; leave run.threads away"
-        )
+        told = f"the networks would use all {cores} cores within the same seconds; leave it away"
+        raise ConfigError(conflict("run.threads", told, threads))
 
 
-def _of_block(name: str, line: str) -> str:
-    return f"ansatz '{name}': {line.removeprefix('ansatz.').removeprefix('contraction.')}"
+def _of_block(name: str, problem: ConfigProblem) -> ConfigProblem:
+    key = problem.key.removeprefix("ansatz.").removeprefix("contraction.")
+    return replace(problem, key=f"ansatz '{name}'" + (f": {key}" if key else ""))
 
 
 def _as_run(shared: Json, block: Json, common: Settings, n_samples: int, out: Path) -> Settings:
@@ -219,7 +199,8 @@ def _as_run(shared: Json, block: Json, common: Settings, n_samples: int, out: Pa
     inline["contraction"] = {key: own.pop(key) for key in _OF_CONTRACTION if key in own}
     for name, part in inline.items():
         if not isinstance(part, dict):
-            raise ConfigError(f"{name} = {part!r}: must be a table, as {name} = {{kind = ...}}")
+            told = f"a table, as {name} = {{kind = ...}}"
+            raise ConfigError(ConfigProblem(name, "not_allowed", told, part))
         sections.setdefault(name, {}).update(part)
     sections.setdefault("run", {})["out"] = str(out)
     return validate({**sections, "ansatz": own})
@@ -229,12 +210,12 @@ def _within(settings: Settings, budget: Budget) -> Settings:
     """Give settings whose optimisation ends with the budget."""
     optimizer, given = settings.optimizer, settings.optimizer.model_fields_set
     if "seconds" in given:
-        raise ConfigError("optimizer.seconds: the budget is that of [compare]; leave it away")
+        raise ConfigError(conflict("optimizer.seconds", _BUDGET_ELSEWHERE))
     if budget.seconds is not None:
         steps = optimizer.steps if "steps" in given else MOST_STEPS
         limits: dict[str, Any] = {"seconds": budget.seconds, "steps": steps}
     elif "steps" in given:
-        raise ConfigError("optimizer.steps: the budget is that of [compare]; leave it away")
+        raise ConfigError(conflict("optimizer.steps", _BUDGET_ELSEWHERE))
     else:
         sampler = complete(settings).sampler
         limits = {"steps": budget.steps or _steps_for(budget.samples or 0, sampler)}
@@ -244,12 +225,11 @@ def _within(settings: Settings, budget: Budget) -> Settings:
 def _steps_for(samples: int, sampler: SamplerSettings) -> int:
     each = samples_per_step(sampler)
     if not each:
-        raise ConfigError(
-            f"sampler.kind = 'enumerate': draws no samples that compare.samples = {samples} could "
-            "limit; take compare.steps"
-        )
+        told = f"draws no samples that compare.samples = {samples} could limit; take compare.steps"
+        raise ConfigError(conflict("sampler.kind", told, "enumerate"))
     if samples < each:
-        raise ConfigError(f"compare.samples = {samples}: fewer than the {each} samples of a step")
+        told = f"fewer than the {each} samples of a step"
+        raise ConfigError(conflict("compare.samples", told, samples))
     return samples // each
 
 
@@ -257,19 +237,18 @@ def _check(settings: Settings, common: Settings, n_samples: int, operator: Opera
     """Build all that a run is made of, but for the evolution of its start."""
     ours, theirs = settings.sampler.magnetisation, common.sampler.magnetisation
     if operator.conserves_magnetisation and ours != theirs:
-        raise ConfigError(
-            f"sampler.magnetisation = {ours}: the others are in the sector {theirs}; set it for "
-            "all, in [sampler]"
-        )
+        told = f"the others are in the sector {theirs}; set it for all, in [sampler]"
+        raise ConfigError(conflict("sampler.magnetisation", told, ours))
     namespace_of(settings.run.device)
     ansatz = build_ansatz(settings, operator)
     build_sampler(settings, operator)
     check_symmetries(settings, operator)
     found = measured_samples(settings, operator)
     if found != n_samples and settings.sampler.kind == "metropolis":
-        raise ConfigError(
-            f"sampler.n_walkers = {settings.sampler.n_walkers}: it would be measured with {found} "
-            f"samples, the others with {n_samples}; take walkers that divide them"
+        told = (
+            f"it would be measured with {found} samples, the others with {n_samples}; take walkers "
+            "that divide them"
         )
+        raise ConfigError(conflict("sampler.n_walkers", told, settings.sampler.n_walkers))
     if settings.ansatz.init != "simple_update":  # which takes its time, and fits a PEPS or an MPS
         initial_parameters(ansatz, operator, settings.run.seed, settings.ansatz.init)

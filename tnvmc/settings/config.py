@@ -1,301 +1,415 @@
-"""Settings of a run: what a TOML file may say, what stands where it says nothing.
-
-A field's `description` is the text an error message gives as "must be ...".
-"""
+"""Settings of a run, section by section: what a TOML file may say, and what stands where it is silent."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import Field, StrictBool, StrictInt, create_model, model_validator
 
-from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.operators import models
-
-Positive = Annotated[StrictInt, Field(ge=1)]
-NonNegative = Annotated[StrictInt, Field(ge=0)]
-Number = StrictFloat | StrictInt
-Coupling = Number | list[Number]
-Size = Positive | Annotated[tuple[Positive, ...], Field(min_length=2, max_length=2)]
+from tnvmc.settings.ansatz_settings import AnsatzSettings, AutoregressiveSettings, PEPSSettings
+from tnvmc.settings.section import (
+    AboveOne,
+    NonNegative,
+    NonNegativeNumber,
+    Number,
+    Path,
+    Positive,
+    PositiveNumber,
+    Section,
+    models_in,
+)
 
 MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
-TENSOR_KINDS = ("peps", "mps", "periodic_mps", "product", "dimer")
-DEFAULT_START = {"peps": "simple_update", "mps": "simple_update", "product": "product"}
-"""By kind of ansatz; "random" for the others."""
-
-_PER_BOND = "a number, or a list of one number for each bond"
-_PER_SITE = "a number, or a list of one number for each site"
-_SIZE = "an integer >= 1, or [rows, columns]"
-
 SMALLEST_WINDOW = 5
 """Steps: through fewer the slope of a line is all noise."""
-Window = Annotated[StrictInt, Field(ge=SMALLEST_WINDOW)] | Annotated[StrictInt, Field(ge=0, le=0)]
-_WINDOW = f"0 (off) or an integer >= {SMALLEST_WINDOW} (the steps that the energy is looked at)"
+
+Window = (
+    Annotated[StrictInt, Field(ge=0, le=0)] | Annotated[StrictInt, Field(ge=SMALLEST_WINDOW)] | None
+)
+Rates = PositiveNumber | Annotated[list[PositiveNumber], Field(min_length=1)]
+Bond = Annotated[
+    list[NonNegative], Field(min_length=2, max_length=2, description="pairs of site indices")
+]
+PerBond = Number | Annotated[list[Number], Field(description="a list of one number for each bond")]
+PerSite = Number | Annotated[list[Number], Field(description="a list of one number for each site")]
+COUPLINGS: Mapping[str, tuple[Any, str]] = {
+    "J": (PerBond, "Nearest neighbours. Positive is antiferromagnetic, but in `tfim`."),
+    "J1": (PerBond, "Nearest neighbours."),
+    "J2": (PerBond, "Diagonals of the plaquettes; next-nearest neighbours of a chain."),
+    "Jz": (PerBond, "z part of the nearest-neighbour exchange."),
+    "J_dimer": (PerBond, "Exchange on the dimers, J′ in part of the literature."),
+    "h": (PerSite, "Transverse field."),
+    "V": (Number, "Interaction of two excited atoms at distance 1; V / r⁶ at distance r."),
+    "delta": (PerSite, "Detuning."),
+    "Omega": (PerSite, "Rabi frequency."),
+}
+"""What each coupling may be and what it means; its default is that of the model's function."""
 
 
-def couplings_of(model: str) -> dict[str, float]:
-    """Give the couplings of a model and their defaults, from the signature of its function."""
-    parameters = inspect.signature(getattr(models, model)).parameters
-    return {name: p.default for name, p in parameters.items() if name != "lattice"}
+class _Lattice(Section):
+    kind: str
+    """`shastry_sutherland` is a square lattice with a dimer in every second plaquette; `bonds` takes
+    an explicit list."""
+    boundary: Literal["open", "cylinder", "periodic"] = "open"
+    """`cylinder`: every row is a ring and the columns are open. The bonds of the PEPS itself stay
+    open in every case; the bond that closes a ring is a term of the Hamiltonian."""
 
 
-def _setting(default: Any, allowed: str, **limits: Any) -> Any:
-    return Field(default, description=allowed, **limits)
+class GridSettings(_Lattice):
+    """A lattice with rows and columns."""
+
+    kind: Literal["square", "shastry_sutherland"] = "square"
+    shape: Annotated[list[Positive], Field(min_length=2, max_length=2)]
+    """Numbers of rows and columns."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
+class ChainSettings(_Lattice):
+    """A chain."""
 
-
-class LatticeSettings(_Section):
-    """Where the sites are."""
-
-    kind: Literal["chain", "square", "shastry_sutherland", "bonds"] = _setting(
-        "square", "one of chain, square, shastry_sutherland, bonds"
+    kind: Literal["chain"] = "chain"
+    shape: (
+        Positive
+        | Annotated[list[Positive], Field(min_length=1, max_length=1, description="[length]")]
     )
-    shape: Annotated[list[Positive], Field(min_length=1, max_length=2)] | Positive = _setting(
-        ..., "[n_rows, n_cols], or one integer for a chain, each >= 1"
-    )
-    boundary: Literal["open", "cylinder", "periodic"] = _setting(
-        "open", "one of open, cylinder, periodic"
-    )
-    bonds: list[Annotated[list[NonNegative], Field(min_length=2, max_length=2)]] | None = _setting(
-        None, "a list of pairs of site indices (kind = 'bonds' only)"
-    )
+    """Number of sites."""
 
 
-class HamiltonianSettings(_Section):
-    """The model and its couplings; a list gives one number for every bond (or site)."""
+class BondsSettings(_Lattice):
+    """Any graph."""
 
-    model: Literal["heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland"] = _setting(
-        ..., "one of " + ", ".join(MODELS)
+    kind: Literal["bonds"] = "bonds"
+    shape: (
+        Positive
+        | Annotated[
+            list[Positive], Field(min_length=1, max_length=2, description="[n_rows, n_cols]")
+        ]
     )
-    J: Coupling | None = _setting(None, _PER_BOND)
-    J1: Coupling | None = _setting(None, _PER_BOND)
-    J2: Coupling | None = _setting(None, _PER_BOND)
-    Jz: Coupling | None = _setting(None, _PER_BOND)
-    J_dimer: Coupling | None = _setting(None, _PER_BOND)
-    h: Coupling | None = _setting(None, _PER_SITE)
-    V: Number | None = _setting(None, "a number")
-    delta: Coupling | None = _setting(None, _PER_SITE)
-    Omega: Coupling | None = _setting(None, _PER_SITE)
+    """Number of sites, or numbers of rows and columns."""
+    bonds: list[Bond]
+    """Bonds of kind "nearest", as pairs of site indices."""
+
+
+LatticeSettings = Annotated[
+    GridSettings | ChainSettings | BondsSettings, Field(discriminator="kind")
+]
+
+
+class _Hamiltonian(Section):
+    model: str
+    """Which Hamiltonian; [Conventions](../conventions.md) writes them out."""
 
     def as_couplings(self) -> dict[str, Any]:
         """Give the couplings alone, as arguments of the model's function."""
-        return self.model_dump(exclude={"model"}, exclude_none=True)
+        return self.model_dump(exclude={"model"})
 
 
-class AnsatzSettings(_Section):
-    """The wave function and where its parameters start; most keys are those of some kinds only.
-
-    See `tnvmc.settings.network_settings.keys_of` for which, and for the defaults of a network.
-    """
-
-    kind: Literal[
-        "peps", "mps", "periodic_mps", "product", "dimer",
-        "rbm", "cnn", "made", "rnn", "patched_transformer", "vit",
-    ] = _setting("peps", "one of " + ", ".join((*TENSOR_KINDS, *NETWORKS)))  # fmt: skip
-    D: Positive | None = _setting(None, "an integer >= 1")
-    dtype: Literal["float64", "float32", "complex128", "complex64"] | None = _setting(
-        None, "one of float64, float32, complex128, complex64"
-    )
-    init: StrictStr | None = _setting(
-        None, "one of simple_update, random, product, or the path of a run or a checkpoint"
-    )
-    freeze: tuple[StrictStr, ...] | None = _setting(None, "a list of names of parameter groups")
-    marshall: StrictBool | None = _setting(None, "true or false")
-    average: tuple[Literal["translation", "point", "spin"], ...] | None = _setting(
-        None, "a list of 'translation', 'point', 'spin' (symmetries that psi is averaged over)"
-    )
-    output: StrictStr | None = _setting(None, "real (psi > 0) or complex")
-    magnetisation: StrictInt | Literal[False] | None = _setting(
-        None, "an integer, twice the total Sz outside which psi = 0, or false"
-    )
-    alpha: Annotated[Number, Field(gt=0)] | None = _setting(None, "a number > 0")
-    form: StrictStr | None = _setting(None, "binary or log_cosh")
-    visible_bias: StrictBool | None = _setting(None, "true or false")
-    hidden_bias: StrictBool | None = _setting(None, "true or false")
-    init_scale: Annotated[Number, Field(ge=0)] | None = _setting(None, "a number >= 0")
-    features: Annotated[tuple[Positive, ...], Field(min_length=1)] | None = _setting(
-        None, "a list of integers >= 1, one for each layer"
-    )
-    kernel: Size | None = _setting(None, _SIZE)
-    stride: Size | None = _setting(None, _SIZE)
-    padding: StrictStr | None = _setting(None, "lattice, periodic or zero")
-    pooling: StrictStr | None = _setting(None, "none, max or average")
-    pool: Size | None = _setting(None, _SIZE)
-    activation: StrictStr | None = _setting(None, "sigmoid, relu, gelu or log_cosh")
-    residual: StrictBool | None = _setting(None, "true or false")
-    head: StrictStr | None = _setting(None, "flatten or sum")
-    dense: tuple[Positive, ...] | None = _setting(None, "a list of integers >= 1")
-    hidden: Positive | None = _setting(None, "an integer >= 1")
-    order: StrictStr | None = _setting(None, "snake or 2d")
-    width: Positive | None = _setting(None, "an integer >= 1, a multiple of heads")
-    heads: Positive | None = _setting(None, "an integer >= 1")
-    layers: Positive | None = _setting(None, "an integer >= 1")
-    patch: Size | None = _setting(None, _SIZE)
-    attention: StrictStr | None = _setting(
-        None, "softmax or linear (patched_transformer); t5, decoupled or factored (vit)"
-    )
-    inner: NonNegative | None = _setting(None, "an integer >= 0")
+def _hamiltonian(name: str) -> Any:
+    """Make the model of a Hamiltonian from the signature of its function."""
+    fields: dict[str, Any] = {"model": (Literal[name], ...)}
+    for key, parameter in inspect.signature(getattr(models, name)).parameters.items():
+        if key != "lattice":
+            kind, told = COUPLINGS[key]
+            fields[key] = (kind, Field(parameter.default, description=told))
+    return create_model(name, __base__=_Hamiltonian, **fields)
 
 
-class ContractionSettings(_Section):
+if TYPE_CHECKING:
+    HamiltonianSettings = _Hamiltonian
+else:
+    HamiltonianSettings = Annotated[
+        Union[tuple(map(_hamiltonian, MODELS))],  # noqa: UP007
+        Field(discriminator="model"),
+    ]
+
+
+class ContractionSettings(Section):
     """How amplitudes of a PEPS are contracted."""
 
-    scheme: Literal["src", "zipup", "exact"] | None = _setting(None, "one of src, zipup, exact")
-    chi: Positive | None = _setting(None, "an integer >= 1")
+    scheme: Literal["src", "zipup", "exact"] | None = None
+    """`src`: successive randomised compression; `zipup`: by singular values; `exact`: without
+    truncation, for small systems. Networks are not contracted. Default: `src`."""
+    chi: Positive | None = None
+    """Bond dimension of the boundary matrix product states. Default: 2 D, at least 4."""
 
 
-class SamplerSettings(_Section):
+class SamplerSettings(Section):
     """How configurations are drawn."""
 
-    kind: Literal["metropolis", "direct", "enumerate"] | None = _setting(
-        None,
-        "one of metropolis, direct (independent draws; PEPS and autoregressive networks), "
-        "enumerate (all configurations with their weights)",
-    )
-    n_walkers: Positive = _setting(128, "an integer >= 1")
-    n_samples: Positive = _setting(512, "an integer >= 1")
-    n_burn: NonNegative = _setting(1, "an integer >= 0")
-    n_thin: Positive = _setting(1, "an integer >= 1")
-    n_replicas: Positive = _setting(1, "an integer >= 1 (kind = 'metropolis' only)")
-    chunk: Positive | None = _setting(None, "an integer >= 1")
-    precision: Literal["single"] | None = _setting(
-        None, "single (of sweeps; kind = 'metropolis' only)"
-    )
-    power: Annotated[Number, Field(gt=0, le=1)] = _setting(
-        1.0, "a number > 0 and <= 1 (kind = 'metropolis' only)"
-    )
-    magnetisation: StrictInt = _setting(
-        0, "an integer, twice the total Sz (for Hamiltonians that conserve it)"
-    )
+    kind: Literal["metropolis", "direct", "enumerate"] | None = None
+    """`metropolis`: Markov chains. `direct`: independent draws, with weights for a PEPS, exact for an
+    autoregressive network. `enumerate`: every configuration with its weight, no noise; small
+    systems. Default: `direct` for autoregressive networks, `metropolis` for the rest."""
+    n_walkers: Positive = 128
+    """Chains that run side by side."""
+    n_samples: Positive = 512
+    """Samples per step: each walker is measured n_samples / n_walkers times, rounded up."""
+    n_burn: NonNegative = 1
+    """Sweeps before the first sample of a step. Chains go on from step to step, so one is enough."""
+    n_thin: Positive = 1
+    """Sweeps between samples. A sweep proposes every move once."""
+    n_replicas: Positive = 1
+    """Tempered chains for each walker, of which the coldest is measured: for chains that stick, at so
+    many times the sweeps. With `metropolis` only; not for `peps` and `mps`."""
+    chunk: Positive | None = None
+    """Walkers in one batch of contractions. Speed and memory only. Default: what fits the cache of a
+    core, 16 to 128."""
+    precision: Literal["single"] | None = None
+    """`single`: walk in single precision and measure in double, with weights for the difference (mixed
+    precision); with `metropolis` only. See [Choosing settings](../choosing.md). Default: that of
+    `ansatz.dtype`."""
+    power: Annotated[Number, Field(gt=0, le=1)] = 1.0
+    """Below 1, chains draw from |psi|^(2 power) and samples are weighted by the rest: signs of rarely
+    seen configurations can turn then, as frustrated models need. 0.5 is a good try. While optimising
+    only, with `metropolis` only; not for `peps` and `mps`."""
+    magnetisation: StrictInt = 0
+    """Twice the total Sz, which exchange moves keep, where the Hamiltonian conserves it."""
 
 
-class OptimizerSettings(_Section):
-    """How parameters move.  A list of learning rates makes stages, `stages` their lengths."""
-
-    kind: Literal["sr", "gradient", "random_sign", "adam"] = _setting(
-        "sr", "one of sr, gradient, random_sign, adam"
-    )
-    steps: NonNegative = _setting(100, "an integer >= 0")
-    learning_rate: (
-        Annotated[Number, Field(gt=0)]
-        | Annotated[list[Annotated[Number, Field(gt=0)]], Field(min_length=1)]
-        | None
-    ) = _setting(None, "a number > 0, or a list of them, one for each stage")
-    schedule: Literal["constant", "exponential", "cosine", "stages"] | None = _setting(
-        None, "one of constant, exponential, cosine, stages"
-    )
-    final_learning_rate: Annotated[Number, Field(gt=0)] | None = _setting(
-        None, "a number > 0 (where exponential and cosine schedules end)"
-    )
-    stages: list[Positive] | None = _setting(
-        None, "a list of step numbers, one for each learning rate"
-    )
-    diag_shift: Annotated[Number, Field(ge=0)] | None = _setting(
-        None, "a number >= 0 (kind = 'sr' only)"
-    )
-    momentum: Annotated[Number, Field(ge=0, lt=1)] | None = _setting(
-        None, "a number >= 0 and < 1 (kind = 'sr' only)"
-    )
-    clip: Annotated[Number, Field(gt=0)] | None = _setting(
-        None, "a number > 0 (median absolute deviations that a local energy may lie off)"
-    )
-    plateau: Window | None = _setting(None, _WINDOW)
-    seconds: Annotated[Number, Field(gt=0)] | None = _setting(
-        None, "a number > 0 (of optimisation: it ends then, or with the last step)"
-    )
+class _Optimizer(Section):
+    kind: str
+    """`sr`: stochastic reconfiguration, solved in the smaller of parameter and sample space (minSR)."""
+    steps: NonNegative = 100
+    """Updates of the parameters."""
+    learning_rate: Rates = 0.1
+    """Factor on the update; for `sr` it is imaginary time per step. A list makes parts with one rate
+    each."""
+    schedule: Literal["constant", "exponential", "cosine", "stages"] | None = None
+    """How the learning rate falls to `final_learning_rate`. Default: `cosine`; `stages` where the
+    learning rate is a list."""
+    final_learning_rate: PositiveNumber | None = None
+    """Learning rate at the last step. Default: a tenth of `learning_rate`."""
+    stages: list[Positive] | None = None
+    """Lengths of the parts where `learning_rate` is a list. For a state that grows see `[[stage]]`.
+    Default: equal lengths."""
+    clip: PositiveNumber | None = None
+    """Pulls local energies that lie further from the median than so many median absolute deviations
+    in to it, in the gradient only; reported energies are never clipped. Default: off."""
+    plateau: Window = None
+    """End before the last step when the energy falls by less than one error of its mean over so many
+    steps. Default: 0 (off)."""
+    seconds: PositiveNumber | None = None
+    """End before the last step when the steps have taken so long. `schedule` then falls with the time
+    that is used, so such a run cannot be repeated bit for bit. Default: no limit."""
 
 
-class StageSettings(_Section):
-    """One [[stage]]: what differs from the other sections while it runs."""
+class SRSettings(_Optimizer):
+    """Stochastic reconfiguration; its rate is good for all models tried."""
 
-    kind: Literal["optimise", "simple_update"] = _setting(
-        "optimise", "one of optimise, simple_update (the first stage only)"
-    )
-    D: Positive | None = _setting(None, "an integer >= 1")
-    steps: NonNegative | None = _setting(None, "an integer >= 0")
-    learning_rate: Annotated[Number, Field(gt=0)] | None = _setting(None, "a number > 0")
-    schedule: Literal["constant", "exponential", "cosine"] | None = _setting(
-        None, "one of constant, exponential, cosine"
-    )
-    final_learning_rate: Annotated[Number, Field(gt=0)] | None = _setting(
-        None, "a number > 0 (where exponential and cosine schedules end)"
-    )
-    n_samples: Positive | None = _setting(None, "an integer >= 1")
-    chi: Positive | None = _setting(None, "an integer >= 1")
-    diag_shift: Annotated[Number, Field(ge=0)] | None = _setting(
-        None, "a number >= 0 (optimizer.kind = 'sr' only)"
-    )
-    noise: Annotated[Number, Field(ge=0)] | None = _setting(
-        None, "a number >= 0 (of the entries on new bonds, relative to the largest entry)"
-    )
-    evolve: NonNegative | None = _setting(
-        None, "an integer >= 0 (steps of simple update that open new bonds; 0 leaves it to noise)"
-    )
-    plateau: Window | None = _setting(None, _WINDOW)
+    kind: Literal["sr"] = "sr"
+    diag_shift: NonNegativeNumber = 0.01
+    """Added to the diagonal of the SR matrix, in units of the mean diagonal, so that a number means the
+    same in both spaces."""
+    momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    """Decay of SPRING, which keeps the part of the last update that the present samples do not see. 0
+    is plain SR."""
 
 
-class GuardSettings(_Section):
+class GradientSettings(_Optimizer):
+    """Gradient descent."""
+
+    kind: Literal["gradient"] = "gradient"
+    learning_rate: Rates = 0.05
+
+
+class RandomSignSettings(_Optimizer):
+    """Steps of random length along the signs of the gradient."""
+
+    kind: Literal["random_sign"] = "random_sign"
+    learning_rate: Rates = 0.005
+
+
+class AdamSettings(_Optimizer):
+    """Adam."""
+
+    kind: Literal["adam"] = "adam"
+    learning_rate: Rates = 0.01
+
+
+OptimizerSettings = Annotated[
+    SRSettings | GradientSettings | RandomSignSettings | AdamSettings, Field(discriminator="kind")
+]
+
+
+class _Stage(Section):
+    kind: str
+    """`simple_update`, of the first stage only, makes the start by imaginary-time evolution at its D
+    and optimises nothing."""
+    D: Positive | None = None
+    """Not smaller than that of the stage before. Default: `ansatz.D`."""
+    n_samples: Positive | None = None
+    """Samples per step. Default: `sampler.n_samples`."""
+    chi: Positive | None = None
+    """Boundary bond dimension. Default: `contraction.chi`, else 2 D of the stage, at least 4."""
+
+
+class OptimiseStage(_Stage):
+    """A part of the optimisation."""
+
+    kind: Literal["optimise"] = "optimise"
+    steps: NonNegative | None = None
+    """Updates. Default: `optimizer.steps`."""
+    learning_rate: PositiveNumber | None = None
+    """At the first step of the stage. Default: `optimizer.learning_rate`."""
+    schedule: Literal["constant", "exponential", "cosine"] | None = None
+    """As in `[optimizer]`, over the steps of the stage. Default: `optimizer.schedule`."""
+    final_learning_rate: PositiveNumber | None = None
+    """At the last step of the stage. Default: `optimizer.final_learning_rate`, else a tenth of the
+    stage's `learning_rate`."""
+    diag_shift: NonNegativeNumber | None = None
+    """Shift of SR. Default: `optimizer.diag_shift`."""
+    noise: NonNegativeNumber | None = None
+    """Deviation of the entries on new bonds that are still zero, relative to the largest entry of the
+    tensor. Default: 0.01 where D grows."""
+    evolve: NonNegative | None = None
+    """Steps of simple update that fill the new bonds where D grows; 0 leaves them to noise, which
+    hardly does. Default: 10 where D grows."""
+    plateau: Window = None
+    """As in `[optimizer]`. Default: `optimizer.plateau`."""
+
+
+class SimpleUpdateStage(_Stage):
+    """The start, by imaginary-time evolution."""
+
+    kind: Literal["simple_update"] = "simple_update"
+    steps: NonNegative = 200
+    """At most so many of each time step."""
+
+
+StageSettings = Annotated[OptimiseStage | SimpleUpdateStage, Field(discriminator="kind")]
+
+
+class GuardSettings(Section):
     """When a step is shortened, or undone and tried again smaller."""
 
-    enabled: StrictBool = _setting(True, "true or false")
-    window: Positive = _setting(20, "an integer >= 1 (steps that count as recent)")
-    energy_jump: Annotated[Number, Field(gt=0)] = _setting(
-        8.0, "a number > 0 (in robust standard deviations of the recent energies)"
-    )
-    variance_jump: Annotated[Number, Field(gt=1)] = _setting(
-        10.0, "a number > 1 (times the largest recent variance)"
-    )
-    norm_jump: Annotated[Number, Field(gt=1)] = _setting(
-        4.0, "a number > 1 (times the median recent step)"
-    )
-    max_relative_step: Annotated[Number, Field(gt=0)] = _setting(
-        0.3, "a number > 0 (times the norm of the parameters)"
-    )
+    enabled: StrictBool = True
+    """Whether steps are looked at."""
+    window: Positive = 20
+    """Number of past steps that count as recent."""
+    energy_jump: PositiveNumber = 8.0
+    """An energy that lies further above the recent ones, in their robust standard deviations, is a
+    jump: the step before is undone."""
+    variance_jump: AboveOne = 10.0
+    """So is a variance so many times the largest recent one."""
+    norm_jump: AboveOne = 4.0
+    """A step longer than so many times the median recent one is shortened to this."""
+    max_relative_step: PositiveNumber = 0.3
+    """And to this, times the norm of the parameters."""
 
 
-class MeasureSettings(_Section):
+class MeasureSettings(Section):
     """The measurement afresh at the end."""
 
-    n_samples: Positive | None = _setting(None, "an integer >= 1")
-    n_burn: NonNegative = _setting(10, "an integer >= 0")
-    n_thin: Positive | None = _setting(None, "an integer >= 1")
-    chi: Positive | None = _setting(None, "an integer >= 1")
-    ladder: StrictBool = _setting(True, "true or false (measure at 1, 1.5 and 2 chi as well)")
-    symmetrise: tuple[Literal["spin", "point"], ...] = _setting(
-        (), "a list of 'spin', 'point' (symmetries restored in what is measured)"
-    )
+    n_samples: Positive | None = None
+    """Samples. Default: 8 times those of a step."""
+    n_burn: NonNegative = 10
+    """Sweeps before the first sample."""
+    n_thin: Positive | None = None
+    """Sweeps between samples. Default: `sampler.n_thin`."""
+    chi: Positive | None = None
+    """Boundary bond dimension. Default: twice `contraction.chi`."""
+    ladder: StrictBool = True
+    """Measure a part of the samples also at 1, 1.5 and 2 times `contraction.chi`; about a tenth of the
+    time more. The chi verdict needs it."""
+    symmetrise: tuple[Literal["spin", "point"], ...] = ()
+    """`spin`: inversion of all spins; `point`: the point group of the lattice. Lowers the energy of a
+    good state and costs the order of the group in time."""
 
 
-class RunSettings(_Section):
-    """Randomness, place on the disk, threads."""
+class RunSettings(Section):
+    """Randomness, place on the disk, workers."""
 
-    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = _setting(0, "an integer >= 0, below 2**63")
-    out: StrictStr | None = _setting(None, "the path of a directory")
-    device: Literal["cpu", "gpu", "auto"] = _setting(
-        "cpu", "one of cpu, gpu, auto (a GPU if there is one)"
-    )
-    threads: Positive | None = _setting(None, "an integer >= 1")
-    checkpoint_every: Positive = _setting(10, "an integer >= 1 (steps)")
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 0
+    """Key of all random numbers. The same settings and seed give the same numbers, whatever the number
+    of threads."""
+    out: Path | None = None
+    """Folder of the run; `--out` says the same. Default: `runs/` and the name of the settings file."""
+    device: Literal["cpu", "gpu", "auto"] = "cpu"
+    """`gpu` needs CuPy, of the `gpu` extra; `auto` takes a GPU where there is one."""
+    threads: Positive | None = None
+    """Workers side by side; processes for tensor networks, whose calls are too short for threads.
+    Default: the cores there are."""
+    checkpoint_every: Positive = 10
+    """Steps between checkpoints; one is written every minute as well."""
 
 
-class Settings(_Section):
+class Settings(Section):
     """All settings of a run, validated; `load` reads them, `as_dict` gives them back."""
 
     lattice: LatticeSettings
+    """Where the sites are. Site index = row × n_cols + column."""
     hamiltonian: HamiltonianSettings
-    ansatz: AnsatzSettings = AnsatzSettings()
+    """The model and its couplings. A list gives one number for every bond, in the order of the
+    lattice's bonds, or for every site. A model takes its own couplings only."""
+    ansatz: AnsatzSettings = PEPSSettings()
+    """The wave function and where its parameters start. `rbm` to `vit` are networks, of the extra
+    `neural`, explained in [Networks](../networks.md). A key that its kind does not take is refused."""
     contraction: ContractionSettings = ContractionSettings()
+    """How amplitudes of a PEPS are contracted while it is optimised."""
     sampler: SamplerSettings = SamplerSettings()
-    optimizer: OptimizerSettings = OptimizerSettings()
+    """How configurations are drawn at each step."""
+    optimizer: OptimizerSettings = SRSettings()
+    """How the parameters move."""
     guard: GuardSettings = GuardSettings()
+    """When a step is shortened, or undone and tried again smaller. `history.jsonl` says of each such
+    step why."""
     measure: MeasureSettings = MeasureSettings()
+    """The measurement afresh after the last step; `tnvmc measure` and `tnvmc converge` take their
+    defaults from here."""
     run: RunSettings = RunSettings()
+    """Randomness, place on the disk, workers."""
     stage: tuple[StageSettings, ...] | None = None
+    """Optional. Each `[[stage]]` is a part of the run that begins where the one before ended: a larger
+    D, other steps, samples or chi. What a stage leaves out comes from `[ansatz]`, `[contraction]`,
+    `[sampler]` and `[optimizer]`. Every stage ends with a short measurement, at twice its chi, that
+    goes into `result.json`; its state is kept as `stage-1.h5` and so on."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_kinds(cls, data: Any) -> Any:
+        """A section without a kind is of the first one, if that has a default."""
+        if not isinstance(data, Mapping):
+            return data
+        filled = dict(data)
+        for name, kinds in SECTIONS.items():
+            first = next(iter(kinds))
+            if first and name != "hamiltonian" and name in filled:
+                filled[name] = _with_kind(filled[name], first)
+        return filled
+
+    @property
+    def sampler_kind(self) -> str:
+        """How configurations are drawn: where it is not set, in the best way the ansatz knows."""
+        exact = isinstance(self.ansatz, AutoregressiveSettings)
+        return self.sampler.kind or ("direct" if exact else "metropolis")
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain nested dicts without the keys that do not apply (None), ready for TOML."""
         return self.model_dump(mode="json", exclude_none=True)
+
+
+def _with_kind(table: Any, kind: str) -> Any:
+    if isinstance(table, list | tuple):
+        return [_with_kind(each, kind) for each in table]
+    return {"kind": kind, **table} if isinstance(table, Mapping) else table
+
+
+def selector(section: str) -> str:
+    """Give the key that says of which kind a section is."""
+    return "model" if section == "hamiltonian" else "kind"
+
+
+def _kinds(section: str) -> dict[str, type[Section]]:
+    found = models_in(Settings.model_fields[section].annotation)
+    if len(found) == 1:
+        return {"": found[0]}
+    name = selector(section)
+    return {k: model for model in found for k in get_args(model.model_fields[name].annotation)}
+
+
+SECTIONS: Mapping[str, Mapping[str, type[Section]]] = {
+    name: _kinds(name) for name in Settings.model_fields
+}
+"""By section its models by kind; one model by "" where a section has no kinds."""

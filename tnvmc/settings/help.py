@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
 import json
+import re
 import textwrap
-import tomllib
-from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tnvmc.settings.config import MODELS, Settings, StageSettings, couplings_of
-from tnvmc.settings.load import ConfigError
+from tnvmc.settings.config import SECTIONS, Settings, selector
+from tnvmc.settings.problems import ConfigError, ConfigProblem, nearest
+from tnvmc.settings.section import Section, allowed, meaning
 
 _WIDTH = 88
 
 
 class Described(NamedTuple):
-    """One key of a settings file, in words."""
+    """One meaning of a key, in words."""
 
-    allowed: str  #: "An integer >= 1."
-    default: str  #: "Default: `1`." or "Must be given."
     meaning: str
+    allowed: tuple[str, ...]  #: what it may be and its default, one line for each kind that differs
 
 
-@cache
-def meanings() -> Mapping[str, Mapping[str, Any]]:
-    """meanings.toml: by section and key a text, or a text with a default in words; "" is a section."""
-    return tomllib.loads((Path(__file__).parent / "meanings.toml").read_text(encoding="utf-8"))
-
-
-def sections() -> dict[str, Mapping[str, Any]]:
-    """Give the fields of each section of a settings file, [[stage]] last."""
-    found = {}
-    for name, field in Settings.model_fields.items():
-        model: Any = StageSettings if name == "stage" else field.annotation
-        found[name] = model.model_fields
-    return found
+def keys(section: str) -> list[str]:
+    """Give the keys of a section, of all its kinds."""
+    return list(
+        dict.fromkeys(k for model in SECTIONS[section].values() for k in model.model_fields)
+    )
 
 
 def heading(section: str) -> str:
@@ -45,16 +33,43 @@ def heading(section: str) -> str:
     return "[[stage]]" if section == "stage" else f"[{section}]"
 
 
-def described(section: str, key: str) -> Described:
-    """Put what a key may be, its default and its meaning in words."""
-    field, meaning = sections()[section][key], meanings().get(section, {}).get(key, "")
-    text, default = meaning, "none"
-    if isinstance(meaning, Mapping):
-        text, default = meaning["meaning"], meaning["default"]
-    elif field.default is not None and not field.is_required():
-        default = f"`{json.dumps(field.default)}`"
-    default = "Must be given." if field.is_required() else f"Default: {default}."
-    return Described(f"{field.description[0].upper()}{field.description[1:]}.", default, str(text))
+def about(section: str) -> str:
+    """Say what a section is about."""
+    return meaning(Settings, section)
+
+
+def described(section: str, key: str) -> list[Described]:
+    """Put a key in words, one entry for each of its meanings: most have one."""
+    models = {kind: m for kind, m in SECTIONS[section].items() if key in m.model_fields}
+    if key == selector(section) and len(models) > 1:
+        model = next(iter(models.values()))
+        told = f"One of {', '.join(models)}.{_default(model, key)}"
+        return [Described(meaning(model, key), (told,))]
+    found: dict[str, dict[str, list[str]]] = {}
+    for kind, model in models.items():
+        told = allowed(model, key)
+        told = f"{told[0].upper()}{told[1:]}.{_default(model, key)}"
+        found.setdefault(meaning(model, key), {}).setdefault(told, []).append(kind)
+    common = len(models) == len(SECTIONS[section])
+    return [
+        Described(
+            text,
+            tuple(
+                told if common and len(found) == len(alike) == 1 else f"{', '.join(kinds)}: {told}"
+                for told, kinds in alike.items()
+            ),
+        )
+        for text, alike in found.items()
+    ]
+
+
+def _default(model: type[Section], key: str) -> str:
+    field = model.model_fields[key]
+    if field.is_required():
+        return " Must be given."
+    if field.default is None:
+        return "" if "Default: " in meaning(model, key) else " Default: none."
+    return f" Default: `{json.dumps(field.default)}`."
 
 
 def settings_text(name: str | None = None) -> str:
@@ -64,43 +79,27 @@ def settings_text(name: str | None = None) -> str:
         ConfigError: neither a section nor a key.
     """
     if name is None:
-        lines = [f"{heading(s):<14} {', '.join(fields)}" for s, fields in sections().items()]
+        lines = [f"{heading(section):<14} {', '.join(keys(section))}" for section in SECTIONS]
         told = [textwrap.fill(line, _WIDTH, subsequent_indent=" " * 15) for line in lines]
         return "\n".join([*told, "", "tnvmc settings SECTION, or KEY, tells what they mean."])
     name = name.strip("[]")
-    if name in sections():
-        return "\n\n".join([_section(name), *(_key(name, key) for key in sections()[name])])
+    if name in SECTIONS:
+        first = textwrap.fill(_plain(f"{heading(name)}  {about(name)}"), _WIDTH)
+        return "\n\n".join([first, *(_key(name, key) for key in keys(name))])
     section, _, key = name.rpartition(".")
-    homes = [s for s, fields in sections().items() if key in fields and section in ("", s)]
+    homes = [home for home in SECTIONS if key in keys(home) and section in ("", home)]
     if not homes:
-        known = [*sections(), *(key for fields in sections().values() for key in fields)]
-        close = difflib.get_close_matches(key, known, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
-        raise ConfigError(f"settings: '{name}' is neither a section nor a key{hint}")
+        hint = nearest(key, [*SECTIONS, *(key for home in SECTIONS for key in keys(home))])
+        raise ConfigError(ConfigProblem("settings", "unknown_name", f"'{name}'", hint=hint))
     return "\n\n".join(_key(home, key) for home in homes)
 
 
-def _section(name: str) -> str:
-    text = _plain(meanings().get(name, {}).get("", ""))
-    told = [textwrap.fill(f"{heading(name)}  {text}", _WIDTH)]
-    if name == "hamiltonian":
-        for model in MODELS:
-            couplings = ", ".join(f"{k} = {v:g}" for k, v in couplings_of(model).items())
-            told.append(f"    {model:<20} {couplings}")
-    return "\n".join(told)
-
-
 def _key(section: str, key: str) -> str:
-    found = described(section, key)
-    about = f"{found.allowed} {_plain(found.default)}\n{_plain(found.meaning)}"
-    lines = [textwrap.fill(part, _WIDTH - 4) for part in about.split("\n") if part]
+    parts = [part for told in described(section, key) for part in (*told.allowed, told.meaning)]
+    lines = [textwrap.fill(_plain(part), _WIDTH - 4) for part in parts]
     return f"{section}.{key}\n" + textwrap.indent("\n".join(lines), "    ")
 
 
 def _plain(text: str) -> str:
     """Without the marks of the web page: `x`, and links, which lead nowhere in a terminal."""
-    while "](" in text:
-        before, _, rest = text.partition("](")
-        label_from, after = before.rfind("["), rest.partition(")")[2]
-        text = before[:label_from] + "docs, " + before[label_from + 1 :] + after
-    return text.replace("`", "")
+    return re.sub(r"\[([^]]+)\]\([^)]+\)", r"docs, \1", text).replace("`", "")

@@ -23,7 +23,8 @@ import numpy as np
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.spin import IDENTITY, NUMBER, SIGMA_X, SIGMA_Y, SIGMA_Z, kron, spin_matrices
 from tnvmc.operators.term import Operator, Term
-from tnvmc.settings.load import ConfigError, read_toml
+from tnvmc.settings.load import read_toml
+from tnvmc.settings.problems import ConfigError
 
 _KEYS = ("sites", "matrix", "product", "coefficient")
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.report.console import sampling_parts
-from tnvmc.settings.config import HamiltonianSettings
+from tnvmc.settings.config import COUPLINGS, PerBond
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, RESULT, FolderError
 
 OBSERVABLES = "observables.json"
@@ -280,8 +280,7 @@ def model_text(run: Run) -> str | None:
 
 def _each(coupling: str) -> str:
     """Say what the numbers of a coupling that is a list belong to."""
-    setting = HamiltonianSettings.model_fields.get(coupling)
-    per_bond = setting is not None and "bond" in (setting.description or "")
+    per_bond = coupling in COUPLINGS and COUPLINGS[coupling][0] is PerBond
     return "bond by bond" if per_bond else "site by site"
 
 
@@ -317,10 +316,11 @@ def network_text(run: Run) -> str | None:
     network = NETWORKS.get(str(run.setting("ansatz", "kind")))
     if network is None or not isinstance(section, Mapping):
         return None
-    keys = [key for key in (*network.settings, "marshall", "average", "freeze") if key != "dtype"]
+    common = ("marshall", "average", "freeze")
+    own = [key for key in section if key not in ("kind", "dtype", "init", *common)]
     return ", ".join(
         f"{key} = {_plainly(section[key])}"
-        for key in keys
+        for key in (*own, *common)
         if section.get(key) not in (None, False, [])
     )
 

@@ -1,21 +1,18 @@
-"""Averages and signs: Marshall's characters against those of dense ground states, and the refusal."""
+"""Marshall's characters against those of dense ground states."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests import oracles
 from tnvmc.lattice import chain, square
+from tnvmc.operators.marshall import check_characters, marshall_character
 from tnvmc.operators.models import heisenberg, j1j2, xxz
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup, symmetry_group
 from tnvmc.operators.term import Operator
-from tnvmc.settings.build import build_ansatz, build_operator
-from tnvmc.settings.load import ConfigError, complete, validate
-from tnvmc.settings.network_settings import check_characters, marshall_character
 
 ROUNDING = 1e-10
 """Of eigenvectors of matrices of some tens of rows, with gaps of order 1."""
@@ -81,59 +78,3 @@ def test_no_rule_where_there_is_none() -> None:
     assert marshall_character(heisenberg(ring), mixed, 0) is None
     whole = Symmetry("identity", tuple(range(6)))
     check_characters(heisenberg(ring), SymmetryGroup((whole, mixed)), 0)
-
-
-def built(lattice: dict[str, Any], *overrides: str, kind: str = "rbm") -> Any:
-    sections = {"lattice": lattice, "hamiltonian": {"model": "heisenberg"}}
-    settings = complete(validate({**sections, "ansatz": {"kind": kind}}, overrides))
-    return build_ansatz(settings, build_operator(settings))
-
-
-OPEN: dict[str, Any] = {"shape": [2, 3]}
-RING: dict[str, Any] = {"kind": "chain", "shape": 10, "boundary": "periodic"}
-
-
-@pytest.mark.parametrize(
-    ("lattice", "name", "kind", "element"),
-    [
-        (OPEN, "point", "rbm", "up-down reflection"),
-        (OPEN, "spin", "rnn", "spin inversion"),
-        (RING, "translation", "cnn", "translation by (0, 1)"),
-    ],
-)
-def test_an_average_that_loses_the_ground_state_is_refused(
-    lattice: dict[str, Any], name: str, kind: str, element: str
-) -> None:
-    with pytest.raises(ValueError) as caught:
-        built(lattice, f"ansatz.average=['{name}']", kind=kind)
-    assert str(caught.value) == (
-        f"ansatz.average: the ground state of an antiferromagnet has character -1 under {element} "
-        "at 2 Sz = 0, and without marshall psi has +1, so it is out of reach; give ansatz.marshall "
-        "= true, or leave that symmetry out"
-    )
-
-
-def test_the_signs_of_marshall_give_these_characters() -> None:
-    """psi(g s) = chi psi(s), by the definition and by the rule."""
-    keys = ["ansatz.marshall=true", "ansatz.average=['point', 'spin']"]
-    ansatz = built(OPEN, "ansatz.dtype=float64", *keys)
-    operator = heisenberg(square(2, 3))
-    theta, group = 10 * ansatz.random(1), symmetry_group(operator, ["point", "spin"])
-    configs = np.array(oracles.all_configs(6, magnetisation=0), dtype=np.int8)
-    here = ansatz.log_amplitude(theta, configs)
-    for g in group.elements:
-        there = ansatz.log_amplitude(theta, image(g, configs))
-        chi = marshall_character(operator, g, 0)
-        assert np.allclose(there.phase, chi * here.phase) and chi is not None
-        assert np.allclose(there.log_abs, here.log_abs, atol=ROUNDING)
-
-
-@pytest.mark.parametrize(
-    "overrides", [[], ["ansatz.magnetisation=2"], ["ansatz.magnetisation=false"]]
-)
-def test_no_draws_from_the_inverted_sector(overrides: list[str]) -> None:
-    sector = ["sampler.magnetisation=2", "ansatz.average=['spin']", "ansatz.marshall=true"]
-    with pytest.raises(ConfigError) as caught:
-        built(OPEN, *sector, *overrides, kind="made")
-    (line,) = caught.value.lines
-    assert line == "ansatz.average: 'spin' takes sampler.magnetisation = 2 to -2; leave it out"

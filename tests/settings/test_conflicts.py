@@ -1,0 +1,147 @@
+"""Keys of [ansatz] that a kind does not take, and settings that do not go together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.settings.complaints import problems, told
+from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
+from tnvmc.settings.checks import check_symmetries
+from tnvmc.settings.defaults import complete
+from tnvmc.settings.load import validate
+from tnvmc.settings.problems import ConfigError
+
+
+def data(
+    kind: str, model: str = "heisenberg", lattice: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    ansatz = {"kind": kind} | ({"D": 2} if kind == "peps" else {})
+    return {
+        "lattice": lattice or {"shape": [4, 4]},
+        "hamiltonian": {"model": model},
+        "ansatz": ansatz,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "override", "found"),
+    [
+        ("vit", "ansatz.alpha=2", ("ansatz.alpha", "foreign_key")),
+        ("peps", "ansatz.heads=2", ("ansatz.heads", "foreign_key")),
+        ("vit", "ansatz.head='sum'", ("ansatz.head", "foreign_key")),
+        ("cnn", "ansatz.D=4", ("ansatz.D", "foreign_key")),
+        ("vit", "ansatz.haeds=2", ("ansatz.haeds", "unknown_key")),
+        ("vit", "ansatz.heads=2.5", ("ansatz.heads", "not_allowed", 2.5)),
+        ("vit", "ansatz.patch=[2]", ("ansatz.patch", "not_allowed", [2])),
+        ("vit", "ansatz.attention=softmax", ("ansatz.attention", "not_allowed", "softmax")),
+        ("rbm", "ansatz.form='logcosh'", ("ansatz.form", "not_allowed", "logcosh")),
+        ("cnn", "ansatz.dtype=float32", ("ansatz.dtype", "not_allowed", "float32")),
+        ("cnn", "contraction.chi=4", ("contraction.chi", "conflict")),
+        ("cnn", "contraction.scheme=src", ("contraction.scheme", "conflict")),
+        ("cnn", "measure.chi=4", ("measure.chi", "conflict")),
+        ("cnn", "sampler.kind=direct", ("sampler.kind", "conflict", "direct")),
+        ("dimer", "sampler.kind=direct", ("sampler.kind", "conflict", "direct")),
+        ("product", "ansatz.D=2", ("ansatz.D", "not_allowed", 2)),
+        ("rnn", "ansatz.init=simple_update", ("ansatz.init", "not_allowed", "simple_update")),
+        ("rnn", "ansatz.magnetisation=2", ("ansatz.magnetisation", "conflict", 2)),
+        ("rnn", "ansatz.average=['turn']", ("ansatz.average", "not_allowed", ["turn"])),
+    ],
+)
+def test_what_a_kind_does_not_take(kind: str, override: str, found: tuple[Any, ...]) -> None:
+    assert told(data(kind), [override]) == [found]
+
+
+def test_the_keys_that_a_kind_takes_are_told() -> None:
+    (found,) = problems(data("vit"), ["ansatz.alpha=2"])
+    assert {"width", "heads", "average"} <= set(found.allowed.replace(",", "").split())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "alone"),
+    [("n_replicas", 2, True), ("power", 0.5, True), ("precision", "single", False)],
+)
+def test_chains_and_networks_only(key: str, value: Any, alone: bool) -> None:
+    """`alone`: the sweeps of a PEPS have no other."""
+    change = [f"sampler.{key}={value}"]
+    assert told(data("rnn"), change) == [(f"sampler.{key}", "conflict", value)]
+    settings = complete(validate(data("rbm"), change))
+    assert getattr(build_sampler(settings, build_operator(settings)), key) == value
+    if alone:
+        assert told(data("peps"), change) == [(f"sampler.{key}", "conflict", value)]
+    else:
+        assert validate(data("peps"), change).sampler.precision == value
+
+
+def test_one_power_only() -> None:
+    changes = ["sampler.power=0.5", "sampler.n_replicas=2"]
+    assert told(data("rbm"), changes) == [("sampler.power", "conflict", 0.5)]
+
+
+def test_single_precision_needs_double_beside_it() -> None:
+    change = "sampler.precision=single"
+    assert told(data("dimer"), [change]) == [("sampler.precision", "conflict", "single")]
+    changes = [change, "ansatz.dtype=float32"]
+    assert told(data("peps"), changes) == [("sampler.precision", "conflict", "single")]
+
+
+def test_sectors_that_clash() -> None:
+    found = told(data("rnn", "tfim"), ["ansatz.magnetisation=2"])
+    assert found == [("ansatz.magnetisation", "conflict", 2)]
+    found = told(data("rbm"), ["ansatz.average=['spin']", "sampler.magnetisation=2"])
+    assert found == [("ansatz.average", "conflict")]
+
+
+@pytest.mark.parametrize(
+    "overrides", [[], ["ansatz.magnetisation=2"], ["ansatz.magnetisation=false"]]
+)
+def test_no_draws_from_the_inverted_sector(overrides: list[str]) -> None:
+    sector = ["sampler.magnetisation=2", "ansatz.average=['spin']", "ansatz.marshall=true"]
+    assert told(data("made"), [*sector, *overrides]) == [("ansatz.average", "conflict")]
+
+
+@pytest.mark.parametrize(
+    ("stage", "found"),
+    [
+        ({"D": 2}, ("stage.1.D", "conflict", 2)),
+        ({"chi": 8}, ("stage.1.chi", "conflict")),
+        ({"kind": "simple_update"}, ("stage.1.kind", "conflict", "simple_update")),
+    ],
+)
+def test_stages_that_a_network_cannot_have(stage: dict[str, Any], found: tuple[Any, ...]) -> None:
+    assert told({**data("vit"), "stage": [stage]}) == [found]
+
+
+RING: dict[str, Any] = {"kind": "chain", "shape": 10, "boundary": "periodic"}
+
+
+@pytest.mark.parametrize(
+    ("lattice", "name", "kind", "element"),
+    [
+        ({"shape": [2, 3]}, "point", "rbm", "up-down reflection"),
+        ({"shape": [2, 3]}, "spin", "rnn", "spin inversion"),
+        (RING, "translation", "cnn", "translation by (0, 1)"),
+    ],
+)
+def test_an_average_that_loses_the_ground_state_is_refused(
+    lattice: dict[str, Any], name: str, kind: str, element: str
+) -> None:
+    settings = complete(validate(data(kind, lattice=lattice), [f"ansatz.average=['{name}']"]))
+    with pytest.raises(ValueError) as caught:
+        build_ansatz(settings, build_operator(settings))
+    assert str(caught.value).startswith("ansatz.average: ")
+    assert element in str(caught.value) and "ansatz.marshall = true" in str(caught.value)
+
+
+@pytest.mark.parametrize("overrides", [["sampler.kind=direct"], ["sampler.n_replicas=2"], []])
+def test_a_symmetrised_state_is_not_drawn(overrides: list[str]) -> None:
+    """Nor sampled at several powers; the last case: drawn by `tnvmc measure --direct`."""
+    kind = "rbm" if "sampler.n_replicas=2" in overrides else "peps"
+    settings = complete(validate(data(kind), ["measure.symmetrise=['spin']", *overrides]))
+    operator = build_operator(settings)
+    with pytest.raises(ConfigError) as caught:
+        check_symmetries(settings, operator, direct=not overrides)
+    assert [p.key for p in caught.value.problems] == ["measure.symmetrise"]
+    if not overrides:
+        check_symmetries(settings, operator)
