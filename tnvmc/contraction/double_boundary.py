@@ -1,7 +1,7 @@
-"""Boundary MPOs of the double layer from below: what rows not yet drawn say about one above them.
+"""Boundary MPOs of the double layer: all rows on one side of a cut, ket and bra, with bonds cut.
 
-Entry r of `double_boundaries` is <psi|psi> of the rows r, r+1, ... with the legs above row r open
-on both layers, as an MPO of bond `chi`.  It is made once per theta and serves all walkers.
+Entry r of `boundaries` is <phi|psi> of the rows r, r+1, ... with the legs above row r open on
+both layers, as an MPO of bond `chi`.  It is made once per theta and serves all walkers.
 
 A row is absorbed from right to left, which leaves behind, beside the new MPO, how its bonds sit in
 the uncut ones::
@@ -10,6 +10,13 @@ the uncut ones::
 
 so the far side of a cut may be read from the narrow new boundary while the near side still
 resolves the row.
+
+Letters of the contractions::
+
+    below  m p q n      (left, ket, bra, right)
+    ket    s u k p l    (spin, up, left, down, right)
+    bra    s w b q r
+    x                   the new bond, or the column of a sketch
 """
 
 from __future__ import annotations
@@ -21,132 +28,198 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.backend.contract import contract
+
 Array = Any
+Grid = list[list[Array]]
+"""Tensors (d, up, left, down, right) by row and column."""
 
 _OVERSAMPLING = 2
-"""Width of the sketch in units of chi; what is too much is cut by singular values."""
+"""Width of the sketch for direct draws, in units of chi."""
+
+_EDGE = np.ones((1, 1, 1, 1))
 
 
 @dataclass(frozen=True)
 class DoubleBoundary:
-    """All rows from one on downward, ket and bra, up to a factor.
+    """All rows from one on downward, ket and bra: exp(log_scale) times the product of `tensors`.
 
-    `tensors[c]` is (left, ket, bra, right).  `expansions[c]` is (old, ket, bra, new): the bonds
-    left of column c before the row was absorbed (boundary below, row ket, row bra), and after.
+    `tensors[c]` is (left, ket, bra, right).  `expansions[c]` is (old, ket, bra, new), up to a
+    factor: the bonds left of column c before the row was absorbed (boundary below, row ket, row
+    bra), and after.
     """
 
     tensors: list[Array]
     expansions: list[Array]
+    log_scale: float
+
+
+@dataclass(frozen=True)
+class _Compression:
+    """How bonds are cut: a sketch of `width` finds the range, singular values cut it to `chi`."""
+
+    chi: int
+    width: int
+    rng: np.random.Generator
 
 
 def double_boundaries(
     tensors: Sequence[Array], shape: tuple[int, int], chi: int, seed: int = 0
 ) -> list[DoubleBoundary]:
-    """Give the boundary of the rows r, r+1, ... for r = 0 .. n_rows; the last one is empty.
+    """Give the boundaries of <psi|psi> from below, for direct draws.
 
-    Site tensors are NumPy arrays (d, up, left, down, right), row by row.  Rows are absorbed by
-    successive randomised compression (Camano, Epperly and Tropp 2025) with sketches of width
-    2 chi drawn from `seed`, then cut to chi by singular values.  Exact where no bond exceeds chi.
-    Cost per site: 2 chi^3 D^4 + 4 d chi^2 D^6, and an SVD of (chi D^2, 2 chi).
+    Args:
+        tensors: NumPy arrays (d, up, left, down, right), row by row.
+        shape: rows and columns of the grid.
+        chi: largest bond of the boundaries.
+        seed: of the sketches.
+
+    Returns:
+        Boundaries of the rows r, r+1, ... for r = 0 .. n_rows; the last one is empty.
 
     Raises:
         ValueError: chi below 1; the number of tensors does not fit the shape.
+
+    Cost and source: see `boundaries`, with sketches of width 2 chi.
     """
-    n_rows, n_cols = shape
+    kets = grid_of(tensors, shape)
+    return boundaries(kets, conjugated(kets), chi, seed, oversampling=_OVERSAMPLING)
+
+
+def boundaries(
+    kets: Grid, bras: Grid, chi: int, seed: int = 0, *, oversampling: int = 1
+) -> list[DoubleBoundary]:
+    """Give the boundaries from below of sum_s ket(s) bra(s), a row at a time.
+
+    Rows are absorbed by successive randomised compression (Camano, Epperly and Tropp 2025) with
+    random sketches of width `oversampling` chi, then cut to chi by singular values.  Exact where
+    no bond exceeds chi.  Cost per site, with w = oversampling chi: chi w^2 D^4 + 2 d chi w D^6, a
+    QR of (w, chi D^2), and an SVD of (chi D^2, w) where w exceeds chi.
+
+    Args:
+        kets: the grid of psi.
+        bras: the grid of phi, conjugated.
+        chi: largest bond of the boundaries.
+        seed: of the sketches.
+        oversampling: width of the sketches in units of chi.
+
+    Returns:
+        Boundaries of the rows r, r+1, ... for r = 0 .. n_rows; the last one is empty.
+
+    Raises:
+        ValueError: chi below 1.
+    """
     if chi < 1:
-        raise ValueError(f"double_boundaries: chi must be at least 1, got {chi}")
-    if len(tensors) != n_rows * n_cols:
-        raise ValueError(
-            f"double_boundaries: {len(tensors)} tensors do not fill {n_rows} rows of {n_cols} "
-            "sites; give one array (d, up, left, down, right) per site, row by row"
-        )
-    rng = np.random.Generator(np.random.PCG64(seed))
-    empty = np.ones((1, 1, 1, 1))
-    found = [DoubleBoundary([empty] * n_cols, [empty] * (n_cols + 1))]
-    for row in reversed(range(n_rows)):
-        kets = [scaled(ket) for ket in tensors[row * n_cols : (row + 1) * n_cols]]
-        found.append(_absorb(found[-1].tensors, kets, chi, rng))
+        raise ValueError(f"double layer: chi must be at least 1, got {chi}")
+    cut = _Compression(chi, oversampling * chi, np.random.Generator(np.random.PCG64(seed)))
+    n_cols = len(kets[0])
+    found = [DoubleBoundary([_EDGE] * n_cols, [_EDGE] * (n_cols + 1), 0.0)]
+    for row in reversed(list(zip(kets, bras, strict=True))):
+        found.append(_absorb(found[-1], *row, cut))
     return found[::-1]
 
 
-def scaled(tensor: Array) -> Array:
-    """Scale an array to largest modulus 1; one of zeros stays as it is."""
-    return tensor / (float(np.abs(tensor).max()) or 1.0)
+def grid_of(tensors: Sequence[Array], shape: tuple[int, int]) -> Grid:
+    """Sort tensors by row and column.
+
+    Raises:
+        ValueError: their number does not fit the shape.
+    """
+    n_rows, n_cols = shape
+    if len(tensors) != n_rows * n_cols:
+        raise ValueError(
+            f"double layer: {len(tensors)} tensors do not fill {n_rows} rows of {n_cols} sites; "
+            "give one array (d, up, left, down, right) per site, row by row"
+        )
+    return [[np.asarray(tensors[r * n_cols + c]) for c in range(n_cols)] for r in range(n_rows)]
+
+
+def conjugated(grid: Grid) -> Grid:
+    """Conjugate every tensor of a grid."""
+    return [[tensor.conj() for tensor in row] for row in grid]
+
+
+def upside_down(grid: Grid) -> Grid:
+    """Reflect a grid, so that its boundaries from below are those from above."""
+    return [[tensor.swapaxes(1, 3) for tensor in row] for row in grid[::-1]]
+
+
+def scaled(tensor: Array) -> tuple[Array, float]:
+    """Scale an array to largest modulus 1; give it with the log of its scale (0 if all zeros)."""
+    size = float(np.abs(tensor).max()) or 1.0
+    return tensor / size, math.log(size)
 
 
 def _absorb(
-    below: list[Array], kets: list[Array], chi: int, rng: np.random.Generator
+    below: DoubleBoundary, kets: list[Array], bras: list[Array], cut: _Compression
 ) -> DoubleBoundary:
     """Find the range of each bond from right to left, then cut it from left to right."""
-    widest = max(
-        tensor.shape[3] * ket.shape[4] ** 2 for tensor, ket in zip(below, kets, strict=True)
-    )
-    sketches = _sketches(below, kets, min(_OVERSAMPLING * chi, widest), rng)
-    carry = np.ones((1, 1, 1, 1))  # (old, ket, bra, new): what is left of later columns
+    log_scale = below.log_scale
+    row = []
+    for tensor, ket, bra in zip(below.tensors, kets, bras, strict=True):
+        (ket, log_ket), (bra, log_bra) = scaled(ket), scaled(bra)
+        log_scale += log_ket + log_bra
+        row.append((bra, ket, tensor))
+    sketches = _sketches(row, cut)
+    carry = _EDGE  # (old, ket, bra, new): what is left of later columns
     wide, carries = [], [carry]
-    for column in reversed(range(len(kets))):
-        x = _opened(below[column], kets[column], carry)
+    for column, sketch in zip(reversed(row), reversed(sketches), strict=True):
+        x = contract("swbqr,sukpl,mpqn,nlrx->mkbuwx", *column, carry)
         bond, legs = x.shape[:3], x.shape[3:]
         matrix = x.reshape(math.prod(bond), math.prod(legs))
-        basis = _row_space(matrix, sketches[column])
+        basis = _row_space(matrix, sketch)
         wide.append(basis.conj().T.reshape(-1, *legs))
-        carry = scaled((matrix @ basis).reshape(*bond, -1))
+        carry, log = scaled((matrix @ basis).reshape(*bond, -1))
+        log_scale += log
         carries.append(carry)
-    return _cut(wide[::-1], carries[::-1], chi)
+    return _cut(wide[::-1], carries[::-1], cut.chi, log_scale)
 
 
 def _row_space(matrix: Array, sketch: Array) -> Array:
-    """An orthonormal basis, as columns, of the rows of `matrix` that the sketch sees."""
+    """An orthonormal basis, as columns, of the rows of `matrix`, or of those of sketch^T matrix."""
     n_rows, n_legs = matrix.shape
     if n_legs <= min(n_rows, sketch.shape[1]):
         return np.eye(n_legs)
-    seen = matrix if n_rows <= sketch.shape[1] else sketch.T @ matrix
-    return np.linalg.qr(seen.conj().T)[0]
+    rows = matrix if n_rows <= sketch.shape[1] else sketch.T @ matrix
+    return np.linalg.qr(rows.conj().T)[0]
 
 
-def _cut(wide: list[Array], carries: list[Array], chi: int) -> DoubleBoundary:
+def _cut(wide: list[Array], carries: list[Array], chi: int, log_scale: float) -> DoubleBoundary:
     """Keep the chi largest singular values of every bond; `wide` is isometric to the right."""
-    turns = [np.ones((1, 1))]  # from each wide bond to what is kept of it
+    wide[0] = wide[0] * carries[0].item()  # a sign or a phase
+    if max(tensor.shape[3] for tensor in wide) <= chi:
+        return DoubleBoundary(wide, [_EDGE, *carries[1:]], log_scale)
+    kept = [np.ones((1, 1))]  # rows: what is kept of each wide bond
     left = np.ones((1, 1))
     for tensor in wide[:-1]:
-        x = np.tensordot(left @ turns[-1], tensor, (1, 0)).reshape(-1, tensor.shape[3])
-        turn = np.eye(x.shape[1])
+        x = np.tensordot(left @ kept[-1], tensor, (1, 0)).reshape(-1, tensor.shape[3])
+        rows = np.eye(x.shape[1])
         if x.shape[1] > chi:
-            turn = np.linalg.svd(x, full_matrices=False)[2][:chi]
-        left = scaled(np.linalg.qr(x @ turn.conj().T)[1])
-        turns.append(turn)
-    turns.append(np.ones((1, 1)))
-    tensors = [
-        scaled(np.tensordot(np.tensordot(turns[c], tensor, (1, 0)), turns[c + 1].conj(), (3, 1)))
-        for c, tensor in enumerate(wide)
+            rows = np.linalg.svd(x, full_matrices=False)[2][:chi]
+        left = scaled(np.linalg.qr(x @ rows.conj().T)[1])[0]
+        kept.append(rows)
+    kept.append(np.ones((1, 1)))
+    tensors = []
+    for tensor, before, after in zip(wide, kept[:-1], kept[1:], strict=True):
+        tensor, log = scaled(contract("yx,xuwz,vz->yuwv", before, tensor, after.conj()))
+        log_scale += log
+        tensors.append(tensor)
+    expansions = [_EDGE] + [
+        np.tensordot(carry, rows.conj(), (3, 1))
+        for carry, rows in zip(carries[1:], kept[1:], strict=True)
     ]
-    tensors[0] = tensors[0] * carries[0].item()  # a sign or a phase
-    expansions = [np.ones((1, 1, 1, 1))] + [
-        np.tensordot(carry, turn.conj(), (3, 1))
-        for carry, turn in zip(carries[1:], turns[1:], strict=True)
-    ]
-    return DoubleBoundary(tensors, expansions)
+    return DoubleBoundary(tensors, expansions, log_scale)
 
 
-def _opened(below: Array, ket: Array, carry: Array) -> Array:
-    """One column with all that is right of it: (old, ket, bra, up ket, up bra, new)."""
-    x = np.tensordot(below, carry, (3, 0))  # old, down, down', right, right', new
-    x = np.tensordot(ket, x, ((3, 4), (1, 3)))  # spin, up, left, old, down', right', new
-    x = np.tensordot(ket.conj(), x, ((0, 3, 4), (0, 4, 5)))  # up', left', up, left, old, new
-    return x.transpose(4, 3, 1, 2, 0, 5)
-
-
-def _sketches(
-    below: list[Array], kets: list[Array], rank: int, rng: np.random.Generator
-) -> list[Array]:
-    """Random projections (old * ket * bra, rank) of all that is left of each column."""
-    sketch = np.ones((1, 1, 1, rank))
-    found = [sketch.reshape(-1, rank)]
-    for tensor, ket in zip(below[:-1], kets[:-1], strict=True):
-        x = np.tensordot(sketch, tensor, (0, 0))  # ket, bra, rank, down, down', old
-        x = np.tensordot(x, ket, ((0, 3), (2, 3)))  # bra, rank, down', old, spin, up, right
-        x = np.tensordot(x, ket.conj(), ((0, 2, 4), (2, 3, 0)))  # rank, old, up, right, up', right'
-        random = rng.standard_normal((ket.shape[1], ket.shape[1], rank))
-        sketch = scaled(np.einsum("romkvb,mvr->okbr", x, random, optimize=True))
-        found.append(sketch.reshape(-1, rank))
+def _sketches(row: list[tuple[Array, Array, Array]], cut: _Compression) -> list[Array]:
+    """Random projections (old * ket * bra, width) of all that is left of each column."""
+    widest = max(tensor.shape[3] * ket.shape[4] * bra.shape[4] for bra, ket, tensor in row)
+    width = min(cut.width, widest)
+    sketch = np.ones((1, 1, 1, width))
+    found = [sketch.reshape(-1, width)]
+    for bra, ket, tensor in row[:-1]:
+        x = contract("swbqr,sukpl,mpqn,mkbx->nlruwx", bra, ket, tensor, sketch)
+        random = cut.rng.standard_normal((ket.shape[1], bra.shape[1], width))
+        sketch = scaled((x * random).sum(axis=(3, 4)))[0]
+        found.append(sketch.reshape(-1, width))
     return found

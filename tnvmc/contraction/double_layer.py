@@ -19,16 +19,23 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from tnvmc.operators.term import Operator
+from tnvmc.backend.contract import contract
+from tnvmc.contraction.double_boundary import (
+    Grid,
+    boundaries,
+    conjugated,
+    grid_of,
+    scaled,
+    upside_down,
+)
+from tnvmc.operators.term import Operator
 
 Array = Any
-Grid = list[list[Array]]  # tensors by row and column
+Column = list[Array]  # of a strip of rows: boundary above, ket, bra, ket, bra, ..., boundary below
 String = Mapping[int, Array]  # a product of one-site matrices, by site
 
 _NEGLIGIBLE = 1e-9  # relative overlap with a turned state below which it is left out
@@ -47,8 +54,8 @@ def log_norm(
     Raises:
         ValueError: the number of tensors does not fit the shape.
     """
-    kets = _grid(tensors, shape)
-    return _log_overlap(kets, _conjugated(kets), chi, seed)[1]
+    kets = grid_of(tensors, shape)
+    return _log_overlap(kets, conjugated(kets), chi, seed)[1]
 
 
 def expectation(
@@ -73,8 +80,8 @@ def expectation(
     Raises:
         ValueError: the number of tensors does not fit the lattice; no such sector.
     """
-    kets = _grid(tensors, operator.lattice.shape)
-    bras = _conjugated(kets)
+    kets = grid_of(tensors, operator.lattice.shape)
+    bras = conjugated(kets)
     strings = [
         dict(zip(term.sites, matrices, strict=True))
         for term in operator.terms
@@ -109,23 +116,9 @@ def log_amplitude(
     configs = np.asarray(configs)
     layer = [
         [tensor[configs[:, r * shape[1] + c]] for c, tensor in enumerate(row)]
-        for r, row in enumerate(_grid(tensors, shape))
+        for r, row in enumerate(grid_of(tensors, shape))
     ]
     return _contract_exactly(layer)
-
-
-def _grid(tensors: Sequence[Array], shape: tuple[int, int]) -> Grid:
-    n_rows, n_cols = shape
-    if len(tensors) != n_rows * n_cols:
-        raise ValueError(
-            f"double layer: {len(tensors)} tensors do not fill {n_rows} rows of {n_cols} sites; "
-            "give one array (d, up, left, down, right) per site, row by row"
-        )
-    return [[np.asarray(tensors[r * n_cols + c]) for c in range(n_cols)] for r in range(n_rows)]
-
-
-def _conjugated(grid: Grid) -> Grid:
-    return [[tensor.conj() for tensor in row] for row in grid]
 
 
 def _products(matrix: Array, d: int) -> Iterator[tuple[Array, ...]]:
@@ -180,7 +173,7 @@ def _log_overlap(kets: Grid, bras: Grid, chi: int | None, seed: int) -> tuple[co
     if chi is None:
         phases, logs = _contract_exactly(_double(kets, bras))
         return complex(phases[0]), float(logs[0])
-    everything = _boundaries(kets, bras, chi, seed, from_below=True)[0]
+    everything = boundaries(kets, bras, chi, seed)[0]
     value = np.ones((1, 1))
     for tensor in everything.tensors:
         value = value @ tensor[:, 0, 0, :]
@@ -195,22 +188,21 @@ def _log_overlap(kets: Grid, bras: Grid, chi: int | None, seed: int) -> tuple[co
 
 def _double(kets: Grid, bras: Grid) -> Grid:
     """Sum over spins: tensors (1, u, l, d, r) with ket and bra legs fused pairwise."""
-    return [
-        [_fused(np.tensordot(ket, bra, (0, 0))) for ket, bra in zip(*rows, strict=True)]
-        for rows in zip(kets, bras, strict=True)
-    ]
-
-
-def _fused(x: Array) -> Array:
-    x = x.transpose(0, 4, 1, 5, 2, 6, 3, 7)
-    return x.reshape(1, *(x.shape[i] * x.shape[i + 1] for i in range(0, 8, 2)))
+    found = []
+    for rows in zip(kets, bras, strict=True):
+        found.append([])
+        for ket, bra in zip(*rows, strict=True):
+            sizes = [1, *(k * b for k, b in zip(ket.shape[1:], bra.shape[1:], strict=True))]
+            found[-1].append(contract("sukpl,swbqr->uwkbpqlr", ket, bra).reshape(sizes))
+    return found
 
 
 def _contract_exactly(layer: Grid) -> tuple[Array, Array]:
     """Contract a grid of tensors (B, u, l, d, r): phases and ln|.|, both (B,).
 
     The open legs are kept as one vector, ordered (horizontal leg, vertical legs of this column,
-    of later ones, of earlier ones), so that each site is one matrix product.
+    of later ones, of earlier ones), so that each site is one matrix product.  In this order none
+    of the large vectors is transposed: the cheaper ket-then-bra order is slower (2x at D = 3).
     """
     batch = layer[0][0].shape[0]
     vector = np.ones((batch, 1, 1))
@@ -244,139 +236,60 @@ def _exact_values(kets: Grid, bras: Grid, strings: Sequence[String]) -> Iterator
 # --- with boundary MPOs --------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Boundary:
-    """A boundary MPO: tensors (left, ket, bra, right) by column, times exp(log_scale)."""
-
-    tensors: list[Array]
-    log_scale: float
-
-
-def _boundaries(
-    kets: Grid, bras: Grid, chi: int, seed: int, *, from_below: bool = False
-) -> list[_Boundary]:
-    """Entry r holds the rows above r; from below, r and all rows beneath it."""
-    rng = np.random.Generator(np.random.PCG64(seed))
-    found = [_Boundary([np.ones((1, 1, 1, 1))] * len(kets[0]), 0.0)]
-    for row_kets, row_bras in list(zip(kets, bras, strict=True))[:: -1 if from_below else 1]:
-        row = list(zip(row_kets, row_bras, strict=True))
-        if from_below:
-            row = [(ket.swapaxes(1, 3), bra.swapaxes(1, 3)) for ket, bra in row]
-        found.append(_absorb(found[-1], row, chi, rng))
-    return found[::-1] if from_below else found
-
-
-def _absorb(
-    above: _Boundary, row: list[tuple[Array, Array]], chi: int, rng: np.random.Generator
-) -> _Boundary:
-    """Absorb a row (ket, bra) from above by successive randomised compression."""
-    sketches = _sketches(above, row, chi, rng)
-    carry = np.ones((1, 1, 1, 1))  # (new bond, old bond, ket, bra): what is left of earlier columns
-    tensors, log_scale = [], above.log_scale
-    for tensor, (ket, bra), sketch in zip(above.tensors, row, sketches, strict=True):
-        x = np.tensordot(carry, tensor, (1, 0))  # new, left ket, left bra, up ket, up bra, old
-        x = np.tensordot(x, ket, ((1, 3), (2, 1)))  # new, left bra, up bra, old, spin, down, right
-        x = np.tensordot(x, bra, ((1, 2, 4), (2, 1, 0)))  # new, old, ket: down, right, bra: same
-        x = x.transpose(0, 2, 4, 1, 3, 5)
-        down, bond = x.shape[1], x.shape[3:]
-        x = x.reshape(x.shape[0] * down**2, math.prod(bond))
-        basis, _ = np.linalg.qr(x if x.shape[1] <= chi else x @ sketch)
-        tensors.append(basis.reshape(-1, down, down, basis.shape[1]))
-        carry = basis.conj().T @ x
-        size = float(np.abs(carry).max()) or 1.0
-        carry = carry.reshape(-1, *bond) / size
-        log_scale += math.log(size)
-    tensors[-1] = tensors[-1] * carry.item()  # a sign or a phase
-    return _Boundary(tensors, log_scale)
-
-
-def _sketches(
-    above: _Boundary, row: list[tuple[Array, Array]], chi: int, rng: np.random.Generator
-) -> list[Array]:
-    """Random projections (old bond * ket * bra, chi) of all that is right of each column."""
-    sketch = np.ones((1, 1, 1, chi))  # old bond, ket, bra, chi
-    found = [sketch.reshape(-1, chi)]
-    for tensor, (ket, bra) in list(zip(above.tensors, row, strict=True))[:0:-1]:
-        x = np.tensordot(tensor, sketch, (3, 0))  # left, up ket, up bra, right ket, right bra, chi
-        x = np.tensordot(x, ket, ((1, 3), (1, 4)))  # left, up bra, right bra, chi, spin, left, down
-        x = np.tensordot(x, bra, ((1, 2, 4), (1, 4, 0)))  # left, chi, ket: left, down, bra: same
-        random = rng.standard_normal((ket.shape[3], bra.shape[3], chi))
-        sketch = np.einsum("xclmko,moc->xlkc", x, random, optimize=True)
-        sketch = sketch / (np.abs(sketch).max() or 1.0)
-        found.append(sketch.reshape(-1, chi))
-    return found[::-1]
-
-
-@dataclass(frozen=True)
-class _Column:
-    """One column of a strip of h rows between two boundaries."""
-
-    above: Array
-    kets: list[Array]
-    bras: list[Array]
-    below: Array
-
-    def mirrored(self) -> _Column:
-        """The column as seen from the right."""
-        return _Column(
-            self.above.swapaxes(0, 3),
-            [tensor.swapaxes(2, 4) for tensor in self.kets],
-            [tensor.swapaxes(2, 4) for tensor in self.bras],
-            self.below.swapaxes(0, 3),
-        )
-
-    def moved(self, environment: Array) -> Array:
-        """Take an environment (above, ket, bra, ket, bra, ..., below) across the column."""
-        x = np.tensordot(environment, self.above.transpose(0, 3, 1, 2), (0, 0))
-        # axes: legs of the rows to come, below, above', legs of the rows done, up ket, up bra
-        for ket, bra in zip(self.kets, self.bras, strict=True):
-            x = np.tensordot(x, ket, ((0, -2), (2, 1)))
-            x = np.tensordot(x, bra, ((0, -4, -3), (2, 1, 0)))
-            x = x.swapaxes(-4, -3)  # right ket, down ket, down bra, right bra
-            x = np.moveaxis(x, -1, -3)
-        n_rows = len(self.kets)
-        x = np.tensordot(x, self.below, ((0, 2 * n_rows + 2, 2 * n_rows + 3), (0, 1, 2)))
-        return x
-
-
 def _values(
     kets: Grid, bras: Grid, strings: Sequence[String], chi: int, seed: int
 ) -> Iterator[complex]:
     """Expectation values of products of one-site matrices, between boundary MPOs."""
     n_cols = len(kets[0])
-    above = _boundaries(kets, bras, chi, seed)
-    below = _boundaries(kets, bras, chi, seed + 1, from_below=True)
+    above = boundaries(upside_down(kets), upside_down(bras), chi, seed)[::-1]
+    below = boundaries(kets, bras, chi, seed + 1)
     by_rows: dict[tuple[int, int], list[String]] = defaultdict(list)
     for string in strings:
         by_rows[min(string) // n_cols, max(string) // n_cols].append(string)
     for (first, last), members in by_rows.items():
         rows = range(first, last + 1)
 
-        def column(c: int, grid: Grid, rows: range = rows) -> _Column:
-            return _Column(
-                above[rows[0]].tensors[c],
-                [grid[r][c] for r in rows],
-                [bras[r][c] for r in rows],
-                below[rows[-1] + 1].tensors[c],
-            )
+        def column(c: int, grid: Grid, rows: range = rows) -> Column:
+            top, bottom = above[rows[0]].tensors[c], below[rows[-1] + 1].tensors[c]
+            return [top, *(layer[r][c] for r in rows for layer in (grid, bras)), bottom]
 
         columns = [column(c, kets) for c in range(n_cols)]
         lefts = _environments(columns)
-        rights = _environments([each.mirrored() for each in columns[::-1]])[::-1]
+        rights = _environments([_mirrored(each) for each in columns[::-1]])[::-1]
         for string in members:
             changed = _acted_on(kets, string)
             begin = min(site % n_cols for site in string)
             end = max(site % n_cols for site in string)
             x = y = lefts[begin]
             for c in range(begin, end + 1):
-                x, y = column(c, changed).moved(x), columns[c].moved(y)
+                x, y = _absorbed(x, column(c, changed)), _absorbed(y, columns[c])
             yield complex((x * rights[end]).sum() / (y * rights[end]).sum())
 
 
-def _environments(columns: list[_Column]) -> list[Array]:
-    """Entry c: the columns left of c, scaled to largest entry 1."""
-    found = [np.ones([1] * (2 * len(columns[0].kets) + 2))]
+def _environments(columns: list[Column]) -> list[Array]:
+    """Entry c: the columns before c, scaled to largest entry 1."""
+    found = [np.ones([1] * len(columns[0]))]
     for column in columns[:-1]:
-        x = column.moved(found[-1])
-        found.append(x / (np.abs(x).max() or 1.0))
+        found.append(scaled(_absorbed(found[-1], column))[0])
     return found
+
+
+def _mirrored(column: Column) -> Column:
+    """The column as seen from the right."""
+    above, *sites, below = column
+    return [above.swapaxes(0, 3), *(site.swapaxes(2, 4) for site in sites), below.swapaxes(0, 3)]
+
+
+def _absorbed(environment: Array, column: Column) -> Array:
+    """Take an environment (above, ket, bra, ket, bra, ..., below) across a column.
+
+    Legs that wait or are done are one leg x: (rows to come, below, above', rows done).
+    """
+    above, *sites, below = column
+    x = contract("muwn,mx->xnuw", above, environment.reshape(above.shape[0], -1))
+    for ket, bra in zip(sites[::2], sites[1::2], strict=True):
+        legs = ket.shape[2], bra.shape[2], -1, ket.shape[1], bra.shape[1]
+        x = contract("swbqr,sukpl,kbxuw->xlrpq", bra, ket, x.reshape(legs))
+    x = contract("muwn,mxuw->xn", below, x.reshape(below.shape[0], -1, *below.shape[1:3]))
+    sizes = [above.shape[3], *(site.shape[4] for site in sites), below.shape[3]]
+    return x.reshape(sizes)

@@ -92,7 +92,7 @@ class Drawer:
             whole, below = boundaries[row].tensors[c], boundaries[row + 1].tensors[c]
             expansion = boundaries[row].expansions[c + 1]
             n_spins, up, left, down, right = tensor.shape
-            site_layout = scaled(tensor).transpose(0, 4, 3, 1, 2)
+            site_layout = scaled(tensor)[0].transpose(0, 4, 3, 1, 2)
             column = _Column(
                 site_layout.reshape(n_spins, right * down, up * left),
                 below.transpose(1, 3, 2, 0).reshape(-1, below.shape[0]),
