@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import shutil
+from dataclasses import astuple
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any
@@ -69,9 +70,9 @@ def test_basis_is_orthonormal_and_spans(dtype: str, tmp_path: Path) -> None:
         emulated.run(library, (4, 1), [matrices, q], [], [m, k, n])
         dagger = q.conj().swapaxes(1, 2)
         assert np.allclose(dagger @ q, np.eye(n), atol=10 * ROUNDING[dtype])
-        seen = matrices[:, :, :n]
-        gap = np.abs(seen - q @ (dagger @ seen)).max(axis=(1, 2))
-        assert np.all(gap <= 10 * ROUNDING[dtype] * np.abs(seen).max(axis=(1, 2)))
+        spanned = matrices[:, :, :n]
+        gap = np.abs(spanned - q @ (dagger @ spanned)).max(axis=(1, 2))
+        assert np.all(gap <= 10 * ROUNDING[dtype] * np.abs(spanned).max(axis=(1, 2)))
         # The same gauge as on the host, so that draws made with it are the same too.
         assert np.allclose(q[0], np.linalg.qr(matrices[0])[0], atol=10 * ROUNDING[dtype])
 
@@ -106,20 +107,20 @@ def _emulated_transfer(
     library: Any, env: Any, top: Any, sites: list[Any], bottom: Any
 ) -> np.ndarray:
     legs = kernels._legs(env, top, sites, bottom)
-    plan = kernels._plan(*legs, env.dtype.itemsize, 12000 * env.dtype.itemsize)
+    plan = kernels._plan(legs, env.dtype.itemsize, 12000 * env.dtype.itemsize)
     assert plan is not None
     shape, _, _ = plan
-    outer, lower = legs[1], sites[-1].shape[2] * env.shape[-1]
-    width = outer * legs[4] * legs[7] * (lower if bottom is None else legs[10])
+    lower = sites[-1].shape[2] * env.shape[-1]
+    width = legs.o * legs.out1 * legs.out2 * (lower if bottom is None else legs.bo)
     out = np.full((env.shape[0], width), np.nan, dtype=env.dtype)
     operands = [env, top, sites[0], sites[1] if len(sites) > 1 else None, bottom]
     steps = [0 if x is None or x.shape[0] == 1 else x.size // x.shape[0] for x in operands]
-    grid = (env.shape[0], -(-outer // shape[0]))
-    emulated.run(library, grid, [*operands, out], steps, [*legs, *shape])
+    grid = (env.shape[0], -(-legs.o // shape[0]))
+    emulated.run(library, grid, [*operands, out], steps, [*astuple(legs), *shape])
     return out
 
 
 def test_a_column_too_large_for_shared_memory_is_left_to_products() -> None:
-    legs = (16, 16, 8, 8, 8, 8, 1, 1, 1, 16, 16)
-    assert kernels._plan(*legs, 8, kernels.SHARED_BYTES) is not None
-    assert kernels._plan(*legs, 8, 40_000) is None
+    legs = kernels.Legs(16, 16, 8, 8, 8, 8, 1, 1, 1, 16, 16)
+    assert kernels._plan(legs, 8, kernels.SHARED_BYTES) is not None
+    assert kernels._plan(legs, 8, 40_000) is None

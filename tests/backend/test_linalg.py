@@ -37,13 +37,11 @@ def test_basis_of_a_zero_matrix_is_still_orthonormal() -> None:
 @pytest.mark.parametrize("is_complex", [False, True])
 def test_leading_basis_is_the_best_one(is_complex: bool, xp: Any) -> None:
     z = _random((3, 8, 6), 0, is_complex)
-    q, cut = (to_host(a) for a in leading_basis(xp.asarray(z), 4))
+    q = to_host(leading_basis(xp.asarray(z), 4))
     values = np.linalg.svd(z)[1]
     residual = np.linalg.norm(z - q @ (q.conj().mT @ z), axis=(1, 2)) ** 2
     assert np.allclose(residual, np.sum(values[:, 4:] ** 2, axis=1), rtol=1e-10)
-    assert np.allclose(cut, residual / np.sum(values**2, axis=1), rtol=1e-10)
-    assert leading_basis(xp.asarray(z), 9)[1].shape == (3,)  # rank above the size cuts nothing
-    assert float(xp.max(leading_basis(xp.asarray(z), 9)[1])) == 0
+    assert leading_basis(xp.asarray(z), 9).shape == (3, 8, 6)  # a rank above the size cuts nothing
 
 
 def test_normalise_books_the_scale() -> None:

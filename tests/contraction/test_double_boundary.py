@@ -88,7 +88,7 @@ def test_error_falls_with_chi() -> None:
     assert errors[3] < ROUNDING
 
 
-def test_expansions_of_a_cut_boundary_see_what_matters() -> None:
+def test_expansions_of_a_cut_boundary_keep_what_matters() -> None:
     """What is left of a cut times the expansion gives the boundary again."""
     shape, chi = (3, 4), 6
     tensors = random_state(shape, 2)
@@ -122,7 +122,7 @@ def test_the_same_norm_as_the_other_double_layer() -> None:
     assert abs(found - expected) < ROUNDING
 
 
-def test_letters_of_complaint() -> None:
+def test_errors() -> None:
     tensors = random_state((2, 2), 2)
     with pytest.raises(ValueError, match="chi must be at least 1, got 0"):
         double_boundaries(tensors, (2, 2), 0)

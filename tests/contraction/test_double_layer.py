@@ -106,7 +106,7 @@ def test_vanishing_amplitudes():
     assert log_amplitude(tensors, (2, 2), np.zeros((0, 4), int))[0].shape == (0,)
 
 
-def test_letters_of_complaint():
+def test_errors():
     tensors = random_state(square(2, 2))
     with pytest.raises(ValueError, match="4 tensors do not fill 3 rows of 2"):
         log_norm(tensors, (3, 2))

@@ -68,7 +68,7 @@ def test_closures_agree_at_every_column_and_holes_open_them(is_complex: bool) ->
         tensors = [
             _normal(rng, (walkers, 2, chi[c], chi[c + 1]), is_complex) for c in range(n_cols)
         ]
-        return BoundaryMPS(tensors, rng.normal(size=walkers), np.zeros(walkers))
+        return BoundaryMPS(tensors, rng.normal(size=walkers))
 
     leftward = [
         _normal(rng, (walkers, bonds[c], 2, 2, bonds[c + 1]), is_complex) for c in range(n_cols)
@@ -93,7 +93,7 @@ def test_closures_agree_at_every_column_and_holes_open_them(is_complex: bool) ->
 def test_selected_walkers_advance_like_all() -> None:
     rng = np.random.default_rng(4)
     tensors = [rng.normal(size=(4, 2, 1, 3)), rng.normal(size=(4, 2, 3, 1))]
-    boundary = BoundaryMPS(tensors, np.zeros(4), np.zeros(4))
+    boundary = BoundaryMPS(tensors, np.zeros(4))
     sites = [rng.normal(size=(4, 1, 2, 2, 2)), rng.normal(size=(4, 2, 2, 2, 1))]
     strip = Strip(boundary, [sites], boundary)
     chosen = np.array([3, 1])

@@ -18,7 +18,13 @@ class DeviceError(ValueError):
 
 
 def namespace_of(device: str) -> Any:
-    """Give the array namespace of "cpu", "gpu" or "auto" (a GPU if there is one).
+    """Give the array namespace of a device.
+
+    Args:
+        device: "cpu", "gpu" or "auto" (a GPU if there is one).
+
+    Returns:
+        `numpy` or `cupy`.
 
     Raises:
         DeviceError: "gpu" where CuPy is missing or finds no GPU; anything else than these three.
@@ -38,7 +44,11 @@ def namespace_of(device: str) -> Any:
 
 
 def describe(device: str) -> str:
-    """Say in words where arrays of this device live, and why not on a GPU for "auto" without one."""
+    """Say in words where arrays of this device live, and why not on a GPU for "auto" without one.
+
+    Raises:
+        DeviceError: as `namespace_of`.
+    """
     xp = namespace_of(device)
     if xp is not np:
         properties = xp.cuda.runtime.getDeviceProperties(xp.cuda.runtime.getDevice())
@@ -47,7 +57,7 @@ def describe(device: str) -> str:
 
 
 def walkers_that_fit(walker_bytes: int) -> int:
-    """Number of walkers of this size that the free memory of the GPU holds, at least 1."""
+    """Give how many walkers of `walker_bytes` the free memory of the GPU holds, at least 1."""
     import cupy
 
     free, _ = cupy.cuda.runtime.memGetInfo()
@@ -57,7 +67,7 @@ def walkers_that_fit(walker_bytes: int) -> int:
 
 
 def out_of_room(what: str) -> DeviceError:
-    """The letter to send when the GPU's memory did not suffice for `what`."""
+    """Make the error to raise when the GPU's memory did not suffice for `what`."""
     import cupy
 
     free, total = cupy.cuda.runtime.memGetInfo()

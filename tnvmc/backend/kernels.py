@@ -7,6 +7,7 @@ type.  CuPy is imported when a kernel is first asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -31,13 +32,27 @@ _WARPS, _MOST_WARPS, _LANES = 8, 16, 32
 
 
 def source(name: str) -> str:
-    """Give the CUDA source of a kernel, with the numbers it computes with in front."""
+    """Give the CUDA source of a kernel in `backend/cuda`, its number type in front.
+
+    Args:
+        name: of the file, without its ending.
+
+    Returns:
+        The text that NVRTC compiles with `options`.
+    """
     folder = files("tnvmc.backend") / "cuda"
     return (folder / "number.cuh").read_text() + (folder / f"{name}.cu").read_text()
 
 
 def options(dtype: str) -> tuple[str, ...]:
-    """Compiler options that make a source one for this number type."""
+    """Give the compiler options that make a source one for a number type.
+
+    Args:
+        dtype: "float32", "float64", "complex64" or "complex128".
+
+    Raises:
+        KeyError: another number type.
+    """
     real, is_complex = _NUMBERS[dtype]
     matrix_units = int(dtype == "float64")
     return (
@@ -52,10 +67,15 @@ def options(dtype: str) -> tuple[str, ...]:
 
 
 def orthonormal_basis(matrices: Array) -> Array | None:
-    """Give Q of each matrix (B, m, k) on the GPU, or None where a matrix exceeds shared memory.
+    """Give Q of each matrix on the GPU, by Householder QR in shared memory.
 
-    Householder QR in shared memory, one block of threads a matrix: B m min(m, k)^2 operations,
-    each matrix read and written once.
+    Args:
+        matrices: (B, m, k), a block of threads each.
+
+    Returns:
+        Orthonormal columns (B, m, min(m, k)); None where a matrix exceeds shared memory.
+
+    Cost: B m min(m, k)^2 operations; each matrix is read and written once.
     """
     import cupy
 
@@ -75,24 +95,31 @@ def orthonormal_basis(matrices: Array) -> Array | None:
 def transfer(
     env: Array, top: Array | None, sites: Sequence[Array], bottom: Array | None
 ) -> Array | None:
-    """Absorb a column of one or two rows into environments (B, top, rows.., bottom) on the GPU.
+    """Absorb a column of one or two rows into environments on the GPU.
 
-    Arguments and legs as `contraction.row.transfer`; without a bottom the lower legs stay open,
-    as in `open_column`, and the result is flat, (B, ...).  None where one slice of the top's outer
-    leg exceeds shared memory.  Every operand is read once per slice, nothing but the result is
+    Args:
+        env: (B, top, row_1, .., bottom).
+        top: (B, out, vertical, in) or None.
+        sites: one or two arrays (B, out, down, up, in).
+        bottom: (B or 1, vertical, in, out), or None to leave the lower legs open.
+
+    Returns:
+        What `contraction.row.transfer` gives, or `open_column` without a bottom, flat (B, ...);
+        None where one slice of the top's outer leg exceeds shared memory.
+
+    Cost: that of the products; every operand is read once per slice, nothing but the result is
     written.
     """
     import cupy
 
     legs = _legs(env, top, sites, bottom)
-    plan = _plan(*legs, env.dtype.itemsize, _shared_limit(cupy.cuda.runtime.getDevice()))
+    plan = _plan(legs, env.dtype.itemsize, _shared_limit(cupy.cuda.runtime.getDevice()))
     if plan is None:
         return None
     shape, size, warps = plan
-    _, o, _, _, out1, down1, _, out2, down2, b, bo = legs
     batch = env.shape[0]
-    lower = (down1 if len(sites) == 1 else down2) * b
-    out = cupy.empty((batch, o * out1 * out2 * (lower if bottom is None else bo)), env.dtype)
+    lower = (legs.down1 if len(sites) == 1 else legs.down2) * legs.b if bottom is None else legs.bo
+    out = cupy.empty((batch, legs.o * legs.out1 * legs.out2 * lower), env.dtype)
     if batch:
         operands = [env, top, sites[0], sites[1] if len(sites) > 1 else None, bottom]
         held = [None if x is None else cupy.ascontiguousarray(x) for x in operands]
@@ -101,43 +128,55 @@ def transfer(
             *(none if x is None else x for x in held),
             out,
             *(np.int64(0 if x is None or x.shape[0] == 1 else x.size // x.shape[0]) for x in held),
-            *map(np.int32, (*legs, *shape)),
+            *map(np.int32, (*astuple(legs), *shape)),
         )
         kernel = _kernel("transfer", env.dtype.name)
-        _launch(kernel, (batch, -(-o // shape[0])), arguments, size, warps)
+        _launch(kernel, (batch, -(-legs.o // shape[0])), arguments, size, warps)
     return out
 
 
-def _legs(
-    env: Array, top: Array | None, sites: Sequence[Array], bottom: Array | None
-) -> tuple[int, ...]:
-    """Sizes of the legs, as the kernel names them."""
-    t, b = env.shape[1], env.shape[-1]
-    o, v = (1, sites[0].shape[3]) if top is None else top.shape[1:3]
-    rows = [(site.shape[4], site.shape[1], site.shape[2]) for site in sites]
-    upper, lower = rows[0], rows[1] if len(rows) > 1 else (1, 1, 1)
-    return (t, o, v, *upper, *lower, b, 1 if bottom is None else bottom.shape[3])
+@dataclass(frozen=True)
+class Legs:
+    """Sizes of the legs of a column, named and ordered as the arguments of `transfer.cu`."""
+
+    t: int  #: top, inner
+    o: int  #: top, outer
+    v: int  #: top to the first row
+    in1: int  #: first row
+    out1: int
+    down1: int
+    in2: int  #: second row, 1 each where there is none
+    out2: int
+    down2: int
+    b: int  #: bottom, inner
+    bo: int  #: bottom, outer
+
+
+def _legs(env: Array, top: Array | None, sites: Sequence[Array], bottom: Array | None) -> Legs:
+    outer = (1, sites[0].shape[3]) if top is None else top.shape[1:3]
+    rows = [size for site in sites for size in (site.shape[4], site.shape[1], site.shape[2])]
+    rows += [1] * (6 - len(rows))
+    lower = (env.shape[-1], 1 if bottom is None else bottom.shape[3])
+    return Legs(*(env.shape[1], *outer, *rows, *lower))
 
 
 @cache
-def _plan(
-    t: int, o: int, v: int, in1: int, out1: int, down1: int, in2: int, out2: int, down2: int,
-    b: int, bo: int, itemsize: int, limit: int,
-) -> tuple[tuple[int, int, int], int, int] | None:  # fmt: skip
+def _plan(legs: Legs, itemsize: int, limit: int) -> tuple[tuple[int, int, int], int, int] | None:
     """Give ((slice, entries of X, of a site), shared bytes, warps), with the largest slice that fits.
 
     A block that fills a multiprocessor alone needs twice the warps to hide its waiting.  None too
     where there would be many slices, each of which reads the site anew: cuBLAS is faster then.
     """
-    site = max(out1 * down1 * _padded(v * in1), out2 * down2 * _padded(down1 * in2))
-    base = max(down1, down2) * b * _padded(bo)
+    v, b, in1, in2, out1, down1 = legs.v, legs.b, legs.in1, legs.in2, legs.out1, legs.down1
+    site = max(out1 * down1 * _padded(v * in1), legs.out2 * legs.down2 * _padded(down1 * in2))
+    base = max(down1, legs.down2) * b * _padded(legs.bo)
     for slices in range(1, _MOST_SLICES + 1):
-        s = -(-o // slices)
+        s = -(-legs.o // slices)
         buffer = s * max(
             v * in1 * _padded(in2 * b),
             out1 * _padded(down1 * b),
             out1 * down1 * in2 * _padded(b),
-            out1 * out2 * _padded(down2 * b),
+            out1 * legs.out2 * _padded(legs.down2 * b),
         )
         size = (2 * buffer + site + base) * itemsize
         if size <= limit:
@@ -160,8 +199,8 @@ def _launch(
 
 
 def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
-    """Phase and log modulus of value * exp(log_scale), (B,) each; 0 and -inf where it vanishes."""
-    return _elementwise(
+    """Give phase and log modulus of value * exp(log_scale), (B,) each; 0 and -inf where it vanishes."""
+    phase, log_abs = _elementwise(
         "T value, R scale",
         "T phase, R log_abs",
         """R size = abs(value);
@@ -169,10 +208,11 @@ def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
         log_abs = size == 0 ? -1.0 / 0.0 : log(size) + scale;""",
         "split_scale",
     )(value, log_scale)
+    return phase, log_abs
 
 
 def acceptance(new: tuple[Array, Array], old: tuple[Array, Array]) -> Array:
-    """min(1, |psi'/psi|^2) from phases and log moduli; see `ansatz.generic.acceptance`."""
+    """Give min(1, |psi'/psi|^2), (B,), from phases and log moduli; see `ansatz.generic.acceptance`."""
     return _elementwise(
         "T new_phase, R new_log, T old_phase, R old_log",
         "R probability",
@@ -184,7 +224,7 @@ def acceptance(new: tuple[Array, Array], old: tuple[Array, Array]) -> Array:
 
 
 def ratio(new: tuple[Array, Array], old: tuple[Array, Array], largest: float) -> Array:
-    """psi'/psi from phases and log moduli, its log modulus cut at `largest`; 0 where psi = 0."""
+    """Give psi'/psi (B,) from phases and log moduli, cut at exp(`largest`); 0 where psi = 0."""
     return _elementwise(
         "T new_phase, R new_log, T old_phase, R old_log, float64 largest",
         "T quotient",
@@ -197,7 +237,7 @@ def ratio(new: tuple[Array, Array], old: tuple[Array, Array], largest: float) ->
 
 
 def largest(arrays: Array) -> Array:
-    """Largest modulus of each row of (B, n), 1 where all are zero."""
+    """Give the largest modulus (B,) of each row of (B, n), 1 where all are zero."""
     import cupy
 
     return _largest()(arrays, axis=1, out=cupy.empty(arrays.shape[:1], _real(arrays)))

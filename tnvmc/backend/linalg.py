@@ -12,10 +12,18 @@ Array = Any
 
 
 def orthonormal_basis(matrices: Array) -> Array:
-    """Give Q with orthonormal columns that span those of each matrix: (B, m, k) -> (B, m, min(m, k)).
+    """Give Q with orthonormal columns that span those of each matrix.
 
     Householder QR, so a rank-deficient or zero matrix still yields orthonormal columns.  On a GPU
-    by a kernel of our own: CuPy's stacked QR forms Q matrix by matrix.  Cost: B m k^2.
+    by a kernel of our own: CuPy's stacked QR forms Q matrix by matrix.
+
+    Args:
+        matrices: (B, m, k).
+
+    Returns:
+        Orthonormal columns (B, m, min(m, k)).
+
+    Cost: B m k^2.
     """
     if is_cupy(matrices):
         basis = kernels.orthonormal_basis(matrices)
@@ -24,23 +32,24 @@ def orthonormal_basis(matrices: Array) -> Array:
     return array_namespace(matrices).linalg.qr(matrices, mode="reduced")[0]
 
 
-def leading_basis(matrices: Array, rank: int) -> tuple[Array, Array]:
-    """Give the `rank` leading left singular vectors of each matrix, and the weight that is cut.
+def leading_basis(matrices: Array, rank: int) -> Array:
+    """Give the `rank` leading left singular vectors of each matrix.
 
-    Returns (B, m, rank) and (B,): the cut share of the squared singular values, 0 when nothing
-    is cut.  Cost: a stacked SVD, about five times `orthonormal_basis`.
+    Args:
+        matrices: (B, m, k).
+        rank: how many; all of them where it exceeds min(m, k).
+
+    Returns:
+        Orthonormal columns (B, m, rank).
+
+    Cost: a stacked SVD, about five times `orthonormal_basis`.
     """
-    xp = array_namespace(matrices)
-    left, values, _ = xp.linalg.svd(matrices, full_matrices=False)
-    rank = min(rank, values.shape[-1])
-    power = values * values
-    total = xp.sum(power, axis=-1)
-    cut = xp.sum(power[:, rank:], axis=-1)
-    return left[:, :, :rank], cut / xp.where(total > 0, total, xp.ones_like(total))
+    left = array_namespace(matrices).linalg.svd(matrices, full_matrices=False)[0]
+    return left[:, :, :rank]
 
 
 def diagonal(matrix: Array) -> Array:
-    """Give the diagonal (n,) of a matrix (n, n)."""
+    """Give the diagonal (n,) of a matrix (n, n), as a view where the namespace has views."""
     n = matrix.shape[0]
     return array_namespace(matrix).reshape(matrix, (n * n,))[:: n + 1]
 
@@ -48,9 +57,17 @@ def diagonal(matrix: Array) -> Array:
 def absorbed_column(
     env: Array, top: Array | None, sites: Sequence[Array], bottom: Array | None
 ) -> Array | None:
-    """Absorb a column by one kernel of our own on a GPU, flat (B, ...); None elsewhere.
+    """Absorb a column into environments by one kernel of our own, on a GPU.
 
-    See `tnvmc.backend.kernels.transfer`.  None too where the column is too large for it.
+    Args:
+        env: (B, top, row_1, ..., row_k, bottom).
+        top: (B, out, vertical, in) or None.
+        sites: k arrays (B, out, down, up, in).
+        bottom: (B or 1, vertical, in, out), or None to leave the lower legs open.
+
+    Returns:
+        The new environment, flat (B, ...); None where there is no GPU, for more than two rows, and
+        where the column is too large for the kernel (see `tnvmc.backend.kernels.transfer`).
     """
     if not is_cupy(env) or len(sites) > 2:
         return None
@@ -58,9 +75,13 @@ def absorbed_column(
 
 
 def normalise(arrays: Array) -> tuple[Array, Array]:
-    """Scale each array of a batch to largest modulus 1; give it with the log of its scale (B,).
+    """Scale each array of a batch to largest modulus 1.
 
-    An array of zeros stays as it is, with log scale 0.
+    Args:
+        arrays: (B, ...); an array of zeros stays as it is.
+
+    Returns:
+        The scaled arrays and the logs of their scales (B,), 0 for an array of zeros.
     """
     xp = array_namespace(arrays)
     rows = xp.reshape(arrays, (arrays.shape[0], -1))
@@ -74,7 +95,15 @@ def normalise(arrays: Array) -> tuple[Array, Array]:
 
 
 def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
-    """Write value * exp(log_scale) as (phase, log modulus), elementwise and without warnings."""
+    """Write value * exp(log_scale) as (phase, log modulus), elementwise and without warnings.
+
+    Args:
+        value: (B,), real or complex.
+        log_scale: (B,), real.
+
+    Returns:
+        Phases (B,), 0 where the value vanishes, and log moduli (B,), -inf there.
+    """
     if is_cupy(value):
         return kernels.split_scale(value, log_scale)
     xp = array_namespace(value)

@@ -19,7 +19,7 @@ _AHEAD = 2**26
 
 @cache
 def keep_freed_memory() -> bool:
-    """Tell the C allocator to reuse freed arrays; True if it understood, False elsewhere.
+    """Tell the C allocator to reuse freed arrays; True if it accepted.
 
     Changes the whole process, once: arrays up to 32 MiB come from the heap, up to 512 MiB of
     freed heap stay with the process.  Does nothing where the allocator is not glibc's.
@@ -30,10 +30,10 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):  # musl has none
         return False
-    wishes = (
+    options = (
         (_M_MMAP_THRESHOLD, _LARGEST_KEPT),
         (_M_TRIM_THRESHOLD, _KEPT),
         (_M_TOP_PAD, _AHEAD),
     )
-    understood = [bool(mallopt(option, value)) for option, value in wishes]
-    return all(understood)
+    accepted = [bool(mallopt(option, value)) for option, value in options]
+    return all(accepted)

@@ -10,7 +10,13 @@ Array = Any
 
 
 def array_namespace(*arrays: Array) -> Any:
-    """Give the namespace (numpy, array_api_strict, cupy) that the arguments share.
+    """Give the namespace that the arguments share.
+
+    Args:
+        arrays: of numpy, array_api_strict or cupy; others, such as numbers, are left out.
+
+    Returns:
+        The module; numpy where no argument is an array.
 
     Raises:
         TypeError: two arguments belong to different libraries; nothing is moved silently.
@@ -61,9 +67,7 @@ def to_host(array: Array) -> np.ndarray:
     """Copy an array of any namespace into NumPy; a NumPy array comes back as it is."""
     if isinstance(array, np.ndarray):
         return array
-    if hasattr(array, "get"):  # cupy
-        return array.get()
-    return np.asarray(array)
+    return np.asarray(array.get() if hasattr(array, "get") else array)  # cupy has get
 
 
 def to_namespace(array: Array, xp: Any) -> Array:

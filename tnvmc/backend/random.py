@@ -21,9 +21,17 @@ _ROUNDS = 10
 
 
 def philox4x32(counter: tuple[Array, ...], key: tuple[int, int], xp: Any = np) -> tuple[Array, ...]:
-    """Encrypt four uint64 arrays holding 32-bit words (broadcast together) with a two-word key.
+    """Encrypt a counter with a key.
 
-    Returns four uint64 arrays of 32-bit words.  Cost: 10 rounds of 2 multiplications.
+    Args:
+        counter: four uint64 arrays holding 32-bit words, broadcast together.
+        key: two 32-bit words.
+        xp: namespace of the arrays.
+
+    Returns:
+        Four uint64 arrays of 32-bit words.
+
+    Cost: 10 rounds of 2 multiplications.
     """
     c0, c1, c2, c3 = counter
     k0, k1 = key
@@ -40,13 +48,17 @@ def philox4x32(counter: tuple[Array, ...], key: tuple[int, int], xp: Any = np) -
 
 
 def uniforms(seed: int, stream: tuple[int, int], walkers: range, n: int, xp: Any = np) -> Array:
-    """Draw uniform numbers in [0, 1) of shape (len(walkers), n), float64, 53 random bits each.
+    """Draw uniform numbers in [0, 1), 53 random bits each.
 
     Args:
         seed: key of the run, 0 <= seed < 2**64.
         stream: (step, pass) of the run; each pass of each step has its own numbers.
         walkers: global indices of the walkers, so that a chunk draws what the whole would.
         n: numbers per walker.
+        xp: namespace of the result.
+
+    Returns:
+        float64 (len(walkers), n).
 
     Raises:
         ValueError: a seed or stream outside 0..2**64-1 and 0..2**32-1.

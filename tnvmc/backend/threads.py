@@ -1,4 +1,4 @@
-"""BLAS at one thread: the same bits for any number of workers, and no threads that wait."""
+"""BLAS at one thread: the same bits for any number of workers, and no idle threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threadpoolctl import ThreadpoolController
 
 
 def one_blas_thread() -> Any:
-    """Context manager in which the BLAS of NumPy and SciPy runs on the thread that calls it.
+    """Give a context manager in which the BLAS of NumPy and SciPy runs on the thread that calls it.
 
     The libraries of the process are looked up once, and again when SciPy has brought its own: the
     look-up alone takes milliseconds in a process with many libraries, such as one with JAX.

@@ -28,13 +28,12 @@ class BoundaryMPS:
     """All rows on one side of a cut, contracted at fixed spins into a matrix product state.
 
     The state is exp(log_scale) times the product of `tensors`, each (B, vertical, left, right).
-    `cut_weight` sums the squared weight that the scheme knows it discarded, 0 where a scheme
-    cannot tell.
+    What truncation did to it is not booked here: schemes without singular values cannot tell.
+    The measure is the spread between the closures of one configuration (`Snapshot.closure_spread`).
     """
 
     tensors: Sequence[Array]
     log_scale: Array  #: (B,)
-    cut_weight: Array  #: (B,)
 
     @cached_property
     def top_rightward(self) -> list[Array]:

@@ -38,7 +38,7 @@ Array = Any
 Column = list[Array]  # of a strip of rows: boundary above, ket, bra, ket, bra, ..., boundary below
 String = Mapping[int, Array]  # a product of one-site matrices, by site
 
-_NEGLIGIBLE = 1e-9  # relative overlap with a turned state below which it is left out
+_NEGLIGIBLE = 1e-9  # relative overlap with a rotated state below which it is left out
 
 
 def log_norm(
@@ -46,13 +46,17 @@ def log_norm(
 ) -> float:
     """Give ln <psi|psi>.
 
-    Exactly with `chi=None`: N D^(2 n_cols + 6) operations, D^(2 n_cols + 2) numbers.  Otherwise
-    rows are absorbed into a boundary MPO of bond dimension `chi` by successive randomised
-    compression (Camano, Epperly and Tropp 2025) with sketches drawn from `seed`:
-    chi^3 D^4 + d chi^2 D^6 operations a site.
+    Args:
+        tensors: site tensors (d, up, left, down, right), row by row.
+        shape: rows and columns of the grid.
+        chi: bond of the boundary MPOs; None for the exact norm.
+        seed: of the sketches.
 
     Raises:
         ValueError: the number of tensors does not fit the shape.
+
+    Cost: exactly N D^(2 n_cols + 6) operations and D^(2 n_cols + 2) numbers; with chi
+    chi^3 D^4 + 2 d chi^2 D^6 operations a site (source: `double_boundary.boundaries`).
     """
     kets = grid_of(tensors, shape)
     return _log_overlap(kets, conjugated(kets), chi, seed)[1]
@@ -68,17 +72,24 @@ def expectation(
 ) -> float:
     """Give <psi|H|psi> / <psi|psi>: the total, in the operator's units.
 
-    A term is taken as a sum of products of one-site matrices.  `chi=None` contracts the whole
-    double layer once per product, so it is for small lattices; otherwise the h rows that a term
-    touches are contracted exactly between boundary MPOs of bond dimension `chi`, at
-    chi^3 D^(2 h + 2) operations a column.
+    A term is taken as a sum of products of one-site matrices.
 
-    `magnetisation` (twice the total Sz) projects psi onto that sector first, which gives the
-    state that exchange moves sample.  It sums over N (d - 1) + 1 turns of psi about z, in complex
-    arithmetic, and is meant for operators that conserve the magnetisation (not checked).
+    Args:
+        tensors: site tensors (d, up, left, down, right), row by row.
+        operator: on the grid of the tensors.
+        chi: bond of the boundary MPOs between which the h rows that a term touches are
+            contracted exactly; None contracts the whole double layer once per product, for small
+            lattices.
+        magnetisation: twice the total Sz of a sector onto which psi is projected first, which
+            gives the state that exchange moves sample.  It sums over N (d - 1) + 1 rotations of
+            psi about z, in complex arithmetic, and is meant for operators that conserve the
+            magnetisation (not checked).
+        seed: of the sketches.
 
     Raises:
         ValueError: the number of tensors does not fit the lattice; no such sector.
+
+    Cost: that of `log_norm`, and chi^3 D^(2 h + 2) operations a column and product.
     """
     kets = grid_of(tensors, operator.lattice.shape)
     bras = conjugated(kets)
@@ -89,15 +100,15 @@ def expectation(
     ]
     total = norm = 0.0
     reference = _log_overlap(kets, bras, chi, seed)[1]
-    for turned, multiplicity in _turns(kets, magnetisation):
-        phase, log_abs = _log_overlap(turned, bras, chi, seed)
+    for rotated, multiplicity in _rotations(kets, magnetisation):
+        phase, log_abs = _log_overlap(rotated, bras, chi, seed)
         weight = multiplicity * phase * math.exp(log_abs - reference)
         if abs(weight) < _NEGLIGIBLE:
             continue
         if chi is None:
-            value = sum(_exact_values(turned, bras, strings))
+            value = sum(_exact_values(rotated, bras, strings))
         else:
-            value = sum(_values(turned, bras, strings, chi, seed))
+            value = sum(_values(rotated, bras, strings, chi, seed))
         total += (weight * value).real
         norm += weight.real
     return float(total / norm)
@@ -106,12 +117,20 @@ def expectation(
 def log_amplitude(
     tensors: Sequence[Array], shape: tuple[int, int], configs: Array
 ) -> tuple[Array, Array]:
-    """Give psi(s) exactly as (phase (B,), ln|psi| (B,)) for configurations (B, N).
+    """Give psi(s) exactly.
 
-    Costs N D^(n_cols + 3) operations and D^(n_cols + 1) numbers per configuration.
+    Args:
+        tensors: site tensors (d, up, left, down, right), row by row.
+        shape: rows and columns of the grid.
+        configs: configurations (B, N).
+
+    Returns:
+        Phases (B,) and ln|psi| (B,), 0 and -inf where psi vanishes.
 
     Raises:
         ValueError: the number of tensors does not fit the shape.
+
+    Cost per configuration: N D^(n_cols + 3) operations and D^(n_cols + 1) numbers.
     """
     configs = np.asarray(configs)
     layer = [
@@ -143,10 +162,10 @@ def _acted_on(kets: Grid, string: String) -> Grid:
     return changed
 
 
-def _turns(kets: Grid, magnetisation: int | None) -> Iterator[tuple[Grid, int]]:
-    """Yield states turned about z that add up to the projection on a sector, and how often.
+def _rotations(kets: Grid, magnetisation: int | None) -> Iterator[tuple[Grid, int]]:
+    """Yield states rotated about z that add up to the projection on a sector, and how often.
 
-    Turns by opposite angles have conjugate overlaps, so one of each two is left out.
+    Rotations by opposite angles have conjugate overlaps, so one of each two is left out.
     """
     if magnetisation is None:
         yield kets, 1
@@ -160,12 +179,12 @@ def _turns(kets: Grid, magnetisation: int | None) -> Iterator[tuple[Grid, int]]:
             "in steps of 2"
         )
     mean_state = (largest - magnetisation) / 2 / n_sites
-    n_turns = largest + 1
-    for m in range(n_turns // 2 + 1):
-        angles = 2 * math.pi * m / n_turns * (np.arange(d) - mean_state)
-        turn = np.diag(np.exp(1j * angles)) if m else np.eye(d)
-        turned = [[np.tensordot(turn, ket, (1, 0)) for ket in row] for row in kets]
-        yield turned, 1 if 2 * m % n_turns == 0 else 2
+    n_angles = largest + 1
+    for m in range(n_angles // 2 + 1):
+        angles = 2 * math.pi * m / n_angles * (np.arange(d) - mean_state)
+        rotation = np.diag(np.exp(1j * angles)) if m else np.eye(d)
+        rotated = [[np.tensordot(rotation, ket, (1, 0)) for ket in row] for row in kets]
+        yield rotated, 1 if 2 * m % n_angles == 0 else 2
 
 
 def _log_overlap(kets: Grid, bras: Grid, chi: int | None, seed: int) -> tuple[complex, float]:
@@ -188,7 +207,7 @@ def _log_overlap(kets: Grid, bras: Grid, chi: int | None, seed: int) -> tuple[co
 
 def _double(kets: Grid, bras: Grid) -> Grid:
     """Sum over spins: tensors (1, u, l, d, r) with ket and bra legs fused pairwise."""
-    found = []
+    found: Grid = []
     for rows in zip(kets, bras, strict=True):
         found.append([])
         for ket, bra in zip(*rows, strict=True):
@@ -275,7 +294,7 @@ def _environments(columns: list[Column]) -> list[Array]:
 
 
 def _mirrored(column: Column) -> Column:
-    """The column as seen from the right."""
+    """The column with left and right exchanged."""
     above, *sites, below = column
     return [above.swapaxes(0, 3), *(site.swapaxes(2, 4) for site in sites), below.swapaxes(0, 3)]
 
@@ -283,7 +302,7 @@ def _mirrored(column: Column) -> Column:
 def _absorbed(environment: Array, column: Column) -> Array:
     """Take an environment (above, ket, bra, ket, bra, ..., below) across a column.
 
-    Legs that wait or are done are one leg x: (rows to come, below, above', rows done).
+    All other legs are one leg x: (rows to come, below, above after, rows done).
     """
     above, *sites, below = column
     x = contract("muwn,mx->xnuw", above, environment.reshape(above.shape[0], -1))

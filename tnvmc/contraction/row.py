@@ -1,6 +1,6 @@
 """Transfer along strips of one or more rows between two boundary MPS: environments, closures, holes.
 
-A strip is what a walker sees around the rows that are being visited::
+A strip is the network of a walker around the rows that are being visited::
 
     top      o---o---o---o      boundary MPS above, or nothing at the edge
              |   |   |   |
@@ -35,7 +35,7 @@ class Environment:
     log_scale: Array  #: (B,)
 
     def take(self, walkers: Array) -> Environment:
-        """Select walkers by index."""
+        """Select walkers by index (n,)."""
         xp = array_namespace(self.tensor)
         return Environment(
             xp.take(self.tensor, walkers, axis=0), xp.take(self.log_scale, walkers, axis=0)
@@ -76,7 +76,15 @@ def open_column(env: Array, top: Array | None, sites: Sequence[Array]) -> Array:
 
 
 def close_column(x: Array, bottom: Array | None, shape: tuple[int, ...]) -> Array:
-    """Absorb the bottom (B or 1, vertical, in, out) into an `open_column`; `shape` is the result's."""
+    """Absorb the bottom into an `open_column`.
+
+    Args:
+        x: (B, top_out * row_1_out * ..., vertical * in), as `open_column` gives it.
+        bottom: (B or 1, vertical, in, out) or None.
+        shape: of the result, (B, top, row_1, ..., row_k, bottom).
+
+    Cost per walker: chi^3 D^(k+1).
+    """
     xp = array_namespace(x)
     if bottom is None:
         return xp.reshape(x, shape)
@@ -145,7 +153,14 @@ class Strip:
         return Environment(tensor, log_scale)
 
     def right_environments(self) -> list[Environment]:
-        """Environments right of each column: element c holds columns c, c+1, ...; n_cols + 1 of them."""
+        """Give the environments right of each column.
+
+        Returns:
+            n_cols + 1 environments (B, top, row_1, ..., row_k, bottom): element c holds the
+            columns c, c + 1, ...
+
+        Cost per walker: n_cols times that of `transfer`.
+        """
         stack = [self.edge()]
         for column in reversed(range(self.n_cols)):
             tensor = transfer(
@@ -160,9 +175,16 @@ class Strip:
     def advance(
         self, left: Environment, column: int, sites: Sequence[Array], walkers: Array | None = None
     ) -> Environment:
-        """Absorb `column` into `left` with the given rightward sites.
+        """Absorb a column into a left environment.
 
-        With `walkers` (indices), `left` and `sites` hold those walkers only.
+        Args:
+            left: of the columns before, (B, top, row_1, ..., row_k, bottom).
+            column: which one.
+            sites: k rightward sites (B, right, down, up, left) at the present spins.
+            walkers: indices of the walkers that `left` and `sites` hold; None for all.
+
+        Returns:
+            The left environment of the next column.
         """
 
         def chosen(tensors: Sequence[Array]) -> Array:
@@ -182,8 +204,16 @@ class Strip:
     def hole(self, left: Environment, right: Environment, column: int) -> Array:
         """Give the environment of the site at `column` in a strip of one row, up to a scale.
 
-        Returns (B, up, left, down, right), so that its sum with the site tensor in theta's leg
-        order is the closure.  Cost per walker: 2 chi^3 D^2 + chi^2 D^4.
+        Args:
+            left: of the columns before, (B, top, row, bottom).
+            right: of the columns after, (B, top, row, bottom).
+            column: which one.
+
+        Returns:
+            (B, up, left, down, right): its sum with the site tensor in theta's leg order is the
+            closure.
+
+        Cost per walker: 2 chi^3 D^2 + chi^2 D^4.
         """
         xp = array_namespace(left.tensor)
         batch, _, d_left, bottom_in = left.tensor.shape
@@ -192,10 +222,11 @@ class Strip:
         if self.above is not None:
             top = self.above.top_rightward[column]
             d_up = top.shape[2]
-            x = xp.matmul(
+            x = xp.matmul(  # (top_out up, top_in) x (top_in, left bottom_in)
                 xp.reshape(top, (batch, top_out * d_up, -1)),
                 xp.reshape(x, (batch, -1, d_left * bottom_in)),
             )
+        # (top_out, up left, bottom_in) -> (up left, top_out bottom_in)
         x = xp.reshape(x, (batch, top_out, d_up * d_left, bottom_in))
         x = xp.reshape(
             xp.permute_dims(x, (0, 2, 1, 3)), (batch, d_up * d_left, top_out * bottom_in)
@@ -204,8 +235,10 @@ class Strip:
         if self.below is not None:
             bottom = self.below.top_leftward[column]  # (B, left, vertical, right)
             d_down = bottom.shape[2]
+            # (bottom_in down, bottom_out) x (top, bottom_out, right), per top
             y = xp.matmul(xp.reshape(bottom, (batch, 1, bottom_in * d_down, -1)), y)
         y = xp.reshape(y, (batch, top_out * bottom_in, d_down * d_right))
+        # (up left, top bottom) x (top bottom, down right)
         return xp.reshape(xp.matmul(x, y), (batch, d_up, d_left, d_down, d_right))
 
 
@@ -217,9 +250,16 @@ def _rescaled(tensor: Array, log_scale: Array, column: int) -> Environment:
 
 
 def closure(left: Environment, right: Environment) -> tuple[Array, Array]:
-    """Contract a left with a right environment: phase (B,) and log modulus (B,).
+    """Contract a left with a right environment.
 
-    A closure that vanishes has phase 0 and log modulus -inf.  Cost per walker: chi^2 D^k.
+    Args:
+        left: (B, top, row_1, ..., row_k, bottom).
+        right: the same legs.
+
+    Returns:
+        Phase (B,) and log modulus (B,), 0 and -inf where the closure vanishes.
+
+    Cost per walker: chi^2 D^k.
     """
     xp = array_namespace(left.tensor)
     batch = left.tensor.shape[0]

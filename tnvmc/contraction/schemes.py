@@ -6,7 +6,7 @@ range that matters with a sketch and needs only products and one thin QR per sit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
@@ -33,7 +33,16 @@ class Scheme(Protocol):
         """Bond dimension of the sketch that `absorb` wants, or None where it wants none."""
 
     def absorb(self, boundary: BoundaryMPS | None, row: Row, sketch: Sketch | None) -> BoundaryMPS:
-        """Give the boundary MPS that also contains `row`; None stands for the lattice edge."""
+        """Give the boundary MPS that also contains a row.
+
+        Args:
+            boundary: the rows before, with legs (B, vertical, left, right); None at the edge.
+            row: the row at the spins of B walkers.
+            sketch: an MPS of bond `sketch_rank` on the open legs of the row, where one is wanted.
+
+        Returns:
+            The boundary of both.
+        """
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Exact:
         return None
 
     def absorb(self, boundary: BoundaryMPS | None, row: Row, sketch: Sketch | None) -> BoundaryMPS:
-        """Multiply boundary and row.  Cost per walker and site: (chi D)^2 D^2 with chi growing by D."""
+        """Multiply boundary and row: chi grows by a factor D, at (chi D)^2 D^2 per walker and site."""
         xp = array_namespace(row.rightward[0])
         tensors = []
         for column, site in enumerate(row.rightward):
@@ -68,8 +77,15 @@ class Exact:
 class ZipUp:
     """Zip-up compression with singular values (Stoudenmire and White, NJP 12, 055026 (2010)).
 
-    The boundary is brought to right-canonical form first.  Cost per walker and site: a stacked
-    SVD of (D chi, D chi) matrices, which is what `SRC` avoids.
+    The boundary is brought to right-canonical form first.
+
+    Args:
+        chi: largest bond of the boundary.
+
+    Raises:
+        ValueError: chi below 1.
+
+    Cost per walker and site: a stacked SVD of (D chi, D chi) matrices, which `SRC` avoids.
     """
 
     chi: int
@@ -87,7 +103,7 @@ class ZipUp:
         if boundary is not None:
             boundary = _right_canonical(boundary)
 
-        def basis(y: Array, column: int) -> tuple[Array, Array | None]:
+        def basis(y: Array, column: int) -> Array:
             return leading_basis(array_namespace(y).matrix_transpose(y), self.chi)
 
         return _sweep_rightward(boundary, row, self.chi, basis)
@@ -95,15 +111,23 @@ class ZipUp:
 
 @dataclass(frozen=True)
 class SRC:
-    """Successive randomised compression (Camano, Epperly, Tropp 2025), with a sketch that sees.
+    """Successive randomised compression, with a sketch built from the rows on the other side.
 
-    A plain sketch closes the uncut row with random product vectors.  Here it is closed with an
-    MPS: by default the boundary of the rows on the *other* side, at random superpositions of
-    the local states, so that the range that is kept is the one that the final contraction looks
-    at.  The sketch depends on theta and `seed` only, so psi(s) stays a function of s.
+    Camano, Epperly and Tropp (2025) close the uncut row with random product vectors.  Here it is
+    closed with an MPS: by default the boundary of the rows on the *other* side, at random
+    superpositions of the local states, so that the range that is kept is the one that enters the
+    final contraction.  The sketch depends on theta and `seed` only, so psi(s) stays a function
+    of s.
 
-    `oversample` widens the sketch beyond chi and truncates by singular values afterwards; with
-    the environment sketch it did not pay (see benchmarks).  ``sketch="random"`` uses random MPS.
+    Args:
+        chi: largest bond of the boundary.
+        oversample: bonds of the sketch beyond chi, cut by singular values afterwards; with the
+            environment sketch it did not pay (see benchmarks).
+        seed: of the superpositions, or of the random MPS.
+        sketch: "environment", or "random" for a random MPS.
+
+    Raises:
+        ValueError: chi below 1.
 
     Cost per walker and site: 2 chi^3 D^2 + 2 chi^2 D^4 multiplications, and one (D chi, chi) QR.
     """
@@ -122,20 +146,23 @@ class SRC:
         return self.chi + self.oversample
 
     def absorb(self, boundary: BoundaryMPS | None, row: Row, sketch: Sketch | None) -> BoundaryMPS:
-        """Absorb a row, keeping for each bond the range that the sketch to its right selects."""
+        """Absorb a row, keeping for each bond the range that the sketch to its right selects.
+
+        Raises:
+            ValueError: no sketch.
+        """
         if sketch is None:
             raise ValueError(
                 "SRC.absorb: needs a sketch of the row's open legs; see `random_sketch`"
             )
-        seen = _sketched_environments(boundary, row, sketch)
+        rights = _sketched_environments(boundary, row, sketch)
 
-        def basis(y: Array, column: int) -> tuple[Array, Array | None]:
+        def basis(y: Array, column: int) -> Array:
             xp = array_namespace(y)
-            probe = xp.reshape(seen[column + 1], (y.shape[0], y.shape[1], -1))
-            z = xp.matmul(xp.matrix_transpose(y), probe)
-            if self.oversample:
-                return leading_basis(z, self.chi)
-            return orthonormal_basis(z), None
+            # (B, top, row, rank) to (B, right, rank): top and row are the right legs of y
+            right = xp.reshape(rights[column + 1], (y.shape[0], y.shape[1], -1))
+            z = xp.matmul(xp.matrix_transpose(y), right)
+            return leading_basis(z, self.chi) if self.oversample else orthonormal_basis(z)
 
         return _sweep_rightward(boundary, row, self.chi, basis)
 
@@ -148,9 +175,16 @@ def _check_chi(scheme: ZipUp | SRC) -> None:
 
 
 def random_sketch(verticals: Sequence[int], rank: int, seed: Any, like: Array) -> Sketch:
-    """Draw a Gaussian MPS of bond `rank` on legs of the given sizes, laid out as a `Sketch`.
+    """Draw a Gaussian MPS, laid out as a `Sketch`.
 
-    Bonds are no wider than the legs on either side of them can fill.
+    Args:
+        verticals: sizes of its legs, by column.
+        rank: bond dimension; bonds are no wider than the legs on either side of them can fill.
+        seed: what `numpy.random.default_rng` takes.
+        like: array whose namespace and dtype it gets.
+
+    Returns:
+        Per column an array (1, vertical, right, left).
     """
     xp = array_namespace(like)
     rng = np.random.default_rng(seed)
@@ -168,7 +202,14 @@ def random_sketch(verticals: Sequence[int], rank: int, seed: Any, like: Array) -
 
 
 def joined_sketches(sketches: Sequence[Sketch]) -> Sketch:
-    """Direct sum: the bonds of the sketches side by side, so that each sees the row on its own."""
+    """Give the direct sum of sketches on the same legs: their bonds side by side.
+
+    Args:
+        sketches: one or more of them; one alone comes back as it is.
+
+    Returns:
+        Per column an array (1, vertical, sum of right bonds, sum of left bonds).
+    """
     if len(sketches) == 1:
         return sketches[0]
     xp = array_namespace(sketches[0][0])
@@ -193,27 +234,30 @@ def _sketched_environments(
     """Right environments of boundary and row, closed with the sketch: c -> (B, top, row, rank)."""
     n_cols = len(row.leftward)
     xp = array_namespace(row.leftward[0])
-    seen: list[Array | None] = [None] * (n_cols + 1)
+    found: list[Array | None] = [None] * (n_cols + 1)
     env = xp.ones((row.leftward[0].shape[0], 1, 1, 1), dtype=row.leftward[0].dtype)
     for column in range(n_cols - 1, 0, -1):
         top = None if boundary is None else boundary.top_leftward[column]
         env = transfer(env, top, [row.leftward[column]], sketch[column])
         if column % NORMALISE_EVERY == 0:
             env, _ = normalise(env)
-        seen[column] = env
-    return seen
+        found[column] = env
+    return found
 
 
-def _sweep_rightward(boundary: BoundaryMPS | None, row: Row, chi: int, basis: Any) -> BoundaryMPS:
+def _sweep_rightward(
+    boundary: BoundaryMPS | None, row: Row, chi: int, basis: Callable[[Array, int], Array]
+) -> BoundaryMPS:
     """Carry the part that is not yet decomposed from left to right, leaving isometries behind.
 
-    ``basis(y, column)`` gives an orthonormal basis (B, down * kappa, <= chi) for the carried
-    matrix y (B, right, down * kappa), and the weight that it cuts or None.
+    ``basis(y, column)`` gives an orthonormal basis q (B, down * kappa, <= chi) for the carried
+    matrix y (B, top * row, down * kappa): top and row are the legs to the right, kappa is the new
+    bond on the left.  The carry of the next column is y conj(q), (B, top, row, new bond).
     """
     xp = array_namespace(row.rightward[0])
     batch = row.rightward[0].shape[0]
     carry = xp.ones((batch, 1, 1, 1), dtype=row.rightward[0].dtype)
-    tensors, cuts, logs = [], [], []
+    tensors, logs = [], []
     for column, site in enumerate(row.rightward):
         top = None if boundary is None else boundary.top_rightward[column]
         kappa, down = carry.shape[-1], site.shape[2]
@@ -228,23 +272,15 @@ def _sweep_rightward(boundary: BoundaryMPS | None, row: Row, chi: int, basis: An
             eye = xp.eye(down * kappa, dtype=y.dtype)[None, :, :]
             q, carry = xp.broadcast_to(eye, (batch, *eye.shape[1:])), y
         else:
-            if open_bond <= chi:
-                q, cut = orthonormal_basis(xp.matrix_transpose(y)), None
-            else:
-                q, cut = basis(y, column)
-            if cut is not None:
-                cuts.append(cut)
+            fits = open_bond <= chi
+            q = orthonormal_basis(xp.matrix_transpose(y)) if fits else basis(y, column)
             carry = xp.matmul(y, _conjugate(q))
         tensors.append(xp.reshape(q, (batch, down, kappa, q.shape[-1])))
         if column % NORMALISE_EVERY == NORMALISE_EVERY - 1:
             carry, log = normalise(carry)
             logs.append(log)
         carry = xp.reshape(carry, (batch, -1, site.shape[1], q.shape[-1]))
-    log_scale, cut_weight = sum(logs), sum(cuts, start=xp.zeros_like(logs[0]))
-    if boundary is not None:
-        log_scale = log_scale + boundary.log_scale
-        cut_weight = cut_weight + boundary.cut_weight
-    return BoundaryMPS(tensors, log_scale, cut_weight)
+    return _with_scales(tensors, logs, boundary)
 
 
 def _conjugate(q: Array) -> Array:
@@ -258,6 +294,7 @@ def _right_canonical(boundary: BoundaryMPS) -> BoundaryMPS:
     tensors = list(boundary.tensors)
     for column in range(len(tensors) - 1, 0, -1):
         batch, vertical, left, right = tensors[column].shape
+        # (vertical, left, right) -> (vertical right, left) = q (vertical right, rank) r (rank, left)
         matrix = xp.reshape(xp.permute_dims(tensors[column], (0, 1, 3, 2)), (batch, -1, left))
         q, r = xp.linalg.qr(matrix, mode="reduced")
         rank = q.shape[-1]
@@ -269,11 +306,13 @@ def _right_canonical(boundary: BoundaryMPS) -> BoundaryMPS:
 
 
 def _rescaled_boundary(tensors: list[Array], before: BoundaryMPS | None) -> BoundaryMPS:
-    """Scale every tensor to largest entry 1 and book the scales, with those of `before`."""
-    xp = array_namespace(tensors[0])
+    """Scale every tensor to largest entry 1; scales go with that of `before`."""
     scaled, logs = zip(*map(normalise, tensors), strict=True)
-    log_scale, cut_weight = sum(logs), xp.zeros_like(logs[0])
-    if before is not None:
-        log_scale = log_scale + before.log_scale
-        cut_weight = cut_weight + before.cut_weight
-    return BoundaryMPS(list(scaled), log_scale, cut_weight)
+    return _with_scales(list(scaled), logs, before)
+
+
+def _with_scales(
+    tensors: list[Array], logs: Sequence[Array], before: BoundaryMPS | None
+) -> BoundaryMPS:
+    log_scale = sum(logs)
+    return BoundaryMPS(tensors, log_scale if before is None else log_scale + before.log_scale)

@@ -58,7 +58,7 @@ class Lattice:
         for axis, (wraps, length) in enumerate(zip(self.periodic, self.shape, strict=True)):
             if wraps:
                 offset[..., axis] = np.minimum(offset[..., axis], length - offset[..., axis])
-        return np.sqrt((offset**2).sum(axis=-1))
+        return np.asarray(np.sqrt((offset**2).sum(axis=-1)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Lattice):

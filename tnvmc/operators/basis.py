@@ -96,7 +96,7 @@ class Basis:
     def dimension(self) -> int:
         """Number of states, as an exact integer of any size."""
         if self.total is None:
-            return self.local_dim**self.n_sites
+            return int(self.local_dim**self.n_sites)
         return count_states(self.n_sites, self.local_dim, self.total)
 
     @cached_property
@@ -109,7 +109,7 @@ class Basis:
         n_tails = self._n_tails_of_head
         place = np.arange(self.dimension) - np.repeat(self._first, n_tails)
         tails = tails_by_sum[np.repeat(start[self._missing], n_tails) + place]
-        return np.repeat(np.arange(len(n_tails)) * self._n_tails, n_tails) + tails
+        return np.asarray(np.repeat(np.arange(len(n_tails)) * self._n_tails, n_tails) + tails)
 
     def configs(self, codes: np.ndarray) -> np.ndarray:
         """Give the configurations of codes (n,): int8 (n, N)."""
@@ -124,7 +124,7 @@ class Basis:
         if self.total is None:
             return codes
         head, tail = np.divmod(codes, self._n_tails)
-        return self._first[head] + self._rank[tail]
+        return np.asarray(self._first[head] + self._rank[tail])
 
     def _check_bits(self) -> None:
         if self.local_dim**self.n_sites > 2**CODE_BITS:
@@ -139,7 +139,7 @@ class Basis:
 
     @property
     def _n_tails(self) -> int:
-        return self.local_dim**self._n_tail_sites
+        return int(self.local_dim**self._n_tail_sites)
 
     @cached_property
     def _missing(self) -> np.ndarray:
@@ -173,7 +173,7 @@ class Basis:
     @cached_property
     def _first(self) -> np.ndarray:
         """Position of the first state with a given head."""
-        return np.cumsum(self._n_tails_of_head) - self._n_tails_of_head
+        return np.asarray(np.cumsum(self._n_tails_of_head) - self._n_tails_of_head)
 
 
 def _digit_sums(n_digits: int, local_dim: int) -> np.ndarray:

@@ -45,4 +45,4 @@ def kron(*factors: Any) -> np.ndarray:
 
 def exchange_matrix(local_dim: int = 2) -> np.ndarray:
     """Give S_i . S_j on two sites: real (d^2, d^2)."""
-    return np.sum([kron(s, s) for s in spin_matrices(local_dim)], axis=0).real
+    return np.asarray(np.sum([kron(s, s) for s in spin_matrices(local_dim)], axis=0).real)

@@ -53,7 +53,8 @@ class Term:
     @property
     def local_dim(self) -> int:
         """Local dimension d, from the size of the matrix."""
-        return round(len(self.matrix) ** (1 / len(self.sites)))
+        root: float = len(self.matrix) ** (1 / len(self.sites))
+        return round(root)
 
     def sorted(self) -> Term:
         """Give the same term with its sites in increasing order and its matrix to match."""

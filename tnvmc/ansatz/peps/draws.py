@@ -123,7 +123,7 @@ class Drawer:
         configs = xp.zeros((batch, n_sites), dtype=xp.int8)
         log_prob = xp.zeros((batch,), dtype=xp.float64)
         one = xp.ones((batch, 1, 1, 1), dtype=self.columns[0].site.dtype)
-        top = BoundaryMPS([one] * self.n_cols, log_prob, log_prob)
+        top = BoundaryMPS([one] * self.n_cols, log_prob)
         for first in range(0, n_sites, self.n_cols):
             strip = _RowInHand(self.columns[first : first + self.n_cols], top, self.chi)
             for site in range(first, first + self.n_cols):
@@ -248,7 +248,7 @@ class _RowInHand:
     def boundary(self) -> BoundaryMPS:
         """The drawn row and all above it, as the top of the next row."""
         none = array_namespace(self.left).zeros((self.left.shape[0],))
-        return BoundaryMPS(self.tensors, none, none)
+        return BoundaryMPS(self.tensors, none)
 
 
 def _probe(height: int, rank: int, like: Array) -> Array:

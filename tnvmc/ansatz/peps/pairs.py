@@ -351,7 +351,6 @@ def _taken(boundary: BoundaryMPS | None, walkers: Array | None) -> BoundaryMPS |
     return BoundaryMPS(
         [t if t.shape[0] == 1 else xp.take(t, walkers, axis=0) for t in boundary.tensors],
         xp.take(boundary.log_scale, walkers, axis=0),
-        xp.take(boundary.cut_weight, walkers, axis=0),
     )
 
 
