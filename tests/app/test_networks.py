@@ -21,7 +21,7 @@ from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.app.cli import main
 from tnvmc.app.measure import _sampler
 from tnvmc.lattice import chain, square
-from tnvmc.lattice.symmetry import checkerboard, translations
+from tnvmc.lattice.permutations import checkerboard, translations
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.enumerate import Enumerate

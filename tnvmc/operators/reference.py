@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,10 +34,12 @@ def known_energy(operator: Operator) -> KnownEnergy | None:
     """Look up the ground-state energy of a model with uniform couplings, or give None.
 
     Found by model, lattice shape, boundary and ratios of couplings: J1-J2 without J2 and XXZ
-    with Jz = J count as Heisenberg, and a common positive factor scales the energy.  Sums and
-    multiples of operators carry no couplings and are never found.  Covers free fermions (TFIM
-    chains of any length) and dimer singlets (Shastry-Sutherland) by formula, and the published
-    numbers in `TABLE`.
+    with Jz = J count as Heisenberg, and a common positive factor scales the energy.  Covers free
+    fermions (TFIM chains of any length) and dimer singlets (Shastry-Sutherland) by formula, and
+    the published numbers in `TABLE`.
+
+    Args:
+        operator: as its model made it; sums and multiples carry no couplings and are never found.
     """
     if operator.couplings is None:
         return None
@@ -50,27 +53,27 @@ def known_energy(operator: Operator) -> KnownEnergy | None:
         return _tfim_chain(lattice.n_sites, lattice.boundary == "periodic", **couplings)
     if model == "shastry_sutherland":
         return _dimer_singlets(lattice, **couplings)
-    for row in TABLE:
-        if _matches(row, model, ratios, lattice):
-            per_row = lattice.n_sites if row.per_site else 1
-            error = None if row.error is None else scale * per_row * row.error
-            return KnownEnergy(scale * per_row * row.energy, error, row.source, row.method)
+    for table in TABLE:
+        for shape in _shapes(lattice):
+            if shape in table.numbers and _matches(table, model, ratios, lattice):
+                energy, error = table.numbers[shape]
+                unit = scale * (lattice.n_sites if table.per_site else 1)
+                error = None if error is None else unit * error
+                return KnownEnergy(unit * energy, error, table.source, table.method)
     return None
 
 
 @dataclass(frozen=True)
-class Row:
-    """One published number: units of the first coupling, per site or total."""
+class Published:
+    """Published numbers of one model and boundary, in units of its first coupling."""
 
     model: str
     ratios: tuple[float, ...]  #: other couplings over the first, in the order of the model
-    shape: tuple[int, int]
     boundary: str
-    energy: float
-    error: float | None
-    per_site: bool
     source: str
     method: Method
+    numbers: Mapping[tuple[int, int], tuple[float, float | None]]  #: shape: (energy, error)
+    per_site: bool = True  #: or total
 
 
 SANDVIK = "Sandvik, arXiv:2601.20189 (2026), QMC"
@@ -79,23 +82,8 @@ DIAGONALISED = "exact diagonalisation"
 UNNAMED = "reference list of this project, publication not recorded"
 
 
-def _rows(
-    model: str,
-    ratios: tuple[float, ...],
-    boundary: str,
-    source: str,
-    method: Method,
-    numbers: dict[tuple[int, int], tuple[float, float | None]],
-    per_site: bool = True,
-) -> list[Row]:
-    return [
-        Row(model, ratios, shape, boundary, energy, error, per_site, source, method)
-        for shape, (energy, error) in numbers.items()
-    ]
-
-
-TABLE: tuple[Row, ...] = (
-    *_rows(
+TABLE: tuple[Published, ...] = (
+    Published(
         "heisenberg",
         (),
         "open",
@@ -111,7 +99,7 @@ TABLE: tuple[Row, ...] = (
         },
         per_site=False,
     ),
-    *_rows(
+    Published(
         "heisenberg",
         (),
         "open",
@@ -119,7 +107,7 @@ TABLE: tuple[Row, ...] = (
         "exact",
         {(6, 6): (-0.6035218345, 1e-10)},
     ),
-    *_rows(
+    Published(
         "heisenberg",
         (),
         "open",
@@ -136,7 +124,7 @@ TABLE: tuple[Row, ...] = (
             (32, 32): (-0.6563289, 4e-7),
         },
     ),
-    *_rows(
+    Published(
         "heisenberg",
         (),
         "periodic",
@@ -148,7 +136,7 @@ TABLE: tuple[Row, ...] = (
             (10, 10): (-0.67155266, 1e-8),
         },
     ),
-    *_rows(
+    Published(
         "heisenberg",
         (),
         "cylinder",
@@ -157,7 +145,7 @@ TABLE: tuple[Row, ...] = (
         {(4, 4): (-10.264289620979, 1e-12), (6, 4): (-15.728450971521, 1e-12)},
         per_site=False,
     ),
-    *_rows(
+    Published(
         "heisenberg",
         (),
         "cylinder",
@@ -166,7 +154,7 @@ TABLE: tuple[Row, ...] = (
         {(8, 4): (-21.194178, 1.2e-5)},
         per_site=False,
     ),
-    *_rows(
+    Published(
         "j1j2",
         (0.5,),
         "open",
@@ -175,7 +163,7 @@ TABLE: tuple[Row, ...] = (
         {(4, 4): (-7.505556950081, 1e-12)},
         per_site=False,
     ),
-    *_rows(
+    Published(
         "j1j2",
         (0.5,),
         "periodic",
@@ -183,7 +171,7 @@ TABLE: tuple[Row, ...] = (
         "exact",
         {(6, 6): (-0.503810, 1e-6)},
     ),
-    *_rows(
+    Published(
         "j1j2",
         (0.5,),
         "periodic",
@@ -192,7 +180,7 @@ TABLE: tuple[Row, ...] = (
         {(4, 4): (-8.457923351395, 1e-12)},
         per_site=False,
     ),
-    *_rows(
+    Published(
         "j1j2",
         (0.5,),
         "periodic",
@@ -200,7 +188,7 @@ TABLE: tuple[Row, ...] = (
         "extrapolated",
         {(8, 8): (-0.49906, None)},
     ),
-    *_rows(
+    Published(
         "j1j2",
         (0.5,),
         "periodic",
@@ -208,7 +196,7 @@ TABLE: tuple[Row, ...] = (
         "variational",
         {(10, 10): (-0.497715, None)},
     ),
-    *_rows(
+    Published(
         "j1j2",
         (0.55,),
         "open",
@@ -216,7 +204,7 @@ TABLE: tuple[Row, ...] = (
         "variational",
         {(24, 24): (-0.481989, 1e-6)},
     ),
-    *_rows(
+    Published(
         "j1j2",
         (0.5,),
         "open",
@@ -224,7 +212,7 @@ TABLE: tuple[Row, ...] = (
         "variational",
         {(8, 28): (-0.489036, None), (28, 8): (-0.489036, None)},
     ),
-    *_rows(
+    Published(
         "tfim",
         (3.0,),
         "open",
@@ -233,7 +221,7 @@ TABLE: tuple[Row, ...] = (
         {(4, 4): (-50.186623882778, 1e-12)},
         per_site=False,
     ),
-    *_rows(
+    Published(
         "tfim",
         (3.0,),
         "open",
@@ -242,7 +230,7 @@ TABLE: tuple[Row, ...] = (
         {(12, 12): (-457.041866, 2.7e-5), (20, 20): (-1272.788, 8e-3)},
         per_site=False,
     ),
-    *_rows(
+    Published(
         "rydberg",
         (1 / 7, 1 / 7),
         "open",
@@ -263,17 +251,19 @@ def _canonical(name: str, couplings: dict[str, float]) -> tuple[str, dict[str, f
     return name, couplings
 
 
-def _matches(row: Row, model: str, ratios: tuple[float, ...], lattice: Lattice) -> bool:
-    """Open and periodic grids may be turned; a cylinder may not."""
-    shapes = {lattice.shape}
-    if lattice.boundary != "cylinder":
-        shapes.add((lattice.n_cols, lattice.n_rows))
+def _shapes(lattice: Lattice) -> tuple[tuple[int, int], ...]:
+    """Open and periodic grids may be turned by 90 degrees; a cylinder may not."""
+    if lattice.boundary == "cylinder":
+        return (lattice.shape,)
+    return lattice.shape, (lattice.n_cols, lattice.n_rows)
+
+
+def _matches(table: Published, model: str, ratios: tuple[float, ...], lattice: Lattice) -> bool:
     return (
-        row.model == model
+        table.model == model
         and lattice.kind == "square"
-        and row.boundary == lattice.boundary
-        and row.shape in shapes
-        and np.allclose(row.ratios, ratios, rtol=1e-9, atol=0)
+        and table.boundary == lattice.boundary
+        and np.allclose(table.ratios, ratios, rtol=1e-9, atol=0)
     )
 
 

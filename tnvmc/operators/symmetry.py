@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.lattice.lattice import Lattice
-from tnvmc.lattice.symmetry import Permutation, point_group, space_group, translations
+from tnvmc.lattice.permutations import Permutation, point_group, space_group, translations
 from tnvmc.operators.term import Operator, Term
 
 Array = Any

@@ -9,7 +9,7 @@ import numpy as np
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
-from tnvmc.lattice.symmetry import checkerboard
+from tnvmc.lattice.permutations import checkerboard
 from tnvmc.operators import models
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.marshall import check_characters

@@ -9,7 +9,7 @@ import pytest
 
 from tnvmc.ansatz.checks.case import all_configs
 from tnvmc.lattice import square
-from tnvmc.lattice.symmetry import checkerboard
+from tnvmc.lattice.permutations import checkerboard
 from tnvmc.operators.models import j1j2
 from tnvmc.operators.symmetry import SymmetryGroup, symmetry_group
 from tnvmc.optimize.first_order import GradientDescent

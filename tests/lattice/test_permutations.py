@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
-from tnvmc.lattice.symmetry import (
+from tnvmc.lattice.permutations import (
     Permutation,
     checkerboard,
     keeps_bonds,
