@@ -34,7 +34,7 @@ _NAMES_OF = {
     "tnvmc.vmc.driver": ("VMC",),
     "tnvmc.app.run": ("run_file",),
     "tnvmc.ansatz.initial.parameters": ("initial_parameters",),
-    "tnvmc.ansatz.initial.simple_update": ("simple_update",),
+    "tnvmc.ansatz.initial.simple_update": ("ImaginaryTime", "simple_update"),
 }  # fmt: skip
 _HOME = {name: (home, name) for home, names in _NAMES_OF.items() for name in names}
 # The lattice and the model bear one name; the model, which is used more, keeps it here.

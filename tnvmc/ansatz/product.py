@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
-from tnvmc.ansatz.initial.simple_update import simple_update
+from tnvmc.ansatz.initial.simple_update import ImaginaryTime, simple_update
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.lattice import Lattice, Patch
@@ -103,7 +103,7 @@ class ProductState(ClusterProduct):
         """theta (P,) for an operator; see `Initialisable`."""
         if kind != "product":
             return super().initial(operator, seed, kind)
-        tensors, _ = simple_update(operator, 1, seed=seed, max_steps=0)
+        tensors, _ = simple_update(operator, 1, time=ImaginaryTime(max_steps=0), seed=seed)
         return np.concatenate([tensor.ravel() for tensor in tensors]).astype(self.dtype)
 
     def basis_state(self, config: Array) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.drawing import enumerated
 from tests.oracles import all_configs, dense_hamiltonian, dense_state, embed
-from tnvmc.ansatz.initial.simple_update import evolved, simple_update
+from tnvmc.ansatz.initial.simple_update import ImaginaryTime, evolved, simple_update
 from tnvmc.ansatz.initial.tensors import bond_sizes, random_positive
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.contraction.double_layer import expectation, log_amplitude
@@ -32,7 +32,7 @@ def ground_energy(operator):
 
 
 def projected_energy(tensors, operator):
-    """Of the state that sampling sees: projected on Sz = 0 where that is conserved."""
+    """Of the state that is sampled: projected on Sz = 0 where that is conserved."""
     magnetisation = 0 if operator.conserves_magnetisation else None
     configs = all_configs(operator.n_sites, magnetisation=magnetisation)
     parts = [
@@ -51,7 +51,8 @@ def relative_error(operator, D, exact, **options):
 def test_chain_is_solved_to_the_end():
     """No loops: simple update is time-evolving block decimation, exact but for its time step."""
     operator = models.heisenberg(chain(8))
-    tensors, info = simple_update(operator, 16, tau=(0.3, 0.03), tolerance=1e-5, max_steps=400)
+    time = ImaginaryTime(tau=(0.3, 0.03), tolerance=1e-5, max_steps=400)
+    tensors, info = simple_update(operator, 16, time=time)
     assert info.converged
     assert abs(expectation(tensors, operator) - ground_energy(operator)) < 1e-4
 
@@ -88,7 +89,7 @@ def test_order_lies_where_the_model_wants_it():
         (models.j1j2(square(4, 4), J1=0.1, J2=1.0), "row stripes x"),
         (models.tfim(grid, h=1.0), "positive"),
     ):
-        assert simple_update(operator, 1, max_steps=1)[1].start == start
+        assert simple_update(operator, 1, time=ImaginaryTime(max_steps=1))[1].start == start
 
 
 @pytest.mark.parametrize("D", [2, 3])
@@ -105,7 +106,7 @@ def test_an_easy_axis_leaves_nothing_to_rounding(Jz, D):
 
 def test_order_in_the_plane_gains_from_projection():
     operator = models.heisenberg(square(3, 4))
-    in_plane, _ = simple_update(operator, 2, start="neel x", easing=1.0)
+    in_plane, _ = simple_update(operator, 2, start="neel x", time=ImaginaryTime(easing=1.0))
     along_z, _ = simple_update(operator, 2, start="neel z")
     broken = expectation(in_plane, operator)
     assert np.isclose(broken, expectation(along_z, operator), rtol=1e-3)
@@ -118,7 +119,7 @@ def test_easing_the_ordered_component_gives_a_better_start(D, gain):
     """Found: 1.46e-2 and 1.21e-2 (D = 2), 8.2e-4 and 4.1e-4 (D = 4)."""
     operator = models.heisenberg(square(4, 4))
     eased, _ = relative_error(operator, D, EXACT_4X4["heisenberg"])
-    plain, _ = relative_error(operator, D, EXACT_4X4["heisenberg"], easing=1.0)
+    plain, _ = relative_error(operator, D, EXACT_4X4["heisenberg"], time=ImaginaryTime(easing=1.0))
     assert 0 < gain * eased < plain
 
 
@@ -129,8 +130,12 @@ def test_only_neel_order_in_the_plane_of_neighbours_on_a_grid_is_eased():
         (models.heisenberg(square(2, 3)), "neel z"),
         (models.tfim(square(2, 3)), "auto"),
     ):
-        plain, _ = simple_update(operator, 2, start=start, max_steps=3, easing=1.0)
-        eased, _ = simple_update(operator, 2, start=start, max_steps=3, easing=0.5)
+        plain, eased = (
+            simple_update(operator, 2, start=start, time=ImaginaryTime(max_steps=3, easing=easing))[
+                0
+            ]
+            for easing in (1.0, 0.5)
+        )
         assert all(np.array_equal(a, b) for a, b in zip(plain, eased, strict=True))
 
 
@@ -180,7 +185,7 @@ def test_one_term_alone_is_projected_out(sites):
     h = rng.standard_normal((4, 4)) + 1j * rng.standard_normal((4, 4))
     h = h + h.conj().T
     operator = Operator.from_terms(square(2, 2), [(sites, h)])
-    tensors, _ = simple_update(operator, 4, max_steps=300, tolerance=1e-12)
+    tensors, _ = simple_update(operator, 4, time=ImaginaryTime(max_steps=300, tolerance=1e-12))
     psi = dense_state(tensors, (2, 2), all_configs(4))
     energy = np.vdot(psi, embed(h, sites, 4) @ psi).real / np.vdot(psi, psi).real
     assert abs(energy - np.linalg.eigvalsh(h)[0]) < 1e-8
@@ -225,14 +230,19 @@ def test_complex_hamiltonians_give_complex_tensors():
 
 
 @pytest.mark.parametrize(
-    ("options", "letter"),
+    ("options", "message"),
     [
         ({"D": 0}, "D = 0"),
-        ({"tau": (0.1, -1.0)}, "every time step positive"),
         ({"start": "nele"}, "'nele' is not known"),
         ({"start": np.ones((3, 2))}, "one vector per site"),
     ],
 )
-def test_letters_of_complaint(options, letter):
-    with pytest.raises(ValueError, match=letter):
+def test_errors(options, message):
+    with pytest.raises(ValueError, match=message):
         simple_update(models.heisenberg(square(2, 2)), **{"D": 2} | options)
+
+
+@pytest.mark.parametrize("tau", [(), (0.1, -1.0)])
+def test_time_steps_are_positive(tau):
+    with pytest.raises(ValueError, match="every time step must be positive"):
+        ImaginaryTime(tau=tau)

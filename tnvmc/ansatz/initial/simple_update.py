@@ -1,7 +1,7 @@
 """Simple update: imaginary-time evolution of a PEPS with weights on its bonds.
 
-Jiang, Weng and Xiang, Phys. Rev. Lett. 101, 090603 (2008).  A gate sees the rest of the network
-only through the weights around it, so a step costs next to nothing and the result is a start for
+Jiang, Weng and Xiang, Phys. Rev. Lett. 101, 090603 (2008).  The rest of the network enters a gate
+only by the weights around it, so a step costs next to nothing and the result is a start for
 an optimisation, not its end.
 
 What makes it a good start is the direction of its order.  The evolution settles in a state that
@@ -58,6 +58,35 @@ _GAUGE_STEPS = 20  # after which weights of optimised states no longer matter to
 
 
 @dataclass(frozen=True)
+class ImaginaryTime:
+    """How a state is evolved in imaginary time, and when that ends.
+
+    Args:
+        tau: time steps, one per stage, in units of one over the largest spread of the eigenvalues
+            of a term.  The long first ones form dimers; shorter last ones than 0.1 were not found
+            to help.
+        max_steps: limit of the steps of each stage.
+        tolerance: the last stage ends when no weight changes faster than this per unit of time,
+            earlier ones at proportionally more.
+        easing: factor on the coupling of the x components, where the start is "neel x", the grid
+            has two dimensions and no term goes beyond neighbours; 1 evolves with the operator
+            itself.
+
+    Raises:
+        ValueError: no positive time step.
+    """
+
+    tau: tuple[float, ...] = (1.0, 0.3, 0.1)
+    max_steps: int = 100
+    tolerance: float = 1e-3
+    easing: float = 0.9
+
+    def __post_init__(self) -> None:
+        if not self.tau or min(self.tau) <= 0:
+            raise ValueError(f"ImaginaryTime: tau = {self.tau}; every time step must be positive")
+
+
+@dataclass(frozen=True)
 class SimpleUpdateInfo:
     """How the evolution went."""
 
@@ -73,12 +102,9 @@ def simple_update(
     operator: Operator,
     D: int,
     *,
-    seed: int = 0,
+    time: ImaginaryTime = ImaginaryTime(),
     start: str | Sequence[Array] = "auto",
-    tau: Sequence[float] = (1.0, 0.3, 0.1),
-    max_steps: int = 100,
-    tolerance: float = 1e-3,
-    easing: float = 0.9,
+    seed: int = 0,
 ) -> tuple[list[Array], SimpleUpdateInfo]:
     """Give tensors (d, up, left, down, right), near the ground state, and how they came about.
 
@@ -89,41 +115,34 @@ def simple_update(
     Args:
         operator: the Hamiltonian; its lattice gives the grid of the network.
         D: bond dimension.
-        seed: of the noise on the start where the magnetisation is not conserved.
+        time: the time steps, and when to stop.
         start: "auto" (lowest mean-field energy of product states ordered in the plane; a slightly
             random positive one where the magnetisation is not conserved), a name of
             `product_starts`, or one vector (d,) per site.
-        tau: imaginary time steps, one per stage, in units of one over the largest spread of the
-            eigenvalues of a term.  The long first ones form dimers; shorter last ones than
-            0.1 were not found to help.
-        max_steps: limit of the steps of each stage.
-        tolerance: the last stage ends when no weight changes faster than this per unit of time,
-            earlier ones at proportionally more.
-        easing: factor on the coupling of the x components, where the start is "neel x", the grid
-            has two dimensions and no term goes beyond neighbours; 1 evolves with the operator
-            itself.
+        seed: of the noise on the start where the magnetisation is not conserved.
 
-    Returns real tensors for a real operator, each of norm 1, inner bonds of size D (filled with
-    zeros where the state needs less).  Cost per bond and step: d D^5 and an SVD of (d^2 D) x
-    (d^2 D); per pair two steps apart an SVD of d^2 D x d^3 D^3.
-
-    Does not bound the energy from above, and does not look at loops of the lattice.
+    Returns:
+        Real tensors for a real operator, each of norm 1, inner bonds of size D (filled with zeros
+        where the state needs less), and how the evolution went.
 
     Raises:
-        ValueError: D below 1, no positive time step, an unknown start.
+        ValueError: D below 1, an unknown start.
+
+    Cost per bond and step: d D^5 and an SVD of (d^2 D) x (d^2 D); per pair two steps apart an SVD
+    of d^2 D x d^3 D^3.
+
+    Does not bound the energy from above, and leaves loops of the lattice out.
     """
-    if D < 1 or not tau or min(tau) <= 0:
-        raise ValueError(
-            f"simple update: D = {D} and tau = {tuple(tau)}; D must be 1 or larger and every "
-            "time step positive"
-        )
+    if D < 1:
+        raise ValueError(f"simple update: D = {D}; it must be 1 or larger")
+    tau = time.tau
     vectors, name = start_vectors(operator, start, seed)
-    plan = _eased(plan_gates(operator), operator, name, easing)
+    plan = _eased(plan_gates(operator), operator, name, time.easing)
     state = _product(operator.lattice.shape, vectors, D, operator.is_complex)
     n_steps, change, lost = 0, np.inf, 0.0
     for step_time in tau:
         gates = [exponential(batch.matrices, step_time / 2 / plan.scale) for batch in plan.pairs]
-        for step in range(max_steps):
+        for step in range(time.max_steps):
             if step == 0 or (plan.far and step % _FIELD_INTERVAL == 0):
                 site_gates = _site_gates(state, plan, step_time)
             weights, densities = state.weights.copy(), _site_densities(state)
@@ -134,9 +153,10 @@ def simple_update(
             )
             change = float(max(moved)) / step_time
             n_steps += 1
-            if change < tolerance * step_time / tau[-1]:
+            if change < time.tolerance * step_time / tau[-1]:
                 break
-    info = SimpleUpdateInfo(n_steps, name, change < tolerance, change, lost, plan.notes)
+    converged = change < time.tolerance
+    info = SimpleUpdateInfo(n_steps, name, converged, change, lost, plan.notes)
     return _absorb_weights(state, operator.lattice.shape), info
 
 
@@ -152,9 +172,18 @@ def evolved(
     """Give a PEPS after a few steps of imaginary time, with bonds of size D, each of norm 1.
 
     The steps open new bonds where the Hamiltonian asks for them, which random numbers do not.
-    Before the first one the weights are found by steps that change nothing (gates of one): after
-    `n_steps` = 0 the state is the same in another gauge.  Other arguments, and cost, are those of
-    `simple_update`; `easing` applies where "auto" would start it from "neel x".
+    Before the first one the weights are found by steps that change nothing (gates of one).
+
+    Args:
+        operator: the Hamiltonian.
+        tensors: (d, up, left, down, right), row by row.
+        D: bond dimension of the result.
+        n_steps: steps to take; after none the state is the same in another gauge.
+        tau: time step, as in `ImaginaryTime`.
+        easing: as in `ImaginaryTime`, where "auto" would start from "neel x".
+
+    Returns:
+        Tensors as those of `simple_update`, at its cost per step.
 
     Raises:
         ValueError: a bond is larger than D already; tensors that do not fit the grid.
