@@ -52,20 +52,28 @@ def exact_ground_state(
 ) -> ExactResult:
     """Compute the lowest energy of an operator to about 1e-12 relative.
 
-    `sector` is "full", twice the total Sz, or "auto": where the operator has off-diagonal
-    elements and all of them keep the magnetisation, the sector of smallest Sz (0, or 1/2 for
-    an odd number of spins 1/2), otherwise the full space.  The smallest sector holds the ground
-    state of antiferromagnets; not so that of an Ising ferromagnet or of a model in a field along
-    z, for which name a sector or take "full".
+    The same call gives the same bits: the start vector of Lanczos is fixed.
 
-    Needs about 20 bytes per matrix element and 200 per basis state (twice that if complex);
-    `max_bytes` limits it, by default to 80 % of the memory available.  The same call gives the
-    same bits: the start vector is fixed.
+    Args:
+        operator: the Hamiltonian.
+        sector: "full", twice the total Sz, or "auto": where the operator has off-diagonal
+            elements and all of them keep the magnetisation, the sector of smallest Sz (0, or 1/2
+            for an odd number of spins 1/2), otherwise the full space.  The smallest sector holds
+            the ground state of antiferromagnets; not so that of an Ising ferromagnet or of a
+            model in a field along z, for which name a sector or take "full".
+        max_bytes: memory that may be used; 80 % of what is available by default.
+        gap: also compute the next level.
+        vector: also hand back the ground state.
+
+    Returns:
+        Energies, and the vector (dimension,) where asked for.
 
     Raises:
         TooLargeError: not enough memory; nothing has been allocated.
         ValueError: a sector that the lattice does not have or the operator does not keep.
         RuntimeError: Lanczos did not converge.
+
+    Cost: about 20 bytes per matrix element and 200 per basis state, twice that if complex.
 
     It does not use lattice symmetries.
     """
@@ -86,7 +94,15 @@ def exact_ground_state(
 
 
 def estimate_bytes(operator: Operator, states: Basis) -> int:
-    """Estimate the peak memory of a diagonalisation, without building anything."""
+    """Estimate the peak memory of a diagonalisation, without building anything.
+
+    Args:
+        operator: the Hamiltonian.
+        states: the basis of its sector.
+
+    Returns:
+        Bytes.
+    """
     number = 16 if operator.is_complex else 8
     # An element is a value and a column index; while rows are joined, one of the two is twice there.
     matrix = count_elements(operator, states) * (2 * number + 4)

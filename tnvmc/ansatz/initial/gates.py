@@ -42,7 +42,12 @@ class GatePlan:
         return not self.far and all(len(batch.legs) == 1 for batch in self.pairs)
 
     def with_coupling_of(self, component: Array, factor: float) -> GatePlan:
-        """Multiply the part of each pair term along component x component (d, d) by a factor."""
+        """Multiply the part of each pair term along a product of one-site matrices by a factor.
+
+        Args:
+            component: Hermitian matrix (d, d), the same on both sites.
+            factor: 1 changes nothing.
+        """
         both = np.kron(component, component)
         pairs = []
         for batch in self.pairs:
@@ -53,7 +58,14 @@ class GatePlan:
 
 
 def plan_gates(operator: Operator) -> GatePlan:
-    """Sort the terms of a Hamiltonian by what a grid of tensors can do with them."""
+    """Sort the terms of a Hamiltonian by what a grid of tensors can do with them.
+
+    Args:
+        operator: the Hamiltonian, on the grid.
+
+    Returns:
+        Fields on sites, batches of pairs at most two bonds apart, and all longer terms.
+    """
     n_cols, d = operator.lattice.shape[1], operator.local_dim
     fields = np.zeros((operator.n_sites, d, d), complex if operator.is_complex else float)
     placed: dict[tuple[int, ...], list[tuple[tuple[int, ...], Array]]] = defaultdict(list)
@@ -116,14 +128,19 @@ def _counts(items: Iterable[int]) -> dict[int, int]:
 
 
 def exponential(matrices: Array, time: float) -> Array:
-    """Give exp(-time h) of stacked Hermitian matrices."""
+    """Give exp(-time h) of stacked Hermitian matrices (K, n, n), up to a positive factor each."""
     levels, states = np.linalg.eigh(matrices)
     levels = levels - levels[:, :1]  # a factor that drops out, and cannot overflow
     return (states * np.exp(-time * levels)[:, None, :]) @ states.conj().swapaxes(1, 2)
 
 
 def mean_fields(terms: Iterable[Term], densities: Array) -> Array:
-    """Give each site (N, d, d) the far terms with their other sites averaged over."""
+    """Give each site (N, d, d) the far terms with their other sites averaged over.
+
+    Args:
+        terms: on any number of sites.
+        densities: density matrices of the sites, (N, d, d).
+    """
     fields = np.zeros_like(densities)
     d = densities.shape[1]
     for term in terms:

@@ -1,15 +1,19 @@
 """Exchange of states with quimb (J. Gray, JOSS 3(29), 819, 2018).
 
 Legs are matched by the names of quimb's indices, never by their order, so a network that quimb
-has permuted comes back right.  quimb is imported only when a state goes out.
+has permuted comes back right.  quimb is imported only when a state is handed to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from tnvmc.lattice.grids import chain, square
+from tnvmc.lattice.lattice import Lattice
 
 if TYPE_CHECKING:
     import quimb.tensor as qtn
@@ -20,8 +24,13 @@ Array = Any
 def to_quimb(tensors: Sequence[Array], shape: tuple[int, int]) -> qtn.PEPS | qtn.MatrixProductState:
     """Give a quimb PEPS, or a MatrixProductState for a grid of one row.
 
-    `tensors` are (d, up, left, down, right), row by row; legs of the rim are dropped.  Physical
-    indices carry quimb's default names, "k{row},{column}" and "k{site}".
+    Args:
+        tensors: (d, up, left, down, right), row by row; legs of the rim are dropped.
+        shape: rows and columns of the grid.
+
+    Returns:
+        A network whose physical indices carry quimb's default names, "k{row},{column}" and
+        "k{site}".
 
     Raises:
         ValueError: tensors that do not fit the shape.
@@ -46,21 +55,29 @@ def to_quimb(tensors: Sequence[Array], shape: tuple[int, int]) -> qtn.PEPS | qtn
     return qtn.PEPS(rows, shape="urdlp")
 
 
-def from_quimb(state: qtn.PEPS | qtn.MatrixProductState) -> list[Array]:
-    """Give tensors (d, up, left, down, right), row by row, from a quimb PEPS or MPS.
+def from_quimb(state: qtn.PEPS | qtn.MatrixProductState) -> tuple[Lattice, list[Array]]:
+    """Give the grid and the tensors of a quimb PEPS or MPS.
 
-    Only open boundaries; bonds that quimb has fused or dropped come back as one leg, of size 1
-    where there is none.  A common exponent that quimb has split off is put back.
+    A common exponent that quimb has split off is put back.
+
+    Args:
+        state: with open boundaries; bonds that quimb has fused or dropped come back as one leg,
+            of size 1 where there is none.
+
+    Returns:
+        An open square lattice (a chain for an MPS), and tensors (d, up, left, down, right), row
+        by row.
 
     Raises:
-        ValueError: sites with other than one tensor each, or bonds beyond nearest neighbours.
+        TypeError: no PEPS and no MPS.
+        ValueError: sites with other than one tensor each, other indices than those of an open
+            grid, unequal physical dimensions.
     """
-    shape = (int(state.Lx), int(state.Ly)) if hasattr(state, "Lx") else (1, int(state.L))
+    shape = _shape(state)
     n_cols = shape[1]
-    coordinates: list[Any] = [divmod(site, n_cols) for site in range(shape[0] * n_cols)]
-    names = coordinates if hasattr(state, "Lx") else list(range(n_cols))
+    names = [divmod(site, n_cols) if hasattr(state, "Lx") else site for site in range(prod(shape))]
     site_tensors = [_only(state, name) for name in names]
-    found = []
+    found: list[Array] = []
     for site, name in enumerate(names):
         tensor = site_tensors[site]
         order = [[state.site_ind(name)]]
@@ -70,23 +87,43 @@ def from_quimb(state: qtn.PEPS | qtn.MatrixProductState) -> list[Array]:
         inds = [ind for group in order for ind in group]
         if set(inds) != set(tensor.inds):
             raise ValueError(
-                f"from_quimb: site {name} has the indices {tensor.inds}; beyond its spin and its "
-                f"bonds to neighbours on the open grid, {tuple(inds)}, there must be none. "
-                "Periodic states are not supported"
+                f"from_quimb: site {name} has the indices {tensor.inds}, but its spin and its bonds "
+                f"to neighbours on the open grid are {tuple(inds)}; periodic states and operators "
+                "are not supported"
             )
         array = tensor.transpose(*inds).data
-        sizes = [int(np.prod([tensor.ind_size(ind) for ind in group])) for group in order]
+        sizes = [prod(tensor.ind_size(ind) for ind in group) for group in order]
         found.append(np.asarray(array).reshape(sizes))
+        if sizes[0] != found[0].shape[0]:
+            raise ValueError(
+                f"from_quimb: site {name} has the physical dimension {sizes[0]}, site {names[0]} "
+                f"{found[0].shape[0]}; all sites must have the same"
+            )
     scale = 10.0 ** (float(getattr(state, "exponent", 0.0)) / len(found))
-    return [array * scale for array in found] if scale != 1.0 else found
+    lattice = square(*shape) if hasattr(state, "Lx") else chain(n_cols)
+    return lattice, [array * scale for array in found] if scale != 1.0 else found
+
+
+def _shape(state: Any) -> tuple[int, int]:
+    """Rows and columns of the grid."""
+    if hasattr(state, "site_ind") and not hasattr(state, "Lz"):
+        if hasattr(state, "Lx"):
+            return int(state.Lx), int(state.Ly)
+        if hasattr(state, "L"):
+            return 1, int(state.L)
+    raise TypeError(
+        f"from_quimb: {type(state).__name__} is neither a PEPS nor a MatrixProductState of quimb; "
+        "give a network with one tensor and one physical index per site of a grid or a chain"
+    )
 
 
 def _only(state: Any, name: Any) -> Any:
-    tensors = state.select_tensors(state.site_tag(name))
+    tag = state.site_tag(name)
+    tensors: Sequence[Any] = state.select_tensors(tag) if tag in state.tag_map else ()
     if len(tensors) != 1:
         raise ValueError(
-            f"from_quimb: site {name} has {len(tensors)} tensors; contract the network to one "
-            "tensor per site first"
+            f"from_quimb: site {name} has {len(tensors)} tensors with the tag {tag!r}; contract the "
+            "network to one tensor per site first, and keep its site tags"
         )
     return tensors[0]
 

@@ -186,6 +186,17 @@ class PEPS:
 
         return to_quimb([to_host(tensor) for tensor in self.tensors(theta)], self.lattice.shape)
 
+    @classmethod
+    def from_quimb(cls, network: Any) -> tuple[PEPS, np.ndarray]:
+        """Read a state and its theta (P,) from a quimb PEPS or MPS: `peps.quimb.from_quimb`."""
+        from tnvmc.ansatz.peps.quimb import from_quimb
+
+        lattice, tensors = from_quimb(network)
+        D = max(max(tensor.shape[1:]) for tensor in tensors)
+        dtype = np.result_type(np.float32, *tensors).name
+        peps = cls(lattice, D, dtype, local_dim=tensors[0].shape[0])
+        return peps, np.asarray(peps.flatten(tensors))
+
     @cached_property
     def execution(self) -> Execution:
         """Chunks that keep the largest intermediate of a two-row strip in the cache; in processes.
