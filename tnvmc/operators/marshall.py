@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tnvmc.lattice.symmetry import checkerboard
+from tnvmc.lattice.permutations import checkerboard
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
 from tnvmc.operators.term import Operator
 
