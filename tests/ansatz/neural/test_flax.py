@@ -188,7 +188,7 @@ def test_tempered_sweeps_take_more_moves() -> None:
     walkers = ansatz.start(theta, CONFIGS)
     moves = {(site,): np.array([[1], [0]]) for site in range(4)}
     uniforms = np.random.default_rng(0).random((16, 4))
-    moved, info = ansatz.sweep(theta, walkers, moves, uniforms, np.zeros(16))
+    moved, info = ansatz.tempered_sweep(theta, walkers, moves, uniforms, np.zeros(16))
     np.testing.assert_array_equal(moved.configs, 1 - CONFIGS)
     np.testing.assert_array_equal(info.accepted, np.full(16, 4.0))
 
