@@ -1,7 +1,9 @@
-"""Passes over the rows of a PEPS: what lies ahead is eaten, what lies behind is left.
+"""Passes over the rows of a PEPS: each uses the boundaries of the last one and makes those of the next.
 
 A pass going down finds the boundary MPS below every row ready (`ahead`) and builds those above on
-its way (`behind`); these are `ahead` for the next pass, which goes up.  At each row a pass visits
+its way (`behind`); these are `ahead` for the next pass, which goes up.  (Let one pass eat what lies
+ahead and leave what lies behind.)  So every row is absorbed once a pass, and no boundary is ever
+older than the configuration it belongs to.  At each row a pass visits
 the strip of that row and then the strip of that row and the next, and then absorbs the row.
 """
 
@@ -26,8 +28,8 @@ Array = Any
 
 
 @dataclass(frozen=True)
-class Turn:
-    """Where a pass begins: its view and direction, and the boundary ahead of each row."""
+class RowBoundaries:
+    """What a pass begins with: its view and direction, and the boundary MPS ahead of each row."""
 
     views: Views
     by_columns: bool
@@ -40,8 +42,13 @@ class Turn:
         return self.views.layers(self.by_columns)
 
 
-def absorb_all(views: Views, configs: Array, by_columns: bool, absorbed: str = "up") -> Turn:
-    """Absorb every row of a view in one direction, at fixed configurations (B, N), and turn."""
+def absorb_all(
+    views: Views, configs: Array, by_columns: bool, absorbed: str = "up"
+) -> RowBoundaries:
+    """Absorb every row of a view in one direction, at fixed configurations (B, N).
+
+    Gives what a pass in the other direction begins with.  Cost: one absorption per row.
+    """
     layers, scheme = views.layers(by_columns), views.scheme
     configs = views.seen(configs, by_columns)
     n_rows = layers.n_rows
@@ -49,7 +56,7 @@ def absorb_all(views: Views, configs: Array, by_columns: bool, absorbed: str = "
     order = list(range(n_rows)) if absorbed == "down" else list(range(n_rows - 1, -1, -1))
     for row, following in itertools.pairwise(order):
         behind[following] = absorb(layers, scheme, behind[row], row, configs, absorbed)
-    return Turn(views, by_columns, "up" if absorbed == "down" else "down", tuple(behind))
+    return RowBoundaries(views, by_columns, "up" if absorbed == "down" else "down", tuple(behind))
 
 
 def absorb(
@@ -68,15 +75,15 @@ def absorb(
 class Pass:
     """One pass over the rows of a view; `configs`, in its order, follow the spins as they change."""
 
-    def __init__(self, turn: Turn, configs: Array, local_dim: int) -> None:
-        self._begun = turn
-        self.layers, self.scheme, self.local_dim = turn.layers, turn.views.scheme, local_dim
-        self.direction, self.configs = turn.direction, turn.views.seen(configs, turn.by_columns)
-        self._ahead = turn.ahead
+    def __init__(self, ready: RowBoundaries, configs: Array, local_dim: int) -> None:
+        self._begun = ready
+        self.layers, self.scheme, self.local_dim = ready.layers, ready.views.scheme, local_dim
+        self.direction, self.configs = ready.direction, ready.views.seen(configs, ready.by_columns)
+        self._ahead = ready.ahead
         self._behind: list[BoundaryMPS | None] = [None] * self.layers.n_rows
 
     def rows(self) -> Iterator[int]:
-        """Yield the rows in order, absorbing each one after its turn."""
+        """Yield the rows in order, absorbing each one after it was visited."""
         n_rows = self.layers.n_rows
         down = self.direction == "down"
         order = list(range(n_rows)) if down else list(range(n_rows - 1, -1, -1))
@@ -87,8 +94,8 @@ class Pass:
                     self.layers, self.scheme, self._behind[row], row, self.configs, self.direction
                 )
 
-    def turn(self) -> Turn:
-        """What the next pass begins with, after the last row."""
+    def boundaries(self) -> RowBoundaries:
+        """What the next pass, in the other direction, begins with; after the last row."""
         other = "up" if self.direction == "down" else "down"
         return replace(self._begun, direction=other, ahead=tuple(self._behind))
 
@@ -174,12 +181,12 @@ def sample_strip(
         target, remainder = propose(moves[window.asked], states, uniforms[:, window.index])
         possible = target >= 0
         target = xp.where(possible, target, states)
-        movers = _worth_closing(possible)
+        movers = _movable(possible)
         if movers is not None and movers.shape[0] == 0:
             continue
         spins = local_spins(target, window.patch, walk.local_dim)
         trial = walk.close(strip, window, left, right_of, _chosen(spins, movers), movers)
-        trial = _spread_out(trial, movers, present)
+        trial = _scattered(trial, movers, present)
         moved = possible & (remainder < acceptance(trial, present))
         walk.configs = _with_spins(walk.configs, spins, moved)
         present = LogAmplitude(
@@ -192,7 +199,7 @@ def sample_strip(
     return proposed, accepted, present
 
 
-def _worth_closing(possible: Array) -> Array | None:
+def _movable(possible: Array) -> Array | None:
     """Places of the walkers that can move, None for all of them.
 
     On a GPU always all: to find them would stop the device, and to gather their environments
@@ -211,7 +218,7 @@ def _chosen(spins: dict[int, Array], walkers: Array | None) -> dict[int, Array]:
     return {site: array_namespace(s).take(s, walkers, axis=0) for site, s in spins.items()}
 
 
-def _spread_out(some: LogAmplitude, walkers: Array | None, others: LogAmplitude) -> LogAmplitude:
+def _scattered(some: LogAmplitude, walkers: Array | None, others: LogAmplitude) -> LogAmplitude:
     """Amplitudes (B,): `some` for the selected walkers, those of `others` for the rest."""
     if walkers is None:
         return some
@@ -267,9 +274,8 @@ def measure_strip(
         for window in windows:
             if window.column == column:
                 table = replacements[window.asked]
-                ratios[window.asked] = _window_ratios(
-                    walk, strip, window, left, right[column + window.width], present, table
-                )
+                sides = left, right[column + window.width]
+                ratios[window.asked] = _window_ratios(walk, strip, window, sides, present, table)
         if column < last:
             left = strip.advance(left, column, present_sites)
     return StripReport(present, ratios, derivatives)
@@ -293,19 +299,19 @@ def _window_ratios(
     walk: Pass,
     strip: Strip,
     window: Window,
-    left: Environment,
-    right: Environment,
+    sides: tuple[Environment, Environment],
     present: LogAmplitude,
     table: Array,
 ) -> Array:
     """psi'/psi (B, R) of every replacement of a window, those of all walkers in one batch."""
+    left, right = sides
     xp = array_namespace(left.tensor)
     states = local_states(walk.configs, window.patch, walk.local_dim)
     targets = xp.take(table, states, axis=0)
     flat = xp.reshape(targets, (-1,))
     exists = flat >= 0
     n_walkers, n_choices = targets.shape
-    places = _worth_closing(exists)
+    places = _movable(exists)
     if places is None:
         places = xp.arange(flat.shape[0])
         flat = xp.where(exists, flat, xp.take(states, places // n_choices, axis=0))

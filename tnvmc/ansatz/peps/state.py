@@ -8,9 +8,7 @@ batch is contracted at once, and a pass leaves behind what the next one needs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +25,14 @@ from tnvmc.ansatz.initial.evolution import evolved_from_product
 from tnvmc.ansatz.initial.tensors import random_positive
 from tnvmc.ansatz.jacobian import SliceJacobian
 from tnvmc.ansatz.peps.draws import Drawer
+from tnvmc.ansatz.peps.files import SavedPEPS, read_peps, write_peps
 from tnvmc.ansatz.peps.layers import Layers
+from tnvmc.ansatz.peps.layout import TensorLayout
 from tnvmc.ansatz.peps.pairs import Surroundings, pair_ratios, pairs_by_source
 from tnvmc.ansatz.peps.passes import (
     Pass,
+    RowBoundaries,
     StripReport,
-    Turn,
     absorb,
     absorb_all,
     measure_strip,
@@ -55,6 +55,7 @@ from tnvmc.contraction.row import Strip, closure
 from tnvmc.contraction.schemes import SRC, Scheme
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.operators.term import Operator
+from tnvmc.storage.hdf5 import StateFileError
 
 Array = Any
 
@@ -63,7 +64,7 @@ CHUNK_BYTES = 2**22
 16 walkers, below which the calls cost more than the products (measured, see benchmarks)."""
 
 
-class PEPS:
+class PEPS(TensorLayout):
     """A PEPS with open bonds of dimension D on the grid of `lattice`; one row of it is an open MPS.
 
     Args:
@@ -86,36 +87,8 @@ class PEPS:
         scheme: Scheme | None = None,
         local_dim: int = 2,
     ) -> None:
-        if D < 1:
-            raise ValueError(f"PEPS: bond dimension D must be at least 1, got {D}")
-        self.lattice, self.D, self.local_dim = lattice, D, local_dim
-        self.dtype = np.dtype(dtype)
+        super().__init__(lattice, D, dtype, local_dim)
         self.scheme: Scheme = SRC(2 * D) if scheme is None else scheme
-
-    @cached_property
-    def shapes(self) -> list[tuple[int, int, int, int, int]]:
-        """Shape (d, up, left, down, right) of each site's tensor."""
-        n_rows, n_cols = self.lattice.shape
-
-        def bond(inside: bool) -> int:
-            return self.D if inside else 1
-
-        return [
-            (
-                self.local_dim,
-                bond(row > 0),
-                bond(column > 0),
-                bond(row < n_rows - 1),
-                bond(column < n_cols - 1),
-            )
-            for row in range(n_rows)
-            for column in range(n_cols)
-        ]
-
-    @property
-    def n_params(self) -> int:
-        """Number of entries of theta."""
-        return sum(map(prod, self.shapes))
 
     def with_scheme(self, scheme: Scheme) -> PEPS:
         """The same state contracted in another way; theta carries over."""
@@ -127,64 +100,43 @@ class PEPS:
         dtype = "complex64" if self.dtype.kind == "c" else "float32"
         return PEPS(self.lattice, self.D, dtype, self.scheme, self.local_dim)
 
-    def tensors(self, theta: Array) -> list[Array]:
-        """Cut theta (P,) into one tensor (d, up, left, down, right) per site.
-
-        Raises:
-            ValueError: theta has another length than this PEPS has parameters.
-        """
-        if theta.shape != (self.n_params,):
-            raise ValueError(
-                f"PEPS.tensors: theta has shape {tuple(theta.shape)}, but D={self.D} on "
-                f"{self.lattice.shape} has ({self.n_params},); was it made for another D or lattice?"
-            )
-        xp = array_namespace(theta)
-        tensors, begin = [], 0
-        for shape in self.shapes:
-            end = begin + prod(shape)
-            tensors.append(xp.reshape(theta[begin:end], shape))
-            begin = end
-        return tensors
-
-    def flatten(self, tensors: Sequence[Array]) -> Array:
-        """Join one tensor per site into theta; bonds smaller than D are filled up with zeros.
-
-        Raises:
-            ValueError: a tensor is larger than this PEPS holds, or their number is wrong.
-        """
-        if len(tensors) != len(self.shapes):
-            raise ValueError(f"PEPS.flatten: {len(tensors)} tensors for {len(self.shapes)} sites")
-        xp = array_namespace(*tensors)
-        parts = []
-        for site, (tensor, shape) in enumerate(zip(tensors, self.shapes, strict=True)):
-            if any(have > room for have, room in zip(tensor.shape, shape, strict=True)):
-                raise ValueError(
-                    f"PEPS.flatten: the tensor of site {site} has shape {tuple(tensor.shape)}, "
-                    f"but D={self.D} holds {shape}; use a larger D"
-                )
-            padded = xp.zeros(shape, dtype=getattr(xp, self.dtype.name))
-            padded[tuple(slice(0, size) for size in tensor.shape)] = xp.astype(tensor, padded.dtype)
-            parts.append(xp.reshape(padded, (-1,)))
-        return xp.concat(parts)
-
     def save(self, path: str | Path, theta: Array, *, overwrite: bool = False) -> None:
-        """Write the state to an HDF5 file that `load` and ansatz.init read; see `save_peps`."""
-        from tnvmc.ansatz.peps.files import save_peps
+        """Write the state to an HDF5 file that `load` and ansatz.init read, whole or not at all.
 
-        save_peps(path, self, theta, overwrite=overwrite)
+        Args:
+            path: of the file.
+            theta: (P,) the parameters.
+            overwrite: replace a file that exists.
+
+        Raises:
+            StateFileError: the file exists and `overwrite` is not set.
+            ValueError: theta has another length than the PEPS has parameters.
+            OSError: no space, no permission, no such folder.
+        """
+        self.tensors(theta)  # complains of a wrong length
+        state = SavedPEPS(self.lattice, self.D, self.local_dim, self.scheme, to_host(theta))
+        write_peps(path, state, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> tuple[PEPS, np.ndarray]:
-        """Read a state and its theta (P,) from a file of `save` or a checkpoint: `load_peps`."""
-        from tnvmc.ansatz.peps.files import load_peps
+        """Read a state and its theta (P,), on the host, from a file of `save` or a checkpoint.
 
-        return load_peps(path)
+        A checkpoint says nothing of the scheme, which is the default one then; and of a lattice
+        from a list of bonds it keeps the grid alone.
 
-    def to_quimb(self, theta: Array) -> Any:
-        """Give the state as a quimb PEPS, or a MatrixProductState for one row."""
-        from tnvmc.ansatz.peps.quimb import to_quimb
-
-        return to_quimb([to_host(tensor) for tensor in self.tensors(theta)], self.lattice.shape)
+        Raises:
+            StateFileError: no such file; damaged; of another program, of a newer format, or of
+                another kind of state.
+        """
+        found = read_peps(path)
+        theta = found.theta
+        peps = cls(found.lattice, found.D, theta.dtype.name, found.scheme, found.local_dim)
+        if theta.shape != (peps.n_params,):
+            raise StateFileError(
+                f"{path}: damaged: {theta.size} parameters, but D={peps.D} on "
+                f"{peps.lattice.shape} has {peps.n_params}"
+            )
+        return peps, theta
 
     @classmethod
     def from_quimb(cls, network: Any) -> tuple[PEPS, np.ndarray]:
@@ -211,14 +163,8 @@ class PEPS:
         in_all = self.dtype.itemsize * (self.lattice.n_sites * per_site + 3 * strip)
         return Execution(chunk, in_all, processes=True)
 
-    def description(self) -> dict[str, Any]:
-        """Class and D."""
-        return {"ansatz": type(self).__name__, "D": self.D}
-
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """Evolved in imaginary time, positive random tensors, or a product state; see `initial`."""
-        return ("simple_update", "random", "product")
+    starts = ("simple_update", "random", "product")
+    """Evolved in imaginary time, positive random tensors, or a product state."""
 
     def initial(self, operator: Operator, seed: int = 0, kind: str | None = None) -> Array:
         """theta (P,) by simple update, or the product state that it starts from, or at random."""
@@ -253,10 +199,10 @@ class PEPS:
     def start(self, theta: Array, configs: Array) -> Walkers:
         """Walkers with the boundaries below every row.  Cost: one absorption per row."""
         views = Views(self.tensors(theta), self.lattice.shape, self.scheme)
-        turn = absorb_all(views, configs, by_columns=False)
-        strip = Pass(turn, configs, self.local_dim).strip(0, 1)
+        ready = absorb_all(views, configs, by_columns=False)
+        strip = Pass(ready, configs, self.local_dim).strip(0, 1)
         amplitude = LogAmplitude(*closure(strip.edge(), strip.right_environments()[0]))
-        return Walkers(configs, self._with_scale(views.rows, amplitude), turn)
+        return Walkers(configs, self._with_scale(views.rows, amplitude), ready)
 
     def sweep(
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
@@ -264,24 +210,24 @@ class PEPS:
         """Propose every move once, in the order of a pass; moves in more than two rows come last."""
         xp = array_namespace(uniforms)
         chosen = self._routes(moves)
-        turn, configs, amplitude = self._turn(walkers), walkers.configs, walkers.amplitude
+        ready, configs, amplitude = self._boundaries(walkers), walkers.configs, walkers.amplitude
         proposed = xp.zeros((configs.shape[0],), dtype=xp.int64)
         accepted = proposed
-        for by_columns in (turn.by_columns, not turn.by_columns):
+        for by_columns in (ready.by_columns, not ready.by_columns):
             plan = chosen.columns if by_columns else chosen.rows
             if not plan:
                 continue
-            if turn.by_columns != by_columns:
-                turn = absorb_all(turn.views, configs, by_columns)
-            walk = Pass(turn, configs, self.local_dim)
+            if ready.by_columns != by_columns:
+                ready = absorb_all(ready.views, configs, by_columns)
+            walk = Pass(ready, configs, self.local_dim)
             for row in walk.rows():
                 for key in walk.first_rows(row):
                     if key in plan:
                         new, taken, last = sample_strip(walk, key, plan[key], moves, uniforms)
                         proposed, accepted = proposed + new, accepted + taken
-                        amplitude = self._with_scale(turn.layers, last)
-            turn, configs = walk.turn(), walk.sites()
-        swept = Walkers(configs, amplitude, turn)
+                        amplitude = self._with_scale(ready.layers, last)
+            ready, configs = walk.boundaries(), walk.sites()
+        swept = Walkers(configs, amplitude, ready)
         if not chosen.far:
             return swept, SweepInfo(proposed, accepted)
         far, info = self._sweep_far(theta, swept, chosen, moves, uniforms)
@@ -298,15 +244,15 @@ class PEPS:
         pairs = pairs_by_source(tuple(replacements), self.lattice.shape[1], self.D)
         by_source = frozenset(pairs)
         chosen = self._routes({p: t for p, t in replacements.items() if p not in by_source})
-        turn = self._turn(walkers)
+        ready = self._boundaries(walkers)
         ratios: dict[Patch, Array] = {}
         logs = []
-        for by_columns in (turn.by_columns, not turn.by_columns):
+        for by_columns in (ready.by_columns, not ready.by_columns):
             if by_columns and not chosen.columns:
                 continue
-            if turn.by_columns != by_columns:
-                turn = absorb_all(turn.views, walkers.configs, by_columns)
-            walk = Pass(turn, walkers.configs, self.local_dim)
+            if ready.by_columns != by_columns:
+                ready = absorb_all(ready.views, walkers.configs, by_columns)
+            walk = Pass(ready, walkers.configs, self.local_dim)
             plan = chosen.columns if by_columns else chosen.rows
             reports = self._reports(walk, plan, replacements, jacobian and not by_columns)
             for report in reports.values():
@@ -314,8 +260,8 @@ class PEPS:
             logs += [report.amplitude.log_abs for (_, n), report in reports.items() if n == 1]
             if not by_columns:
                 singles = [reports[row, 1] for row in range(self.lattice.shape[0])]
-                begun, ended = turn, walk.turn()
-            turn = walk.turn()
+                begun, ended = ready, walk.boundaries()
+            ready = walk.boundaries()
         amplitude = self._with_scale(begun.layers, singles[len(singles) // 2].amplitude)
         if pairs:
             sides = begun.ahead, ended.ahead
@@ -341,7 +287,7 @@ class PEPS:
             self._jacobian(begun.layers, walkers.configs, singles) if jacobian else None,
             closure_spread=_spread(logs),
         )
-        return Walkers(walkers.configs, amplitude, turn), snapshot
+        return Walkers(walkers.configs, amplitude, ready), snapshot
 
     exact_draws = False
     """What is drawn from is |psi|^2 with the double layer truncated."""
@@ -371,8 +317,8 @@ class PEPS:
         }
 
     @staticmethod
-    def _turn(walkers: Walkers) -> Turn:
-        if not isinstance(walkers.cache, Turn):
+    def _boundaries(walkers: Walkers) -> RowBoundaries:
+        if not isinstance(walkers.cache, RowBoundaries):
             raise TypeError(
                 "PEPS: these walkers carry no boundaries; make them with start(theta, configs)"
             )

@@ -1,0 +1,90 @@
+"""The tensors of a PEPS, and theta as all of them one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.initial.tensors import bond_sizes
+from tnvmc.ansatz.peps.quimb import to_quimb
+from tnvmc.backend.namespace import array_namespace, to_host
+from tnvmc.lattice.lattice import Lattice
+
+Array = Any
+
+
+class TensorLayout:
+    """One tensor (d, up, left, down, right) for each site of a grid; legs at the rim have size 1.
+
+    theta (P,) is the concatenation of all of them, flattened, in the order of the sites.
+    """
+
+    def __init__(
+        self, lattice: Lattice, D: int, dtype: str = "float64", local_dim: int = 2
+    ) -> None:
+        if D < 1:
+            raise ValueError(f"PEPS: bond dimension D must be at least 1, got {D}")
+        self.lattice, self.D, self.local_dim = lattice, D, local_dim
+        self.dtype = np.dtype(dtype)
+
+    @cached_property
+    def shapes(self) -> list[tuple[int, int, int, int, int]]:
+        """Shape (d, up, left, down, right) of each site's tensor."""
+        return [(self.local_dim, *sizes) for sizes in bond_sizes(self.lattice.shape, self.D)]
+
+    @property
+    def n_params(self) -> int:
+        """Number of entries of theta."""
+        return sum(map(prod, self.shapes))
+
+    def description(self) -> dict[str, Any]:
+        """Class and D; see `Described`."""
+        return {"ansatz": type(self).__name__, "D": self.D}
+
+    def tensors(self, theta: Array) -> list[Array]:
+        """Cut theta (P,) into one tensor (d, up, left, down, right) per site.
+
+        Raises:
+            ValueError: theta has another length than this PEPS has parameters.
+        """
+        if theta.shape != (self.n_params,):
+            raise ValueError(
+                f"PEPS.tensors: theta has shape {tuple(theta.shape)}, but D={self.D} on "
+                f"{self.lattice.shape} has ({self.n_params},); was it made for another D or lattice?"
+            )
+        xp = array_namespace(theta)
+        tensors, begin = [], 0
+        for shape in self.shapes:
+            end = begin + prod(shape)
+            tensors.append(xp.reshape(theta[begin:end], shape))
+            begin = end
+        return tensors
+
+    def flatten(self, tensors: Sequence[Array]) -> Array:
+        """Join one tensor per site into theta (P,); bonds smaller than D are filled up with zeros.
+
+        Raises:
+            ValueError: a tensor is larger than this PEPS holds, or their number is wrong.
+        """
+        if len(tensors) != len(self.shapes):
+            raise ValueError(f"PEPS.flatten: {len(tensors)} tensors for {len(self.shapes)} sites")
+        xp = array_namespace(*tensors)
+        parts = []
+        for site, (tensor, shape) in enumerate(zip(tensors, self.shapes, strict=True)):
+            if any(have > room for have, room in zip(tensor.shape, shape, strict=True)):
+                raise ValueError(
+                    f"PEPS.flatten: the tensor of site {site} has shape {tuple(tensor.shape)}, "
+                    f"but D={self.D} holds {shape}; use a larger D"
+                )
+            padded = xp.zeros(shape, dtype=getattr(xp, self.dtype.name))
+            padded[tuple(slice(0, size) for size in tensor.shape)] = xp.astype(tensor, padded.dtype)
+            parts.append(xp.reshape(padded, (-1,)))
+        return xp.concat(parts)
+
+    def to_quimb(self, theta: Array) -> Any:
+        """Give the state as a quimb PEPS, or a MatrixProductState for one row."""
+        return to_quimb([to_host(tensor) for tensor in self.tensors(theta)], self.lattice.shape)
