@@ -97,7 +97,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("docs")
 
 
-IN_ORDER = ["tutorial", "conventions", "trusting", "inside", "files", "networks"]
+IN_ORDER = ["tutorial", "conventions", "trusting", "inside", "files", "networks", "own_ansatz"]
 
 
 @pytest.mark.parametrize("name", IN_ORDER)

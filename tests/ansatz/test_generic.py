@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import array_api_strict as strict
 import numpy as np
 import pytest
 
+from tnvmc import VMC, Enumerate, Sampler, heisenberg
+from tnvmc.ansatz.checks.case import all_configs
 from tnvmc.ansatz.checks.conformance import check_ansatz
+from tnvmc.ansatz.finite_differences import central_differences
 from tnvmc.ansatz.generic import (
     GenericAnsatz,
     acceptance,
@@ -21,6 +25,8 @@ from tnvmc.ansatz.generic import (
     replaced,
     replacement_ratios,
 )
+from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude
 from tnvmc.backend.namespace import to_host
 from tnvmc.lattice import Lattice, chain, square
@@ -167,3 +173,63 @@ def test_parts_run_on_strict_arrays() -> None:
     other = as_log_amplitude(strict.asarray([1.0, 1.0, 0.0]), strict.asarray([0.0, 0.0, 0.0]))
     np.testing.assert_allclose(to_host(amplitude_ratio(other, amplitude)), [0.5, 0.0, 0.0])
     np.testing.assert_allclose(to_host(acceptance(other, amplitude)), [0.25, 1.0, 0.0])
+
+
+class TwoMethods(GenericAnsatz):
+    """The least that a wave function is: ln psi = (a + i b) . s + c s_0 s_1, with psi = 0 at all up."""
+
+    def random(self, seed: int) -> Any:
+        return 0.3 * np.random.default_rng(seed).normal(size=2 * self.lattice.n_sites + 1)
+
+    def log_amplitude(self, theta: Any, configs: Any) -> LogAmplitude:
+        n_sites, spins = self.lattice.n_sites, 1.0 - 2.0 * configs
+        phase = np.exp(1j * (spins @ theta[n_sites:-1]))
+        log_abs = spins @ theta[:n_sites] + theta[-1] * spins[:, 0] * spins[:, 1]
+        nowhere = np.sum(configs, axis=1) == 0
+        return LogAmplitude(np.where(nowhere, 0, phase), np.where(nowhere, -np.inf, log_abs))
+
+
+def test_two_methods_and_a_lattice_are_enough() -> None:
+    ansatz = TwoMethods(square(2, 2))
+    assert (ansatz.n_params, ansatz.local_dim, ansatz.dtype) == (9, 2, np.float64)
+    check_ansatz(ansatz, ansatz.random(1))
+
+
+def test_central_differences() -> None:
+    ansatz = TwoMethods(chain(4))
+    theta, configs = ansatz.random(2), all_configs(4, 2)
+    spins = 1.0 - 2.0 * configs
+    expected = np.concatenate([spins, 1j * spins, spins[:, :1] * spins[:, 1:2]], axis=1)
+    expected[0] = 0
+    error = np.abs(ansatz.log_derivatives(theta, configs) - expected).max()
+    assert error < 20 * np.finfo(float).eps ** (2 / 3)  # |ln psi| up to 10, linear in theta
+
+
+def test_central_differences_of_complex_parameters() -> None:
+    """A holomorphic psi, curved in theta: MPS of D = 2 against their own derivatives."""
+    ansatz = PeriodicMPS(chain(4), 2, "complex128")
+    theta, configs = ansatz.random(1), all_configs(4, 2)
+    found = central_differences(ansatz.log_amplitude, theta, configs)
+    expected = ansatz.log_derivatives(theta, configs)
+    scale = np.abs(expected).max()
+    assert np.abs(found - expected).max() < 1e-9 * max(scale**3, 1)
+
+
+def test_a_state_of_ones_own_in_a_run(tmp_path: Path) -> None:
+    operator = heisenberg(square(2, 2))
+    ansatz = TwoMethods(operator.lattice)
+    vmc = VMC(operator, ansatz, Enumerate(), learning_rate=0.05)
+    assert np.array_equal(vmc.theta, ansatz.random(0))
+    history = vmc.run(5)
+    assert history[-1].energy < history[0].energy
+    vmc.save(tmp_path / "mine.h5")
+    again = VMC(operator, ansatz, Enumerate(), learning_rate=0.05)
+    again.restore(tmp_path / "mine.h5")
+    assert np.array_equal(again.theta, vmc.theta)
+    assert again.run(1)[0].energy == vmc.run(1)[0].energy
+    start = initial_parameters(ansatz, operator, 0, str(tmp_path / "mine.h5"))
+    assert start.shape == vmc.theta.shape
+    chains = VMC(operator, ansatz, Sampler(8, 32), theta=vmc.theta)
+    chains.run(1)
+    assert np.isfinite(chains.measure(n_samples=64).energy)
+    assert np.isfinite(chains.expect(operator).mean)

@@ -291,7 +291,7 @@ def test_noise_on_new_bonds_is_relative_to_the_largest_entry() -> None:
     small, large = (PEPS(operator.lattice, D, scheme=Exact()) for D in (2, 6))
     theta = initial_parameters(small, operator)
     for noise in (0.02, 0.2):
-        wide = large.tensors(grown(small, theta, large, operator, noise=noise, seed=1))
+        wide = large.tensors(grown(small.tensors(theta), large, operator, noise=noise, seed=1))
         for old, new in zip(small.tensors(theta), wide, strict=True):
             inside = tuple(map(slice, old.shape))
             assert np.array_equal(new[inside], old)

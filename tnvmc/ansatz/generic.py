@@ -1,7 +1,6 @@
-"""Sweep and measure any wave function that knows its amplitude and its log-derivatives.
+"""Sweep and measure any wave function that knows its amplitude.
 
-`GenericAnsatz` derives `start`, `sweep` and `measure` of the seam; the functions below it are
-its parts, and an ansatz with passes of its own uses them for terms that fit no window.
+`GenericAnsatz` derives all of `Ansatz` from two methods; the functions below it are its parts, and an ansatz with passes of its own uses them for terms that fit no window.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
+from tnvmc.ansatz.finite_differences import central_differences
 from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.ansatz.protocol import (
     Jacobian,
@@ -31,46 +31,71 @@ Array = Any
 
 
 class GenericAnsatz(ABC):
-    """Derives `start`, `sweep` and `measure` from `log_amplitude` and `log_derivatives`.
+    """A wave function from two methods: `log_amplitude`, and `random` to start from.
 
-    A subclass has these two, `random` to start from, and `lattice`, `local_dim` and `n_params` as fields or properties.
-    Every ratio is the quotient of two full amplitudes, so a sweep of n moves costs n amplitudes
-    per walker, and a measurement one per replacement.  An ansatz that can reuse environments
-    overrides all three.  A configuration with psi = 0 has ratios and log-derivatives zero by
-    convention: it is never drawn from |psi|^2 and has no weight under enumeration.
+    Args:
+        lattice: the sites.
+        local_dim: local dimension d.
+
+    Everything else of the seam is derived.  The number P of parameters and their type are those of
+    `random(0)`.  Every ratio is the quotient of two full amplitudes, so a sweep of n moves costs n
+    amplitudes per walker, and a measurement one per replacement.  Log-derivatives are central
+    differences, at 2 P amplitudes a sample, unless `log_derivatives` is overridden.  An ansatz that
+    can reuse environments overrides `start`, `sweep` and `measure`.
+
+    A configuration with psi = 0 has ratios and log-derivatives zero by convention: it is never drawn
+    from |psi|^2 and has no weight under enumeration.
     """
 
     lattice: Lattice
     local_dim: int
 
-    rows_per_call = 2048
+    starts: tuple[str, ...] = ("random",)
+    """Kinds of start that `initial` knows, the default first."""
+
+    rows_per_call: int = 2048
     """Most configurations given to one call of `log_amplitude` while measuring."""
+
+    def __init__(self, lattice: Lattice, local_dim: int = 2) -> None:
+        self.lattice, self.local_dim = lattice, local_dim
 
     @abstractmethod
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
-        """psi(s) for configurations (B, N)."""
+        """psi(s), each row by itself; see `as_log_amplitude`.
+
+        Args:
+            theta: (P,) parameters.
+            configs: (B, N) local states 0..d-1, small integers.
+
+        Returns:
+            Phase (B,) and ln|psi| (B,).
+        """
 
     @abstractmethod
     def random(self, seed: int) -> Array:
-        """theta (P,) to start from, on the host."""
+        """theta (P,) to start from, on the host, the same for the same seed."""
 
-    @abstractmethod
     def log_derivatives(self, theta: Array, configs: Array) -> Array:
-        """O_k(s) = d ln psi(s) / d theta_k as a dense (B, P) array, zero where psi = 0."""
+        """O_k(s) = d ln psi(s) / d theta_k as a dense (B, P) array, zero where psi = 0.
+
+        By central differences, which is right to some 1e-10 and slow; see `central_differences`.
+        Override it with a formula where P is more than a few dozen.
+        """
+        return central_differences(self.log_amplitude, theta, configs)
 
     @property
     def n_params(self) -> int:
-        """Length P of theta, by default that of what `random` gives."""
-        return self._n_params
-
-    @cached_property
-    def _n_params(self) -> int:
-        return int(self.random(0).shape[0])
+        """Length P of theta."""
+        return int(self._example.shape[0])
 
     @property
-    def starts(self) -> tuple[str, ...]:
-        """Random parameters alone; see `Initialisable`."""
-        return ("random",)
+    def dtype(self) -> Any:
+        """Type of theta."""
+        return self._example.dtype
+
+    @cached_property
+    def _example(self) -> Array:
+        return self.random(0)
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
         """theta (P,) to start from; see `Initialisable`."""
@@ -158,7 +183,7 @@ def amplitude_sweep(
     return Walkers(configs, LogAmplitude(phase, log_abs)), SweepInfo(proposed, accepted)
 
 
-def as_log_amplitude(value: Array, log_scale: Array) -> LogAmplitude:
+def as_log_amplitude(value: Array, log_scale: Array | float = 0.0) -> LogAmplitude:
     """Split psi = value * exp(log_scale), both of shape (B,), into phase and ln|psi|."""
     xp = array_namespace(value)
     modulus = xp.abs(value)
@@ -188,7 +213,7 @@ def replaced(configs: Array, patch: Patch, states: Array, local_dim: int) -> Arr
 
 
 def propose(table: Array, states: Array, uniforms: Array) -> tuple[Array, Array]:
-    """Pick one replacement per walker, as the seam prescribes.
+    """Pick one replacement per walker, as `Ansatz.sweep` prescribes.
 
     Returns the new local state (B,), -1 where the move is impossible, and the remainder of the
     uniform number (B,), again uniform in [0, 1).  A move is accepted if the remainder is below

@@ -25,8 +25,6 @@ class ClusterProduct(GenericAnsatz):
     local states of its patch.  Cost of an amplitude: N.  All log-derivatives are 1/phi_c(s_c).
     """
 
-    dtype: Any
-
     @property
     @abstractmethod
     def clusters(self) -> tuple[Patch, ...]:
@@ -94,10 +92,8 @@ class ProductState(ClusterProduct):
         """Every site by itself."""
         return tuple((site,) for site in range(self.lattice.n_sites))
 
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """Random vectors, or the ordered product state of lowest energy."""
-        return ("random", "product")
+    starts = ("random", "product")
+    """Random vectors, or the ordered product state of lowest energy."""
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
         """theta (P,) for an operator; see `Initialisable`."""

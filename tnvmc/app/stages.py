@@ -238,8 +238,7 @@ class StagedRun:
         if stage.D != self.stage.D:
             assert isinstance(small, PEPS) and isinstance(large, PEPS)
             theta = grown(
-                small,
-                theta,
+                small.tensors(theta),
                 large,
                 self.operator,
                 evolve=stage.evolve,

@@ -1,13 +1,13 @@
-"""Random, product and grown tensors."""
+"""Random and grown tensors."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tests.oracles import all_configs, config_index, dense_state
-from tnvmc.ansatz.initial.tensors import bond_sizes, grow, product, random_positive, scaled
-from tnvmc.lattice.grids import chain, square
+from tests.oracles import all_configs, dense_state
+from tnvmc.ansatz.initial.tensors import bond_sizes, grow, random_positive, scaled
+from tnvmc.lattice.grids import square
 
 GRID = square(2, 3)
 ROUNDING = 1e-12
@@ -18,7 +18,6 @@ ROUNDING = 1e-12
 def test_shapes_and_dtypes(dtype, D):
     for tensors in (
         random_positive(GRID, D, dtype, seed=1, local_dim=3),
-        product(GRID, D, noise=0.1, dtype=dtype, local_dim=3),
         grow(random_positive(GRID, 1, dtype, local_dim=3), (2, 3), D),
     ):
         assert [t.shape for t in tensors] == [(3, *sizes) for sizes in bond_sizes((2, 3), D)]
@@ -38,21 +37,6 @@ def test_random_positive_amplitudes():
     other = dense_state(random_positive(GRID, 2, seed=4), (2, 3), configs)
     assert np.array_equal(psi, again)
     assert not np.allclose(psi, other)
-
-
-def test_neel_is_one_basis_state():
-    psi = dense_state(product(GRID, 2), (2, 3), all_configs(6))
-    neel = config_index([0, 1, 0, 1, 0, 1])
-    assert psi[neel] == 1
-    assert np.count_nonzero(psi) == 1
-
-
-def test_product_of_a_configuration_with_noise():
-    config = [0, 2, 1, 1]
-    tensors = product(chain(4), 2, config, noise=0.05, seed=1, local_dim=3)
-    psi = dense_state(tensors, (1, 4), all_configs(4, 3))
-    assert np.argmax(np.abs(psi)) == config_index(config, 3)
-    assert np.count_nonzero(psi) == psi.size
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
@@ -87,10 +71,6 @@ def test_scaling():
 def test_letters_of_complaint():
     with pytest.raises(ValueError, match="at least 1, got 0"):
         random_positive(GRID, 0)
-    with pytest.raises(ValueError, match="6 local states from 0 to 1"):
-        product(GRID, 2, [0, 1, 2, 0, 1, 0])
-    with pytest.raises(ValueError, match="'nele' is not known"):
-        product(GRID, 2, "nele")
     with pytest.raises(ValueError, match="it is not cut"):
         grow(random_positive(GRID, 3), (2, 3), 2)
     with pytest.raises(ValueError, match="6 tensors"):

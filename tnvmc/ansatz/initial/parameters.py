@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,7 @@ def from_simple_update(
 
 
 def grown(
-    small: PEPS,
-    theta: Array,
+    tensors: Sequence[Array],
     large: PEPS,
     operator: Operator,
     *,
@@ -63,16 +62,24 @@ def grown(
     noise: float = NOISE,
     seed: int = 0,
 ) -> Array:
-    """Give the state of `small` as parameters of `large`.
+    """Give the state of `tensors` as parameters (P,) of `large`.
 
     New bonds are opened by `evolve` steps of simple update.  Entries that are still zero, all new
     ones without any step, get noise of this deviation relative to the tensor's largest entry.
 
+    Args:
+        tensors: (d, up, left, down, right) of each site, as of `PEPS.tensors`.
+        large: the PEPS of the larger D.
+        operator: the Hamiltonian of simple update.
+        evolve: steps of simple update; 0 for none.
+        noise: on entries that are zero.
+        seed: of the noise.
+
     Raises:
         ValueError: `large` has the smaller D.
     """
-    xp = array_namespace(theta)
-    tensors = [to_host(tensor) for tensor in small.tensors(theta)]
+    xp = array_namespace(tensors[0])
+    tensors = [to_host(tensor) for tensor in tensors]
     shape = large.lattice.shape
     if evolve:
         rng = np.random.Generator(np.random.PCG64(seed))

@@ -1,4 +1,4 @@
-"""Tensors to start a PEPS from that need no Hamiltonian: random, product, grown from another.
+"""Tensors to start a PEPS from that need no Hamiltonian: random, or grown from another PEPS.
 
 All functions give a list of arrays (d, up, left, down, right), row by row, with legs of size 1 at
 the rim and D inside.  Simple update, which does need the Hamiltonian, has its own file.
@@ -51,36 +51,6 @@ def random_positive(
         if np.issubdtype(np.dtype(dtype), np.complexfloating):
             tensor = tensor * np.exp(0.25j * np.pi * rng.uniform(-1, 1, size=tensor.shape))
         tensors.append((tensor / np.linalg.norm(tensor)).astype(dtype))
-    return tensors
-
-
-def product(
-    lattice: Lattice,
-    D: int,
-    configuration: str | Sequence[int] = "neel",
-    noise: float = 0.0,
-    seed: int = 0,
-    *,
-    dtype: Any = "float64",
-    local_dim: int = 2,
-) -> list[Array]:
-    """Give the basis state |configuration> with noise: one large entry, the rest normal deviates.
-
-    `configuration` is a row of N local states, or "neel" (local states 0 and d - 1 in turn).
-    `noise` is the norm of the noise relative to the large entry, per tensor.  Without it all
-    log-derivatives but those of the large entries vanish, and other configurations have psi = 0:
-    exact, but nothing to sample or to optimise from.
-
-    Raises:
-        ValueError: a configuration of another length or with states beyond d - 1; D below 1.
-    """
-    states = _states(lattice, configuration, local_dim)
-    rng = np.random.Generator(np.random.PCG64(seed))
-    tensors = []
-    for state, sizes in zip(states, bond_sizes(lattice.shape, D), strict=True):
-        tensor = np.zeros((local_dim, *sizes), dtype)
-        tensor[state, 0, 0, 0, 0] = 1
-        tensors.append(tensor + noise * _deviates(rng, tensor))
     return tensors
 
 
@@ -151,21 +121,3 @@ def _deviates(rng: np.random.Generator, like: Array) -> Array:
     if np.iscomplexobj(like):
         x = x + 1j * rng.standard_normal(like.shape)
     return (x / np.linalg.norm(x)).astype(like.dtype)
-
-
-def _states(lattice: Lattice, configuration: str | Sequence[int], local_dim: int) -> Array:
-    if isinstance(configuration, str):
-        if configuration != "neel":
-            raise ValueError(
-                f"starts: configuration {configuration!r} is not known; give 'neel' or one local "
-                "state per site"
-            )
-        rows, columns = np.divmod(np.arange(lattice.n_sites), lattice.shape[1])
-        return (rows + columns) % 2 * (local_dim - 1)
-    states = np.asarray(configuration)
-    if states.shape != (lattice.n_sites,) or states.min() < 0 or states.max() >= local_dim:
-        raise ValueError(
-            f"starts: a configuration is {lattice.n_sites} local states from 0 to {local_dim - 1},"
-            f" got {states.tolist()}"
-        )
-    return states

@@ -5,17 +5,18 @@ Leg order of all arrays: (B, rows, columns, channels).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from tnvmc.ansatz.neural.images import shifts
 from tnvmc.ansatz.neural.rbm import log_cosh
+from tnvmc.ansatz.neural.symmetry_average import shifts
 from tnvmc.lattice.lattice import Lattice
 
 Padding = Literal["lattice", "periodic", "zero"]
@@ -38,6 +39,41 @@ _CHOICES = {
 }
 
 
+@dataclass(frozen=True)
+class CNNConfig:
+    """Architecture of a convolutional network.
+
+    A size of windows is an integer or (rows, columns); an integer is meant for each direction that
+    has more than one site.
+
+    Raises:
+        ValueError: an unknown choice; no channels.
+    """
+
+    features: tuple[int, ...] = (8, 8)  #: channels of each convolution
+    kernel: Size = 3  #: size of the windows
+    stride: Size = 1  #: distance between windows; must divide the grid
+    padding: Padding = "lattice"  #: "periodic", "zero", or "lattice": periodic where the lattice is
+    pooling: Pooling = "none"  #: or "max", "average", over disjoint blocks, after each activation
+    pool: Size = 2  #: size of the blocks; must divide the grid
+    activation: str = "gelu"  #: or "sigmoid", "relu", "log_cosh"
+    residual: bool = False  #: add what went into a convolution to what comes out, if shapes agree
+    head: Literal["flatten", "sum"] = "sum"
+    dense: tuple[int, ...] = ()  #: widths of the dense layers after the head
+    output: Literal["real", "complex"] = "complex"
+
+    def __post_init__(self) -> None:
+        for word, known in _CHOICES.items():
+            value = getattr(self, word)
+            if value not in known:
+                raise ValueError(f"CNN: {word} = {value!r} must be one of {', '.join(known)}")
+        if not self.features or min((*self.features, *self.dense)) < 1:
+            raise ValueError(
+                f"CNN: features = {tuple(self.features)} and dense = {tuple(self.dense)} must be "
+                "numbers of 1 or larger, features at least one"
+            )
+
+
 class CNN(nnx.Module):
     """ln psi(s) of a convolutional network: configs (B, N) -> (B,).
 
@@ -53,18 +89,10 @@ class CNN(nnx.Module):
     all translations of the grid; on an open lattice such a network cannot see the edges.
 
     Args:
-        features: channels of each convolution.
-        kernel: size of the windows, an integer or (rows, columns); an integer is meant for each
-            direction that has more than one site (so also for stride and pool).
-        stride: distance between windows; must divide the grid.
-        padding: "periodic", "zero", or "lattice": periodic where the lattice is, zero elsewhere.
-        pooling: "none", "max" or "average", over disjoint blocks of `pool`, after each activation.
-        pool: size of the blocks; must divide the grid.
-        activation: "sigmoid", "relu", "gelu" or "log_cosh".
-        residual: add what went into a convolution to what comes out, where shapes agree.
-        head: "flatten" or "sum".
-        dense: widths of the dense layers after the head.
-        output: "real" or "complex".
+        lattice: the sites.
+        local_dim: local dimension d.
+        rngs: random numbers of the initial parameters.
+        architecture: keywords of `CNNConfig`.
 
     A site enters as s = 1 - 2 * digit in one channel for d = 2, as d one-hot channels for d > 2.
     Weights start as normal numbers of variance 1 / fan-in (a signal keeps its size through the
@@ -75,54 +103,42 @@ class CNN(nnx.Module):
     (three layers of 8 channels on 4x4, 1024 samples, float64: 3.8 s against 0.03 s).
 
     Raises:
-        ValueError: an unknown choice; no channels; kernel, stride or pool that do not fit the
-            grid that their layer sees.
+        ValueError: kernel, stride or pool that do not fit the grid that their layer sees; what
+            `CNNConfig` does not know.
 
     Source: convolutional networks as wave functions: K. Choo, T. Neupert, G. Carleo,
     PRB 100, 125124 (2019).
     """
 
+    Config = CNNConfig
+
     def __init__(
-        self,
-        lattice: Lattice,
-        *,
-        features: tuple[int, ...] = (8, 8),
-        kernel: Size = 3,
-        stride: Size = 1,
-        padding: Padding = "lattice",
-        pooling: Pooling = "none",
-        pool: Size = 2,
-        activation: str = "gelu",
-        residual: bool = False,
-        head: Literal["flatten", "sum"] = "sum",
-        dense: tuple[int, ...] = (),
-        output: Literal["real", "complex"] = "complex",
-        local_dim: int = 2,
-        rngs: nnx.Rngs,
+        self, lattice: Lattice, *, local_dim: int = 2, rngs: nnx.Rngs, **architecture: Any
     ) -> None:
-        chosen = {"padding": padding, "pooling": pooling, "activation": activation}
-        chosen |= {"head": head, "output": output}
-        _check(chosen, features, dense)
+        config = CNNConfig(**architecture)
         self.shape, self.local_dim = lattice.shape, local_dim
-        self.pooling, self.activation, self.head = pooling, activation, head
-        self.residual, self.output = residual, output
+        self.pooling, self.activation, self.head = config.pooling, config.activation, config.head
+        self.residual, self.output = config.residual, config.output
+        features, dense = config.features, config.dense
         self.wraps = {"lattice": lattice.periodic, "periodic": (True, True)}.get(
-            padding, (False, False)
+            config.padding, (False, False)
         )
         self.kernel, self.stride, self.pool = (
             _per_direction(word, size, lattice.shape)
-            for word, size in (("kernel", kernel), ("stride", stride), ("pool", pool))
-        )
+            for word, size in (
+                ("kernel", config.kernel), ("stride", config.stride), ("pool", config.pool),
+            )
+        )  # fmt: skip
         channels = (1 if local_dim == 2 else local_dim, *features)
         grid = self._final_grid(len(features))
         window = self.kernel[0] * self.kernel[1]
         self.convolutions = nnx.List(
             _linear(window * before, after, rngs) for before, after in pairwise(channels)
         )
-        n_flat = features[-1] * (grid[0] * grid[1] if head == "flatten" else 1)
+        n_flat = features[-1] * (grid[0] * grid[1] if self.head == "flatten" else 1)
         widths = (n_flat, *dense)
         self.dense = nnx.List(_linear(before, after, rngs) for before, after in pairwise(widths))
-        parts = 2 if output == "complex" else 1
+        parts = 2 if self.output == "complex" else 1
         n_units = (*features, *dense)[-1]
         self.readout = _linear(widths[-1], parts * n_units, rngs, scale=0.1)
 
@@ -230,14 +246,3 @@ def _divided(grid: Grid, size: Grid, what: str, where: str) -> Grid:
 
 def _by(size: Grid) -> str:
     return f"{size[0]} x {size[1]}"
-
-
-def _check(chosen: Mapping[str, str], features: tuple[int, ...], dense: tuple[int, ...]) -> None:
-    for word, value in chosen.items():
-        if value not in _CHOICES[word]:
-            raise ValueError(f"CNN: {word} = {value!r} must be one of {', '.join(_CHOICES[word])}")
-    if not features or min((*features, *dense)) < 1:
-        raise ValueError(
-            f"CNN: features = {tuple(features)} and dense = {tuple(dense)} must be numbers of 1 or "
-            "larger, features at least one"
-        )

@@ -1,6 +1,6 @@
-"""Any Flax module as a wave function: the one door between JAX and the rest of the house.
+"""Any Flax module as a wave function.
 
-JAX is imported here and in `ansatz/neural/` alone.  Importing this file switches JAX to double
+JAX is imported in this folder alone.  Importing this file switches JAX to double
 precision and keeps it from taking the whole memory of a GPU.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.neural import metropolis
-from tnvmc.ansatz.neural.crossing import (
+from tnvmc.ansatz.neural.dlpack import (
     beside,
     called,
     from_jax,
@@ -31,10 +31,15 @@ from tnvmc.ansatz.neural.crossing import (
     to_jax,
 )  # fmt: skip
 from tnvmc.ansatz.neural.functional import Functional
-from tnvmc.ansatz.neural.images import Images
 from tnvmc.ansatz.neural.orbits import Orbits
-from tnvmc.ansatz.neural.single import SingleNetwork
-from tnvmc.ansatz.neural.soundness import check_dtype, check_groups, check_holomorphic, check_output
+from tnvmc.ansatz.neural.single_precision import SinglePrecisionNetwork
+from tnvmc.ansatz.neural.symmetry_average import SymmetryAverage
+from tnvmc.ansatz.neural.validation import (
+    check_dtype,
+    check_groups,
+    check_holomorphic,
+    check_output,
+)
 from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude, SweepInfo, Targets, Walkers
 from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.lattice.lattice import Lattice
@@ -116,9 +121,12 @@ class FlaxAnsatz(GenericAnsatz):
         module = self.functional.module(self.functional.tree)
         can_draw = hasattr(module, "draw")
         alike = module.invariances() if hasattr(module, "invariances") else None
-        self.images = Images(group, signs, self.local_dim, lattice.n_sites, can_draw, alike)
-        self.images.check_sector(getattr(module, "total", None))
-        self.orbits = Orbits(self.images, self.local_dim, lattice.n_sites)
+        self.averaging = SymmetryAverage(
+            group, signs, self.local_dim, lattice.n_sites, can_draw, alike
+        )
+        self.averaging.check_sector(getattr(module, "total", None))
+        self.orbits = Orbits(self.averaging, self.local_dim, lattice.n_sites)
+        self.rows_per_call = 2**18 if self.orbits.useful else 2**16  # many share an orbit
         self.freeze = tuple(freeze)
         check_groups(self.functional, self.freeze)
         self.architecture = dict(architecture or self._shapes())
@@ -145,7 +153,7 @@ class FlaxAnsatz(GenericAnsatz):
         of a walker is, roughly, its row of the Jacobian, the replaced configurations of a
         measurement, and what a network computes on the way from all images.
         """
-        n_sites, n_images = self.lattice.n_sites, self.images.n
+        n_sites, n_images = self.lattice.n_sites, self.averaging.n_images
         in_all = 32 * self.n_params + 16 * n_sites**2 + 2048 * n_sites * n_images
         return Execution(power_below(_LARGEST_BATCH // n_images), in_all, own_threads=True)
 
@@ -159,9 +167,9 @@ class FlaxAnsatz(GenericAnsatz):
         return self.orbits.classes(configs, operator)
 
     @cached_property
-    def single(self) -> SingleNetwork:
+    def single(self) -> SinglePrecisionNetwork:
         """What can `start` and `sweep` from a theta in single precision."""
-        return SingleNetwork(self)
+        return SinglePrecisionNetwork(self)
 
     def random(self, seed: int = 0) -> np.ndarray:
         """theta (P,) as the module initialises itself."""
@@ -190,11 +198,6 @@ class FlaxAnsatz(GenericAnsatz):
         members, which, _ = self.orbits.representatives(configs)
         return self._all_derivatives(theta, members)[which]
 
-    @property
-    def rows_per_call(self) -> int:  # type: ignore[override]
-        """Most configurations in one call while measuring: many share an orbit."""
-        return 2**18 if self.orbits.useful else 2**16
-
     def _by_orbit(self, configs: Array) -> bool:
         return self.orbits.useful and array_namespace(configs) is np
 
@@ -218,12 +221,11 @@ class FlaxAnsatz(GenericAnsatz):
         size = padded_size(n_walkers)
         unused = xp.zeros((n_walkers, plan.sites.shape[0] - len(moves)), dtype=uniforms.dtype)
         active = xp.arange(size) < n_walkers
-        rows = (
-            walkers.configs, walkers.amplitude.phase, walkers.amplitude.log_abs,
-            xp.concat([uniforms, unused], axis=1), power,
-        )  # fmt: skip
-        arrays = (theta, *(padded(array, size) for array in rows), active)
-        moved = called(self._sweep, *map(to_jax, arrays), plan)
+        numbers = to_jax(padded(xp.concat([uniforms, unused], axis=1), size))
+        rows = (walkers.configs, walkers.amplitude.phase, walkers.amplitude.log_abs, power)
+        configs, phase, log_abs, power = (to_jax(padded(array, size)) for array in rows)
+        chains = metropolis.Chains(configs, phase, log_abs, power, to_jax(active))
+        moved = called(self._sweep, to_jax(theta), chains, numbers, plan)
         configs, phase, log_abs, proposed, accepted = (
             from_jax(array, xp)[:n_walkers, ...] for array in moved
         )
@@ -252,14 +254,11 @@ class FlaxAnsatz(GenericAnsatz):
     @cached_property
     def _sweep(self) -> Any:
         def run(
-            theta: Array, configs: Array, phase: Array, log_abs: Array, uniforms: Array,
-            power: Array, active: Array, plan: metropolis.MovePlan,
-        ) -> metropolis.Moved:  # fmt: skip
+            theta: Array, chains: metropolis.Chains, uniforms: Array, plan: metropolis.MovePlan
+        ) -> metropolis.Moved:
             log_psi = partial(self._polar, theta)
-            return metropolis.sweep(
-                log_psi, configs, phase, log_abs, uniforms, jax.tree.map(jnp.asarray, plan),
-                power, active, self.local_dim,
-            )  # fmt: skip
+            plan = jax.tree.map(jnp.asarray, plan)
+            return metropolis.sweep(log_psi, chains, uniforms, plan, self.local_dim)
 
         return jax.jit(run)
 
@@ -282,7 +281,7 @@ class FlaxAnsatz(GenericAnsatz):
         def network(configs: Array) -> Array:
             return self.functional.apply(tree, self._as_inputs(configs))
 
-        return self.images.average(network, configs)
+        return self.averaging.average(network, configs)
 
     def _log_derivatives(self, theta: Array, configs: Array) -> tuple[Array]:
         """O (B, P); traceable.
@@ -314,12 +313,12 @@ class FlaxAnsatz(GenericAnsatz):
         most, size = 1024, _JACOBIAN_BYTES
         if is_cupy(configs):
             most, size = 8192, _JACOBIAN_BYTES_ON_A_GPU
-        rows = min(most, size // (16 * max(self.n_params, 1) * self.images.n))
+        rows = min(most, size // (16 * max(self.n_params, 1) * self.averaging.n_images))
         return in_batches(self._derivatives, theta, configs, power_below(rows))[0]
 
     def _batch(self, rows: Array) -> int:
         most = _LARGEST_ON_A_GPU if is_cupy(rows) else _LARGEST_BATCH
-        return power_below(most // self.images.n)
+        return power_below(most // self.averaging.n_images)
 
     def _as_inputs(self, configs: Array) -> Array:
         if self.inputs == "states":
@@ -348,7 +347,7 @@ class DrawableFlaxAnsatz(FlaxAnsatz):
         `draw`, and of one evaluation with averaging.
         """
         total = None if guide is None else int(guide.total)
-        self.images.check_sector(total)
+        self.averaging.check_sector(total)
         run = self._drawers.setdefault(total, jax.jit(partial(self._drawn, total=total)))
         configs, log_prob = in_batches(run, theta, uniforms, self._batch(uniforms))
         return configs, log_prob
@@ -356,10 +355,10 @@ class DrawableFlaxAnsatz(FlaxAnsatz):
     def _drawn(self, theta: Array, uniforms: Array, total: int | None) -> tuple[Array, Array]:
         module = self.functional.module(self.functional.unflatten(theta))
         configs, log_prob = module.draw(uniforms, total)
-        if self.images.trivial:
+        if self.averaging.trivial:
             return configs.astype(jnp.int8), log_prob
-        configs = self.images.shuffled(configs, uniforms)
-        images = self.images.of(configs).reshape(-1, configs.shape[1])
+        configs = self.averaging.shuffled(configs, uniforms)
+        images = self.averaging.images(configs).reshape(-1, configs.shape[1])
         own = module.log_prob(images, total).reshape(-1, configs.shape[0])
         return configs.astype(jnp.int8), jax.nn.logsumexp(own, axis=0) - np.log(own.shape[0])
 

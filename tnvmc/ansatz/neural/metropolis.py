@@ -43,6 +43,16 @@ class MovePlan(NamedTuple):
     widths: Array  #: (n,) R of each move
 
 
+class Chains(NamedTuple):
+    """Walkers before a sweep."""
+
+    configs: Array  #: (B, N)
+    phase: Array  #: (B,)
+    log_abs: Array  #: (B,)
+    power: Array  #: (B,) of |psi|^2 that is sampled: 1 but for tempered chains
+    active: Array  #: (B,) bool; others rest
+
+
 class Moved(NamedTuple):
     """Walkers after a sweep."""
 
@@ -83,21 +93,13 @@ def _plan(
 
 
 def sweep(
-    log_psi: LogPsi,
-    configs: Array,
-    phase: Array,
-    log_abs: Array,
-    uniforms: Array,
-    plan: MovePlan,
-    power: Array,
-    active: Array,
-    local_dim: int,
+    log_psi: LogPsi, chains: Chains, uniforms: Array, plan: MovePlan, local_dim: int
 ) -> Moved:
-    """Visit all moves once for walkers (B, N) with numbers (B, n); traceable.
+    """Visit all moves once with uniform numbers (B, n); traceable.
 
-    A move is accepted with min(1, |psi'/psi|^(2 power)), `power` (B,) being 1 but for tempered
-    chains.  Walkers that are not `active` (B,) rest.
+    A move is accepted with probability min(1, |psi'/psi|^(2 power)).
     """
+    configs, phase, log_abs, power, active = chains
     n_walkers, n_sites = configs.shape
     walker = jnp.arange(n_walkers)
     padded = jnp.concatenate([configs, jnp.zeros_like(configs[:, :1])], axis=1)

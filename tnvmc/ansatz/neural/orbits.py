@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tnvmc.ansatz.neural.images import Images
+from tnvmc.ansatz.neural.symmetry_average import SymmetryAverage
 from tnvmc.operators.symmetry import is_symmetric
 from tnvmc.operators.term import Operator
 
@@ -22,16 +22,16 @@ class Orbits:
     measurement of 4 x 4 spins asks for some ten thousand configurations many times over, and with
     all 256 symmetries of the torus these are 107 orbits.
 
-    Source: as `Images`, which says what G and the signs are.
+    Source: as `SymmetryAverage`, which says what G and the signs are.
     """
 
-    def __init__(self, images: Images, local_dim: int, n_sites: int) -> None:
-        self.images, self.local_dim, self.n_sites = images, local_dim, n_sites
+    def __init__(self, averaging: SymmetryAverage, local_dim: int, n_sites: int) -> None:
+        self.averaging, self.local_dim, self.n_sites = averaging, local_dim, n_sites
 
     @property
     def useful(self) -> bool:
         """Whether there are images, and few enough configurations."""
-        return not self.images.trivial and self.local_dim**self.n_sites <= MOST_CONFIGS
+        return not self.averaging.trivial and self.local_dim**self.n_sites <= MOST_CONFIGS
 
     def classes(
         self, configs: np.ndarray, operator: Operator
@@ -42,8 +42,8 @@ class Orbits:
         the operator lacks a symmetry, or a symmetry breaks the sublattices of the signs; and
         where orbits are not `useful`.
         """
-        group = self.images.group
-        if not self.useful or group is None or not self.images.keep_modulus:
+        group = self.averaging.group
+        if not self.useful or group is None or not self.averaging.keep_modulus:
             return None
         if not is_symmetric(operator, group):
             return None
@@ -72,7 +72,9 @@ class Orbits:
         configs = self._configs(np.arange(self.local_dim**self.n_sites))
         smallest = np.full(len(configs), len(configs))
         characters = np.ones(len(configs))
-        images = zip(self.images.places, self.images.inverts, self.images.characters, strict=True)
+        images = zip(
+            self.averaging.places, self.averaging.inverts, self.averaging.characters, strict=True
+        )
         for places, inverts, character in images:
             moved = configs[:, places]
             codes = (self.local_dim - 1 - moved if inverts else moved) @ self._powers
@@ -84,6 +86,6 @@ class Orbits:
         return (codes[:, None] // self._powers % self.local_dim).astype(np.int8)
 
     def _marshall(self, configs: np.ndarray) -> np.ndarray:
-        if self.images.signs is None:
+        if self.averaging.signs is None:
             return np.ones(len(configs))
-        return 1.0 - 2.0 * (configs @ self.images.signs % 2)
+        return 1.0 - 2.0 * (configs @ self.averaging.signs % 2)

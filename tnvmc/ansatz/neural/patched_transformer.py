@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -17,6 +18,42 @@ MOST_STATES = 1024
 
 HEAD_SCALE = 0.1
 """Of the entries of the last layer, times 1 / sqrt(inputs): |psi|^2 starts nearly uniform."""
+
+
+@dataclass(frozen=True)
+class PatchedTransformerConfig:
+    """Architecture of a patched transformer.
+
+    Raises:
+        ValueError: heads that do not divide the width, a size below 1, a name not known.
+    """
+
+    width: int = 32  #: of the embedding, a multiple of heads
+    heads: int = 8  #: of the attention
+    layers: int = 2  #: number of blocks
+    patch: int | tuple[int, int] = 2  #: b for b x b sites, or (rows, columns)
+    attention: str = "softmax"  #: or "linear"
+    inner: int = 0  #: units of the network inside a patch; 0 for none
+    output: str = "real"  #: psi > 0; or "complex"
+
+    def __post_init__(self) -> None:
+        for name, bound in {"width": 1, "heads": 1, "layers": 1, "inner": 0}.items():
+            value = getattr(self, name)
+            if value < bound:
+                raise ValueError(
+                    f"PatchedTransformer: {name} is {value}; it must be {bound} or more"
+                )
+        if self.width % self.heads:
+            raise ValueError(
+                f"PatchedTransformer: {self.heads} heads do not divide the width {self.width}; "
+                "take a multiple"
+            )
+        for name, known in {"attention": tuple(ATTENTIONS), "output": ("real", "complex")}.items():
+            given = getattr(self, name)
+            if given not in known:
+                raise ValueError(
+                    f"PatchedTransformer: {name} is {given!r}; it must be one of {', '.join(known)}"
+                )
 
 
 class PatchedTransformer(Autoregressive):
@@ -39,20 +76,14 @@ class PatchedTransformer(Autoregressive):
 
     Args:
         lattice: where the sites lie.
-        width: of the embedding, a multiple of heads.
-        heads: of the attention.
-        layers: number of blocks.
-        patch: b for b x b sites, or (rows, columns).
-        attention: "softmax" or "linear".
-        inner: units of the network inside a patch; 0 for none.
-        output: "real" (psi > 0) or "complex".
         magnetisation: twice the total Sz to which psi is restricted; None for all configurations.
         local_dim: states of a site.
         rngs: random numbers of the initial parameters.
+        architecture: keywords of `PatchedTransformerConfig`.
 
     Raises:
-        ValueError: patches that do not tile the lattice, heads that do not divide the width, a
-            patch of more than 1024 states without `inner`, a size below 1, a name not known.
+        ValueError: patches that do not tile the lattice, a patch of more than 1024 states without
+            `inner`; what `PatchedTransformerConfig` does not know.
 
     Source: K. Sprague, S. Czischek, "Variational Monte Carlo with large patched transformers",
     Commun. Phys. 7, 90 (2024), arXiv:2306.03921.  Transformers as quantum states: Y.-H. Zhang, M. Di
@@ -61,23 +92,20 @@ class PatchedTransformer(Autoregressive):
     It does not know which patches are neighbours, nor periodic boundaries: both are learnt.
     """
 
+    Config = PatchedTransformerConfig
+
     def __init__(
         self,
         lattice: Lattice,
         *,
-        width: int = 32,
-        heads: int = 8,
-        layers: int = 2,
-        patch: int | tuple[int, int] = 2,
-        attention: str = "softmax",
-        inner: int = 0,
-        output: str = "real",
         magnetisation: int | None = None,
         local_dim: int = 2,
         rngs: nnx.Rngs,
+        **architecture: Any,
     ) -> None:
-        _check_network(width, heads, layers, attention, inner, output)
-        patches = patches_of(lattice, patch)
+        config = PatchedTransformerConfig(**architecture)
+        width, inner = config.width, config.inner
+        patches = patches_of(lattice, config.patch)
         self.n_patches, n_sites = len(patches), len(patches[0])
         if not inner and local_dim**n_sites > MOST_STATES:
             raise ValueError(
@@ -96,11 +124,15 @@ class PatchedTransformer(Autoregressive):
             **REAL,
             rngs=rngs,
         )
-        self.blocks = nnx.List([Block(width, heads, attention, rngs=rngs) for _ in range(layers)])
+        self.blocks = nnx.List(
+            Block(width, config.heads, config.attention, rngs=rngs) for _ in range(config.layers)
+        )
         self.norm = nnx.LayerNorm(width, **REAL, rngs=rngs)
         self.inner = Inner(width, inner, local_dim, rngs=rngs) if inner else None
         self.head = _small(inner or width, self.n_states, rngs)
-        self.angle = _small(inner or width, self.n_states, rngs) if output == "complex" else None
+        self.angle = (
+            _small(inner or width, self.n_states, rngs) if config.output == "complex" else None
+        )
 
     def logits(self, configs: jax.Array) -> jax.Array:
         """Raw scores (B, tokens, states): see `Autoregressive`."""
@@ -234,22 +266,3 @@ def patches_of(lattice: Lattice, patch: int | tuple[int, int]) -> tuple[tuple[in
 def _small(inputs: int, outputs: int, rngs: nnx.Rngs) -> nnx.Linear:
     start = nnx.initializers.normal(HEAD_SCALE / inputs**0.5)
     return nnx.Linear(inputs, outputs, kernel_init=start, **REAL, rngs=rngs)
-
-
-def _check_network(
-    width: int, heads: int, layers: int, attention: str, inner: int, output: str
-) -> None:
-    least = {"width": (width, 1), "heads": (heads, 1), "layers": (layers, 1), "inner": (inner, 0)}
-    for name, (value, bound) in least.items():
-        if value < bound:
-            raise ValueError(f"PatchedTransformer: {name} is {value}; it must be {bound} or more")
-    if width % heads:
-        raise ValueError(
-            f"PatchedTransformer: {heads} heads do not divide the width {width}; take a multiple"
-        )
-    names = {"attention": (attention, tuple(ATTENTIONS)), "output": (output, ("real", "complex"))}
-    for name, (given, known) in names.items():
-        if given not in known:
-            raise ValueError(
-                f"PatchedTransformer: {name} is {given!r}; it must be one of {', '.join(known)}"
-            )

@@ -19,7 +19,8 @@ Source: G. Carleo, M. Troyer, Science 355, 602 (2017), arXiv:1606.02318.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,34 @@ Form = Literal["binary", "log_cosh"]
 
 _FORMS = ("binary", "log_cosh")
 _DTYPES = ("float64", "complex128")
+
+
+@dataclass(frozen=True)
+class RBMConfig:
+    """Architecture of a restricted Boltzmann machine, for a lattice of N sites.
+
+    Raises:
+        ValueError: alpha not positive, init_scale negative, or an unknown form or dtype.
+    """
+
+    alpha: float = 1.0  #: hidden density; H = round(alpha N), at least 1
+    form: Form = "log_cosh"  #: or "binary"
+    dtype: str = "complex128"  #: of the parameters; or "float64"
+    visible_bias: bool = True  #: whether there is a bias for each site
+    hidden_bias: bool = True  #: whether there is a bias for each hidden unit
+    init_scale: float = 0.01  #: standard deviation of the parameters at the start
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < math.inf:
+            raise ValueError(
+                f"RBM: alpha = {self.alpha} must be a positive number (hidden units per site)"
+            )
+        if self.form not in _FORMS:
+            raise ValueError(f"RBM: form = {self.form!r} must be one of {', '.join(_FORMS)}")
+        if self.dtype not in _DTYPES:
+            raise ValueError(f"RBM: dtype = {self.dtype!r} must be one of {', '.join(_DTYPES)}")
+        if not 0 <= self.init_scale < math.inf:
+            raise ValueError(f"RBM: init_scale = {self.init_scale} must be 0 or a positive number")
 
 
 class RBM(nnx.Module):
@@ -48,46 +77,34 @@ class RBM(nnx.Module):
     layer with one weight per site then holds less than one with a weight per local state would.
 
     Args:
-        alpha: hidden density; H = round(alpha N), at least 1.
-        form: "log_cosh" or "binary".
-        dtype: of the parameters.
-        visible_bias: whether there is a bias for each site.
-        hidden_bias: whether there is a bias for each hidden unit.
-        init_scale: standard deviation of the parameters at the start.
-
-    Raises:
-        ValueError: alpha not positive, init_scale negative, or an unknown form or dtype.
+        lattice: the sites.
+        local_dim: local dimension d.
+        rngs: random numbers of the initial parameters.
+        architecture: keywords of `RBMConfig`, which raises ValueError for what it does not know.
 
     Does not share weights between translated hidden units: average over the symmetry group
     (`group` of `FlaxAnsatz`) for that.
     """
 
+    Config = RBMConfig
+
     def __init__(
-        self,
-        lattice: Lattice,
-        *,
-        alpha: float = 1.0,
-        form: Form = "log_cosh",
-        dtype: str = "complex128",
-        visible_bias: bool = True,
-        hidden_bias: bool = True,
-        init_scale: float = 0.01,
-        local_dim: int = 2,
-        rngs: nnx.Rngs,
+        self, lattice: Lattice, *, local_dim: int = 2, rngs: nnx.Rngs, **architecture: Any
     ) -> None:
-        _check(alpha, form, dtype, init_scale)
+        config = RBMConfig(**architecture)
         self.lattice, self.local_dim = lattice, local_dim
-        self.form: Form = form
-        self.dtype = dtype
+        self.form, self.dtype = config.form, config.dtype
         n_sites = lattice.n_sites
-        n_hidden = max(1, round(alpha * n_sites))
+        n_hidden = max(1, round(config.alpha * n_sites))
 
         def normal(*shape: int) -> nnx.Param:
-            return nnx.Param(init_scale * jax.random.normal(rngs.params(), shape, dtype))
+            return nnx.Param(
+                config.init_scale * jax.random.normal(rngs.params(), shape, config.dtype)
+            )
 
         self.weights = normal(n_sites, n_hidden)
-        self.hidden_bias = normal(n_hidden) if hidden_bias else None
-        self.visible_bias = normal(n_sites) if visible_bias else None
+        self.hidden_bias = normal(n_hidden) if config.hidden_bias else None
+        self.visible_bias = normal(n_sites) if config.visible_bias else None
 
     @property
     def n_hidden(self) -> int:
@@ -123,7 +140,7 @@ def change_form(rbm: RBM, form: Form) -> tuple[RBM, jax.Array]:
     Raises:
         ValueError: an unknown form.
     """
-    _check(1.0, form, rbm.dtype, 0.0)
+    RBMConfig(form=form)  # complains of an unknown one
     top = rbm.local_dim - 1
     weights = rbm.weights[...]
     n_sites, n_hidden = weights.shape
@@ -168,14 +185,3 @@ def _log_one_plus_exp(x: jax.Array) -> jax.Array:
     """ln(1 + exp(x)), real or complex, without overflow."""
     positive = jnp.real(x) > 0
     return jnp.where(positive, x, 0) + jnp.log1p(jnp.exp(jnp.where(positive, -x, x)))
-
-
-def _check(alpha: float, form: str, dtype: str, init_scale: float) -> None:
-    if not 0 < alpha < math.inf:
-        raise ValueError(f"RBM: alpha = {alpha} must be a positive number (hidden units per site)")
-    if form not in _FORMS:
-        raise ValueError(f"RBM: form = {form!r} must be one of {', '.join(_FORMS)}")
-    if dtype not in _DTYPES:
-        raise ValueError(f"RBM: dtype = {dtype!r} must be one of {', '.join(_DTYPES)}")
-    if not 0 <= init_scale < math.inf:
-        raise ValueError(f"RBM: init_scale = {init_scale} must be 0 or a positive number")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -21,6 +22,26 @@ from tnvmc.lattice.lattice import Lattice
 _REAL: dict[str, Any] = {"param_dtype": jnp.float64, "dtype": jnp.float64}
 
 
+@dataclass(frozen=True)
+class RNNConfig:
+    """Architecture of a recurrent network.
+
+    Raises:
+        ValueError: an unknown order or output; hidden below 1.
+    """
+
+    hidden: int = 32  #: H, components of a hidden state
+    order: str = "2d"  #: or "snake": whom a site listens to; see `RNN`
+    output: str = "real"  #: or "complex"
+
+    def __post_init__(self) -> None:
+        check_output("RNN", self.output)
+        if self.hidden < 1:
+            raise ValueError(f"RNN: hidden is {self.hidden}; it must be at least 1")
+        if self.order not in ("snake", "2d"):
+            raise ValueError(f"RNN: order is {self.order!r}; it must be 'snake' or '2d'")
+
+
 class RNN(Autoregressive):
     """psi = sqrt(prod_t p_t) exp(i sum_t phi_t), p_t and phi_t read off one hidden state per site.
 
@@ -36,40 +57,41 @@ class RNN(Autoregressive):
     H = hidden: 3 N H^2 (snake), (8 d + 2) N H^2 (2d) multiplications, to evaluate or to draw.
     Open boundaries are assumed: on a periodic lattice the bonds that close it are not seen.
 
-    Raises:
-        ValueError: an unknown order or output; hidden below 1; see also `Autoregressive`.
+    Args:
+        lattice: the sites.
+        magnetisation: twice the total Sz to which psi is restricted; None for all configurations.
+        local_dim: local dimension d.
+        rngs: random numbers of the initial parameters.
+        architecture: keywords of `RNNConfig`, which raises ValueError for what it does not know.
 
     Source: Hibat-Allah, Ganahl, Hayward, Melko, Carrasquilla, Phys. Rev. Research 2, 023358 (2020);
     the 2D cell after Hibat-Allah, Melko, Carrasquilla, arXiv:2207.14314.
     """
 
+    Config = RNNConfig
+
     def __init__(
         self,
         lattice: Lattice,
         *,
-        hidden: int = 32,
-        order: str = "2d",
-        output: str = "real",
         magnetisation: int | None = None,
         local_dim: int = 2,
         rngs: nnx.Rngs,
+        **architecture: Any,
     ) -> None:
         super().__init__(snake(lattice), local_dim=local_dim, magnetisation=magnetisation)
-        check_output("RNN", output)
-        if hidden < 1:
-            raise ValueError(f"RNN: hidden is {hidden}; it must be at least 1")
+        config = RNNConfig(**architecture)
+        hidden = config.hidden
         self.cell: SnakeCell | GatedCell
-        if order == "snake":
+        if config.order == "snake":
             self.cell = SnakeCell(local_dim, hidden, rngs=rngs)
-        elif order == "2d":
-            self.cell = GatedCell(lattice.shape, local_dim, hidden, rngs=rngs)
         else:
-            raise ValueError(f"RNN: order is {order!r}; it must be 'snake' or '2d'")
+            self.cell = GatedCell(lattice.shape, local_dim, hidden, rngs=rngs)
         small = nnx.initializers.normal(0.1 / np.sqrt(hidden))
         self.head = nnx.Linear(hidden, local_dim, kernel_init=small, **_REAL, rngs=rngs)
         self.phase_head = (
             nnx.Linear(hidden, local_dim, kernel_init=small, **_REAL, rngs=rngs)
-            if output == "complex"
+            if config.output == "complex"
             else None
         )
 

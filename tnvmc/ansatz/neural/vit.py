@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from tnvmc.ansatz.neural.images import shifts
 from tnvmc.ansatz.neural.rbm import log_cosh
 from tnvmc.ansatz.neural.relative_attention import (
     ATTENTIONS,
     RelativeAttention,
     input_dependence,
 )
+from tnvmc.ansatz.neural.symmetry_average import shifts
 from tnvmc.lattice.lattice import Lattice
 
 __all__ = ["ViT", "input_dependence"]
@@ -27,6 +29,46 @@ then varies by less than 1 over configurations, and psi is nearly the same for a
 
 _linear = partial(nnx.Linear, dtype=jnp.float64, param_dtype=jnp.float64)
 _norm = partial(nnx.LayerNorm, dtype=jnp.float64, param_dtype=jnp.float64)
+
+
+@dataclass(frozen=True)
+class ViTConfig:
+    """Architecture of a vision transformer.
+
+    Raises:
+        ValueError: a width that is no multiple of the heads, a number below 1, an unknown attention
+            or output.
+    """
+
+    width: int = 24  #: of the vector that stands for a patch
+    heads: int = 4  #: of the attention; width must be a multiple
+    layers: int = 2  #: number of blocks
+    patch: int | Sequence[int] = 2  #: b for b x b sites, or (rows, columns)
+    attention: str = "factored"  #: or "t5", "decoupled"; see `RelativeAttention`
+    output: str = "complex"  #: or "real"
+
+    def __post_init__(self) -> None:
+        numbers = {"width": self.width, "heads": self.heads, "layers": self.layers}
+        for name, value in {**numbers, "patch": min(self.patch_shape)}.items():
+            if value < 1:
+                raise ValueError(f"ViT: {name} = {value}; it must be 1 or larger")
+        if self.width % self.heads:
+            raise ValueError(
+                f"ViT: width = {self.width} is no multiple of heads = {self.heads}; every head "
+                "gets width / heads components"
+            )
+        if self.attention not in ATTENTIONS:
+            raise ValueError(
+                f"ViT: attention = {self.attention!r}; known are {', '.join(ATTENTIONS)}"
+            )
+        if self.output not in ("complex", "real"):
+            raise ValueError(f"ViT: output = {self.output!r}; it must be 'complex' or 'real'")
+
+    @property
+    def patch_shape(self) -> tuple[int, int]:
+        """Rows and columns of a patch."""
+        rows, cols = (self.patch, self.patch) if isinstance(self.patch, int) else self.patch
+        return int(rows), int(cols)
 
 
 class ViT(nnx.Module):
@@ -43,21 +85,16 @@ class ViT(nnx.Module):
 
     Args:
         lattice: sites on a grid that the patches tile.
-        width: d, of the vector that stands for a patch.
-        heads: h, of the attention; width must be a multiple.
-        layers: number of blocks.
-        patch: b for b x b sites, or (rows, cols).
-        attention: "t5", "decoupled" or "factored"; see `RelativeAttention`.
-        output: "complex" or "real".
-        local_dim: local dimension.
+        local_dim: local dimension d.
+        rngs: random numbers of the initial parameters.
+        architecture: keywords of `ViTConfig`.
 
     Groups of parameters: `embedding`, `blocks`, `norm`, `head`.  Cost per configuration of n
     patches: layers n (12 width^2 + 2 n width) multiplications with queries and keys, layers n
     (10 width^2 + n width) without ("factored"), plus 2 width^2.
 
     Raises:
-        ValueError: patches that do not tile the lattice, a width that is no multiple of the
-            heads, a number below 1, an unknown attention or output.
+        ValueError: patches that do not tile the lattice; what `ViTConfig` does not know.
 
     Source: L. L. Viteritti, R. Rende, F. Becca, PRL 130, 236401 (2023); relative positions and
     kinds of attention: R. Rende, L. L. Viteritti, arXiv:2405.18874.  The norm of z is
@@ -66,21 +103,14 @@ class ViT(nnx.Module):
     sites, stayed in poor minima.
     """
 
+    Config = ViTConfig
+
     def __init__(
-        self,
-        lattice: Lattice,
-        *,
-        width: int = 24,
-        heads: int = 4,
-        layers: int = 2,
-        patch: int | Sequence[int] = 2,
-        attention: str = "factored",
-        output: str = "complex",
-        local_dim: int = 2,
-        rngs: nnx.Rngs,
+        self, lattice: Lattice, *, local_dim: int = 2, rngs: nnx.Rngs, **architecture: Any
     ) -> None:
-        shape = _patch_shape(patch)
-        _check(lattice, shape, width, heads, layers, attention, output)
+        config = ViTConfig(**architecture)
+        shape, width = config.patch_shape, config.width
+        _check_tiling(lattice, shape)
         sites = patch_sites(lattice.shape, shape)
         self.sites = tuple(map(tuple, sites.tolist()))
         self.local_dim = local_dim
@@ -89,11 +119,14 @@ class ViT(nnx.Module):
         inputs = sites.shape[1] * (1 if local_dim == 2 else local_dim)
         self.embedding = _linear(inputs, width, rngs=rngs)
         self.blocks = nnx.List(
-            Block(grid, lattice.periodic, width=width, heads=heads, attention=attention, rngs=rngs)
-            for _ in range(layers)
-        )
+            Block(
+                grid, lattice.periodic, width=width, heads=config.heads,
+                attention=config.attention, rngs=rngs,
+            )
+            for _ in range(config.layers)
+        )  # fmt: skip
         self.norm = _norm(width, rngs=rngs)
-        self.head = LogCoshHead(width, output, rngs=rngs)
+        self.head = LogCoshHead(width, config.output, rngs=rngs)
 
     def __call__(self, configs: jax.Array) -> jax.Array:
         """Give ln psi: (B, N) local states -> (B,)."""
@@ -177,35 +210,9 @@ def patch_sites(shape: tuple[int, int], patch: tuple[int, int]) -> np.ndarray:
     return sites.swapaxes(1, 2).reshape(-1, high * wide)
 
 
-def _patch_shape(patch: int | Sequence[int]) -> tuple[int, int]:
-    rows, cols = (patch, patch) if isinstance(patch, int) else patch
-    return int(rows), int(cols)
-
-
-def _check(
-    lattice: Lattice,
-    patch: tuple[int, int],
-    width: int,
-    heads: int,
-    layers: int,
-    attention: str,
-    output: str,
-) -> None:
-    numbers = {"width": width, "heads": heads, "layers": layers, "patch": min(patch)}
-    for name, value in numbers.items():
-        if value < 1:
-            raise ValueError(f"ViT: {name} = {value}; it must be 1 or larger")
+def _check_tiling(lattice: Lattice, patch: tuple[int, int]) -> None:
     if any(length % side for length, side in zip(lattice.shape, patch, strict=True)):
         raise ValueError(
             f"ViT: patches of {patch[0]} x {patch[1]} sites do not tile the lattice of "
             f"{lattice.n_rows} x {lattice.n_cols}; give patch = [rows, cols] that divide it"
         )
-    if width % heads:
-        raise ValueError(
-            f"ViT: width = {width} is no multiple of heads = {heads}; every head gets "
-            "width / heads components"
-        )
-    if attention not in ATTENTIONS:
-        raise ValueError(f"ViT: attention = {attention!r}; known are {', '.join(ATTENTIONS)}")
-    if output not in ("complex", "real"):
-        raise ValueError(f"ViT: output = {output!r}; it must be 'complex' or 'real'")

@@ -14,15 +14,17 @@ from tnvmc.operators.symmetry import SymmetryGroup
 Array = Any
 
 
-class Images:
-    """What is done to a network on its way to psi: averaged over a group, then given signs.
+class SymmetryAverage:
+    """The average of a network over a group of symmetries, with Marshall signs.
 
     psi(s) = sign(s) sum_g chi(g) network(g s) / |G|.  With `densities` (autoregressive networks)
     |psi(s)|^2 = sum_g |network(g s)|^2 / |G|, which is normalised, and the phase is that of
     sum_g exp(i phase(g s)) (Hibat-Allah et al., Phys. Rev. Research 2, 023358 (2020), app. D).
     `invariances` (n, N) are rearrangements of the sites, a group, that leave the network as it is:
-    images that differ by one of them are evaluated once.  Raises ValueError for signs that are not one 0 or 1 for each site, for `densities` with a
-    character -1.
+    images that differ by one of them are evaluated once.
+
+    Raises:
+        ValueError: signs that are not one 0 or 1 for each site; `densities` with a character -1.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Images:
         self.distinct = self._distinct(invariances)
 
     @property
-    def n(self) -> int:
+    def n_images(self) -> int:
         """Evaluations of the network for one psi."""
         return max(1, len(self.distinct))
 
@@ -96,7 +98,7 @@ class Images:
                 f"{whole - total}; leave it out of the group, or take magnetisation 0"
             )
 
-    def of(self, configs: Array, which: np.ndarray | None = None) -> Array:
+    def images(self, configs: Array, which: np.ndarray | None = None) -> Array:
         """g s for every element (or some of them) and configuration (B, N): (|G|, B, N)."""
         chosen = slice(None) if which is None else which
         images = jnp.moveaxis(configs[:, self.places[chosen]], 1, 0)
@@ -107,7 +109,7 @@ class Images:
         """A random image of each configuration, by late binary digits of its first number."""
         digits = uniforms[:, 0] * 2.0**31
         which = jnp.floor((digits - jnp.floor(digits)) * len(self.places)).astype(jnp.int32)
-        return self.of(configs)[which, jnp.arange(configs.shape[0])]
+        return self.images(configs)[which, jnp.arange(configs.shape[0])]
 
     def average(self, network: Callable[[Array], Array], configs: Array) -> tuple[Array, Array]:
         """Signs (B,) and ln of psi without them (B,), real where the network is and psi > 0."""
@@ -118,7 +120,7 @@ class Images:
             sign = 1.0 - 2.0 * (down % 2)
         if self.trivial:
             return sign, network(configs)
-        images = self.of(configs, self.distinct)
+        images = self.images(configs, self.distinct)
         logs = network(images.reshape(-1, configs.shape[1])).reshape(-1, n_walkers)
         if self.densities:
             return sign, self._mean_density(logs)

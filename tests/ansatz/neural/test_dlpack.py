@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.drawing import sample
-from tnvmc.ansatz.neural import crossing
+from tnvmc.ansatz.neural import dlpack
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.rbm import RBM
 from tnvmc.lattice import chain
@@ -26,10 +26,10 @@ FULL = jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while tryin
 
 @pytest.mark.parametrize(("n", "below", "above"), [(1, 16, 16), (17, 16, 32), (64, 64, 64)])
 def test_batches_are_powers_of_two(n: int, below: int, above: int) -> None:
-    assert crossing.power_below(n) == below
-    assert crossing.padded_size(n) == above
+    assert dlpack.power_below(n) == below
+    assert dlpack.padded_size(n) == above
     rows = np.arange(3 * n).reshape(n, 3)
-    filled = crossing.padded(rows, above)
+    filled = dlpack.padded(rows, above)
     assert filled.shape == (above, 3)
     np.testing.assert_array_equal(filled[:n], rows)
     assert (filled[n:] == rows[0]).all()
@@ -38,10 +38,10 @@ def test_batches_are_powers_of_two(n: int, below: int, above: int) -> None:
 def test_results_of_batches_are_those_of_all_rows() -> None:
     run = jax.jit(lambda theta, rows: (rows @ theta, jnp.sum(rows, axis=1)))
     rows, theta = np.random.default_rng(0).random((75, 4)), np.arange(4.0)
-    found = crossing.in_batches(run, theta, rows, 32)
+    found = dlpack.in_batches(run, theta, rows, 32)
     np.testing.assert_allclose(found[0], rows @ theta)
     np.testing.assert_allclose(found[1], rows.sum(axis=1))
-    nothing = crossing.in_batches(run, theta, np.ones((0, 4)), 32)
+    nothing = dlpack.in_batches(run, theta, np.ones((0, 4)), 32)
     assert nothing[0].shape == (0,)
 
 
@@ -52,7 +52,7 @@ def test_no_room_is_a_memory_error(monkeypatch: pytest.MonkeyPatch) -> None:
         raise FULL
 
     with pytest.raises(MemoryError, match="RESOURCE_EXHAUSTED"):
-        crossing.called(full)
+        dlpack.called(full)
 
 
 @pytest.mark.parametrize("helps", [True, False])
@@ -68,10 +68,10 @@ def test_cupy_gives_back_what_it_keeps_first(monkeypatch: pytest.MonkeyPatch, he
         return x
 
     if helps:
-        assert crossing.called(run, 7) == 7
+        assert dlpack.called(run, 7) == 7
     else:
         with pytest.raises(MemoryError):
-            crossing.called(run, 7)
+            dlpack.called(run, 7)
     assert calls == ["run", "freed", "run"]
 
 
@@ -80,14 +80,14 @@ def test_other_errors_of_jax_stay_what_they_are() -> None:
         raise jax.errors.JaxRuntimeError("INTERNAL: something else")
 
     with pytest.raises(jax.errors.JaxRuntimeError, match="something else"):
-        crossing.called(broken)
+        dlpack.called(broken)
 
 
 def test_moves_are_planned_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     operator = tfim(chain(4))
     ansatz = FlaxAnsatz(chain(4), lambda rngs: RBM(chain(4), local_dim=2, rngs=rngs))
     planned: list[Any] = []
-    plan_moves = crossing.beside
+    plan_moves = dlpack.beside
 
     def counted(tree: Any, array: Any) -> Any:
         planned.append(tree)

@@ -23,7 +23,7 @@ _BELOW_ONE = 1 - 2.0**-24
 """The largest single below 1: a uniform number must not be rounded up to it."""
 
 
-class SingleNetwork:
+class SinglePrecisionNetwork:
     """`start` and `sweep` of a network from a theta in single precision.
 
     JAX is told that there is no other: whatever a module asks for in double is given in single,

@@ -19,8 +19,8 @@ from tnvmc.vmc.driver import VMC
 pytest.importorskip("flax")
 
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.ansatz.neural.images import Images, shifts
 from tnvmc.ansatz.neural.orbits import Orbits
+from tnvmc.ansatz.neural.symmetry_average import SymmetryAverage, shifts
 from tnvmc.ansatz.neural.vit import ViT
 
 LATTICE = square(2, 4, "periodic")
@@ -50,8 +50,8 @@ def by_hand(ansatz: FlaxAnsatz, theta: np.ndarray, configs: np.ndarray) -> np.nd
 
 
 def test_images_that_the_network_takes_for_one_are_evaluated_once(ansatz: FlaxAnsatz) -> None:
-    assert len(ansatz.images.places) == len(GROUP)
-    assert ansatz.images.n * 4 == len(GROUP)  # four translations by patches of 1 x 2
+    assert len(ansatz.averaging.places) == len(GROUP)
+    assert ansatz.averaging.n * 4 == len(GROUP)  # four translations by patches of 1 x 2
 
 
 def test_an_average_by_orbits_is_the_sum_over_the_group(ansatz: FlaxAnsatz) -> None:
@@ -84,13 +84,13 @@ def test_a_hamiltonian_without_the_symmetry_is_enumerated_in_full(ansatz: FlaxAn
 
 def test_invariances_outside_the_group_change_nothing() -> None:
     point = symmetry_group(OPERATOR, ["point"])
-    images = Images(point, None, 2, 8, False, shifts((2, 4), (True, True), (1, 1)))
+    images = SymmetryAverage(point, None, 2, 8, False, shifts((2, 4), (True, True), (1, 1)))
     assert 1 <= images.n <= len(point)
     identity = SymmetryGroup(point.elements[:1])
-    assert Images(identity, None, 2, 8, False, shifts((2, 4), (True, True), (1, 1))).n == 1
+    assert SymmetryAverage(identity, None, 2, 8, False, shifts((2, 4), (True, True), (1, 1))).n == 1
 
 
 def test_signs_that_a_symmetry_breaks_are_seen() -> None:
     signs = np.array([1, 0, 0, 0, 0, 0, 0, 0])
-    assert not Images(GROUP, signs, 2, 8, False).keep_modulus
-    assert Images(GROUP, checkerboard(LATTICE), 2, 8, False).keep_modulus
+    assert not SymmetryAverage(GROUP, signs, 2, 8, False).keep_modulus
+    assert SymmetryAverage(GROUP, checkerboard(LATTICE), 2, 8, False).keep_modulus
