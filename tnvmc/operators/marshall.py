@@ -48,7 +48,7 @@ def marshall_character(operator: Operator, element: Symmetry, magnetisation: int
         return None
     exponent = (operator.n_sites * top - magnetisation) // 2 if exchanged else 0
     exponent += top * int(board.sum()) if element.inverts else 0
-    return (-1) ** (exponent % 2)
+    return -1 if exponent % 2 else 1
 
 
 def _is_antiferromagnet(operator: Operator) -> bool:
