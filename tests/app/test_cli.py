@@ -20,8 +20,8 @@ from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.report.plots import energy_picture
 from tnvmc.report.texts import sentence
+from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_folder import RunFolder
-from tnvmc.vmc import checkpoint
 
 SETTINGS = """
 [lattice]
@@ -88,7 +88,7 @@ def outcome(folder: Path) -> tuple[Any, ...]:
     """All that two equal runs share: history, parameters, result; not times and places."""
     result = strict_json(folder / "result.json")
     timing = ("seconds", "seconds_per_sample", "wall_time_s", "config")
-    _, theta = checkpoint.read_parameters(folder / "checkpoint.h5")
+    _, theta = read_parameters(folder / "checkpoint.h5")
     return history(folder), theta.tobytes(), {k: v for k, v in result.items() if k not in timing}
 
 
@@ -144,7 +144,7 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(
 
     def interrupted(self: RunFolder, record: Any) -> None:
         append(self, record)
-        if record.step == stop_after:
+        if record["step"] == stop_after:
             signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
@@ -168,7 +168,7 @@ def test_a_folder_that_is_gone_is_told(
 
     def removed(self: RunFolder, record: Any) -> None:
         append(self, record)
-        if record.step == 2:
+        if record["step"] == 2:
             shutil.rmtree(self.path)
             if interrupted:
                 signal.raise_signal(signal.SIGINT)
@@ -189,7 +189,7 @@ def test_a_killed_run_goes_on_bit_for_bit(
         """Nothing catches this."""
 
     def killed(self: RunFolder, record: Any) -> None:
-        if record.step == 5:
+        if record["step"] == 5:
             raise Killed
         append(self, record)
 
@@ -341,7 +341,7 @@ def test_a_full_disk_is_told_and_survived(
 
     def append_until_full(self: RunFolder, record: Any) -> None:
         append(self, record)
-        if record.step == 3:
+        if record["step"] == 3:
             patch.setattr(os if where == "fsync" else RunFolder, where, full)
 
     with monkeypatch.context() as patch:

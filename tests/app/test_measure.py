@@ -13,7 +13,7 @@ import pytest
 from tests import oracles
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
-from tnvmc.app.measure import measure_run
+from tnvmc.app.measure import Asked, measure_run
 from tnvmc.operators.spin import kron, spin_matrices
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_files import read_run
@@ -191,7 +191,7 @@ def test_chains_give_errors_and_can_be_read_again(
         assert 0.1 < np.mean(gap**2) < 4
         assert error.diagonal().max() < 1e-12
     assert read_run(folder).observables == found
-    again = measure_run(folder, 1000, pair_samples=512, overrides=["measure.n_thin=2"])
+    again = measure_run(folder, Asked(1000, pair_samples=512, overrides=("measure.n_thin=2",)))
     assert {**again, "seconds": 0} == {**found, "seconds": 0}
 
 
@@ -199,11 +199,11 @@ def test_chains_give_errors_and_can_be_read_again(
 def test_with_another_sampler_than_the_run(make: Any, n_walkers: int) -> None:
     """Walkers may be fewer or more, and an enumeration may become chains and back."""
     folder = make(sampler=CHAINS)
-    exact = measure_run(folder, overrides=["sampler.kind='enumerate'"])
+    exact = measure_run(folder, Asked(overrides=("sampler.kind='enumerate'",)))
     assert close(
         exact["correlations"]["SS"]["mean"], Dense(folder, 0).matrix(DOT, 0.75 * np.eye(2))
     )
-    drawn = measure_run(folder, 192, overrides=[f"sampler.n_walkers={n_walkers}"])
+    drawn = measure_run(folder, Asked(192, overrides=(f"sampler.n_walkers={n_walkers}",)))
     assert drawn["n_samples"] == 192
     gap = drawn["energy"]["mean"] - exact["energy"]["mean"]
     assert 0 < abs(gap) < 5 * drawn["energy"]["error"]
@@ -213,14 +213,14 @@ def test_direct_draws_and_symmetries(make: Any) -> None:
     """Weighted samples: within 5 sigma of the dense values; symmetries are those of the lattice."""
     folder = make(sampler=CHAINS)
     dense = Dense(folder, 0).matrix(DOT, 0.75 * np.eye(2))
-    drawn = measure_run(folder, 512, direct=True)
+    drawn = measure_run(folder, Asked(512, direct=True))
     assert drawn["drawn"] == "direct"
     assert drawn["effective_samples"] < 512
     mean, error = (np.array(drawn["correlations"]["SS"][key]) for key in ("mean", "error"))
     gap = ((mean - dense) / np.maximum(error, 1e-12))[np.triu_indices(6, k=1)]
     assert np.abs(gap).max() < 5
     exact = measure_run(
-        folder, overrides=["sampler.kind='enumerate'", "measure.symmetrise=['spin']"]
+        folder, Asked(overrides=("sampler.kind='enumerate'", "measure.symmetrise=['spin']"))
     )
     assert exact["symmetry"] == ["spin"]
     assert np.abs(exact["sites"]["Sz"]["mean"]).max() < EXACT
@@ -242,7 +242,7 @@ def test_a_network_is_symmetrised(make: Any, capsys: pytest.CaptureFixture[str])
     assert main(["measure", "run", "--n-samples", "512"]) == 0
     drawn = strict(Path("run"))
     assert drawn["symmetry"] == ["spin"] and drawn["drawn"] == "chains"
-    exact = measure_run("run", overrides=["sampler.kind='enumerate'"])
+    exact = measure_run("run", Asked(overrides=("sampler.kind='enumerate'",)))
     assert np.abs(exact["sites"]["Sz"]["mean"]).max() < EXACT
     gap = drawn["energy"]["mean"] - exact["energy"]["mean"]
     assert 0 < abs(gap) < 5 * drawn["energy"]["error"]
@@ -345,8 +345,8 @@ def test_4x4_heisenberg_within_four_sigma_of_its_exact_values(make: Any, tmp_pat
     text = text.replace('"random"', '"simple_update"').replace('scheme = "exact"', "chi = 16")
     Path("long.toml").write_text(text.replace("n_samples = 64\n[run]", "n_samples = 4096\n[run]"))
     assert main(["run", "long.toml", "--out", "run"]) == 0
-    drawn = measure_run("run", pair_samples=2048)
-    exact = measure_run("run", overrides=["sampler.kind='enumerate'"])
+    drawn = measure_run("run", Asked(pair_samples=2048))
+    exact = measure_run("run", Asked(overrides=("sampler.kind='enumerate'",)))
     assert exact["n_samples"] == 12870
     gaps = []
     for path in (

@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,13 @@ from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.neural import NETWORKS, Network
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.app.cli import main
-from tnvmc.app.measure import _sampler
+from tnvmc.app.measure import Asked, _n_samples
 from tnvmc.lattice import chain, square
 from tnvmc.lattice.permutations import checkerboard, translations
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
+from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.config import SECTIONS
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
@@ -167,9 +166,8 @@ def test_fine_tuning_with_frozen_groups(tmp_path: Path) -> None:
 
 def test_direct_draws_are_as_many_as_asked_for() -> None:
     settings = complete(validate(data("rnn"), ["measure.n_samples=640"]))
-    vmc: Any = SimpleNamespace(sampler=build_sampler(settings, build_operator(settings)))
-    assert _sampler(settings, vmc, None, False).n_samples == 640
-    assert _sampler(settings, vmc, 128, False).n_samples == 128
+    assert _n_samples(settings, Asked()) == 640
+    assert _n_samples(settings, Asked(n_samples=128)) == 128
 
 
 def test_the_documentation_names_the_groups_of_parameters() -> None:

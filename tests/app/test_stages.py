@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.app import run as session
 from tnvmc.app import stages
 from tnvmc.app.run import Interrupted, resume_run, run_file
-from tnvmc.app.stages import Course
+from tnvmc.app.stages import StagedRun
 from tnvmc.contraction.schemes import Exact
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
@@ -115,7 +114,7 @@ def interrupt(patch: pytest.MonkeyPatch, step: int) -> None:
 
     def interrupted(self: RunFolder, record: Any) -> None:
         append(self, record)
-        if record.step == step:
+        if record["step"] == step:
             signal.raise_signal(signal.SIGINT)
 
     patch.setattr(RunFolder, "append", interrupted)
@@ -257,7 +256,7 @@ def test_a_folder_with_the_end_of_a_stage_is_not_written_over(file: Path) -> Non
         run_file(file, "old")
 
 
-def course(*tables: dict[str, Any]) -> Course:
+def staged(*tables: dict[str, Any]) -> StagedRun:
     data = {
         "lattice": {"shape": [2, 3]},
         "hamiltonian": {"model": "heisenberg"},
@@ -265,11 +264,11 @@ def course(*tables: dict[str, Any]) -> Course:
         "sampler": {"kind": "enumerate"},
         "stage": list(tables),
     }
-    return Course(complete(validate(data)), heisenberg(square(2, 3)))
+    return StagedRun(complete(validate(data)), heisenberg(square(2, 3)))
 
 
 def test_growth_without_noise_keeps_the_state(tmp_path: Path) -> None:
-    run = course({"D": 1, "steps": 2}, {"D": 3, "noise": 0.0, "evolve": 0, "steps": 1})
+    run = staged({"D": 1, "steps": 2}, {"D": 3, "noise": 0.0, "evolve": 0, "steps": 1})
     run.optimise(lambda _: None)
     before = run.vmc
     record = run.next_stage(tmp_path)
@@ -300,7 +299,7 @@ def test_noise_on_new_bonds_is_relative_to_the_largest_entry() -> None:
 
 
 def test_growth_by_evolution_lowers_the_energy(tmp_path: Path) -> None:
-    run = course({"D": 1, "steps": 10}, {"D": 2, "steps": 1})
+    run = staged({"D": 1, "steps": 10}, {"D": 2, "steps": 1})
     run.optimise(lambda _: None)
     record = run.next_stage(tmp_path)
     assert run.vmc.measure().energy < record["energy"] - 0.1
@@ -309,7 +308,7 @@ def test_growth_by_evolution_lowers_the_energy(tmp_path: Path) -> None:
 def test_a_last_step_that_led_astray_is_not_grown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = course({"D": 1, "steps": 3}, {"D": 2, "noise": 0.0, "evolve": 0})
+    run = staged({"D": 1, "steps": 3}, {"D": 2, "noise": 0.0, "evolve": 0})
     run.optimise(lambda _: None)
     state = run.vmc.state
     assert state.good is not None
@@ -327,16 +326,6 @@ def test_direct_draws_may_differ_in_number_from_stage_to_stage(file: Path) -> No
     file.write_text(text)
     run_file(file, "run")
     assert resume_run("run", ["stage.4.steps=4"])["steps"] > 0
-
-
-def test_the_last_stage_keeps_the_state_that_was_measured() -> None:
-    vmc = course({"D": 2, "steps": 1}, {"D": 2, "steps": 1}).vmc
-    here, good = vmc.state.here, replace(vmc.state.here, theta=2 * vmc.state.here.theta)
-    made = course({"D": 2, "steps": 1}, {"D": 2, "steps": 1})
-    made.vmc.state = replace(made.vmc.state, here=here, good=good)
-    measured = vmc.measure(32)
-    assert made._measured_point(measured) is here
-    assert made._measured_point(replace(measured, note="led astray")) is good
 
 
 def test_what_would_be_lost_is_not_cut(file: Path) -> None:

@@ -69,6 +69,8 @@ def measure_run(path: str | Path, asked: Asked = Asked()) -> dict[str, Any]:
     path = Path(path)
     refuse_comparison(path)
     check_run_folder(path)
+    if not (path / CHECKPOINT).is_file():
+        raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")
     _check_numbers(asked)
     settings = load(path / CONFIG, [*asked.overrides, f"run.out={json.dumps(str(path))}"])
     kept = load(path / CONFIG).lattice

@@ -14,8 +14,7 @@ from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.initial.tensors import grow, random_positive
 from tnvmc.contraction.schemes import Exact, ZipUp
 from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
-from tnvmc.storage.hdf5 import FORMAT_VERSION, StateFileError
-from tnvmc.vmc import checkpoint
+from tnvmc.storage.hdf5 import FORMAT_VERSION, StateFileError, read_parameters
 
 ROUNDING = 1e-12
 
@@ -62,7 +61,7 @@ def test_a_saved_state_grows_into_the_start_of_a_run(tmp_path: Path) -> None:
     small = PEPS(lattice, 2)
     theta = small.flatten(random_positive(lattice, 2, seed=1))
     small.save(tmp_path / "state.h5", theta)
-    described, read = checkpoint.read_parameters(tmp_path / "state.h5")
+    described, read = read_parameters(tmp_path / "state.h5")
     assert (described["D"], described["n_parameters"]) == (2, small.n_params)
     assert np.array_equal(read, theta)
     large = PEPS(lattice, 3)
