@@ -10,7 +10,7 @@ import pytest
 
 from tests.analysis.results import RESULT
 from tnvmc.analysis.convergence import convergence
-from tnvmc.analysis.history import good_lines
+from tnvmc.analysis.diagnostics import good_lines
 
 SIGMAS = 4.0
 OURS = RESULT | {"energy": -9.9, "energy_error": 1e-3, "n_sites": 16, "exact_method": None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.results import RESULT, SIGMA, Json, found, line, warnings
-from tnvmc.analysis.history import good_lines
+from tnvmc.analysis.diagnostics import good_lines
 from tnvmc.estimate.diagnostic import Diagnostic
 
 

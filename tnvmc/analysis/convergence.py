@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tnvmc.analysis.diagnostics import diagnose
-from tnvmc.analysis.history import good_lines
+from tnvmc.analysis.diagnostics import diagnose, good_lines
 from tnvmc.estimate.line_fit import converging_tail, fit_line
 from tnvmc.vmc.state import finite_or_none
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tnvmc.analysis.history import good_lines, of_last_stage
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import change_over_last_quarter
 
@@ -74,6 +73,22 @@ def diagnostics_of(result: Json) -> list[Diagnostic]:
 def sigma(result: Json) -> float:
     """Give the error of the measured energy (total); 1e-6 of the energy where it has none."""
     return result["energy_error"] or _RELATIVE * abs(result["energy"])
+
+
+def of_last_stage(history: Sequence[Json]) -> list[Json]:
+    """Give the lines of the last stage that made steps; all of them in a run without stages."""
+    last = history[-1].get("stage") if history else None
+    return [line for line in history if line.get("stage") == last]
+
+
+def good_lines(history: Sequence[Json]) -> list[Json]:
+    """Give the steps of the last stage that were not undone and whose energy is finite."""
+    known = ("energy", "energy_error", "variance")
+    return [
+        line
+        for line in of_last_stage(history)
+        if not line["undone"] and all(line.get(key) is not None for key in known)
+    ]
 
 
 def closure_threshold(result: Json) -> float:
