@@ -312,7 +312,7 @@ class MeasureSettings(Section):
     """Boundary bond dimension. Default: twice `contraction.chi`."""
     ladder: StrictBool = True
     """Measure a part of the samples also at 1, 1.5 and 2 times `contraction.chi`; about a tenth of the
-    time more. The chi verdict needs it."""
+    time more. The check of chi needs it."""
     symmetrise: tuple[Literal["spin", "point"], ...] = ()
     """`spin`: inversion of all spins; `point`: the point group of the lattice. Lowers the energy of a
     good state and costs the order of the group in time."""
