@@ -76,7 +76,9 @@ def test_couplings_are_the_arguments_of_the_model(model: str) -> None:
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_the_keys_of_a_network_are_the_arguments_of_its_constructor(kind: str) -> None:
     module = NETWORKS[kind].load()
-    parameters = inspect.signature(module.__init__).parameters
+    parameters = dict(inspect.signature(module.__init__).parameters)
+    if parameters.pop("architecture", None):
+        parameters |= inspect.signature(module.Config).parameters
     own = {
         name: parameter.default
         for name, parameter in parameters.items()
