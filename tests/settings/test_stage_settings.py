@@ -9,9 +9,10 @@ import pytest
 import tomli_w
 
 from tests.settings.complaints import told
-from tnvmc.settings.config import Settings, SimpleUpdateStage
+from tnvmc.settings.config import Settings
 from tnvmc.settings.defaults import EVOLVE, NOISE, complete
 from tnvmc.settings.load import load, validate
+from tnvmc.settings.optimizer_settings import SimpleUpdateStage
 from tnvmc.settings.stages import stages_of
 
 BASE: dict[str, Any] = {"lattice": {"shape": [4, 4]}, "hamiltonian": {"model": "heisenberg"}}

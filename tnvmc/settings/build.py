@@ -22,14 +22,8 @@ from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
 from tnvmc.settings.ansatz_settings import NetworkSettings, PEPSSettings
-from tnvmc.settings.config import (
-    BondsSettings,
-    ChainSettings,
-    LatticeSettings,
-    OptimizerSettings,
-    Settings,
-    SRSettings,
-)
+from tnvmc.settings.config import BondsSettings, ChainSettings, LatticeSettings, Settings
+from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
 from tnvmc.storage.identity import plain
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.guard import Guard

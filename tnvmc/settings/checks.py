@@ -16,7 +16,8 @@ from tnvmc.settings.ansatz_settings import (
     PeriodicMPSSettings,
 )
 from tnvmc.settings.build import build_operator
-from tnvmc.settings.config import OptimiseStage, Settings, SRSettings, StageSettings
+from tnvmc.settings.config import Settings
+from tnvmc.settings.optimizer_settings import OptimiseStage, SRSettings, StageSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, named
 
 DECAYING = ("exponential", "cosine")

@@ -10,10 +10,10 @@ from pydantic import Field, StrictBool, StrictInt, create_model, model_validator
 
 from tnvmc.operators import models
 from tnvmc.settings.ansatz_settings import AnsatzSettings, AutoregressiveSettings, PEPSSettings
+from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings, StageSettings
 from tnvmc.settings.section import (
     AboveOne,
     NonNegative,
-    NonNegativeNumber,
     Number,
     Path,
     Positive,
@@ -23,13 +23,6 @@ from tnvmc.settings.section import (
 )
 
 MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
-SMALLEST_WINDOW = 5
-"""Steps: through fewer the slope of a line is all noise."""
-
-Window = (
-    Annotated[StrictInt, Field(ge=0, le=0)] | Annotated[StrictInt, Field(ge=SMALLEST_WINDOW)] | None
-)
-Rates = PositiveNumber | Annotated[list[PositiveNumber], Field(min_length=1)]
 Bond = Annotated[
     list[NonNegative], Field(min_length=2, max_length=2, description="pairs of site indices")
 ]
@@ -166,119 +159,6 @@ class SamplerSettings(Section):
     only, with `metropolis` only; not for `peps` and `mps`."""
     magnetisation: StrictInt = 0
     """Twice the total Sz, which exchange moves keep, where the Hamiltonian conserves it."""
-
-
-class _Optimizer(Section):
-    kind: str
-    """`sr`: stochastic reconfiguration, solved in the smaller of parameter and sample space (minSR)."""
-    steps: NonNegative = 100
-    """Updates of the parameters."""
-    learning_rate: Rates = 0.1
-    """Factor on the update; for `sr` it is imaginary time per step. A list makes parts with one rate
-    each."""
-    schedule: Literal["constant", "exponential", "cosine", "stages"] | None = None
-    """How the learning rate falls to `final_learning_rate`. Default: `cosine`; `stages` where the
-    learning rate is a list."""
-    final_learning_rate: PositiveNumber | None = None
-    """Learning rate at the last step. Default: a tenth of `learning_rate`."""
-    stages: list[Positive] | None = None
-    """Lengths of the parts where `learning_rate` is a list. For a state that grows see `[[stage]]`.
-    Default: equal lengths."""
-    clip: PositiveNumber | None = None
-    """Pulls local energies that lie further from the median than so many median absolute deviations
-    in to it, in the gradient only; reported energies are never clipped. Default: off."""
-    plateau: Window = None
-    """End before the last step when the energy falls by less than one error of its mean over so many
-    steps. Default: 0 (off)."""
-    seconds: PositiveNumber | None = None
-    """End before the last step when the steps have taken so long. `schedule` then falls with the time
-    that is used, so such a run cannot be repeated bit for bit. Default: no limit."""
-
-
-class SRSettings(_Optimizer):
-    """Stochastic reconfiguration; its rate is good for all models tried."""
-
-    kind: Literal["sr"] = "sr"
-    diag_shift: NonNegativeNumber = 0.01
-    """Added to the diagonal of the SR matrix, in units of the mean diagonal, so that a number means the
-    same in both spaces."""
-    momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.0
-    """Decay of SPRING, which keeps the part of the last update that the present samples do not see. 0
-    is plain SR."""
-
-
-class GradientSettings(_Optimizer):
-    """Gradient descent."""
-
-    kind: Literal["gradient"] = "gradient"
-    learning_rate: Rates = 0.05
-
-
-class RandomSignSettings(_Optimizer):
-    """Steps of random length along the signs of the gradient."""
-
-    kind: Literal["random_sign"] = "random_sign"
-    learning_rate: Rates = 0.005
-
-
-class AdamSettings(_Optimizer):
-    """Adam."""
-
-    kind: Literal["adam"] = "adam"
-    learning_rate: Rates = 0.01
-
-
-OptimizerSettings = Annotated[
-    SRSettings | GradientSettings | RandomSignSettings | AdamSettings, Field(discriminator="kind")
-]
-
-
-class _Stage(Section):
-    kind: str
-    """`simple_update`, of the first stage only, makes the start by imaginary-time evolution at its D
-    and optimises nothing."""
-    D: Positive | None = None
-    """Not smaller than that of the stage before. Default: `ansatz.D`."""
-    n_samples: Positive | None = None
-    """Samples per step. Default: `sampler.n_samples`."""
-    chi: Positive | None = None
-    """Boundary bond dimension. Default: `contraction.chi`, else 2 D of the stage, at least 4."""
-
-
-class OptimiseStage(_Stage):
-    """A part of the optimisation."""
-
-    kind: Literal["optimise"] = "optimise"
-    steps: NonNegative | None = None
-    """Updates. Default: `optimizer.steps`."""
-    learning_rate: PositiveNumber | None = None
-    """At the first step of the stage. Default: `optimizer.learning_rate`."""
-    schedule: Literal["constant", "exponential", "cosine"] | None = None
-    """As in `[optimizer]`, over the steps of the stage. Default: `optimizer.schedule`."""
-    final_learning_rate: PositiveNumber | None = None
-    """At the last step of the stage. Default: `optimizer.final_learning_rate`, else a tenth of the
-    stage's `learning_rate`."""
-    diag_shift: NonNegativeNumber | None = None
-    """Shift of SR. Default: `optimizer.diag_shift`."""
-    noise: NonNegativeNumber | None = None
-    """Deviation of the entries on new bonds that are still zero, relative to the largest entry of the
-    tensor. Default: 0.01 where D grows."""
-    evolve: NonNegative | None = None
-    """Steps of simple update that fill the new bonds where D grows; 0 leaves them to noise, which
-    hardly does. Default: 10 where D grows."""
-    plateau: Window = None
-    """As in `[optimizer]`. Default: `optimizer.plateau`."""
-
-
-class SimpleUpdateStage(_Stage):
-    """The start, by imaginary-time evolution."""
-
-    kind: Literal["simple_update"] = "simple_update"
-    steps: NonNegative = 200
-    """At most so many of each time step."""
-
-
-StageSettings = Annotated[OptimiseStage | SimpleUpdateStage, Field(discriminator="kind")]
 
 
 class GuardSettings(Section):

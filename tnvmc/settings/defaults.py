@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from tnvmc.settings.ansatz_settings import AutoregressiveSettings, NetworkSettings, PEPSSettings
 from tnvmc.settings.checks import DECAYING, conserves_magnetisation, sector_problems
-from tnvmc.settings.config import OptimiseStage, OptimizerSettings, Settings, SRSettings
+from tnvmc.settings.config import Settings
+from tnvmc.settings.optimizer_settings import OptimiseStage, OptimizerSettings, SRSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.section import Section
 from tnvmc.settings.stages import as_run

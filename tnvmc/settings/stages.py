@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tnvmc.settings.config import OptimiseStage, Settings, StageSettings
+from tnvmc.settings.config import Settings
+from tnvmc.settings.optimizer_settings import OptimiseStage, StageSettings
 
 
 @dataclass(frozen=True)
