@@ -260,7 +260,7 @@ def _exact(options: argparse.Namespace) -> int:
 def _measure(options: argparse.Namespace) -> int:
     from tnvmc.app.measure import Asked, measure_run
     from tnvmc.backend.interrupts import termination_as_exception
-    from tnvmc.report.observables_table import show_observables
+    from tnvmc.report.observables import print_observables
 
     with termination_as_exception():
         asked = Asked(
@@ -268,7 +268,7 @@ def _measure(options: argparse.Namespace) -> int:
             tuple(options.operators), tuple(options.overrides), options.direct,
         )  # fmt: skip
         found = measure_run(options.folder, asked)
-    show_observables(found, options.folder)
+    print_observables(found, options.folder)
     return 0
 
 
@@ -287,16 +287,23 @@ def _converge(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from tnvmc.report.description import print_description
+    from tnvmc.report.show import describe
 
-    return print_description(options.folder)
+    description = describe(options.folder)
+    print(description)
+    return 1 if description.damage else 0
 
 
 def _plot(options: argparse.Namespace) -> int:
-    from tnvmc.report.plots import print_plots
+    from tnvmc.report.plots import plot_runs
 
     paths = [options.folder, *options.others]
-    print_plots(paths, options.out, options.format, options.what, options.site)
+    written = plot_runs(paths, options.out, options.format, options.what, options.site)
+    for line in written.left_out:
+        print(line)
+    names = ", ".join(dict.fromkeys(path.stem for path in written.files))
+    endings = ", ".join(dict.fromkeys(path.suffix[1:] for path in written.files))
+    print(f"{names} ({endings}) written to {written.files[0].parent}")
     return 0
 
 
@@ -308,9 +315,19 @@ def _settings(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from tnvmc.report.page import print_report
+    from tnvmc.analysis.varbench import varbench_row
+    from tnvmc.report.page import ReportError, write_report
+    from tnvmc.storage.run_files import read_run
 
-    print_report(options.folder, options.out, options.varbench)
+    if not options.varbench:
+        print(f"written to {write_report(options.folder, options.out)}")
+        return 0
+    if options.out is not None:
+        raise ReportError("--varbench prints a row and writes no file; leave --out away")
+    run = read_run(options.folder)
+    if run.result is None:
+        raise ReportError(f"{run.path}: no result yet (result.json), so no VarBench row")
+    print(varbench_row(dict(run.result)))
     return 0
 
 

@@ -26,7 +26,7 @@ from tnvmc.settings.load import load
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import read_stages
-from tnvmc.storage.run_files import refuse_comparison
+from tnvmc.storage.run_files import Run, refuse_comparison
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -326,18 +326,12 @@ def _result(
 
 
 def _draw(folder: RunFolder, result: dict[str, Any]) -> None:
-    energy, error = result["energy_per_site"], result["energy_per_site_error"]
     settings = result["config"]
-    picture = energy_picture(
-        folder.history(),
-        result["n_sites"],
-        title=f"{settings['hamiltonian']['model']}, {settings['ansatz']['kind']}, "
-        f"{result['n_sites']} sites, {result['n_parameters']} parameters",
-        units=result["units"],
-        exact_per_site=result["exact_energy_per_site"],
-        exact_label=result["exact_method"] or "exact",
-        measured=None if energy is None else (energy, error or 0.0),
+    title = (
+        f"{settings['hamiltonian']['model']}, {settings['ansatz']['kind']}, "
+        f"{result['n_sites']} sites, {result['n_parameters']} parameters"
     )
+    picture = energy_picture(Run(folder.path, settings, tuple(folder.history()), result), title)
     write_atomically(folder.path / PICTURE, picture)
 
 

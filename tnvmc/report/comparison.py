@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tnvmc.analysis.comparison import ComparedRun, ComparisonTable
+from tnvmc.report.describe import lattice_text, model_text
 from tnvmc.report.numbers import scientific, with_error
 from tnvmc.report.texts import listed, sentence
-from tnvmc.storage.run_files import Run, lattice_text, model_text
+from tnvmc.storage.run_files import Run
 
 _HEAD = (
     "ansatz", "energy per site", "", "var / N", "V-score", "parameters", "steps",

@@ -44,3 +44,18 @@ def scientific(value: float | None, error: float | None) -> str:
     power = math.floor(math.log10(size))
     scaled = value / 10**power
     return f"{with_error(scaled, error / 10**power) if error else f'{scaled:.1f}'}e{power}"
+
+
+def signed(value: float, error: float | None) -> str:
+    """Write a number with its sign and error as +3.20(49)e-5."""
+    return ("+" if value >= 0 else "") + scientific(value, error)
+
+
+def duration(seconds: float) -> str:
+    """Write a time as "31.4 s", "2 min 5 s" or "1 h 3 min"."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds) // 60
+    if minutes < 60:
+        return f"{minutes} min {round(seconds) % 60} s"
+    return f"{minutes // 60} h {minutes % 60} min"

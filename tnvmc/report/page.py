@@ -1,29 +1,29 @@
-"""One page that tells a run: ``tnvmc report``."""
+"""One page that tells a run: ``tnvmc report``.
+
+`page_data` collects what is shown, `templates/page.html` has its place and `style.css` its look.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from html import escape
 from pathlib import Path
+from typing import Any
 
 from tnvmc._version import __version__
-from tnvmc.analysis.diagnostics import diagnostics_of
-from tnvmc.report import page_parts as report_page
-from tnvmc.report import tables
-from tnvmc.report.description import duration
+from tnvmc.report import describe
 from tnvmc.report.figures import NAMES, draw, style
-from tnvmc.report.figures.course import reference
-from tnvmc.report.numbers import short, with_error
-from tnvmc.report.page_parts import figure, figures, pairs, paragraph, section, words
+from tnvmc.report.numbers import duration, short, signed, ten_digits, with_error
+from tnvmc.report.observables import observed, samples_text
 from tnvmc.report.plots import check_ours
-from tnvmc.report.tables import energy_per_site, minus, with_power
 from tnvmc.report.texts import sentence
-from tnvmc.storage import run_files as reading
 from tnvmc.storage.files import write_atomically
-from tnvmc.storage.run_files import Json, Run, read_run
+from tnvmc.storage.run_files import Json, Run, is_finished, read_run, steps_asked, steps_done
 from tnvmc.storage.run_folder import CONFIG
 
 REPORT = "report.html"
+MADE_BY = "tnvmc report"
+"""What every page says of its origin, in its metadata."""
 
 _CAPTIONS = {
     "energy": "Energy per site at each step; the band is one standard error.",
@@ -47,6 +47,17 @@ _MODELS = {
     "shastry_sutherland": "Shastry–Sutherland model",
 }
 _KINDS = {"lattice": "large", "correlations": "broad", "structure_factor": "broad"}
+_LABELS = {
+    "error": "Error.",
+    "warning": "Warning.",
+    "open": "Open.",
+    "fact": "Compared.",
+    "good": "Good.",
+}
+"""By status, the worst first; "fact" is a statement that is neither good nor bad."""
+_DRAWN = {"chains": "Markov chains", "direct": "direct sampling"}
+
+Row = Sequence[str | None]
 
 
 class ReportError(ValueError):
@@ -66,7 +77,7 @@ def write_report(path: str | Path, out: str | Path | None = None) -> Path:
     place = run.path / REPORT if out is None else Path(out)
     if place.is_dir():
         raise ReportError(f"{place}: is a folder; give --out the name of a file")
-    check_ours(place.parent, [place], report_page.MADE_BY)
+    check_ours(place.parent, [place], MADE_BY)
     content = report_html(run).encode()
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -78,199 +89,307 @@ def write_report(path: str | Path, out: str | Path | None = None) -> Path:
 
 def report_html(run: Run) -> str:
     """Make the page: text, tables and pictures in one file, without scripts or references."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    templates = Environment(
+        loader=PackageLoader("tnvmc.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )  # fmt: skip
     made = draw([run], NAMES)
     with style.styled():
-        shown = {
-            name: figure(style.inline_svg(drawn, name), _CAPTIONS[name], _KINDS.get(name, ""))
-            for name, drawn in made.figures.items()
+        figures = {
+            name: {
+                "svg": style.inline_svg(figure, name),
+                "caption": _CAPTIONS[name],
+                "kind": _KINDS.get(name, ""),
+            }
+            for name, figure in made.figures.items()
         }
+    return templates.get_template("page.html").render(
+        page_data(run), figures=figures, left_out=[_capital(line) for line in made.left_out],
+        labels=_LABELS, made_by=MADE_BY, version=__version__,
+        date=datetime.now().strftime("%Y-%m-%d %H:%M"),
+    ).lstrip()  # fmt: skip
 
-    def pictures(*names: str) -> str:
-        return figures([shown[name] for name in names if name in shown])
 
-    parts = (
-        _header(run),
-        _headline(run),
-        section("In words", words(_words(run))),
-        section("Energy beside what is known", tables.comparison(run)),
-        section("The run", pairs(_about(run))),
-        section("Stages", tables.stage_table(run)),
-        section(
-            "Convergence", tables.ladder(run), tables.extrapolations(run),
-            pictures("chi", "zero_variance", "bond_dimension"),
-        ),
-        section(
-            "Observables", tables.observables(run), pictures(*_KINDS), tables.bond_list(run)
-        ),
-        section(
-            "Course of the optimisation",
-            pictures("energy", "relative_error", "variance", "acceptance", "closure_spread"),
-        ),
-        section("Settings", _settings(run)),
-        section("How to reproduce", _commands(run)),
-        _footer(run, made.left_out),
-    )  # fmt: skip
-    return report_page.page(_title(run), "\n".join(part for part in parts if part))
+def page_data(run: Run) -> dict[str, Any]:
+    """Collect what the page shows of a run, all but the pictures: text, lists and tables.
+
+    A table is a dict: "head", "rows" (cells are text, or None), "words" (its first columns, which
+    are text; the others are numbers) and "own" (whether its first row stands out); None is no table.
+    """
+    title = _title(run)
+    subtitle = (describe.state_text(run), describe.contraction_text(run), f"run {run.name}")
+    return {
+        "name": run.name,
+        "title": title,
+        "subtitle": " · ".join(part for part in subtitle if part),
+        "units": describe.units_of(run),
+        "headline": list(_headline(run)),
+        "words": _words(run),
+        "comparison": _comparison(run),
+        "total": _total(run),
+        "about": [(name, value) for name, value in _about(run) if value is not None],
+        "stages": _stages(run),
+        "chi_scan": _chi_scan(run),
+        "extrapolations": _extrapolations(run),
+        "observables": _observables(run),
+        "measured": list(_measured(run)),
+        "bonds": _bonds(run),
+        "settings": _settings(run),
+        "commands": _commands(run),
+    }
+
+
+def _table(
+    head: Sequence[str], rows: Sequence[Row], words: int = 1, own: bool = False
+) -> dict[str, Any] | None:
+    return {"head": head, "rows": rows, "words": words, "own": own} if rows else None
 
 
 def _title(run: Run) -> str:
-    model, _, couplings = (reading.model_text(run) or "").partition(", ")
-    lattice = (reading.lattice_text(run) or "").replace(" x ", " × ")
+    model, _, couplings = (describe.model_text(run) or "").partition(", ")
+    lattice = (describe.lattice_text(run) or "").replace(" x ", " × ")
     parts = [_MODELS.get(model, model), couplings, lattice]
     return ", ".join(part for part in parts if part) or run.name
 
 
-def _header(run: Run) -> str:
-    state = [reading.state_text(run), reading.contraction_text(run), f"run {run.name}"]
-    line = " · ".join(part for part in state if part)
-    return f'<h1>{escape(_title(run))}</h1>\n<p class="soft">{escape(line)}</p>'
-
-
-def _headline(run: Run) -> str:
-    found = energy_per_site(run)
+def _headline(run: Run) -> Iterator[tuple[str, str]]:
+    """Values and labels of the boxes."""
+    found = describe.energy_per_site(run)
     if found is None:
-        return ""
+        return
     energy, error, where = found
-    boxes = [("first", with_error(energy, error), f"energy per site, {run.units} units, {where}")]
-    exact, method = reference(run)
+    yield with_error(energy, error), f"energy per site, {describe.units_of(run)} units, {where}"
+    exact, method = describe.reference(run)
     if exact:
         off = (energy - exact) / abs(exact)
-        boxes.append(("", with_power(off, error / abs(exact)), f"relative to {method} energy"))
-    if run.result is not None:
-        variance = run.result["variance"]
-        if variance is not None:
-            boxes.append(("", minus(short(variance / run.result["n_sites"])), "variance per site"))
-        if run.result.get("v_score") is not None:
-            boxes.append(("", short(run.result["v_score"]), "V-score"))
-    cells = [
-        f'<div class="{kind}"><b>{escape(minus(value))}</b><span>{escape(label)}</span></div>'
-        for kind, value, label in boxes
-    ]
-    return f'<div class="headline">{"".join(cells)}</div>'
+        yield signed(off, error / abs(exact)), f"relative to {method} energy"
+    result: Json = run.result or {}
+    if result.get("variance") is not None:
+        yield short(result["variance"] / result["n_sites"]), "variance per site"
+    if result.get("v_score") is not None:
+        yield short(result["v_score"]), "V-score"
 
 
 def _words(run: Run) -> list[tuple[str, str]]:
-    """What the checks found, in words; what went wrong comes first."""
-    result = run.result or {}
-    wrong = list(run.damage)
-    if not reading.is_finished(run):
-        asked = reading.steps_asked(run)
-        of = "" if asked is None else f" of {asked}"
-        wrong.append(
-            f"The run is not finished: {reading.steps_done(run)}{of} steps are done"
-            + ("." if run.result is None else ", and the measurement is of an earlier state.")
-        )
-    found = diagnostics_of(result)
-    wrong += [sentence(each) for each in found if each.status in ("warning", "error")]
-    told = [sentence(each) for each in found if each.status in ("good", "open")]
-    lines = [("warning", _sentence(text)) for text in wrong]
-    lines += [("verdict", _sentence(text)) for text in told]
-    if compared := _compared_in_words(run):
-        lines.append(("verdict", compared))
-    if not wrong and all(each.status == "good" for each in found):
-        lines.append(("good", "No check has raised a warning."))
-    if run.result is not None and not result.get("convergence"):
-        lines.append(("verdict", "Convergence in χ was not measured (tnvmc converge)."))
-    return lines
+    """Status and sentence of everything that is to be known of the result; the worst first."""
+    result: Json = run.result or {}
+    convergence = result.get("convergence") or {}
+    told = [("warning", describe.damage_text(damage)) for damage in run.damage]
+    if not is_finished(run):
+        asked = steps_asked(run)
+        steps = f"{steps_done(run)}{'' if asked is None else f' of {asked}'} steps are done"
+        state = ", and the measurement is of an earlier state" if run.result is not None else ""
+        told.append(("warning", f"the run is not finished: {steps}{state}"))
+    found = [*(result.get("diagnostics") or ()), *(convergence.get("diagnostics") or ())]
+    told += [(diagnostic["status"], sentence(diagnostic)) for diagnostic in found]
+    energy, (exact, method) = describe.energy_per_site(run), describe.reference(run)
+    if all(status == "good" for status, _ in told):
+        told.append(("good", "no check has raised a warning"))
+    if run.result is not None and not convergence:
+        told.append(("open", "convergence in χ was not measured (tnvmc converge)"))
+    if energy is not None and exact:
+        off, error = energy[0] - exact, energy[1]
+        side = "above" if off >= 0 else "below"
+        sigma = f", {abs(off) / error:.1f} error bars" if error else ""
+        part = short(abs(off / exact))
+        told.append(("fact", f"the energy is {part} {side} the {method} one (relative){sigma}"))
+    order = list(_LABELS)
+    told.sort(key=lambda line: order.index(line[0]))
+    return [(status, _capital(text)) for status, text in dict.fromkeys(told)]
 
 
-def _sentence(text: str) -> str:
+def _capital(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
-def _compared_in_words(run: Run) -> str | None:
-    found, (exact, method) = energy_per_site(run), reference(run)
-    if found is None or not exact:
+def _comparison(run: Run) -> dict[str, Any] | None:
+    """Energies per site: this run, its extrapolations, the known one."""
+    found, (exact, method) = describe.energy_per_site(run), describe.reference(run)
+    if found is None:
         return None
-    off, error = found[0] - exact, found[1]
-    side = "above" if off >= 0 else "below"
-    sigma = f", {abs(off) / error:.1f} error bars" if error else ""
-    return f"The energy is {short(abs(off / exact))} {side} the {method} one (relative){sigma}."
+
+    def row(source: str, energy: float, error: float | None) -> Row:
+        if not exact:
+            return ["this run", source, _number(energy, error), None, None]
+        off = energy - exact
+        relative = signed(off / abs(exact), (error or 0.0) / abs(exact))
+        in_errors = f"{off / error:+.1f}" if error else None
+        return ["this run", source, _number(energy, error), relative, in_errors]
+
+    energy, error, where = found
+    rows = [row(where, energy, error)]
+    for _, towards, fit in _fits(run):
+        if fit.get("energy") is not None:
+            rows.append(row(f"extrapolated to {towards}", *_end(run, fit)))
+    if exact:
+        source = str((run.result or {}).get("exact_source") or "published")
+        rows.append([method, source, ten_digits(exact), None, None])
+    head = ("energy", "from", f"per site ({describe.units_of(run)} units)", "relative difference",
+            "error bars")  # fmt: skip
+    return _table(head, rows, words=2, own=True)
 
 
-def _about(run: Run) -> list[tuple[str, str | None]]:
+def _fits(run: Run) -> Iterator[tuple[str, str, Json]]:
+    """Key, name and content of each extrapolation."""
+    convergence = (run.result or {}).get("convergence") or {}
+    for key, towards in (("variance", "zero variance"), ("bond_dimension", "infinite D")):
+        if convergence.get(key):
+            yield key, towards, convergence[key]
+
+
+def _end(run: Run, fit: Json) -> tuple[float, float | None]:
+    """Give the extrapolated energy per site and its error."""
+    n, error = run.n_sites or 1, fit.get("energy_error")
+    return fit["energy"] / n, None if error is None else error / n
+
+
+def _number(value: float, error: float | None) -> str:
+    return f"{value:.6f}" if error is None else with_error(value, error)
+
+
+def _total(run: Run) -> str | None:
     result: Json = run.result or {}
-    asked, done = reading.steps_asked(run), reading.steps_done(run)
-    seed = run.setting("run", "seed")
-    chi, spread = run.setting("measure", "chi"), result.get("closure_spread")
+    if result.get("energy") is None:
+        return None
+    return with_error(result["energy"], result["energy_error"] or 0.0)
 
-    def number(key: str, form: str) -> str | None:
+
+def _about(run: Run) -> Iterator[tuple[str, str | None]]:
+    result: Json = run.result or {}
+    asked, done = steps_asked(run), steps_done(run)
+    seconds = result.get("wall_time_s") or sum(line.get("seconds") or 0.0 for line in run.history)
+
+    def number(key: str, form: str = "") -> str | None:
         return None if result.get(key) is None else format(result[key], form)
 
-    seconds = result.get("wall_time_s") or sum(line.get("seconds") or 0.0 for line in run.history)
-    return [
-        ("model", reading.model_text(run)),
-        ("lattice", reading.lattice_text(run)),
-        ("state", reading.state_text(run)),
-        ("parameters", number("n_parameters", "d")),
-        ("network", reading.network_text(run)),
-        ("contraction", reading.contraction_text(run)),
-        ("sampling", reading.sampling_text(run)),
-        ("optimizer", _optimizer(run)),
-        ("steps", f"{done}" + ("" if asked is None or asked == done else f" of {asked} asked")),
-        ("samples", number("n_samples", "d")),
-        ("χ of measurement", None if chi is None else str(chi)),
-        ("τ (draws)", number("tau", ".2f")),
-        ("R-hat", number("r_hat", ".4f")),
-        ("acceptance", number("acceptance", ".3f")),
-        ("closure spread", None if spread is None else minus(short(spread))),
-        ("time", duration(seconds) if seconds else None),
-        ("seed", None if seed is None else str(seed)),
-        ("version", f"tnvmc {result['version']}" if result.get("version") else None),
+    yield "model", describe.model_text(run)
+    yield "lattice", describe.lattice_text(run)
+    yield "state", describe.state_text(run)
+    yield "parameters", number("n_parameters")
+    yield "network", describe.network_text(run)
+    yield "contraction", describe.contraction_text(run)
+    yield "sampling", describe.sampling_text(run)
+    yield "optimizer", describe.optimizer_text(run)
+    yield "steps", f"{done}" + ("" if asked is None or asked == done else f" of {asked} asked")
+    yield "samples", number("n_samples")
+    yield "χ of measurement", _text(run.setting("measure", "chi"))
+    yield "τ (draws)", number("tau", ".2f")
+    yield "R-hat", number("r_hat", ".4f")
+    yield "acceptance", number("acceptance", ".3f")
+    spread = result.get("closure_spread")
+    yield "closure spread", None if spread is None else short(spread).replace("-", "−")
+    yield "time", duration(seconds) if seconds else None
+    yield "seed", _text(run.setting("run", "seed"))
+    yield "version", f"tnvmc {result['version']}" if result.get("version") else None
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _stages(run: Run) -> dict[str, Any] | None:
+    """What each stage did and where it ended."""
+    n, rows = run.n_sites, []
+    for stage in describe.stages_of(run):
+        energy, variance = stage.get("energy"), stage.get("variance")
+        error, seconds = stage.get("energy_error") or 0.0, stage.get("seconds")
+        rows.append([
+            _text(stage.get("stage")),
+            str(stage.get("kind", "")).replace("_", " "),
+            stage.get("stopped"),
+            *(_text(stage.get(key)) for key in ("D", "chi", "n_samples", "steps")),
+            with_error(energy / n, error / n) if n and energy is not None else None,
+            short(variance / n) if n and variance is not None else None,
+            None if seconds is None else duration(seconds),
+        ])  # fmt: skip
+    head = ("", "stage", "stopped by", "D", "χ", "samples", "steps", "energy per site",
+            "variance per site", "time")  # fmt: skip
+    return _table(head, rows, words=3)
+
+
+def _chi_scan(run: Run) -> dict[str, Any] | None:
+    """Energies at several chi on the same configurations."""
+    n, rows = run.n_sites or 1, []
+    for point in ((run.result or {}).get("convergence") or {}).get("chi") or []:
+        off, error = point.get("difference"), point.get("difference_error") or 0.0
+        differs, spread = off is not None and error > 0, point.get("closure_spread")
+        rows.append([
+            str(point["chi"]),
+            with_error(point["energy"] / n, (point.get("energy_error") or 0.0) / n),
+            signed(off / n, error / n) if differs else None,
+            f"{off / error:+.1f}" if differs else None,
+            None if spread is None else short(spread),
+        ])  # fmt: skip
+    head = ("χ", "energy per site", "difference to largest χ", "in its error bars",
+            "closure spread")  # fmt: skip
+    return _table(head, rows)
+
+
+def _extrapolations(run: Run) -> dict[str, Any] | None:
+    """Points and ends of the lines to zero variance and infinite D."""
+    n, rows = run.n_sites or 1, []
+    for key, towards, fit in _fits(run):
+        for point in fit["points"]:
+            label = f"D = {point['D']}" if key == "bond_dimension" else str(point.get("label", ""))
+            x = None if key == "bond_dimension" else short(point["variance"] / n)
+            energy = with_error(point["energy"] / n, (point["energy_error"] or 0.0) / n)
+            rows.append([towards, label, x, energy])
+        if fit.get("energy") is not None:
+            rows.append([towards, "extrapolated", None, _number(*_end(run, fit))])
+    head = ("towards", "point", "variance per site", "energy per site")
+    return _table(head, rows, words=2)
+
+
+def _observables(run: Run) -> dict[str, Any] | None:
+    rows = [
+        [row.name.replace("^2", "²"), row.detail.replace("-", "−"), row.value]
+        for row in observed(run.observables or {})
     ]
+    return _table(("observable", "", "value"), rows, words=2)
 
 
-def _optimizer(run: Run) -> str | None:
-    kind, rate = run.setting("optimizer", "kind"), run.setting("optimizer", "learning_rate")
-    if kind is None:
-        return None
-    samples = run.setting("sampler", "n_samples")
-    parts = [kind, *([f"learning rate {rate}"] if rate is not None else [])]
-    return ", ".join(parts + ([f"{samples} samples a step"] if samples else []))
+def _measured(run: Run) -> Iterator[str]:
+    """How the observables were measured, and what is to be known of that."""
+    held = run.observables
+    if held is None:
+        yield f"None are measured; do so with: tnvmc measure {run.path}"
+        return
+    drawn = _DRAWN.get(str(held.get("drawn")))
+    group = f", symmetrised over {', '.join(held['symmetry'])}" if held.get("symmetry") else ""
+    yield f"Samples: {samples_text(held)}{f'; {drawn}' if drawn else ''}{group}."
+    for diagnostic in held.get("diagnostics") or ():
+        yield _capital(sentence(diagnostic))
+    if stale := describe.outdated_text(run):
+        yield stale
+
+
+def _bonds(run: Run) -> dict[str, Any] | None:
+    """All bond energies."""
+    rows = [
+        [f"{bond['sites'][0]}–{bond['sites'][-1]}", str(bond.get("kind", "")),
+         with_error(bond["mean"], bond.get("error") or 0.0)]
+        for bond in (run.observables or {}).get("bonds") or []
+        if bond["mean"] is not None
+    ]  # fmt: skip
+    return _table(("sites", "kind", "energy"), rows, words=2)
 
 
 def _settings(run: Run) -> str:
     try:
-        text = (run.path / CONFIG).read_text(encoding="utf-8")
+        return (run.path / CONFIG).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
-    return report_page.preformatted(text.strip(), "columns")
 
 
-def _commands(run: Run) -> str:
+def _commands(run: Run) -> list[str]:
     if not run.config:
-        return ""
+        return []
     version = (run.result or {}).get("version")
-    lines = [
+    return [
         f"tnvmc run {CONFIG} --out again    # the settings above, seed included"
         + (f"; tnvmc {version}" if version else ""),
-        "tnvmc measure again" if run.observables is not None else "",
+        *(["tnvmc measure again"] if run.observables is not None else []),
         "tnvmc report again",
     ]
-    return report_page.preformatted("\n".join(line for line in lines if line))
-
-
-def _footer(run: Run, left_out: tuple[str, ...]) -> str:
-    date = datetime.now().strftime("%Y-%m-%d %H:%M")
-    text = f"Written by tnvmc {__version__} on {date} from the files of {run.name}."
-    missing = " ".join(_sentence(line) for line in left_out)
-    return f"<footer>{paragraph(text)}{paragraph(missing) if missing else ''}</footer>"
-
-
-def print_report(path: str, out: str | None, varbench: bool) -> None:
-    """Write the report and say where it is, or print the VarBench row: the verb ``tnvmc report``.
-
-    Raises:
-        ReportError: a VarBench row of a run without a result, or `varbench` together with `out`.
-    """
-    if not varbench:
-        print(f"written to {write_report(path, out)}")
-        return
-    from tnvmc.analysis.varbench import varbench_row
-
-    if out is not None:
-        raise ReportError("--varbench prints a row and writes no file; leave --out away")
-    run = read_run(path)
-    if run.result is None:
-        raise ReportError(f"{run.path}: no result yet (result.json), so no VarBench row")
-    print(varbench_row(dict(run.result)))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from tnvmc.report.figures import COMPARED, COURSES, NAMES, draw, style
-from tnvmc.report.figures.course import Course, overview
+from tnvmc.report.describe import damage_text
+from tnvmc.report.figures import COMPARED, HISTORIES, NAMES, draw, style
+from tnvmc.report.figures.history import history_of, overview
 from tnvmc.storage.files import write_atomically
-from tnvmc.storage.run_files import read_run
+from tnvmc.storage.run_files import Run, read_run
 
 FOLDER = "pictures"
 
@@ -19,25 +20,16 @@ class PictureError(ValueError):
     """A picture that is not known, or that would replace a file of somebody else."""
 
 
-def energy_picture(
-    history: Sequence[Mapping[str, Any]],
-    n_sites: int,
-    *,
-    title: str,
-    units: str,
-    exact_per_site: float | None = None,
-    exact_label: str = "exact",
-    measured: tuple[float, float] | None = None,
-) -> bytes:
+def energy_picture(run: Run, title: str) -> bytes:
     """Draw energy per site with its error against the step and, below, the relative error: a PNG.
 
-    Without an exact value the lower panel shows the variance per site.  `measured` is the final
-    energy per site and its error.  Steps that were undone appear as crosses.
+    Without an exact value the lower panel shows the variance per site.  Steps that were undone
+    appear as crosses.  The number of sites must be known to the run.
     """
-    lines = tuple(line for line in history if line["energy"] is not None)
-    course = Course(title, units, lines, n_sites, exact_per_site, exact_label, measured)
+    history = history_of(run)
+    assert history is not None
     with style.styled():
-        return style.encode(overview(course, title), "png")
+        return style.encode(overview(history, title), "png")
 
 
 @dataclass(frozen=True)
@@ -69,14 +61,14 @@ def plot_runs(
     runs = [read_run(path) for path in paths]
     several = len(runs) > 1
     names = _chosen(what, NAMES, "--what") if what else tuple(COMPARED if several else NAMES)
-    if several and not any(name in COURSES for name in names):
-        raise PictureError(f"--what {what}: shows one run; of several: {', '.join(COURSES)}")
+    if several and not any(name in HISTORIES for name in names):
+        raise PictureError(f"--what {what}: shows one run; of several: {', '.join(HISTORIES)}")
     endings = _chosen(formats, style.FORMATS, "--format")
     for run in runs:
         if site is not None and run.n_sites is not None and not 0 <= site < run.n_sites:
             raise PictureError(f"--site {site}: {run.path} has the sites 0..{run.n_sites - 1}")
     pictures = draw(runs, names, site)
-    damage = tuple(f"{run.path}: {text}" for run in runs for text in run.damage)
+    damage = tuple(f"{run.path}: {damage_text(found)}" for run in runs for found in run.damage)
     if not pictures.figures:
         reasons = "; ".join((*damage, *pictures.left_out))
         raise PictureError(f"{runs[0].path}: nothing to draw: {reasons}")
@@ -98,8 +90,6 @@ def plot_runs(
 
 
 def _chosen(text: str, known: Sequence[str], option: str) -> tuple[str, ...]:
-    import difflib
-
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
     for word in words:
         if word not in known:
@@ -118,15 +108,3 @@ def check_ours(folder: Path, paths: Sequence[Path], mark: str) -> None:
     for path in paths:
         if path.is_dir() or (path.exists() and mark.encode() not in path.read_bytes()):
             raise PictureError(f"{path}: exists and was not made by {mark}; choose another --out")
-
-
-def print_plots(
-    paths: Sequence[str], out: str | None, formats: str, what: str | None, site: int | None
-) -> None:
-    """Write the pictures and say where they are: the verb ``tnvmc plot``."""
-    written = plot_runs(paths, out, formats, what, site)
-    for line in written.left_out:
-        print(line)
-    names = ", ".join(dict.fromkeys(path.stem for path in written.files))
-    endings = ", ".join(dict.fromkeys(path.suffix[1:] for path in written.files))
-    print(f"{names} ({endings}) written to {written.files[0].parent}")

@@ -1,28 +1,40 @@
-"""Reading what a run has written, also while it runs, was killed, or lost a file.
+"""Files of a run as data, also while it runs, was killed, or lost a file.
 
 Nothing here writes, and nothing needs the run to be complete: what cannot be read is left out and
-told in words.
+listed as damage.
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.neural import NETWORKS
-from tnvmc.report.console import sampling_parts
-from tnvmc.settings.config import COUPLINGS, PerBond
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, RESULT, FolderError
 
 OBSERVABLES = "observables.json"
 
 Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What is wrong with one file of a run.
+
+    `code` is "missing", "unreadable", "not_text", "bad_content" (`detail` says why) or "bad_line"
+    (`line` is its number, from 1, and `lost` the number of lines after it, which are not read).
+    """
+
+    file: str
+    code: str
+    detail: str = ""
+    line: int = 0
+    lost: int = 0
 
 
 @dataclass(frozen=True)
@@ -34,7 +46,7 @@ class Run:
     history: tuple[Json, ...] = ()
     result: Json | None = None
     observables: Json | None = None
-    damage: tuple[str, ...] = ()  #: one sentence for each file that cannot be read
+    damage: tuple[Damage, ...] = ()
 
     @property
     def name(self) -> str:
@@ -68,14 +80,10 @@ class Run:
         return None if self.shape is None else self.shape[0] * self.shape[1]
 
     @property
-    def units(self) -> str:
-        """Units of the energies, as "S.S"; empty where no file tells."""
-        for source in (self.result, self.observables):
-            if source is not None and source.get("units"):
-                return str(source["units"])
-        return {"tfim": "Pauli", "rydberg": "n = 0, 1"}.get(
-            str(self.setting("hamiltonian", "model")), "S.S" if self.config else ""
-        )
+    def units(self) -> str | None:
+        """Units of the energies, as "S.S"; None where no result and no observables tell."""
+        sources = [source for source in (self.result, self.observables) if source is not None]
+        return next((str(source["units"]) for source in sources if source.get("units")), None)
 
 
 def read_run(path: str | Path) -> Run:
@@ -92,7 +100,7 @@ def read_run(path: str | Path) -> Run:
     if not any((path / name).exists() for name in names):
         refuse_comparison(path)
         raise FolderError(f"{path}: holds no run ({', '.join(names)} are all missing)")
-    damage: list[str] = []
+    damage: list[Damage] = []
     return Run(
         path,
         _config(path / CONFIG, damage),
@@ -112,43 +120,39 @@ def refuse_comparison(path: Path) -> None:
     raise FolderError(f"{path}: holds a comparison{tried}")
 
 
-def _read(path: Path, damage: list[str]) -> str | None:
+def _read(path: Path, damage: list[Damage]) -> str | None:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
     except OSError as error:
-        damage.append(f"{path.name} cannot be read ({error.strerror})")
+        damage.append(Damage(path.name, "unreadable", error.strerror or str(error)))
     except UnicodeDecodeError:
-        damage.append(f"{path.name} is damaged: no text")
+        damage.append(Damage(path.name, "not_text"))
     return None
 
 
-def _config(path: Path, damage: list[str]) -> Json:
+def _config(path: Path, damage: list[Damage]) -> Json:
     text = _read(path, damage)
     if text is None:
         if not path.exists():
-            damage.append(f"{path.name} is missing")
+            damage.append(Damage(path.name, "missing"))
         return {}
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        damage.append(f"{path.name} is damaged: {error}")
+        damage.append(Damage(path.name, "bad_content", str(error)))
         return {}
 
 
-def _history(path: Path, damage: list[str]) -> tuple[Json, ...]:
+def _history(path: Path, damage: list[Damage]) -> tuple[Json, ...]:
     """All lines up to the first bad one; a torn last line is how a killed run may end."""
     lines = (_read(path, damage) or "").splitlines()
     found: list[Json] = []
     for number, line in enumerate(lines, 1):
         record = _parsed(line)
         if not isinstance(record, dict) or not isinstance(record.get("step"), int):
-            left = len(lines) - number
-            damage.append(
-                f"{path.name} is damaged at line {number}"
-                + (f"; {left} more lines are left out" if left else ", the last one")
-            )
+            damage.append(Damage(path.name, "bad_line", line=number, lost=len(lines) - number))
             break
         found.append(record)
     return tuple(found)
@@ -161,20 +165,19 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _json(path: Path, check: Any, damage: list[str]) -> Json | None:
+def _json(path: Path, check: Callable[[Json], None], damage: list[Damage]) -> Json | None:
     text = _read(path, damage)
     if text is None:
         return None
     content = _parsed(text)
-    if not isinstance(content, dict):
-        damage.append(f"{path.name} is damaged: not a JSON object")
-        return None
     try:
+        if not isinstance(content, dict):
+            raise TypeError("not a JSON object")
         check(content)
     except KeyError as error:
-        damage.append(f"{path.name} is damaged: {error} is missing")
+        damage.append(Damage(path.name, "bad_content", f"{error} is missing"))
     except (TypeError, ValueError, AttributeError) as error:
-        damage.append(f"{path.name} is damaged: {error}")
+        damage.append(Damage(path.name, "bad_content", str(error)))
     else:
         return content
     return None
@@ -236,15 +239,10 @@ def steps_done(run: Run) -> int:
     return int((run.result or {}).get("steps") or 0)
 
 
-def outdated(run: Run) -> str | None:
-    """Say so where the observables are those of an earlier step than the run has reached."""
+def is_outdated(run: Run) -> bool:
+    """Tell whether the observables are those of an earlier step than the run has reached."""
     measured = None if run.observables is None else run.observables.get("step")
-    if measured is None or measured == steps_done(run):
-        return None
-    return (
-        f"The observables are those after {measured} steps, the run has made {steps_done(run)}; "
-        f"measure again with: tnvmc measure {run.path}"
-    )
+    return measured is not None and measured != steps_done(run)
 
 
 def steps_asked(run: Run) -> int | None:
@@ -263,79 +261,3 @@ def steps_asked(run: Run) -> int | None:
 def is_finished(run: Run) -> bool:
     """Tell whether result.json belongs to the last step of the history."""
     return run.result is not None and int(run.result.get("steps") or 0) >= steps_done(run)
-
-
-def model_text(run: Run) -> str | None:
-    """Write the model and its couplings, as "j1j2, J1 = 1, J2 = 0.5"."""
-    section = run.config.get("hamiltonian")
-    if not isinstance(section, Mapping) or "model" not in section:
-        return None
-    couplings = [
-        f"{name} = {value:g}" if isinstance(value, int | float) else f"{name} {_each(name)}"
-        for name, value in section.items()
-        if name != "model"
-    ]
-    return ", ".join([str(section["model"]), *couplings])
-
-
-def _each(coupling: str) -> str:
-    """Say what the numbers of a coupling that is a list belong to."""
-    per_bond = coupling in COUPLINGS and COUPLINGS[coupling][0] is PerBond
-    return "bond by bond" if per_bond else "site by site"
-
-
-def sampling_text(run: Run) -> str | None:
-    """Write what is out of the ordinary in how configurations are drawn; None for nothing."""
-    section = run.config.get("sampler")
-    parts = sampling_parts(section) if isinstance(section, Mapping) else []
-    return ", ".join(parts) or None
-
-
-def lattice_text(run: Run) -> str | None:
-    """Write the lattice, as "square, 6 x 6 sites, open"."""
-    if run.shape is None:
-        return None
-    rows, columns = run.shape
-    size = f"{columns} sites" if rows == 1 else f"{rows} x {columns} sites"
-    kind, boundary = (run.setting("lattice", key) for key in ("kind", "boundary"))
-    return ", ".join([kind or "square", size, boundary or "open"])
-
-
-def state_text(run: Run) -> str | None:
-    """Write the state, as "peps, D = 4, float64"."""
-    kind = run.setting("ansatz", "kind")
-    if kind is None:
-        return None
-    D, dtype = run.setting("ansatz", "D"), run.setting("ansatz", "dtype")
-    return ", ".join([kind, *([f"D = {D}"] if D else []), *([dtype] if dtype else [])])
-
-
-def network_text(run: Run) -> str | None:
-    """Write what a network is made of, as "heads = 4, layers = 2"; None for other states."""
-    section = run.config.get("ansatz")
-    network = NETWORKS.get(str(run.setting("ansatz", "kind")))
-    if network is None or not isinstance(section, Mapping):
-        return None
-    common = ("marshall", "average", "freeze")
-    own = [key for key in section if key not in ("kind", "dtype", "init", *common)]
-    return ", ".join(
-        f"{key} = {_plainly(section[key])}"
-        for key in (*own, *common)
-        if section.get(key) not in (None, False, [])
-    )
-
-
-def _plainly(value: Any) -> str:
-    if isinstance(value, list):
-        return " ".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def contraction_text(run: Run) -> str | None:
-    """Write how amplitudes are contracted, as "src, chi = 8 (measured at 16)"."""
-    scheme, chi = run.setting("contraction", "scheme"), run.setting("contraction", "chi")
-    if scheme is None or run.setting("ansatz", "kind") != "peps":
-        return None
-    measured = run.setting("measure", "chi")
-    at_end = f" (measured at {measured})" if measured and measured != chi else ""
-    return scheme if chi is None else f"{scheme}, chi = {chi}{at_end}"

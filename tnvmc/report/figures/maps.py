@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,19 @@ import numpy as np
 from tnvmc.report.figures import scales, style
 from tnvmc.storage.run_files import Json, Run, as_array
 
-_FIELDS = ("Sz", "n", "Sx")
-_PAIRS = ("SS", "nn", "SzSz")
-NAMES = {
+_FIELDS = {
     "Sz": r"$\langle S^z_i\rangle$",
-    "Sx": r"$\langle S^x_i\rangle$",
     "n": r"$\langle n_i\rangle$",
-    "SS": r"$\langle \mathbf{S}_i\cdot\mathbf{S}_j\rangle$",
-    "SzSz": r"$\langle S^z_i S^z_j\rangle$",
-    "nn": r"$\langle n_i n_j\rangle$",
+    "Sx": r"$\langle S^x_i\rangle$",
 }
+_PAIRS = {
+    "SS": r"$\langle \mathbf{S}_{%d}\cdot\mathbf{S}_r\rangle$",
+    "nn": r"$\langle n_{%d} n_r\rangle$",
+    "SzSz": r"$\langle S^z_{%d} S^z_r\rangle$",
+}
+"""By name; the first that is measured is drawn."""
+
+Shape = tuple[int, int]
 
 
 def lattice(run: Run) -> Any | str:
@@ -27,51 +31,26 @@ def lattice(run: Run) -> Any | str:
     Bonds longer than a diagonal are not drawn (on a chain: longer than two sites), and counted
     below the picture; bonds around a periodic boundary are drawn as stubs on both sides.
     """
-    observables = run.observables
-    if observables is None or not observables.get("bonds"):
+    if run.observables is None or run.shape is None or not run.observables.get("bonds"):
         return "no bond energies are measured (tnvmc measure)"
-    shape = _shape(observables)
-    figure = style.new_figure(*_size(shape))
+    rows, columns = run.shape
+    size = (7.0, 2.4) if rows == 1 else (5.6, min(9.0, max(3.0, 1.2 + 4.4 * rows / columns)))
+    figure = style.new_figure(*size)
     axes = figure.subplots()
-    unit = _points_per_site(figure, shape)
-    hidden = _bonds(figure, axes, observables, shape, unit)
-    _sites(figure, axes, observables, shape, unit)
-    _frame(axes, shape)
+    unit = 72 * min((size[0] - 1.2) / (columns + 0.4), (size[1] - 1.0) / (rows + 0.4))  # points
+    hidden = _bonds(figure, axes, run.observables, run.shape, unit)
+    _sites(figure, axes, run.observables, run.shape, unit)
+    style.bare_lattice(axes, run.shape)
     if hidden:
         axes.set_xlabel(f"{hidden} longer bonds are not drawn", fontsize=8)
     return figure
 
 
-def _shape(observables: Json) -> tuple[int, int]:
-    rows, columns = observables["shape"]
-    return int(rows), int(columns)
-
-
-def _size(shape: tuple[int, int]) -> tuple[float, float]:
-    rows, columns = shape
-    if rows == 1:
-        return 7.0, 2.4
-    return 5.6, min(9.0, max(3.0, 1.2 + 4.4 * rows / columns))
-
-
-def _points_per_site(figure: Any, shape: tuple[int, int]) -> float:
-    width, height = figure.get_size_inches()
-    return 72 * min((width - 1.2) / (shape[1] + 0.4), (height - 1.0) / (shape[0] + 0.4))
-
-
-def _frame(axes: Any, shape: tuple[int, int]) -> None:
-    axes.set_aspect("equal")
-    axes.set_xlim(-0.75, shape[1] - 0.25)
-    axes.set_ylim(shape[0] - 0.25, -0.75)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.spines[:].set_visible(False)
-
-
-def _bonds(figure: Any, axes: Any, observables: Json, shape: tuple[int, int], unit: float) -> int:
+def _bonds(figure: Any, axes: Any, observables: Json, shape: Shape, unit: float) -> int:
     """Draw the bonds and give the number of those left out."""
+    from matplotlib import colormaps
     from matplotlib.collections import LineCollection
-    from matplotlib.colors import Normalize
+    from matplotlib.colors import ListedColormap, Normalize
 
     segments, values, hidden = [], [], 0
     for bond in observables["bonds"]:
@@ -85,36 +64,26 @@ def _bonds(figure: Any, axes: Any, observables: Json, shape: tuple[int, int], un
         return hidden
     energies = np.array(values)
     strength = np.abs(energies) / (np.abs(energies).max() or 1.0)
-    norm = Normalize(energies.min(), energies.max())
-    if np.ptp(energies) == 0:
-        norm = Normalize(energies[0] - abs(energies[0]), energies[0] + abs(energies[0]))
+    spread = 0.0 if np.ptp(energies) else abs(energies[0])
+    without_its_light_end = ListedColormap(colormaps[style.SEQUENTIAL](np.linspace(0, 0.9, 256)))
     lines = LineCollection(
-        segments, array=energies, cmap=_without_its_light_end(), norm=norm, capstyle="round",
-        linewidths=0.6 + min(9.0, 0.17 * unit) * strength, zorder=1,
+        segments, array=energies, cmap=without_its_light_end, capstyle="round", zorder=1,
+        norm=Normalize(energies.min() - spread, energies.max() + spread),
+        linewidths=0.6 + min(9.0, 0.17 * unit) * strength,
     )  # fmt: skip
     axes.add_collection(lines)
-    label = f"energy of the bond ({observables['units']} units)"
-    style.colour_bar(figure, lines, axes, label)
+    style.colour_bar(figure, lines, axes, f"energy of the bond ({observables['units']} units)")
     return hidden
 
 
-def _without_its_light_end() -> Any:
-    from matplotlib import colormaps
-    from matplotlib.colors import ListedColormap
-
-    return ListedColormap(colormaps[style.SEQUENTIAL](np.linspace(0, 0.9, 256)))
-
-
-def _pieces(
-    sites: list[int], shape: tuple[int, int], boundary: str
-) -> list[list[tuple[float, float]]]:
+def _pieces(sites: Sequence[int], shape: Shape, boundary: str) -> list[list[tuple[float, float]]]:
     """Polylines (x, y) of a bond: one, two stubs around a boundary, or none for a long one."""
     (y, x), (to_y, to_x) = (divmod(int(site), shape[1]) for site in sites)
     right, down = to_x - x, to_y - y
     if shape[0] == 1 and abs(right) == 2:
-        turn = np.linspace(0, np.pi, 24)
         middle, radius = (x + to_x) / 2, abs(right) / 2
-        return [[(middle - radius * np.cos(t), -0.45 * np.sin(t)) for t in turn]]
+        angles = np.linspace(0, np.pi, 24)
+        return [[(middle - radius * np.cos(t), -0.45 * np.sin(t)) for t in angles]]
     short_right = _around(right, shape[1], boundary != "open")
     short_down = _around(down, shape[0], boundary == "periodic")
     if max(abs(short_right), abs(short_down)) > 1:
@@ -125,31 +94,30 @@ def _pieces(
     return [[(x, y), (x + half[0], y + half[1])], [(to_x, to_y), (to_x - half[0], to_y - half[1])]]
 
 
-def _around(offset: int, length: int, wraps: bool) -> int:
-    if not wraps or length <= 2 or 2 * abs(offset) <= length:
+def _around(offset: Any, length: int, wraps: bool) -> Any:
+    """Offsets (of any shape) the shorter way round."""
+    if not wraps or length <= 2:
         return offset
-    return offset - length if offset > 0 else offset + length
+    far = 2 * np.abs(offset) > length
+    return np.where(far, offset - length * np.sign(offset), offset)[()]
 
 
-def _sites(figure: Any, axes: Any, observables: Json, shape: tuple[int, int], unit: float) -> None:
+def _sites(figure: Any, axes: Any, observables: Json, shape: Shape, unit: float) -> None:
     """Draw the sites: a field within its error stays pale."""
     rows, columns = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
-    area = min(20.0, 0.36 * unit) ** 2
+    look = {"s": min(20.0, 0.36 * unit) ** 2, "edgecolors": style.INK, "zorder": 2}
     measured = observables.get("sites", {})
     name = next((name for name in _FIELDS if name in measured), None)
     if name is None:
-        axes.scatter(columns, rows, s=area, color="white", edgecolors=style.INK, zorder=2)
+        axes.scatter(columns, rows, color="white", **look)
         return
     mean, error = as_array(measured[name]["mean"]), as_array(measured[name]["error"])
+    largest = float(np.nanmax(np.concatenate([np.abs(mean), 4 * error, [1e-12]])))
+    colours = {"cmap": style.DIVERGING, "vmin": -largest, "vmax": largest}
     if name == "n":
-        colours: dict[str, Any] = {"cmap": style.DENSITY, "vmin": 0, "vmax": 1}
-    else:
-        largest = float(np.nanmax(np.concatenate([np.abs(mean), 4 * error, [1e-12]])))
-        colours = {"cmap": style.DIVERGING, "vmin": -largest, "vmax": largest}
-    dots = axes.scatter(
-        columns, rows, c=mean, s=area, edgecolors=style.INK, linewidths=0.9, zorder=2, **colours
-    )
-    style.colour_bar(figure, dots, axes, NAMES[name], location="bottom", pad=0.02)
+        colours = {"cmap": style.DENSITY, "vmin": 0, "vmax": 1}
+    dots = axes.scatter(columns, rows, c=mean, linewidths=0.9, **look, **colours)
+    style.colour_bar(figure, dots, axes, _FIELDS[name], location="bottom", pad=0.02)
 
 
 def correlations(run: Run, site: int | None = None) -> Any | str:
@@ -159,67 +127,42 @@ def correlations(run: Run, site: int | None = None) -> Any | str:
     """
     measured = (run.observables or {}).get("correlations") or {}
     name = next((name for name in _PAIRS if name in measured), None)
-    if run.observables is None or name is None:
+    if run.observables is None or run.shape is None or name is None:
         return "no correlations are measured (tnvmc measure)"
-    shape = _shape(run.observables)
-    if site is None:
-        site = shape[0] // 2 * shape[1] + shape[1] // 2
-    mean = as_array(measured[name]["mean"])[site]
-    error = as_array(measured[name]["error"])[site]
-    label = NAMES[name].replace("_i", f"_{{{site}}}").replace("_j", "_r")
+    rows, columns = shape = run.shape
+    site = rows // 2 * columns + columns // 2 if site is None else site
+    mean, error = (as_array(measured[name][key])[site] for key in ("mean", "error"))
+    others, label = np.arange(mean.size) != site, _PAIRS[name] % site
     figure = style.new_figure(8.6, 3.9)
     chart, decay = figure.subplots(1, 2, width_ratios=(1, 1.05))
-    _map(figure, chart, mean, shape, site, label)
-    distance = _distances(shape, str(run.observables.get("boundary", "open")))[site]
-    _decay(decay, distance, mean, error, site, label)
-    return figure
-
-
-def _map(
-    figure: Any, axes: Any, mean: np.ndarray, shape: tuple[int, int], site: int, label: str
-) -> None:
-    others = np.delete(mean, site)
-    largest = float(np.nanmax(np.abs(others))) if np.isfinite(others).any() else 1.0
-    cells = axes.pcolormesh(
-        np.arange(shape[1] + 1) - 0.5, np.arange(shape[0] + 1) - 0.5, mean.reshape(shape),
-        cmap=style.DIVERGING, vmin=-(largest or 1.0), vmax=largest or 1.0,
-        edgecolors="white", linewidth=1.2,
+    known = np.abs(mean[others][np.isfinite(mean[others])])
+    largest = float(known.max(initial=0.0)) or 1.0
+    cells = chart.pcolormesh(
+        np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, mean.reshape(shape),
+        cmap=style.DIVERGING, vmin=-largest, vmax=largest, edgecolors="white", linewidth=1.2,
     )  # fmt: skip
-    row, column = divmod(site, shape[1])
-    axes.plot(column, row, "*", color="white", mec=style.INK, ms=13, mew=0.8)
-    _frame(axes, shape)
-    style.colour_bar(figure, cells, axes, label, extend="max", location="bottom", shrink=0.8)
+    row, column = divmod(site, columns)
+    chart.plot(column, row, "*", color="white", mec=style.INK, ms=13, mew=0.8)
+    style.bare_lattice(chart, shape)
+    style.colour_bar(figure, cells, chart, label, extend="max", location="bottom", shrink=0.8)
 
-
-def _decay(
-    axes: Any, distance: np.ndarray, mean: np.ndarray, error: np.ndarray, site: int, label: str
-) -> None:
-    style.grid(axes)
-    others = np.arange(len(mean)) != site
+    boundary = str(run.observables.get("boundary", "open"))
+    y, x = np.divmod(np.arange(mean.size), columns)
+    distance = np.hypot(
+        _around(x - column, columns, boundary != "open"),
+        _around(y - row, rows, boundary == "periodic"),
+    )
+    style.grid(decay)
     for sign, colour, word in ((1, style.VERMILION, "positive"), (-1, style.BLUE, "negative")):
-        chosen = others & (sign * mean > 0)
-        if not chosen.any():
-            continue
-        size = np.abs(mean[chosen])
-        reach = np.nan_to_num(error[chosen])
-        axes.errorbar(
-            distance[chosen], size, [np.minimum(reach, 0.9 * size), reach], fmt="o", ms=4.5,
-            color=colour, mfc=colour if sign > 0 else "none", lw=0.9, capsize=1.5, label=word,
-        )  # fmt: skip
-    scales.logarithmic(axes, "y")
-    axes.set_xlabel("distance r (lattice constants)")
-    axes.set_ylabel(f"|{label}|")
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend()
-
-
-def _distances(shape: tuple[int, int], boundary: str) -> np.ndarray:
-    """Distances (N, N) on the grid, the shorter way round where it wraps."""
-    rows, columns = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
-    right = np.abs(columns[:, None] - columns)
-    down = np.abs(rows[:, None] - rows)
-    if boundary != "open":
-        right = np.minimum(right, shape[1] - right)
-    if boundary == "periodic":
-        down = np.minimum(down, shape[0] - down)
-    return np.hypot(right, down)
+        at = others & (sign * mean > 0)
+        if at.any():
+            size = np.abs(mean[at])
+            decay.errorbar(
+                distance[at], size, scales.reach(size, error[at]), fmt="o", ms=4.5, color=colour,
+                mfc=colour if sign > 0 else "none", lw=0.9, capsize=1.5, label=word,
+            )  # fmt: skip
+    scales.logarithmic(decay, "y")
+    decay.set_xlabel("distance r (lattice constants)")
+    decay.set_ylabel(f"|{label}|")
+    style.legend(decay)
+    return figure

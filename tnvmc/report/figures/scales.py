@@ -68,17 +68,16 @@ def without(values: Any, gone: np.ndarray) -> np.ndarray:
 
 
 def mark_beyond(
-    axes: Any, x: np.ndarray, values: np.ndarray, colour: str, name: str | None = None,
-    edge: str = "top",
-) -> None:  # fmt: skip
+    axes: Any, x: np.ndarray, values: np.ndarray, colour: str, name: str | None, edge: str = "top"
+) -> None:
     """Mark steps that are beyond the axis with triangles at its edge; the legend says how far.
 
     `name` is the run they belong to, where there are several.
     """
     if len(x):
         axes.plot(
-            x, np.full(len(x), float(edge == "top")), "^" if edge == "top" else "v", transform=axes.get_xaxis_transform(), color=colour, ms=5,
-            clip_on=False, label=beyond(values, name),
+            x, np.full(len(x), float(edge == "top")), "^" if edge == "top" else "v", color=colour,
+            transform=axes.get_xaxis_transform(), ms=5, clip_on=False, label=beyond(values, name),
         )  # fmt: skip
 
 
@@ -91,15 +90,20 @@ def beyond(values: np.ndarray, name: str | None = None) -> str:
     return told if name is None else f"{name}: {told}"
 
 
-def is_rounding(values: Any, floor: float = ROUNDING) -> bool:
-    """Whether there are values, and nothing in them but rounding."""
+def reach(size: Any, error: Any) -> np.ndarray:
+    """Error bars (2, ...) of sizes on a log axis, where they may not reach down to zero."""
+    error = np.nan_to_num(np.atleast_1d(error))
+    return np.array([np.minimum(error, 0.9 * np.asarray(size)), error])
+
+
+def logarithmic_or_rounding(axes: Any, values: Any, floor: float = ROUNDING) -> None:
+    """Make the y axis of `values` logarithmic; where nothing is above `floor`, say so instead."""
     known = np.abs(np.asarray(values, float))
     known = known[np.isfinite(known)]
-    return bool(known.size and (known <= floor).all())
-
-
-def show_rounding(axes: Any, floor: float = ROUNDING) -> None:
-    """Say that all values are rounding, on a log axis on which their noise looks small."""
+    if not known.size or (known > floor).any():
+        if (known > 0).any():
+            logarithmic(axes, "y")
+        return
     axes.set_ylim(1e-6 * floor, 1e3 * floor)  # first: all values may be 0
     axes.set_yscale("log", nonpositive="mask")
     axes.axhspan(1e-6 * floor, floor, color=style.GREY, alpha=0.14, lw=0)

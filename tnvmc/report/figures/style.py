@@ -18,7 +18,7 @@ FORMATS = ("png", "pdf", "svg")
 # Okabe and Ito's palette (Color Universal Design, 2008).
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 SKY, PURPLE, GREY = "#56B4E9", "#CC79A7", "#6B7280"
-CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
 DASHES = ("-", "--", "-.", ":")
 INK = "#23272E"
 """Of all text and axes; on a web page it becomes the colour of the text around the picture."""
@@ -72,10 +72,29 @@ def new_figure(width: float = 5.4, height: float = 3.5) -> Any:
     return figure
 
 
-def grid(axes: Any) -> None:
+def line(number: int) -> dict[str, str]:
+    """Give colour and dashes of one of several runs."""
+    dashes = DASHES[number // len(CYCLE) % len(DASHES)]
+    return {"color": CYCLE[number % len(CYCLE)], "ls": dashes}
+
+
+def grid(axes: Any, axis: str = "both") -> None:
     """Put faint lines behind the data."""
-    axes.grid(color=INK, alpha=0.13, lw=0.6)
+    axes.grid(axis=axis, color=INK, alpha=0.13, lw=0.6)
     axes.set_axisbelow(True)
+
+
+def legend(axes: Any, **options: Any) -> None:
+    """Explain what has a label, where anything has."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(**options)
+
+
+def bare_lattice(axes: Any, shape: tuple[int, int]) -> None:
+    """Show the grid of a lattice, row 0 on top, without ticks."""
+    axes.set(aspect="equal", xticks=[], yticks=[])
+    axes.set(xlim=(-0.75, shape[1] - 0.25), ylim=(shape[0] - 0.25, -0.75))
+    axes.spines[:].set_visible(False)
 
 
 def colour_bar(figure: Any, mappable: Any, axes: Any, label: str, **options: Any) -> None:

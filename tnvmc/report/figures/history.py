@@ -1,0 +1,322 @@
+"""Pictures of the history of a run, or of several: what each step reported, against the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tnvmc.report.describe import reference, units_of
+from tnvmc.report.figures import scales, style
+from tnvmc.storage.run_files import Run, as_array
+
+GAP = 100.0
+"""Of an energy to the others, above which it hides them on a linear axis."""
+
+
+@dataclass(frozen=True)
+class History:
+    """The history of one run as arrays of one entry per step; energies are per site.
+
+    Steps whose energy is not finite are left out.
+    """
+
+    label: str
+    units: str
+    lines: tuple[Mapping[str, Any], ...]
+    n_sites: int
+    exact: float | None = None
+    exact_label: str = "exact"
+    measured: tuple[float, float] | None = None  #: final energy per site and its error
+
+    def of(self, key: str) -> np.ndarray:
+        """A column of the history, NaN where a line says nothing."""
+        return as_array([line.get(key) for line in self.lines])
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """Seconds of optimisation until the end of each step."""
+        return np.cumsum(np.nan_to_num(self.of("seconds")))
+
+    @property
+    def kept(self) -> np.ndarray:
+        """True for the steps that were not undone."""
+        return np.array([not line.get("undone") for line in self.lines], dtype=bool)
+
+    @property
+    def energy(self) -> np.ndarray:
+        """Energy per site."""
+        return self.of("energy") / self.n_sites
+
+    @property
+    def error(self) -> np.ndarray:
+        """Its error."""
+        return np.nan_to_num(self.of("energy_error")) / self.n_sites
+
+    @property
+    def energy_label(self) -> str:
+        """What an axis of energies is called."""
+        return f"energy per site ({self.units} units)"
+
+    @property
+    def distance_label(self) -> str:
+        """What an axis of distances to the known energy is called."""
+        if self.exact_label == "exact":
+            return "relative error of the energy"
+        return f"relative distance to the {self.exact_label} energy"
+
+    @property
+    def stages(self) -> list[tuple[int, str]]:
+        """First step and name of every stage; empty where there is one stage or none."""
+        found: dict[int, tuple[int, str]] = {}
+        for line in self.lines:
+            if (stage := line.get("stage")) is not None:
+                name = f"stage {stage}" if line.get("D") is None else f"D = {line['D']}"
+                found.setdefault(stage, (line["step"], name))
+        return list(found.values()) if len(found) > 1 else []
+
+
+def history_of(run: Run) -> History | None:
+    """Make the history of a run; None where the number of sites is not known."""
+    if run.n_sites is None:
+        return None
+    lines = tuple(line for line in run.history if line.get("energy") is not None)
+    exact, method = reference(run)
+    measured = None
+    if run.result is not None and run.result["energy_per_site"] is not None:
+        error = run.result.get("energy_per_site_error") or 0.0
+        measured = (float(run.result["energy_per_site"]), float(error))
+    return History(run.name, units_of(run), lines, run.n_sites, exact, method, measured)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How a history is drawn into a panel: its abscissa and its line."""
+
+    history: History
+    x: np.ndarray
+    line: Mapping[str, Any]  #: "color" and "ls"
+    name: str | None  #: None for the only run in the picture
+
+    def final(self, axes: Any, y: float, error: Any) -> None:
+        """Draw the measurement at the end, one step after the last."""
+        before = self.x[-2] if len(self.x) > 1 else self.x[-1] - 1
+        alone = {"color": style.VERMILION, "label": "measured at the end"}
+        look = alone if self.name is None else {"color": self.line["color"]}
+        axes.errorbar(2 * self.x[-1] - before, y, error, fmt="o", ms=5, capsize=2, **look)
+
+    def column(self, axes: Any, values: np.ndarray) -> None:
+        """Draw what the kept steps reported."""
+        keep = self.history.kept & np.isfinite(values)
+        axes.plot(self.x[keep], values[keep], **self.line, label=self.name)
+
+    def mark_beyond(self, axes: Any, gone: np.ndarray, values: np.ndarray, edge: str) -> None:
+        """Mark the steps that are beyond an edge of the panel."""
+        colour = self.line["color"]
+        scales.mark_beyond(axes, self.x[gone], values[gone], colour, self.name, edge)
+
+
+Panel = Callable[[Any, Sequence[Curve]], None]
+
+
+def _curves(histories: Sequence[History], against: str = "step") -> list[Curve]:
+    return [
+        Curve(
+            history,
+            history.seconds if against == "seconds" else history.of("step"),
+            style.line(number),
+            history.label if len(histories) > 1 else None,
+        )
+        for number, history in enumerate(histories)
+    ]
+
+
+def _draw(
+    histories: Sequence[History], panel: Panel, ylabel: str, floor: float | None = None
+) -> Any:
+    """One panel against the step; for several runs a second one against the seconds.
+
+    With a `floor` the axis is logarithmic, and values up to it are rounding.
+    """
+    alone = len(histories) == 1
+    figure = style.new_figure(5.4 if alone else 9.0, 3.6)
+    panels = np.atleast_1d(figure.subplots(1, 2 - alone, sharey=True))
+    for axes, against in zip(panels, ("step", "seconds"), strict=False):
+        panel(axes, _curves(histories, against))
+        _finish(axes, floor)
+        axes.set_xlabel("seconds of optimisation" if against == "seconds" else "step")
+    panels[0].set_ylabel(ylabel)
+    panels[0].xaxis.get_major_locator().set_params(integer=True)
+    if alone:
+        _mark_stages(panels[0], histories[0])
+    return figure
+
+
+def _finish(axes: Any, floor: float | None) -> None:
+    style.grid(axes)
+    if floor is not None:
+        # Marks at an edge have other coordinates.
+        drawn = [line for line in axes.lines if line.get_transform() == axes.transData]
+        values = np.concatenate([np.zeros(0), *(line.get_ydata() for line in drawn)]).astype(float)
+        scales.logarithmic_or_rounding(axes, values, floor)
+    style.legend(axes)
+
+
+def _mark_stages(axes: Any, history: History) -> None:
+    """Mark where each stage begins with a line, and name it at the top."""
+    for step, name in history.stages:
+        axes.axvline(step, color=style.GREY, lw=0.9, ls=":")
+        axes.annotate(
+            name, (step, 1), xycoords=("data", "axes fraction"), xytext=(3, 1),
+            textcoords="offset points", fontsize=8, color=style.GREY, va="bottom",
+            annotation_clip=False,
+        )  # fmt: skip
+
+
+def overview(history: History, title: str) -> Any:
+    """Draw energy above and relative error, else variance, below: the picture of a run."""
+    figure = style.new_figure(7.0, 6.0)
+    above, below = figure.subplots(2, 1, sharex=True)
+    curves = _curves([history]) if history.lines else []
+    _energy(above, curves)
+    _finish(above, None)
+    (_distance if history.exact else _variance)(below, curves)
+    _finish(below, scales.ROUNDING if history.exact else scales.ROUNDING**2)
+    above.set_title(title, pad=14 if history.stages else None)
+    above.set_ylabel(history.energy_label)
+    below.set_ylabel(history.distance_label if history.exact else "variance per site")
+    below.set_xlabel("step")
+    below.xaxis.get_major_locator().set_params(integer=True)
+    _mark_stages(above, history)
+    return figure
+
+
+def energy(histories: Sequence[History]) -> Any:
+    """Draw energy per site with its error; final energies as points, undone steps as crosses.
+
+    Steps with absurd energies are triangles at the edge of the panel.
+    """
+    return _draw(histories, _energy, histories[0].energy_label)
+
+
+def _energy(axes: Any, curves: Sequence[Curve]) -> None:
+    for curve in curves:
+        history, keep = curve.history, curve.history.kept
+        x, errors = curve.x[keep], history.error[keep]
+        energies = scales.without(history.energy[keep], scales.absurd(history.energy[keep], GAP))
+        axes.plot(x, energies, **curve.line, label=curve.name or "each step")
+        axes.fill_between(
+            x, energies - errors, energies + errors, color=curve.line["color"], alpha=0.22, lw=0
+        )
+        if history.measured is not None:
+            curve.final(axes, *history.measured)
+    histories = [curve.history for curve in curves]
+    known = {found.exact: found.exact_label for found in histories if found.exact is not None}
+    for value, label in known.items():
+        axes.axhline(value, color=style.INK, ls="--", lw=1.1, label=label)
+    limit(axes, histories)
+    high = axes.get_ylim()[1]
+    gone = ~histories[0].kept if len(curves) == 1 else np.zeros(0, dtype=bool)
+    if gone.any():
+        axes.plot(
+            curves[0].x[gone], np.minimum(histories[0].energy[gone], high), "x",
+            color=style.VERMILION, clip_on=False, label="step undone",
+        )  # fmt: skip
+    for curve in curves:  # absurd ones are marked where they leave; of a start the line tells
+        found = curve.history
+        absurd = found.kept & scales.absurd(np.where(found.kept, found.energy, 0.0), GAP)
+        curve.mark_beyond(axes, absurd & (found.energy > high), found.energy, "top")
+        curve.mark_beyond(axes, absurd & (found.energy < high), found.energy, "bottom")
+
+
+def limit(axes: Any, histories: Sequence[History]) -> None:
+    """Let the last nine tenths of the runs fill the panel; a bad start or step may leave it."""
+    values: list[float] = []
+    for history in histories:
+        energies, errors = history.energy[history.kept], history.error[history.kept]
+        energies = scales.without(energies, scales.absurd(energies, GAP))
+        late = slice(len(energies) // 10, None)
+        values += [*(energies + errors)[late], *(energies - errors)[late]]
+        values += [] if history.exact is None else [history.exact]
+        values += [] if history.measured is None else [history.measured[0]]
+    if values:
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        margin = 0.08 * (high - low) or 0.01 * abs(high) or 1.0
+        axes.set_ylim(low - margin, high + margin)
+
+
+def relative_error(histories: Sequence[History]) -> Any | str:
+    """Draw |E - E0| / |E0| on a log axis; steps below the known energy are open triangles."""
+    histories = [history for history in histories if history.exact]
+    if not histories:
+        return "no exact or published energy is known"
+    return _draw(histories, _distance, histories[0].distance_label, scales.ROUNDING)
+
+
+def _distance(axes: Any, curves: Sequence[Curve]) -> None:
+    for curve in curves:
+        history, colour = curve.history, curve.line["color"]
+        assert history.exact is not None
+        keep, scale = history.kept, abs(history.exact)
+        x, off = curve.x[keep], (history.energy[keep] - history.exact) / scale
+        gone = scales.absurd(off)
+        far, off = np.abs(off), scales.without(off, gone)
+        axes.plot(x, np.abs(off), **curve.line, label=curve.name or "each step")
+        if curve.name is None:
+            error = scales.without(history.error[keep] / scale, gone)
+            axes.plot(x, error, color=style.GREEN, lw=1.1, ls=":", label="error bar of one step")
+            below = off < 0
+            if below.any():
+                axes.plot(
+                    x[below], -off[below], "v", mfc="none", color=colour, ms=4,
+                    label=f"below {history.exact_label}",
+                )  # fmt: skip
+        scales.mark_beyond(axes, x[gone], far[gone], colour, curve.name)
+        if history.measured is not None:
+            final = abs(history.measured[0] - history.exact) / scale
+            curve.final(axes, final, scales.reach(final, history.measured[1] / scale))
+
+
+def variance(histories: Sequence[History]) -> Any:
+    """Draw the variance of the local energy per site on a log axis."""
+    label = f"variance of the local energy per site\n({histories[0].units} units squared)"
+    return _draw(histories, _variance, label, scales.ROUNDING**2)
+
+
+def _variance(axes: Any, curves: Sequence[Curve]) -> None:
+    """Draw the variance, but for steps of which it is absurd; they are marked at the top."""
+    for curve in curves:
+        values = curve.history.of("variance") / curve.history.n_sites
+        gone = curve.history.kept & scales.absurd(np.where(curve.history.kept, values, 0.0))
+        curve.column(axes, scales.without(values, gone))
+        curve.mark_beyond(axes, gone, values, "top")
+
+
+def acceptance(histories: Sequence[History]) -> Any | str:
+    """Draw the share of proposed moves that were accepted."""
+    made = _column(histories, "acceptance", "acceptance of proposed moves")
+    if not isinstance(made, str):
+        made.axes[0].set_ylim(0, 1)
+    return made
+
+
+def closure_spread(histories: Sequence[History]) -> Any | str:
+    """Draw the spread of ln|psi| over the rows of closure, on a log axis."""
+    label = r"closure spread of $\ln|\psi|$"
+    return _column(histories, "closure_spread", label, scales.ROUNDING)
+
+
+def _column(
+    histories: Sequence[History], key: str, label: str, floor: float | None = None
+) -> Any | str:
+    histories = [history for history in histories if np.isfinite(history.of(key)).any()]
+    if not histories:
+        return f"the history holds no {key.replace('_', ' ')}"
+
+    def panel(axes: Any, curves: Sequence[Curve]) -> None:
+        for curve in curves:
+            curve.column(axes, curve.history.of(key))
+
+    return _draw(histories, panel, label, floor)
