@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tnvmc.report.numbers import scientific, short, with_error
+from tnvmc.report.numbers import duration, scientific, short, signed, with_error
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,23 @@ def test_relative_errors_are_written_short(
     value: float | None, error: float | None, written: str
 ) -> None:
     assert scientific(value, error) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (1.6e-4, 5e-5, "+1.60(50)e-4"),
+        (-2e-3, None, "-2.0e-3"),
+        (0.0, 0.0, "+0"),
+        (1e-6, 2e-4, "+0.0(20)e-4"),
+    ],
+)
+def test_differences_have_a_sign(value: float, error: float | None, text: str) -> None:
+    assert signed(value, error) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(3.14, "3.1 s"), (125, "2 min 5 s"), (3800, "1 h 3 min")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

@@ -13,6 +13,7 @@ import pytest
 
 from tnvmc.report.plots import energy_picture
 from tnvmc.storage import run_folder as records
+from tnvmc.storage.run_files import Run
 from tnvmc.storage.run_folder import FolderError, RunFolder
 from tnvmc.vmc.state import StepRecord
 
@@ -109,7 +110,9 @@ def test_the_picture_is_drawn(exact: float | None, n_steps: int) -> None:
         for step in range(n_steps)
     ]
     history += [record(n_steps, energy=math.inf, undone=True).as_dict()]
-    picture = energy_picture(
-        history, 16, title="t", units="S.S", exact_per_site=exact, measured=(-0.57, 0.001)
-    )
+    result = {
+        "n_sites": 16, "units": "S.S", "exact_energy_per_site": exact, "energy_per_site": -0.57,
+        "energy_per_site_error": 0.001,
+    }  # fmt: skip
+    picture = energy_picture(Run(Path("run"), {}, tuple(history), result), "t")
     assert picture.startswith(b"\x89PNG")

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.report.numbers import LARGE, with_error
-from tnvmc.report.texts import sentence
+from tnvmc.report.texts import line
 from tnvmc.storage.run_files import OBSERVABLES, Json, as_array
 
 
@@ -160,6 +161,6 @@ def print_observables(found: Json, folder: str | Path) -> None:
     table.add_row("samples", samples_text(found))
     table.add_row("time", f"{found['seconds']:.1f} s")
     console.print(table)
-    for diagnostic in found.get("diagnostics") or ():
-        console.print(sentence(diagnostic), markup=False, soft_wrap=True)
+    for diagnostic in diagnostics_of(found):
+        console.print(line(diagnostic), markup=False, soft_wrap=True)
     console.print(f"written to {Path(folder) / OBSERVABLES}", markup=False, soft_wrap=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc._version import __version__
+from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.report import describe
 from tnvmc.report.figures import NAMES, draw, style
 from tnvmc.report.numbers import duration, short, signed, ten_digits, with_error
@@ -51,8 +52,8 @@ _LABELS = {
     "error": "Error.",
     "warning": "Warning.",
     "open": "Open.",
-    "fact": "Compared.",
     "good": "Good.",
+    "fact": "Compared.",
 }
 """By status, the worst first; "fact" is a statement that is neither good nor bad."""
 _DRAWN = {"chains": "Markov chains", "direct": "direct sampling"}
@@ -175,19 +176,19 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
 def _words(run: Run) -> list[tuple[str, str]]:
     """Status and sentence of everything that is to be known of the result; the worst first."""
     result: Json = run.result or {}
-    convergence = result.get("convergence") or {}
-    told = [("warning", describe.damage_text(damage)) for damage in run.damage]
+    told: list[tuple[str, str]] = [
+        ("warning", describe.damage_text(damage)) for damage in run.damage
+    ]
     if not is_finished(run):
         asked = steps_asked(run)
         steps = f"{steps_done(run)}{'' if asked is None else f' of {asked}'} steps are done"
         state = ", and the measurement is of an earlier state" if run.result is not None else ""
         told.append(("warning", f"the run is not finished: {steps}{state}"))
-    found = [*(result.get("diagnostics") or ()), *(convergence.get("diagnostics") or ())]
-    told += [(diagnostic["status"], sentence(diagnostic)) for diagnostic in found]
+    told += [(found.status, sentence(found)) for found in diagnostics_of(result)]
     energy, (exact, method) = describe.energy_per_site(run), describe.reference(run)
     if all(status == "good" for status, _ in told):
         told.append(("good", "no check has raised a warning"))
-    if run.result is not None and not convergence:
+    if run.result is not None and not result.get("convergence"):
         told.append(("open", "convergence in χ was not measured (tnvmc converge)"))
     if energy is not None and exact:
         off, error = energy[0] - exact, energy[1]
@@ -359,8 +360,8 @@ def _measured(run: Run) -> Iterator[str]:
     drawn = _DRAWN.get(str(held.get("drawn")))
     group = f", symmetrised over {', '.join(held['symmetry'])}" if held.get("symmetry") else ""
     yield f"Samples: {samples_text(held)}{f'; {drawn}' if drawn else ''}{group}."
-    for diagnostic in held.get("diagnostics") or ():
-        yield _capital(sentence(diagnostic))
+    for found in diagnostics_of(held):
+        yield _capital(sentence(found))
     if stale := describe.outdated_text(run):
         yield stale
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.ansatz.peps.files import StateFileError, opened
 from tnvmc.report import describe as words
 from tnvmc.report.numbers import duration, ten_digits, with_error
-from tnvmc.report.texts import sentence
+from tnvmc.report.texts import step_sentence
 from tnvmc.storage.checkpoint import kind_in
 from tnvmc.storage.run_files import (
     OBSERVABLES,
@@ -99,7 +100,8 @@ def _of_run(run: Run, checkpoint: _Checkpoint | None) -> Rows:
     if run.n_sites is not None:
         for line in run.history[-_LAST:]:
             text = _energy(line, run.n_sites) or "not finite"
-            told = "".join(f"; {sentence(found)}" for found in line.get("diagnostics") or ())
+            told = step_sentence(diagnostics_of(line), bool(line.get("undone")))
+            told = f"; {told}" if told else ""
             yield "last steps", f"step {line['step'] + 1}: energy per site {text}{told}"
     for stage in words.stages_of(run):
         text = f"{stage.get('stage')}: {stage.get('kind')}"

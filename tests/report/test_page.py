@@ -1,4 +1,4 @@
-"""The page holds numbers, verdicts and pictures, and refers to nothing outside itself."""
+"""The page holds numbers, diagnostics and pictures, and refers to nothing outside itself."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from tests.run_files import result, write_run
 from tnvmc.app.cli import main
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.report.page import report_html
-from tnvmc.report.tables import with_power
+from tnvmc.report.page import page_data, report_html
 from tnvmc.storage.run_files import read_run
 
+CHI_ENOUGH = {"chi": 9, "largest_chi": 12, "sigmas": 0.1, "per_site": 2e-6, "too_small": []}
 _VOID = {"meta", "br", "link", "path", "use", "rect", "circle", "image", "stop", "clippath"}
 
 
@@ -67,7 +67,7 @@ def text(content: str) -> str:
         "+1.63(46)e−4",  # against the exact one
         "−0.5743254416",
         "Warning. No <psi>.",
-        "Verdict. Chi 9 is enough: going to 12 moves the energy by 0.1 sigma",
+        "Good. Chi 9 is enough: going to 12 moves the energy by 0.1 sigma",
         "Heisenberg model, J = 1, square, 4 × 4 sites, open",
         "peps, D = 3, float64",
         "1056",
@@ -79,7 +79,7 @@ def text(content: str) -> str:
         "−0.574625(56)",  # zero variance
         "−0.57744(38)",  # infinite D
         "0.2331(20)",  # M^2
-        "(π, π) 3.729(10)",
+        "at q = (π, π) 3.729(10)",
         "All 24 bond energies",
         "left half",
         'boundary = "open"',
@@ -91,8 +91,20 @@ def test_the_page_tells(text: str, expected: str) -> None:
     assert expected in text
 
 
-def test_warnings_come_before_tables(text: str) -> None:
-    assert text.index("Warning.") < text.index("Verdict.") < text.index("Energy beside")
+def test_the_data_of_the_page(tmp_path: Path) -> None:
+    found = page_data(read_run(write_run(tmp_path / "run")))
+    assert [status for status, _ in found["words"]] == ["warning", "good", "fact"]
+    assert [value for value, _ in found["headline"]] == [
+        "-0.574232(26)", "+1.63(46)e-4", "7.6e-4", "2.3e-3",
+    ]  # fmt: skip
+    assert [len(found[name]["rows"]) for name in (
+        "comparison", "stages", "chi_scan", "extrapolations", "observables", "bonds"
+    )] == [4, 3, 3, 6, 5, 24]  # fmt: skip
+    for name in ("comparison", "stages", "chi_scan", "extrapolations", "observables", "bonds"):
+        assert all(len(row) == len(found[name]["head"]) for row in found[name]["rows"])
+    assert found["chi_scan"]["rows"][0] == ["6", "-0.574251(26)", "-2.12(25)e-5", "-8.5", "8e-4"]
+    assert found["chi_scan"]["rows"][-1][2:4] == [None, None]
+    assert found["comparison"]["rows"][2][2:] == ["-0.57744(38)", "-5.43(66)e-3", "-8.2"]
 
 
 def test_the_page_is_whole_and_alone(content: str) -> None:
@@ -120,52 +132,55 @@ def test_pictures_are_in_the_ink_of_the_page(content: str) -> None:
     assert "#23272e" not in content.partition("</style>")[2].lower()
 
 
-def test_an_unfinished_run_says_so(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", finished=False, measured=False)
-    text = " ".join(_Page(report_html(read_run(run))).text.split())
+def test_an_unfinished_run(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "run", finished=False, measured=False))
+    found = page_data(run)
+    assert [status for status, _ in found["words"]] == ["warning", "fact"]
+    assert len(found["headline"]) == 2 and found["comparison"]["rows"][0][1] == "at step 12"
+    missing = ("total", "stages", "chi_scan", "extrapolations", "observables", "bonds")
+    assert all(not found[name] for name in missing)
+    text = " ".join(_Page(report_html(run)).text.split())
     assert "Warning. The run is not finished: 12 of 40 steps are done." in text
-    assert "at step 12" in text
     assert "None are measured; do so with: tnvmc measure" in text
     assert "Chi is left out" in text
+    assert "Stages" not in text and "Extrapolations" not in text
 
 
 def test_a_damaged_run_says_what_is_damaged(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     (run / "result.json").write_text("{")
     (run / "config.toml").write_text("[lattice")
-    text = " ".join(_Page(report_html(read_run(run))).text.split())
-    assert "Warning. Config.toml is damaged" in text
-    assert "Warning. Result.json is damaged: not a JSON object." in text
-    assert "at step 40" in text
-
-
-def test_without_a_warning_the_page_says_so(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", measured=False)
-    clean = result()
-    clean["convergence"] |= {"diagnostics": [], "chi": [], "variance": None, "bond_dimension": None}
-    (run / "result.json").write_text(json.dumps(clean))
-    text = " ".join(_Page(report_html(read_run(run))).text.split())
-    assert "Good. No check has raised a warning." in text
-    assert "Warning." not in text
+    found = page_data(read_run(run))
+    assert [status for status, _ in found["words"]] == ["warning"] * 3
+    assert found["words"][1][1] == "Result.json is damaged: not a JSON object."
+    assert found["comparison"]["rows"][0][1] == "at step 40"
+    assert found["commands"] == [] and found["settings"] == "[lattice"
 
 
 @pytest.mark.parametrize(
-    ("diagnostic", "shown"),
+    ("diagnostics", "statuses"),
     [
-        (Diagnostic("walkers_disagree", "warning", {"r_hat": 1.21}), "Warning. R-hat is 1.210"),
-        (Diagnostic("steps_too_few", "open", {"steps": 7}), "Verdict. Steps: 7 are too few"),
+        ([], ["good"]),
+        ([Diagnostic("steps_too_few", "open", {"steps": 7})], ["open"]),
+        ([Diagnostic("chi_enough", "good", CHI_ENOUGH)], ["good", "good"]),
+        (
+            [
+                Diagnostic("steps_too_few", "open", {"steps": 7}),
+                Diagnostic("walkers_disagree", "warning", {"r_hat": 1.21}),
+            ],
+            ["warning", "open"],
+        ),
     ],
 )
-def test_nothing_is_good_beside_a_check_that_failed(
-    tmp_path: Path, diagnostic: Diagnostic, shown: str
+def test_only_where_all_is_good_the_page_says_so(
+    tmp_path: Path, diagnostics: list[Diagnostic], statuses: list[str]
 ) -> None:
-    run = write_run(tmp_path / "run", measured=False)
-    found = result()
-    found["convergence"]["diagnostics"] = [diagnostic.as_dict()]
-    (run / "result.json").write_text(json.dumps(found))
-    text = " ".join(_Page(report_html(read_run(run))).text.split())
-    assert "Good." not in text
-    assert text.count(shown) == 1
+    run = read_run(write_run(tmp_path / "run", measured=False))
+    assert run.result is not None
+    run.result["convergence"]["diagnostics"] = [each.as_dict() for each in diagnostics]
+    words = page_data(run)["words"]
+    assert [status for status, _ in words] == [*statuses, "fact"]
+    assert (("good", "No check has raised a warning.") in words) == ({*statuses} == {"good"})
 
 
 def test_a_result_of_an_earlier_state_is_refused(tmp_path: Path) -> None:
@@ -174,7 +189,8 @@ def test_a_result_of_an_earlier_state_is_refused(tmp_path: Path) -> None:
     del found["convergence"]["diagnostics"]
     (run / "result.json").write_text(json.dumps(found))
     (damage,) = read_run(run).damage
-    assert "diagnostics" in damage
+    assert (damage.file, damage.code) == ("result.json", "bad_content")
+    assert "diagnostics" in damage.detail
 
 
 def test_the_verb_writes_one_file_and_replaces_only_its_own(
@@ -205,16 +221,3 @@ def test_the_varbench_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     capsys.readouterr()
     assert main(["report", str(run), "--varbench"]) == 2
     assert "no result yet" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "shown"),
-    [
-        (1.6e-4, 5e-5, "+1.60(50)e-4"),
-        (-2e-3, 0.0, "-2.00e-3"),
-        (0.0, 0.0, "+0.00"),
-        (1e-6, 2e-4, "+0.0(20)e-4"),
-    ],
-)
-def test_small_numbers_with_errors(value: float, error: float, shown: str) -> None:
-    assert with_power(value, error) == shown

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tests.run_files import EXACT, write_run
-from tnvmc.report.figures.comparison import COLOURS, draw_comparison
+from tnvmc.report.figures.comparison import draw_comparison
+from tnvmc.report.figures.style import CYCLE
 from tnvmc.storage.run_files import Run, read_run
 
 
@@ -40,7 +41,7 @@ def test_pictures_with_a_reference(runs: list[Run]) -> None:
     assert (steps.get_xlabel(), seconds.get_xlabel()) == ("steps", "seconds of optimisation")
     assert steps.get_yscale() == "log" and steps.get_ylabel() == "relative error of the energy"
     of_runs = [line for line in steps.lines if not line.get_label().startswith("below")]
-    assert len(looks(of_runs)) == 8 and len(COLOURS) == 7  # the eighth has other dashes
+    assert len(looks(of_runs)) == 8 and len(CYCLE) == 7  # the eighth has other dashes
     (legend,) = figures["relative_error"].legends
     assert [text.get_text() for text in legend.get_texts()][:8] == [run.name for run in runs]
     (variance,) = figures["variance"].axes
@@ -80,13 +81,13 @@ def test_energies_below_the_reference_are_open(runs: list[Run], method: str) -> 
         assert entries(both[name])[2:] == [f"below the {method} energy"]
         for axes in both[name].axes:
             ends = [end.lines[0].get_markerfacecolor() for end in axes.containers]
-            assert ends == [COLOURS[0], "white"]
+            assert ends == [CYCLE[0], "white"]
             (mark,) = [
                 line for line in axes.lines
-                if line.get_markerfacecolor() == "white" and line.get_color() != COLOURS[1]
+                if line.get_markerfacecolor() == "white" and line.get_color() != CYCLE[1]
                 and len(line.get_xdata())
             ]  # fmt: skip
-            assert mark.get_markeredgecolor() == COLOURS[1]
+            assert mark.get_markeredgecolor() == CYCLE[1]
             np.testing.assert_allclose(mark.get_ydata(), [1e-3])
 
 

@@ -1,0 +1,92 @@
+"""Settings, damage and references of a run in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.run_files import CONFIG, EXACT, N, history, observables, result
+from tnvmc.report import describe
+from tnvmc.storage.run_files import Damage, Run
+
+RUN = Run(Path("runs/x"), CONFIG, tuple(history()), result(), observables())
+UNFINISHED = replace(RUN, result=None, observables=None)
+
+
+def changed(**sections: dict[str, Any]) -> Run:
+    """A run with other settings."""
+    config = {name: CONFIG.get(name, {}) | section for name, section in sections.items()}
+    return replace(RUN, config=CONFIG | config)
+
+
+def test_settings_in_words() -> None:
+    assert describe.model_text(RUN) == "heisenberg, J = 1"
+    assert describe.lattice_text(RUN) == "square, 4 x 4 sites, open"
+    assert describe.state_text(RUN) == "peps, D = 3, float64"
+    assert describe.contraction_text(RUN) == "src, chi = 6 (measured at 12)"
+    assert describe.optimizer_text(RUN) == "sr, learning rate 0.1, 256 samples a step"
+    assert describe.network_text(RUN) is describe.sampling_text(RUN) is None
+
+
+def test_what_is_out_of_the_ordinary() -> None:
+    run = changed(
+        sampler={"power": 0.5, "precision": "single"},
+        hamiltonian={"model": "xxz", "J": [1.0, 2.0], "Jz": 1.0, "h": [0.1, 0.2]},
+        ansatz={"kind": "vit", "heads": 4, "patch": [2, 2], "marshall": True, "freeze": []},
+    )
+    assert describe.model_text(run) == "xxz, J bond by bond, Jz = 1, h site by site"
+    assert describe.sampling_text(run) == "steps drawn from |psi|^1, walks in single precision"
+    assert describe.network_text(run) == "heads = 4, patch = 2 2, marshall = true"
+    assert describe.contraction_text(run) is None
+
+
+def test_nothing_is_said_where_the_settings_are_lost() -> None:
+    run = Run(Path("x"))
+    texts = (describe.model_text, describe.lattice_text, describe.state_text)
+    more = (describe.network_text, describe.contraction_text, describe.optimizer_text)
+    assert all(text(run) is None for text in (*texts, *more))
+    assert describe.units_of(run) == ""
+    assert describe.reference(run) == (None, "exact")
+    assert describe.energy_per_site(run) is None
+
+
+def test_reference_and_units_are_looked_up_without_a_result() -> None:
+    assert describe.reference(UNFINISHED) == (pytest.approx(EXACT / N), "exact")
+    assert describe.units_of(UNFINISHED) == describe.units_of(RUN) == "S.S"
+    in_a_sector = replace(changed(sampler={"magnetisation": 2}), result=None)
+    assert describe.reference(in_a_sector) == (None, "exact")
+
+
+def test_the_energy_is_the_measured_one_else_that_of_the_last_step() -> None:
+    assert describe.energy_per_site(RUN) == (-9.18771 / N, 0.00042 / N, "measured at the end")
+    last = history()[-1]
+    energy, error, where = describe.energy_per_site(UNFINISHED) or (0, 0, "")
+    assert (energy, error, where) == (last["energy"] / N, last["energy_error"] / N, "at step 40")
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (Damage("config.toml", "missing"), "config.toml is missing"),
+        (Damage("checkpoint.h5", "missing"), "checkpoint.h5 is missing: the run cannot go on"),
+        (Damage("a", "unreadable", "why"), "a cannot be read (why)"),
+        (Damage("a", "not_text"), "a is damaged: no text"),
+        (Damage("a", "bad_content", "why"), "a is damaged: why"),
+        (Damage("a", "bad_line", line=3), "a is damaged at line 3, the last one"),
+        (Damage("a", "bad_line", "", 3, 2), "a is damaged at line 3; 2 more lines are left out"),
+    ],
+)
+def test_damage_in_words(damage: Damage, text: str) -> None:
+    assert describe.damage_text(damage) == text
+
+
+def test_observables_of_an_earlier_step_in_words() -> None:
+    assert describe.outdated_text(RUN) is None
+    earlier = replace(RUN, observables=observables() | {"step": 10})
+    assert describe.outdated_text(earlier) == (
+        "The observables are those after 10 steps, the run has made 40; measure again with: "
+        "tnvmc measure runs/x"
+    )

@@ -1,0 +1,80 @@
+"""What the files of a run hold, and what is wrong with them, as data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from tests.run_files import CONFIG, observables, result, write_run
+from tnvmc.storage.run_files import (
+    Damage,
+    is_finished,
+    is_outdated,
+    read_run,
+    steps_asked,
+    steps_done,
+)
+
+
+def test_a_whole_run(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "run"))
+    assert run.damage == ()
+    assert (run.name, run.n_sites, run.shape, run.units) == ("run", 16, (4, 4), "S.S")
+    assert run.setting("ansatz", "D") == 3
+    assert (steps_done(run), steps_asked(run), is_finished(run)) == (40, 40, True)
+    unknown = read_run(write_run(tmp_path / "killed", finished=False, measured=False))
+    assert unknown.units is None and unknown.n_sites == 16
+    assert (steps_done(unknown), is_finished(unknown)) == (12, False)
+
+
+def _without(key: str) -> dict[str, Any]:
+    return {name: value for name, value in result().items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "damage"),
+    [
+        ("config.toml", b"[lattice", Damage("config.toml", "bad_content")),
+        ("config.toml", None, Damage("config.toml", "missing")),
+        ("history.jsonl", b'{"step": 0}\nx\n{}', Damage("history.jsonl", "bad_line", "", 2, 1)),
+        ("history.jsonl", b"{}", Damage("history.jsonl", "bad_line", "", 1, 0)),
+        ("result.json", b"\xff\xfe", Damage("result.json", "not_text")),
+        ("result.json", b"[]", Damage("result.json", "bad_content")),
+        ("result.json", _without("units"), Damage("result.json", "bad_content")),
+        ("result.json", result() | {"n_sites": 0}, Damage("result.json", "bad_content")),
+        (
+            "observables.json", observables() | {"shape": [4, 5]},
+            Damage("observables.json", "bad_content"),
+        ),
+    ],
+)  # fmt: skip
+def test_damage(tmp_path: Path, name: str, content: Any, damage: Damage) -> None:
+    folder = write_run(tmp_path / "run")
+    (folder / name).unlink()
+    if content is not None:
+        content = json.dumps(content).encode() if isinstance(content, dict) else content
+        (folder / name).write_bytes(content)
+    (found,) = read_run(folder).damage
+    assert replace(found, detail="") == damage
+    assert bool(found.detail) == (damage.code == "bad_content")
+
+
+def test_steps_of_all_stages_count(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", finished=False, measured=False)
+    stages = [{"kind": "simple_update", "D": 2}, {"D": 2, "steps": 30}, {"D": 3}]
+    (folder / "config.toml").write_text(tomli_w.dumps(CONFIG | {"stage": stages}))
+    assert steps_asked(read_run(folder)) == 70
+    timed = CONFIG | {"optimizer": {"kind": "sr", "steps": 40, "seconds": 60}}
+    (folder / "config.toml").write_text(tomli_w.dumps(timed))
+    assert steps_asked(read_run(folder)) is None
+
+
+@pytest.mark.parametrize(("step", "outdated"), [(10, True), (40, False), (None, False)])
+def test_observables_of_an_earlier_step(tmp_path: Path, step: int | None, outdated: bool) -> None:
+    run = read_run(write_run(tmp_path / "run"))
+    assert is_outdated(replace(run, observables=observables() | {"step": step})) == outdated
