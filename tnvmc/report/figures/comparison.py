@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tnvmc.report.figures import scales, style
-from tnvmc.report.figures.history import GAP, History, history_of, limit
+from tnvmc.report.figures.history import History, history_of, limit
 from tnvmc.storage.run_files import Run
 
 _MARKERS = ("o", "s", "D", "^", "v", "P", "X")
@@ -25,142 +24,105 @@ def draw_comparison(runs: Sequence[Run]) -> Mapping[str, Any]:
     "variance" against it, and "v_score".  Nothing is drawn of runs without steps.  Relative
     errors are drawn by their size; markers of energies below the reference are open.
     """
-    histories = [found for run in runs if (found := history_of(run)) is not None and found.lines]
-    curves = [_Curve(history, number) for number, history in enumerate(histories)]
+    found = [history for run in runs if (history := history_of(run)) is not None]
+    histories = [history for history in found if history.lines]
     results = {run.name: run.result for run in runs if run.result is not None}
     scores = {name: result["v_score"] for name, result in results.items()}
     figures: dict[str, Any] = {}
     with style.styled():
-        if curves:
-            name = "relative_error" if all(curve.exact for curve in curves) else "energy"
-            figures[name] = _energies(curves)
-            figures["variance"] = _variances(curves, results)
+        if histories:
+            name = "relative_error" if all(each.exact for each in histories) else "energy"
+            figures[name] = _energies(histories)
+            figures["variance"] = _variances(histories, results)
         if any(scores.values()):
             figures["v_score"] = _v_scores(scores)
     return figures
 
 
-@dataclass(frozen=True)
-class _Curve:
-    """One run in the pictures: its history, and how it looks."""
-
-    history: History
-    number: int
-
-    @property
-    def exact(self) -> float | None:
-        return self.history.exact
-
-    @property
-    def line(self) -> dict[str, str]:
-        return style.line(self.number)
-
-    @property
-    def entry(self) -> dict[str, Any]:
-        """What the legend shows."""
-        marker = _MARKERS[self.number % len(_MARKERS)]
-        return {"marker": marker, "mec": "white", "label": self.history.label}
-
-    def off(self, energy: Any) -> Any:
-        """Relative distance to the reference, or the energy per site where there is none."""
-        return np.abs(energy / self.exact - 1) if self.exact else energy
-
-    def absurd(self, energy: np.ndarray) -> np.ndarray:
-        """Tell which energies would hide all others."""
-        return scales.absurd(self.off(energy)) if self.exact else scales.absurd(energy, GAP)
-
-    def below(self, energy: Any) -> Any:
-        """Tell which energies are below the reference."""
-        return energy < self.exact if self.exact else np.zeros(np.shape(energy), dtype=bool)
-
-    def kept(self, values: np.ndarray) -> np.ndarray:
-        """The running median over the steps that were not undone."""
-        return _running_median(values[self.history.kept])
-
-    def final(self, axes: Any, x: float) -> None:
-        """Draw the measurement at the end."""
-        if self.history.measured is None:
-            return
-        energy, error = self.history.measured
-        y, size = self.off(energy), error / abs(self.exact) if self.exact else error
-        colour = self.line["color"]
-        look: Any = {"mec": "white", "mew": 0.8}
-        axes.errorbar(
-            x, y, scales.reach(y, size) if self.exact else size, fmt=self.entry["marker"], ms=6,
-            capsize=2, color=colour, ecolor=colour, zorder=5,
-            **(_BELOW | {"mec": colour} if self.below(energy) else look),
-        )  # fmt: skip
-
-    def open_below(self, axes: Any, x: np.ndarray, energy: np.ndarray) -> None:
-        """Mark where a curve lies below the reference: at one point of each window."""
-        below = np.flatnonzero(self.below(energy))
-        _, first = np.unique(below * _WINDOWS // max(1, len(energy)), return_index=True)
-        at = below[first]
-        if at.size:
-            look = _BELOW | {"mec": self.line["color"], "mew": 0.9}
-            axes.plot(x[at], self.off(energy[at]), "o", ms=3.6, zorder=4, **look)
+def _look(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Line of a run, and its markers."""
+    line = style.line(number)
+    marker = {"marker": _MARKERS[number % len(_MARKERS)], "color": line["color"], "mec": "white"}
+    return line, marker
 
 
-def _energies(curves: Sequence[_Curve]) -> Any:
+def _energies(histories: Sequence[History]) -> Any:
     """Running medians over the faint values of the steps; the final measurements as points."""
     figure = style.new_figure(9.0, 4.2)
     panels = figure.subplots(1, 2, sharey=True)
     for axes, against in zip(panels, ("steps", "seconds of optimisation"), strict=True):
-        longest = []
-        for curve in curves:
-            history, line = curve.history, curve.line
+        ends = []
+        for number, history in enumerate(histories):
+            line, marker = _look(number)
             x = history.of("step") + 1 if against == "steps" else history.seconds
-            longest.append(x[-1])
+            ends.append(x[-1])
             x, energy = x[history.kept], history.energy[history.kept]
-            gone = curve.absurd(energy)
-            far = curve.off(energy[gone])
-            scales.mark_beyond(axes, x[gone], far, line["color"], history.label)
-            axes.plot(x, curve.off(scales.without(energy, gone)), **line, lw=0.8, alpha=0.22)
+            gone = history.is_absurd(energy)
+            far = history.distance(energy)
+            scales.mark_beyond(axes, x[gone], far[gone], line["color"], history.label)
+            axes.plot(x, scales.without(far, gone), **line, lw=0.8, alpha=0.22)
             middle = _running_median(energy)
-            middle = scales.without(middle, curve.absurd(middle))
-            axes.plot(x, curve.off(middle), **line, lw=1.7)
-            curve.open_below(axes, x, middle)
-            curve.final(axes, x[-1])
-        if max(longest) > _MANY * min(longest):
+            middle = scales.without(middle, history.is_absurd(middle))
+            axes.plot(x, history.distance(middle), **line, lw=1.7)
+            _open_below(axes, history, x, middle, line["color"])
+            _final(axes, history, x[-1], marker)
+        if max(ends) > _MANY * min(ends):
             scales.logarithmic(axes, "x")
-        _finish(axes, curves)
+        _finish(axes, histories)
         axes.set_xlabel(against)
-    panels[0].set_ylabel(_label(curves))
-    for curve in curves:
-        panels[0].plot([], [], **curve.line, **curve.entry)
-    _explain_below(panels[0], curves)
+    panels[0].set_ylabel(histories[0].distance_label)
+    for number, history in enumerate(histories):
+        line, marker = _look(number)
+        panels[0].plot([], [], **line | marker, label=history.label)
+    _explain_below(panels[0], histories)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
     return figure
 
 
-def _label(curves: Sequence[_Curve]) -> str:
-    history = curves[0].history
-    return history.distance_label if history.exact else history.energy_label
+def _final(axes: Any, history: History, x: float, marker: Mapping[str, Any]) -> None:
+    """Draw the measurement at the end."""
+    if history.measured is None:
+        return
+    energy, error = history.measured
+    y, look = history.distance(energy), {**marker, "mew": 0.8}
+    size = scales.reach(y, error / abs(history.exact)) if history.exact else error
+    if history.is_below(energy):
+        look |= _BELOW | {"mec": marker["color"]}
+    axes.errorbar(x, y, size, ls="none", ms=6, capsize=2, zorder=5, **look)
 
 
-def _explain_below(axes: Any, curves: Sequence[_Curve]) -> None:
+def _open_below(axes: Any, history: History, x: Any, energy: Any, colour: str) -> None:
+    """Mark where a curve lies below the reference: at one point of each window."""
+    below = np.flatnonzero(history.is_below(energy))
+    _, first = np.unique(below * _WINDOWS // max(1, len(energy)), return_index=True)
+    at = below[first]
+    if at.size:
+        y = history.distance(energy[at])
+        axes.plot(x[at], y, "o", ms=3.6, mec=colour, zorder=4, **_BELOW | {"mew": 0.9})
+
+
+def _explain_below(axes: Any, histories: Sequence[History]) -> None:
     """Add a legend entry for open markers, where there are any."""
-    for curve in curves:
-        history = curve.history
-        energies = curve.kept(history.energy)
-        final = history.measured is not None and curve.below(history.measured[0])
-        if final or curve.below(energies[~curve.absurd(energies)]).any():
+    for history in histories:
+        middle = _running_median(history.energy[history.kept])
+        seen = np.append(middle[~history.is_absurd(middle)], (history.measured or ())[:1])
+        if history.is_below(seen).any():
             label = f"below the {history.exact_label} energy"
             axes.plot([], [], "o", ms=6, mec=style.INK, label=label, **_BELOW)
             return
 
 
-def _finish(axes: Any, curves: Sequence[_Curve]) -> None:
+def _finish(axes: Any, histories: Sequence[History]) -> None:
     """Set the energy axis: logarithmic, and not below what the measurements can tell."""
     style.grid(axes)
-    if curves[0].exact is None:
-        limit(axes, [curve.history for curve in curves])
+    if histories[0].exact is None:
+        limit(axes, histories)
         return
     seen = [
-        max(curve.off(curve.history.measured[0]), curve.history.measured[1] / abs(curve.exact))
-        for curve in curves
-        if curve.exact and curve.history.measured is not None
+        max(history.distance(history.measured[0]), history.measured[1] / abs(history.exact))
+        for history in histories
+        if history.exact and history.measured is not None
     ]
     scales.logarithmic(axes, "y", min(seen) / 5 if seen and min(seen) > 0 else None)
 
@@ -172,29 +134,30 @@ def _running_median(values: np.ndarray) -> np.ndarray:
     return np.median(windows, axis=1)
 
 
-def _variances(curves: Sequence[_Curve], results: Mapping[str, Any]) -> Any:
+def _variances(histories: Sequence[History], results: Mapping[str, Any]) -> Any:
     """Final energies against final variances, on the way that the steps took there."""
     figure = style.new_figure(6.4, 4.6)
     axes = figure.subplots()
-    for curve in curves:
-        history, colour = curve.history, curve.line["color"]
-        x = curve.kept(history.of("variance") / history.n_sites)
-        energy = curve.kept(history.energy)
-        gone = curve.absurd(energy) | scales.absurd(x)
+    for number, history in enumerate(histories):
+        _, marker = _look(number)
+        colour = marker["color"]
+        x = _running_median(history.of("variance")[history.kept] / history.n_sites)
+        energy = _running_median(history.energy[history.kept])
+        gone = history.is_absurd(energy) | scales.absurd(x)
         x, energy = scales.without(x, gone), scales.without(energy, gone)
-        axes.plot(x, curve.off(energy), color=colour, lw=1.0, alpha=0.45)
-        curve.open_below(axes, x, energy)
+        axes.plot(x, history.distance(energy), color=colour, lw=1.0, alpha=0.45)
+        _open_below(axes, history, x, energy, colour)
         if variance := results.get(history.label, {}).get("variance"):
-            curve.final(axes, variance / history.n_sites)
-        axes.plot([], [], color=colour, ms=6, **curve.entry)
+            _final(axes, history, variance / history.n_sites, marker)
+        axes.plot([], [], ms=6, **marker, label=history.label)
         if gone.any():
             axes.plot([], [], "^", color=colour, label=f"steps beyond the axes: {gone.sum()}")
-    _explain_below(axes, curves)
+    _explain_below(axes, histories)
     scales.logarithmic(axes, "x")
-    _finish(axes, curves)
-    units = curves[0].history.units
+    _finish(axes, histories)
+    units = histories[0].units
     axes.set_xlabel(f"variance of the local energy per site ({units} units squared)")
-    axes.set_ylabel(_label(curves))
+    axes.set_ylabel(histories[0].distance_label)
     figure.legend(loc="outside right upper")
     return figure
 

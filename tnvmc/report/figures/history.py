@@ -56,16 +56,26 @@ class History:
         return np.nan_to_num(self.of("energy_error")) / self.n_sites
 
     @property
-    def energy_label(self) -> str:
-        """What an axis of energies is called."""
-        return f"energy per site ({self.units} units)"
-
-    @property
     def distance_label(self) -> str:
-        """What an axis of distances to the known energy is called."""
-        if self.exact_label == "exact":
-            return "relative error of the energy"
-        return f"relative distance to the {self.exact_label} energy"
+        """What an axis of `distance` is called."""
+        if not self.exact:
+            return f"energy per site ({self.units} units)"
+        of_energy = "error of the energy"
+        if self.exact_label != "exact":
+            of_energy = f"distance to the {self.exact_label} energy"
+        return f"relative {of_energy}"
+
+    def distance(self, energy: Any) -> Any:
+        """Relative distance to the known energy, or the energy per site where none is known."""
+        return np.abs(energy / self.exact - 1) if self.exact else energy
+
+    def is_below(self, energy: Any) -> Any:
+        """Tell which energies are below the known one."""
+        return energy < self.exact if self.exact else np.zeros(np.shape(energy), dtype=bool)
+
+    def is_absurd(self, energy: np.ndarray) -> np.ndarray:
+        """Tell at which energies a picture of distances would show nothing else."""
+        return scales.absurd(self.distance(energy)) if self.exact else scales.absurd(energy, GAP)
 
     @property
     def stages(self) -> list[tuple[int, str]]:
@@ -185,7 +195,7 @@ def overview(history: History, title: str) -> Any:
     (_distance if history.exact else _variance)(below, curves)
     _finish(below, scales.ROUNDING if history.exact else scales.ROUNDING**2)
     above.set_title(title, pad=14 if history.stages else None)
-    above.set_ylabel(history.energy_label)
+    above.set_ylabel(f"energy per site ({history.units} units)")
     below.set_ylabel(history.distance_label if history.exact else "variance per site")
     below.set_xlabel("step")
     below.xaxis.get_major_locator().set_params(integer=True)
@@ -198,7 +208,7 @@ def energy(histories: Sequence[History]) -> Any:
 
     Steps with absurd energies are triangles at the edge of the panel.
     """
-    return _draw(histories, _energy, histories[0].energy_label)
+    return _draw(histories, _energy, f"energy per site ({histories[0].units} units)")
 
 
 def _energy(axes: Any, curves: Sequence[Curve]) -> None:
@@ -257,25 +267,23 @@ def relative_error(histories: Sequence[History]) -> Any | str:
 
 def _distance(axes: Any, curves: Sequence[Curve]) -> None:
     for curve in curves:
-        history, colour = curve.history, curve.line["color"]
-        assert history.exact is not None
-        keep, scale = history.kept, abs(history.exact)
-        x, off = curve.x[keep], (history.energy[keep] - history.exact) / scale
-        gone = scales.absurd(off)
-        far, off = np.abs(off), scales.without(off, gone)
-        axes.plot(x, np.abs(off), **curve.line, label=curve.name or "each step")
+        history, colour, keep = curve.history, curve.line["color"], curve.history.kept
+        x, energy, scale = curve.x[keep], history.energy[keep], abs(history.exact or 1.0)
+        gone, far = history.is_absurd(energy), history.distance(energy)
+        off = scales.without(far, gone)
+        axes.plot(x, off, **curve.line, label=curve.name or "each step")
         if curve.name is None:
             error = scales.without(history.error[keep] / scale, gone)
             axes.plot(x, error, color=style.GREEN, lw=1.1, ls=":", label="error bar of one step")
-            below = off < 0
+            below = history.is_below(energy) & ~gone
             if below.any():
                 axes.plot(
-                    x[below], -off[below], "v", mfc="none", color=colour, ms=4,
+                    x[below], off[below], "v", mfc="none", color=colour, ms=4,
                     label=f"below {history.exact_label}",
                 )  # fmt: skip
         scales.mark_beyond(axes, x[gone], far[gone], colour, curve.name)
         if history.measured is not None:
-            final = abs(history.measured[0] - history.exact) / scale
+            final = history.distance(history.measured[0])
             curve.final(axes, final, scales.reach(final, history.measured[1] / scale))
 
 
