@@ -154,7 +154,7 @@ def test_a_damaged_run_says_what_is_damaged(tmp_path: Path) -> None:
     assert [status for status, _ in found["words"]] == ["warning"] * 3
     assert found["words"][1][1] == "Result.json is damaged: not a JSON object."
     assert found["comparison"]["rows"][0][1] == "at step 40"
-    assert found["commands"] == [] and found["settings"] == "[lattice"
+    assert not found["runs_again"] and found["settings"] == "[lattice"
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,8 @@ def test_a_finished_run(tmp_path: Path, checkpoint: bytes) -> None:
     assert found["measured"] == "energy per site -0.574232(26) (S.S units), 2048 samples"
     assert "relative error 1.6e-04 +- 4.6e-05; exact -0.5743254416" in found["compared"]
     assert found["stages"].startswith("1: simple_update, D = 2, 20 steps, E/N -0.5675")
-    assert "24 bond energies" in found["observables"]
-    assert "M^2 = 0.2331(20)" in found["observables"]
+    assert "SS correlations" in found["observables"]
+    assert "M^2, staggered 0.2331(20)" in found["observables"]
     assert "tnvmc 0.1.0, last written 20" in found["version"]
     assert "config.toml" in found["files"]
 

@@ -129,7 +129,7 @@ def page_data(run: Run) -> dict[str, Any]:
         "headline": list(_headline(run)),
         "words": _words(run),
         "comparison": _comparison(run),
-        "total": _total(run),
+        "total": _energy(1, run.result or {}),
         "about": [(name, value) for name, value in _about(run) if value is not None],
         "stages": _stages(run),
         "chi_scan": _chi_scan(run),
@@ -138,7 +138,8 @@ def page_data(run: Run) -> dict[str, Any]:
         "measured": list(_measured(run)),
         "bonds": _bonds(run),
         "settings": _settings(run),
-        "commands": _commands(run),
+        "runs_again": bool(run.config),
+        "made_with": (run.result or {}).get("version"),
     }
 
 
@@ -167,10 +168,10 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
         off = (energy - exact) / abs(exact)
         yield signed(off, error / abs(exact)), f"relative to {method} energy"
     result: Json = run.result or {}
-    if result.get("variance") is not None:
-        yield short(result["variance"] / result["n_sites"]), "variance per site"
-    if result.get("v_score") is not None:
-        yield short(result["v_score"]), "V-score"
+    if variance := _short(result, "variance", run.n_sites):
+        yield variance, "variance per site"
+    if score := _short(result, "v_score"):
+        yield score, "V-score"
 
 
 def _words(run: Run) -> list[tuple[str, str]]:
@@ -210,20 +211,19 @@ def _comparison(run: Run) -> dict[str, Any] | None:
     found, (exact, method) = describe.energy_per_site(run), describe.reference(run)
     if found is None:
         return None
-
-    def row(source: str, energy: float, error: float | None) -> Row:
-        if not exact:
-            return ["this run", source, _number(energy, error), None, None]
-        off = energy - exact
-        relative = signed(off / abs(exact), (error or 0.0) / abs(exact))
-        in_errors = f"{off / error:+.1f}" if error else None
-        return ["this run", source, _number(energy, error), relative, in_errors]
-
-    energy, error, where = found
-    rows = [row(where, energy, error)]
+    n = run.n_sites or 1
+    energies: list[tuple[str, Json]] = [(found[2], {"energy": found[0], "energy_error": found[1]})]
     for _, towards, fit in _fits(run):
-        if fit.get("energy") is not None:
-            rows.append(row(f"extrapolated to {towards}", *_end(run, fit)))
+        per_site = {key: fit[key] and fit[key] / n for key in ("energy", "energy_error")}
+        energies.append((f"extrapolated to {towards}", per_site))
+    rows: list[Row] = []
+    for source, held in energies:
+        relative = in_errors = None
+        if exact and held["energy"] is not None:
+            off, error = held["energy"] - exact, held["energy_error"]
+            relative = signed(off / abs(exact), (error or 0.0) / abs(exact))
+            in_errors = f"{off / error:+.1f}" if error else None
+        rows.append(["this run", source, _energy(1, held), relative, in_errors])
     if exact:
         source = str((run.result or {}).get("exact_source") or "published")
         rows.append([method, source, ten_digits(exact), None, None])
@@ -240,21 +240,18 @@ def _fits(run: Run) -> Iterator[tuple[str, str, Json]]:
             yield key, towards, convergence[key]
 
 
-def _end(run: Run, fit: Json) -> tuple[float, float | None]:
-    """Give the extrapolated energy per site and its error."""
-    n, error = run.n_sites or 1, fit.get("energy_error")
-    return fit["energy"] / n, None if error is None else error / n
-
-
-def _number(value: float, error: float | None) -> str:
-    return f"{value:.6f}" if error is None else with_error(value, error)
-
-
-def _total(run: Run) -> str | None:
-    result: Json = run.result or {}
-    if result.get("energy") is None:
+def _energy(n_sites: int | None, held: Json) -> str | None:
+    """Write a total energy per site; six places where its error is not known."""
+    energy, error = held.get("energy"), held.get("energy_error")
+    if energy is None or not n_sites:
         return None
-    return with_error(result["energy"], result["energy_error"] or 0.0)
+    per_site = energy / n_sites
+    return f"{per_site:.6f}" if error is None else with_error(per_site, error / n_sites)
+
+
+def _short(held: Json, key: str, n_sites: int | None = 1) -> str | None:
+    """Write a number with two digits, per site."""
+    return None if held.get(key) is None or not n_sites else short(held[key] / n_sites)
 
 
 def _about(run: Run) -> Iterator[tuple[str, str | None]]:
@@ -279,8 +276,7 @@ def _about(run: Run) -> Iterator[tuple[str, str | None]]:
     yield "τ (draws)", number("tau", ".2f")
     yield "R-hat", number("r_hat", ".4f")
     yield "acceptance", number("acceptance", ".3f")
-    spread = result.get("closure_spread")
-    yield "closure spread", None if spread is None else short(spread).replace("-", "−")
+    yield "closure spread", (_short(result, "closure_spread") or "").replace("-", "−") or None
     yield "time", duration(seconds) if seconds else None
     yield "seed", _text(run.setting("run", "seed"))
     yield "version", f"tnvmc {result['version']}" if result.get("version") else None
@@ -292,19 +288,18 @@ def _text(value: Any) -> str | None:
 
 def _stages(run: Run) -> dict[str, Any] | None:
     """What each stage did and where it ended."""
-    n, rows = run.n_sites, []
-    for stage in describe.stages_of(run):
-        energy, variance = stage.get("energy"), stage.get("variance")
-        error, seconds = stage.get("energy_error") or 0.0, stage.get("seconds")
-        rows.append([
+    rows = [
+        [
             _text(stage.get("stage")),
             str(stage.get("kind", "")).replace("_", " "),
             stage.get("stopped"),
             *(_text(stage.get(key)) for key in ("D", "chi", "n_samples", "steps")),
-            with_error(energy / n, error / n) if n and energy is not None else None,
-            short(variance / n) if n and variance is not None else None,
-            None if seconds is None else duration(seconds),
-        ])  # fmt: skip
+            _energy(run.n_sites, stage),
+            _short(stage, "variance", run.n_sites),
+            None if stage.get("seconds") is None else duration(stage["seconds"]),
+        ]
+        for stage in describe.stages_of(run)
+    ]
     head = ("", "stage", "stopped by", "D", "χ", "samples", "steps", "energy per site",
             "variance per site", "time")  # fmt: skip
     return _table(head, rows, words=3)
@@ -315,14 +310,11 @@ def _chi_scan(run: Run) -> dict[str, Any] | None:
     n, rows = run.n_sites or 1, []
     for point in ((run.result or {}).get("convergence") or {}).get("chi") or []:
         off, error = point.get("difference"), point.get("difference_error") or 0.0
-        differs, spread = off is not None and error > 0, point.get("closure_spread")
-        rows.append([
-            str(point["chi"]),
-            with_error(point["energy"] / n, (point.get("energy_error") or 0.0) / n),
-            signed(off / n, error / n) if differs else None,
-            f"{off / error:+.1f}" if differs else None,
-            None if spread is None else short(spread),
-        ])  # fmt: skip
+        between: Row = [None, None]
+        if off is not None and error > 0:
+            between = [signed(off / n, error / n), f"{off / error:+.1f}"]
+        spread = _short(point, "closure_spread")
+        rows.append([str(point["chi"]), _energy(n, point), *between, spread])
     head = ("χ", "energy per site", "difference to largest χ", "in its error bars",
             "closure spread")  # fmt: skip
     return _table(head, rows)
@@ -330,15 +322,13 @@ def _chi_scan(run: Run) -> dict[str, Any] | None:
 
 def _extrapolations(run: Run) -> dict[str, Any] | None:
     """Points and ends of the lines to zero variance and infinite D."""
-    n, rows = run.n_sites or 1, []
+    n, rows = run.n_sites, []
     for key, towards, fit in _fits(run):
         for point in fit["points"]:
             label = f"D = {point['D']}" if key == "bond_dimension" else str(point.get("label", ""))
-            x = None if key == "bond_dimension" else short(point["variance"] / n)
-            energy = with_error(point["energy"] / n, (point["energy_error"] or 0.0) / n)
-            rows.append([towards, label, x, energy])
+            rows.append([towards, label, _short(point, "variance", n), _energy(n, point)])
         if fit.get("energy") is not None:
-            rows.append([towards, "extrapolated", None, _number(*_end(run, fit))])
+            rows.append([towards, "extrapolated", None, _energy(n, fit)])
     head = ("towards", "point", "variance per site", "energy per site")
     return _table(head, rows, words=2)
 
@@ -382,15 +372,3 @@ def _settings(run: Run) -> str:
         return (run.path / CONFIG).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def _commands(run: Run) -> list[str]:
-    if not run.config:
-        return []
-    version = (run.result or {}).get("version")
-    return [
-        f"tnvmc run {CONFIG} --out again    # the settings above, seed included"
-        + (f"; tnvmc {version}" if version else ""),
-        *(["tnvmc measure again"] if run.observables is not None else []),
-        "tnvmc report again",
-    ]

@@ -16,18 +16,11 @@ from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.ansatz.peps.files import StateFileError, opened
 from tnvmc.report import describe as words
 from tnvmc.report.numbers import duration, ten_digits, with_error
+from tnvmc.report.observables import observed
 from tnvmc.report.texts import step_sentence
+from tnvmc.storage import run_files
 from tnvmc.storage.checkpoint import kind_in
-from tnvmc.storage.run_files import (
-    OBSERVABLES,
-    Damage,
-    Run,
-    is_finished,
-    is_running,
-    read_run,
-    steps_asked,
-    steps_done,
-)
+from tnvmc.storage.run_files import OBSERVABLES, Damage, Run
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, PICTURE, RESULT
 
 _LAST = 3  # steps whose energies are shown
@@ -63,13 +56,14 @@ def describe(path: str | Path) -> Description:
     path = Path(path)
     if path.is_file():
         return Description(str(path), _told(_of_checkpoint(path)))
-    run = read_run(path)
+    run = run_files.read_run(path)
     checkpoint, damage = _checkpoint(run)
-    status = f"stopped; go on with: tnvmc run --resume {path}"
-    if is_running(run):
-        status = "running"
-    elif is_finished(run):
-        status = "finished"
+    status = (
+        "finished"
+        if run_files.is_finished(run)
+        else f"stopped; go on with: tnvmc run --resume {path}"
+    )
+    status = "running" if run_files.is_running(run) else status
     rows = _told(_of_run(run, checkpoint))
     return Description(f"{path}: {status}", rows, (*run.damage, *damage))
 
@@ -182,8 +176,8 @@ def _of_checkpoint(path: Path) -> Rows:
 
 
 def _progress(run: Run, checkpoint: _Checkpoint | None) -> str:
-    asked = steps_asked(run)
-    text = f"{steps_done(run)}{'' if asked is None else f' of {asked}'} steps"
+    asked = run_files.steps_asked(run)
+    text = f"{run_files.steps_done(run)}{'' if asked is None else f' of {asked}'} steps"
     seconds = sum(line.get("seconds") or 0.0 for line in run.history)
     if seconds:
         text += f" in {duration(seconds)}"
@@ -207,26 +201,18 @@ def _measured(run: Run) -> str:
     energy = _energy(result, int(result["n_sites"]))
     if energy is None:
         return "not finite"
-    old = "" if is_finished(run) else f"; after {result.get('steps')} steps, not the last"
+    old = "" if run_files.is_finished(run) else f"; after {result.get('steps')} steps, not the last"
     samples = f", {result['n_samples']} samples" if result.get("n_samples") else ""
     return f"energy per site {energy} ({result['units']} units){samples}{old}"
 
 
 def _observables(run: Run) -> str:
-    held = run.observables
-    if held is None:
+    if run.observables is None:
         return f"none; measure them with: tnvmc measure {run.path}"
-    parts = [f"{len(held['bonds'])} bond energies"] if held.get("bonds") else []
-    parts += [f"<{name}> on {len(v['mean'])} sites" for name, v in held.get("sites", {}).items()]
-    parts += [f"{name} correlations" for name in held.get("correlations", {})]
-    parts += [f"S(q) of {name}" for name in held.get("structure_factor", {})]
-    squared = held.get("staggered_magnetisation_squared")
-    if squared and squared.get("mean") is not None:
-        parts.append(f"M^2 = {with_error(squared['mean'], squared['error'] or 0.0)}")
-    parts += ["dimer correlations"] if held.get("dimers") else []
-    parts += list(held.get("operators", {}))
+    parts = [f"{name} correlations" for name in run.observables.get("correlations") or ()]
+    parts += [f"{row.name} {row.value}" for row in observed(run.observables)]
     stale = words.outdated_text(run)
-    return (", ".join(parts) or "none") + (f". {stale}" if stale else "")
+    return ("; ".join(parts) or "none") + (f". {stale}" if stale else "")
 
 
 def _date(path: Path) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tnvmc.report.figures import extrapolations, history, maps, momentum, style
+from tnvmc.report.figures import extrapolations, history, maps, momentum, scales, style
 from tnvmc.report.figures.history import History, history_of
 from tnvmc.storage.run_files import Run
 
@@ -14,8 +14,10 @@ HISTORIES: Mapping[str, Callable[[Sequence[History]], Any]] = {
     "energy": history.energy,
     "relative_error": history.relative_error,
     "variance": history.variance,
-    "acceptance": history.acceptance,
-    "closure_spread": history.closure_spread,
+    "acceptance": history.column("acceptance", "acceptance of proposed moves", limits=(0, 1)),
+    "closure_spread": history.column(
+        "closure_spread", r"closure spread of $\ln|\psi|$", scales.ROUNDING
+    ),
 }
 """Figures that can hold several runs."""
 

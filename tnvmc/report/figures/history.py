@@ -302,29 +302,21 @@ def _variance(axes: Any, curves: Sequence[Curve]) -> None:
         curve.mark_beyond(axes, gone, values, "top")
 
 
-def acceptance(histories: Sequence[History]) -> Any | str:
-    """Draw the share of proposed moves that were accepted."""
-    made = _column(histories, "acceptance", "acceptance of proposed moves")
-    if not isinstance(made, str):
-        made.axes[0].set_ylim(0, 1)
-    return made
-
-
-def closure_spread(histories: Sequence[History]) -> Any | str:
-    """Draw the spread of ln|psi| over the rows of closure, on a log axis."""
-    label = r"closure spread of $\ln|\psi|$"
-    return _column(histories, "closure_spread", label, scales.ROUNDING)
-
-
-def _column(
-    histories: Sequence[History], key: str, label: str, floor: float | None = None
-) -> Any | str:
-    histories = [history for history in histories if np.isfinite(history.of(key)).any()]
-    if not histories:
-        return f"the history holds no {key.replace('_', ' ')}"
+def column(
+    key: str, label: str, floor: float | None = None, limits: tuple[float, float] | None = None
+) -> Callable[[Sequence[History]], Any | str]:
+    """Make a function that draws a column of the history as it is."""
 
     def panel(axes: Any, curves: Sequence[Curve]) -> None:
         for curve in curves:
             curve.column(axes, curve.history.of(key))
+        if limits is not None:
+            axes.set_ylim(limits)
 
-    return _draw(histories, panel, label, floor)
+    def drawn(histories: Sequence[History]) -> Any | str:
+        histories = [history for history in histories if np.isfinite(history.of(key)).any()]
+        if not histories:
+            return f"the history holds no {key.replace('_', ' ')}"
+        return _draw(histories, panel, label, floor)
+
+    return drawn
