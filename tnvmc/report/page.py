@@ -47,7 +47,6 @@ _MODELS = {
     "rydberg": "Rydberg atoms",
     "shastry_sutherland": "Shastry–Sutherland model",
 }
-_KINDS = {"lattice": "large", "correlations": "broad", "structure_factor": "broad"}
 _LABELS = {
     "error": "Error.",
     "warning": "Warning.",
@@ -99,11 +98,7 @@ def report_html(run: Run) -> str:
     made = draw([run], NAMES)
     with style.styled():
         figures = {
-            name: {
-                "svg": style.inline_svg(figure, name),
-                "caption": _CAPTIONS[name],
-                "kind": _KINDS.get(name, ""),
-            }
+            name: {"svg": style.inline_svg(figure, name), "caption": _CAPTIONS[name]}
             for name, figure in made.figures.items()
         }
     return templates.get_template("page.html").render(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,30 +30,24 @@ class History:
     exact: float | None = None
     exact_label: str = "exact"
     measured: tuple[float, float] | None = None  #: final energy per site and its error
+    seconds: np.ndarray = field(init=False)  #: of optimisation until the end of each step
+    kept: np.ndarray = field(init=False)  #: True for the steps that were not undone
+    energy: np.ndarray = field(init=False)
+    error: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        kept = [not line.get("undone") for line in self.lines]
+        arrays = {
+            "seconds": np.cumsum(np.nan_to_num(self.of("seconds"))),
+            "kept": np.array(kept, dtype=bool),
+            "energy": self.of("energy") / self.n_sites,
+            "error": np.nan_to_num(self.of("energy_error")) / self.n_sites,
+        }
+        self.__dict__.update(arrays)
 
     def of(self, key: str) -> np.ndarray:
         """A column of the history, NaN where a line says nothing."""
         return as_array([line.get(key) for line in self.lines])
-
-    @property
-    def seconds(self) -> np.ndarray:
-        """Seconds of optimisation until the end of each step."""
-        return np.cumsum(np.nan_to_num(self.of("seconds")))
-
-    @property
-    def kept(self) -> np.ndarray:
-        """True for the steps that were not undone."""
-        return np.array([not line.get("undone") for line in self.lines], dtype=bool)
-
-    @property
-    def energy(self) -> np.ndarray:
-        """Energy per site."""
-        return self.of("energy") / self.n_sites
-
-    @property
-    def error(self) -> np.ndarray:
-        """Its error."""
-        return np.nan_to_num(self.of("energy_error")) / self.n_sites
 
     @property
     def distance_label(self) -> str:
