@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tnvmc.ansatz.neural import NETWORKS
-from tnvmc.ansatz.peps.files import StateFileError, opened
 from tnvmc.operators.reference import known_energy
 from tnvmc.operators.term import Operator
 from tnvmc.report.console import sampling_parts
 from tnvmc.settings.build import build_operator
+from tnvmc.settings.config import COUPLINGS, PerBond
 from tnvmc.settings.load import validate
+from tnvmc.storage.hdf5 import StateFileError, read_stages
 from tnvmc.storage.run_files import Damage, Json, Run, is_outdated, steps_done
 from tnvmc.storage.run_folder import CHECKPOINT
 
@@ -33,8 +33,9 @@ def model_text(run: Run) -> str | None:
 
 
 def _each(coupling: str) -> str:
-    """Say what the numbers of a coupling belong to: J1, Jz, ... to bonds, fields to sites."""
-    return "bond by bond" if coupling.startswith("J") else "site by site"
+    """Say what the numbers of a coupling that is a list belong to."""
+    per_bond = coupling in COUPLINGS and COUPLINGS[coupling][0] is PerBond
+    return "bond by bond" if per_bond else "site by site"
 
 
 def lattice_text(run: Run) -> str | None:
@@ -163,7 +164,6 @@ def stages_of(run: Run) -> Sequence[Json]:
     if run.result is not None and run.result.get("stages"):
         return run.result["stages"]
     try:
-        with opened(run.path / CHECKPOINT) as file:
-            return json.loads(file.attrs.get("stages", "[]"))
+        return read_stages(run.path / CHECKPOINT)
     except StateFileError:
         return []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from tnvmc.analysis.diagnostics import diagnostics_of
-from tnvmc.ansatz.peps.files import StateFileError, opened
 from tnvmc.report import describe as words
 from tnvmc.report.numbers import duration, ten_digits, with_error
 from tnvmc.report.observables import observed
 from tnvmc.report.texts import step_sentence
 from tnvmc.storage import run_files
-from tnvmc.storage.checkpoint import kind_in
+from tnvmc.storage.hdf5 import StateFileError, attribute, opened
+from tnvmc.storage.identity import kind_in
 from tnvmc.storage.run_files import OBSERVABLES, Damage, Run
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, PICTURE, RESULT
 
@@ -140,7 +139,7 @@ def _read_checkpoint(path: Path) -> _Checkpoint:
         if not np.isfinite(theta).all():
             raise StateFileError(f"{path}: damaged: parameters that are not finite")
         return _Checkpoint(
-            json.loads(file.attrs["identity"]),
+            attribute(file, "identity"),
             int(file["step"][()]) if "step" in file else None,
             str(theta.dtype),
             int(file["here/configs"].shape[0]) if "here/configs" in file else None,
