@@ -114,7 +114,8 @@ def _of_run(run: Run, checkpoint: _Checkpoint | None) -> Rows:
                 f"{result['exact_method']} {exact} ({result['exact_source']})"
             ),
         )
-    yield "observables", _observables(run)
+    for observable in _observables(run):
+        yield "observables", observable
     version = result.get("version") or (checkpoint.version if checkpoint else "unknown")
     files = [run.path / name for name in (HISTORY, CHECKPOINT, RESULT, CONFIG, OBSERVABLES)]
     written = max(_date(file) for file in files if file.exists())
@@ -205,13 +206,15 @@ def _measured(run: Run) -> str:
     return f"energy per site {energy} ({result['units']} units){samples}{old}"
 
 
-def _observables(run: Run) -> str:
+def _observables(run: Run) -> Iterator[str | None]:
     if run.observables is None:
-        return f"none; measure them with: tnvmc measure {run.path}"
-    parts = [f"{name} correlations" for name in run.observables.get("correlations") or ()]
-    parts += [f"{row.name} {row.value}" for row in observed(run.observables)]
-    stale = words.outdated_text(run)
-    return ("; ".join(parts) or "none") + (f". {stale}" if stale else "")
+        yield f"none; measure them with: tnvmc measure {run.path}"
+        return
+    for row in observed(run.observables):
+        yield f"{row.name}: {row.value} {row.detail}".rstrip()
+    if pairs := run.observables.get("correlations"):
+        yield f"correlations of {', '.join(pairs)}"
+    yield words.outdated_text(run)
 
 
 def _date(path: Path) -> str:
