@@ -45,7 +45,7 @@ def leading_basis(matrices: Array, rank: int) -> Array:
     Cost: a stacked SVD, about five times `orthonormal_basis`.
     """
     left = array_namespace(matrices).linalg.svd(matrices, full_matrices=False)[0]
-    return left[:, :, :rank]
+    return left[:, :, : min(rank, left.shape[2])]
 
 
 def diagonal(matrix: Array) -> Array:
