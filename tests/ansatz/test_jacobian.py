@@ -232,7 +232,7 @@ def test_concatenate(space: str) -> None:
     assert concatenate([whole]) is whole
 
 
-def test_letters() -> None:
+def test_bad_input() -> None:
     with pytest.raises(ValueError, match="no Jacobian given"):
         concatenate([])
     with pytest.raises(ValueError, match=r"different numbers of parameters, \[4, 6\]"):

@@ -1,7 +1,8 @@
-"""Floor 3: wave functions, and the seam through which everything above sees them.
+"""Floor 3: wave functions.
 
-`protocol` is the seam, `checks` the conformance suite that every ansatz must pass, `generic` what
-an ansatz gets for free.  `peps` is the main state: `layers` lays its tensors out, `windows` plans
-which strip serves which term, `passes` goes over the rows.  `simple_update`, `starts` and
-`quimb_bridge` make tensors to begin with.
+`protocol` is the interface through which everything above sees them, `generic` what a state gets for
+free from its amplitudes, `checks` the conformance suite that every state must pass.  `peps` is the
+main state: `layout` cuts theta into tensors, `layers` lays them out for contraction, `windows` plans
+which strip serves which term, `passes` goes over the rows.  `initial` makes parameters to begin with,
+`wrappers` makes states of states, `neural` holds the networks.
 """

@@ -52,7 +52,7 @@ class PeriodicMPS(GenericAnsatz):
         """`theta` from site tensors (N, d, D, D)."""
         return array_namespace(tensors).reshape(tensors, (-1,))
 
-    def random(self, seed: int, noise: float = 0.5) -> np.ndarray:
+    def random(self, seed: int, noise: float = 0.5) -> Array:
         """`theta` near the uniform superposition: identity matrices plus normal noise."""
         rng = np.random.Generator(np.random.PCG64(seed))
         shape = (self.lattice.n_sites, self.local_dim, self.D, self.D)

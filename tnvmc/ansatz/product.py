@@ -33,7 +33,7 @@ class ClusterProduct(GenericAnsatz):
     @property
     def n_params(self) -> int:
         """P = C d^k."""
-        return len(self.clusters) * self.local_dim ** len(self.clusters[0])
+        return int(len(self.clusters) * self.local_dim ** len(self.clusters[0]))
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N)."""

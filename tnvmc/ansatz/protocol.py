@@ -1,11 +1,11 @@
-"""The seam: what a wave function offers, and what samplers, estimators and optimisers see of it.
+"""The interface of a wave function: all that samplers, estimators and optimisers see of it.
 
 Arrays flow one way through these types::
 
     configs -> start -> Walkers -> sweep -> Walkers -> measure -> Snapshot -> estimators, optimisers
 
 `Walkers` are carried from call to call; `SweepInfo` and `Snapshot` are reported and never
-come back.  `theta` is one flat vector at every seam: only the ansatz knows tensors or pytrees.
+come back.  `theta` is one flat vector everywhere: only the ansatz knows tensors or pytrees.
 """
 
 from __future__ import annotations
@@ -231,6 +231,18 @@ def with_chi(ansatz: Ansatz, chi: int) -> Ansatz:
     return ansatz.with_scheme(replace(ansatz.scheme, chi=chi))
 
 
+class Sweeps(Protocol):
+    """The part of `Ansatz` that a chain needs."""
+
+    def start(self, theta: Array, configs: Array) -> Walkers:
+        """See `Ansatz.start`."""
+
+    def sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """See `Ansatz.sweep`."""
+
+
 @runtime_checkable
 class Typed(Protocol):
     """Says of which type its theta is."""
@@ -245,8 +257,8 @@ class SinglePrecision(Typed, Protocol):
     """Can make its sweeps in single precision."""
 
     @property
-    def single(self) -> Any:
-        """What has `start` and `sweep` (`tempered_sweep`, if it has) for a theta of half the length."""
+    def single(self) -> Sweeps:
+        """The same state for a theta in single precision; `Tempered` where this is."""
 
 
 @runtime_checkable

@@ -53,6 +53,34 @@ class ConjugateDerivative(Sound):
         return DenseJacobian(super().jacobian(theta, configs).dense().conj())
 
 
+class SquaredPower(Sound):
+    """Never flatter than |psi|^2."""
+
+    def tempered_sweep(
+        self, theta: Any, walkers: Any, moves: Any, uniforms: Any, power: Any
+    ) -> Any:
+        return super().tempered_sweep(theta, walkers, moves, uniforms, 0 * power + 1)
+
+
+class IgnoresMoves(Sound):
+    def tempered_sweep(
+        self, theta: Any, walkers: Any, moves: Any, uniforms: Any, power: Any
+    ) -> Any:
+        return super().tempered_sweep(theta, walkers, {}, uniforms, power)
+
+
+class DrawsUniformly(Sound):
+    """Says that its draws are those of |psi|^2."""
+
+    exact_draws = True
+
+    def drawer(self, theta: Any, chi: Any = None, chi_mpo: Any = None) -> Any:
+        def draw(uniforms: Any, guide: Any) -> tuple[Any, Any]:
+            return (uniforms < 0.5).astype(np.int8), np.full(len(uniforms), -4 * np.log(2))
+
+        return draw
+
+
 class MissesSite(Sound):
     def jacobian(self, theta: Any, configs: Any) -> DenseJacobian:
         dense = super().jacobian(theta, configs).dense().copy()
@@ -164,6 +192,9 @@ BROKEN = {
     MixesColumns: "in whatever order",
     InPlace: "in place",
     StaleEnvironment: "in whatever order",
+    SquaredPower: "with power 0 accepted",
+    IgnoresMoves: "with power 1 leaves other",
+    DrawsUniformly: "ln q against",
 }
 
 

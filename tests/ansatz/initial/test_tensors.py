@@ -68,7 +68,7 @@ def test_scaling():
         scaled(tensors)
 
 
-def test_errors():
+def test_bad_input():
     with pytest.raises(ValueError, match="at least 1, got 0"):
         random_positive(GRID, 0)
     with pytest.raises(ValueError, match="it is not cut"):

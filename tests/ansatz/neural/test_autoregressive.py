@@ -99,7 +99,7 @@ def test_snake_and_phase() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sites", "magnetisation", "letter"),
+    ("sites", "magnetisation", "message"),
     [
         (((0, 1), (2,)), None, "equally many sites"),
         (((0,), (0,)), None, "each of the sites 0 to N - 1 once"),
@@ -107,8 +107,8 @@ def test_snake_and_phase() -> None:
         (((0,), (1,)), 4, "it must be even and between -2 and 2"),
     ],
 )
-def test_bad_tokens_and_sectors_are_told(sites: tuple, magnetisation: int, letter: str) -> None:
-    with pytest.raises(ValueError, match=letter):
+def test_bad_tokens_and_sectors_are_told(sites: tuple, magnetisation: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Table(sites, magnetisation=magnetisation)
 
 

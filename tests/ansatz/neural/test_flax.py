@@ -209,7 +209,7 @@ class Modulus(nnx.Module):
 
 
 @pytest.mark.parametrize(
-    ("network", "options", "letter"),
+    ("network", "options", "message"),
     [
         (lambda rngs: Wide(), {}, r"Wide returned \(3, 4\).*must return ln psi of shape \(3,\)"),
         (lambda rngs: Tanh(rngs=rngs), {"holomorphic": True}, "'dense.bias' of Tanh is real"),
@@ -221,9 +221,9 @@ class Modulus(nnx.Module):
     ],
 )
 def test_what_is_no_wave_function_is_refused_in_one_line(
-    network: Any, options: dict[str, Any], letter: str
+    network: Any, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=letter) as raised:
+    with pytest.raises(ValueError, match=message) as raised:
         FlaxAnsatz(LATTICE, network, **options)
     assert "\n" not in str(raised.value)
 
@@ -244,7 +244,7 @@ _INSTEAD = r"give an instance, or a function of rngs: lambda rngs: {}\(..., rngs
 
 
 @pytest.mark.parametrize(
-    ("network", "letter"),
+    ("network", "message"),
     [
         (Sized, r"Sized\(rngs\).*keyword-only argument: 'rngs'; " + _INSTEAD.format("Sized")),
         (Tanh, r"Tanh\(rngs\) cannot be called: .*; " + _INSTEAD.format("Tanh")),
@@ -253,9 +253,9 @@ _INSTEAD = r"give an instance, or a function of rngs: lambda rngs: {}\(..., rngs
         ("rbm", "network is of type str, and no Flax module; " + _INSTEAD.format("MLP")),
     ],
 )
-def test_what_cannot_be_made_is_told_what_to_give(network: Any, letter: str) -> None:
+def test_what_cannot_be_made_is_told_what_to_give(network: Any, message: str) -> None:
     """A class that wants more than rngs gave bare words of Python before."""
-    with pytest.raises(TypeError, match="^FlaxAnsatz: .*" + letter) as raised:
+    with pytest.raises(TypeError, match="^FlaxAnsatz: .*" + message) as raised:
         FlaxAnsatz(LATTICE, network)
     assert "\n" not in str(raised.value)
     assert raised.value.__cause__ is None and raised.value.__suppress_context__ == (

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from flax import nnx
 
-import tnvmc.ansatz.neural.flax  # noqa: F401  (sets float64)
 from tests.ansatz.neural.autoregressive_checks import check_autoregressive, noisy
+from tnvmc.ansatz.checks.conformance import check_ansatz
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.made import MADE, MaskedLinear
 from tnvmc.lattice.grids import chain, square
 
@@ -25,6 +26,13 @@ def test_larger_local_dimension_in_a_sector() -> None:
     check_autoregressive(noisy(lambda: make(rngs=nnx.Rngs(2))))
 
 
+@pytest.mark.parametrize("output", ["real", "complex"])
+def test_conformance(output: str) -> None:
+    make = partial(MADE, square(2, 2), features=(5,), output=output)
+    ansatz = FlaxAnsatz(square(2, 2), lambda rngs: make(rngs=rngs))
+    check_ansatz(ansatz, 3 * ansatz.random(1))
+
+
 def test_every_unit_sees_all_it_may() -> None:
     layer = MaskedLinear(np.array([0, 1, 2]), np.array([-1, 0, 2, 2]), rngs=nnx.Rngs(0))
     expected = [[0, 1, 1, 1], [0, 0, 1, 1], [0, 0, 1, 1]]
@@ -32,13 +40,13 @@ def test_every_unit_sees_all_it_may() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "letter"),
+    ("settings", "message"),
     [
         ({"features": ()}, "features is \\(\\)"),
         ({"features": (4, 0)}, "features is \\(4, 0\\)"),
         ({"output": "phase"}, "output is 'phase'"),
     ],
 )
-def test_bad_settings_are_told(settings: dict, letter: str) -> None:
-    with pytest.raises(ValueError, match=letter):
+def test_bad_settings_are_told(settings: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         MADE(square(2, 2), rngs=nnx.Rngs(0), **settings)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from flax import nnx
 
-import tnvmc.ansatz.neural.flax  # noqa: F401  (sets float64)
 from tests.ansatz.neural.autoregressive_checks import check_autoregressive, noisy
+from tnvmc.ansatz.checks.conformance import check_ansatz
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.rnn import RNN
 from tnvmc.lattice.grids import square
 
@@ -24,6 +25,13 @@ def test_rnn_along_a_snake_is_autoregressive() -> None:
 def test_two_dimensional_rnn_is_autoregressive() -> None:
     make = partial(RNN, square(4, 3), hidden=3, order="2d", output="complex", magnetisation=-2)
     check_autoregressive(noisy(lambda: make(rngs=nnx.Rngs(1))))
+
+
+@pytest.mark.parametrize("order", ["snake", "2d"])
+def test_conformance(order: str) -> None:
+    make = partial(RNN, square(2, 2), hidden=3, order=order, output="complex")
+    ansatz = FlaxAnsatz(square(2, 2), lambda rngs: make(rngs=rngs))
+    check_ansatz(ansatz, 3 * ansatz.random(1))
 
 
 def test_two_dimensional_cell_equals_a_loop_over_the_lattice() -> None:
@@ -43,15 +51,15 @@ def test_start_is_near_uniform_with_small_phases() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "letter"),
+    ("settings", "message"),
     [
         ({"order": "3d"}, "order is '3d'"),
         ({"output": "imaginary"}, "output is 'imaginary'"),
         ({"hidden": 0}, "hidden is 0"),
     ],
 )
-def test_bad_settings_are_told(settings: dict, letter: str) -> None:
-    with pytest.raises(ValueError, match=letter):
+def test_bad_settings_are_told(settings: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         RNN(square(2, 2), rngs=nnx.Rngs(0), **settings)
 
 

@@ -134,6 +134,6 @@ def close(where: str, found: Array, expected: Array, tolerance: float) -> None:
     )
 
 
-def require(condition: bool, letter: str) -> None:
+def require(condition: bool, message: str) -> None:
     if not condition:
-        raise AssertionError(f"check_ansatz: {letter}")
+        raise AssertionError(f"check_ansatz: {message}")

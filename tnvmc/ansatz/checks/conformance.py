@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.checks.abilities import check_draws, check_tempered
 from tnvmc.ansatz.checks.case import Case, close, measured, random_vector, require, same_amplitude
 from tnvmc.ansatz.checks.sweeps import (
     check_acceptance,
@@ -39,7 +40,8 @@ def check_ansatz(
 
     shapes and dtypes; independence of the batch; ratios of `measure` for all kinds of tables;
     log-derivatives against finite differences; apply, adjoint and gram of the Jacobian; sweeps
-    (acceptance of every kind of move, order of moves, amplitudes kept, |psi|^2 stationary).
+    (acceptance of every kind of move, order of moves, amplitudes kept, |psi|^2 stationary); tempered
+    sweeps and direct draws, of an ansatz that has them.
     Whether `log_amplitude` is the wave function you had in mind is not checked.
 
     Args:
@@ -201,4 +203,6 @@ _CHECKS: tuple[Callable[[Case], None], ...] = (
     check_acceptance,
     check_order,
     check_distribution,
+    check_tempered,
+    check_draws,
 )

@@ -181,7 +181,7 @@ def _n_different(a: Walkers, b: Walkers) -> int:
     return int(np.any(to_host(a.configs) != to_host(b.configs), axis=1).sum())
 
 
-def _weights(case: Case, configs: np.ndarray) -> np.ndarray:
+def _weights(case: Case, configs: np.ndarray) -> Array:
     log_abs = to_host(case.psi(to_namespace(configs, case.xp)).log_abs).astype(np.float64)
     weight = np.exp(2 * (log_abs - log_abs.max()))
     return weight / weight.sum()

@@ -73,7 +73,7 @@ class Autoregressive(nnx.Module):
     @property
     def n_states(self) -> int:
         """States of a token, d**k."""
-        return self.local_dim ** len(self.sites[0])
+        return int(self.local_dim ** len(self.sites[0]))
 
     def logits(self, configs: jax.Array) -> jax.Array:
         """Raw scores (B, T, d**k) for configurations (B, N); those of token t see tokens < t only.
@@ -188,7 +188,7 @@ class Autoregressive(nnx.Module):
     @property
     def _sums(self) -> np.ndarray:
         """(d**k,) the sum of the digits of every state of a token."""
-        return self._digits.sum(axis=1, dtype=np.int32)
+        return np.asarray(self._digits.sum(axis=1, dtype=np.int32))
 
     def _total(self, total: int | None) -> int | None:
         if total is None or total == self.total:

@@ -30,7 +30,12 @@ from tnvmc.ansatz.neural.dlpack import (
     power_below,
     to_jax,
 )  # fmt: skip
-from tnvmc.ansatz.neural.functional import Functional
+from tnvmc.ansatz.neural.functional import (
+    DrawableModule,
+    Functional,
+    InvariantModule,
+    SectorModule,
+)
 from tnvmc.ansatz.neural.orbits import Orbits
 from tnvmc.ansatz.neural.single_precision import SinglePrecisionNetwork
 from tnvmc.ansatz.neural.symmetry_average import SymmetryAverage
@@ -46,7 +51,7 @@ from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator
 
-jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
 
 Array = Any
 
@@ -119,12 +124,12 @@ class FlaxAnsatz(GenericAnsatz):
         check_dtype(self.functional, holomorphic, dtype)
         check_output(self.functional, example)
         module = self.functional.module(self.functional.tree)
-        can_draw = hasattr(module, "draw")
-        alike = module.invariances() if hasattr(module, "invariances") else None
+        can_draw = isinstance(module, DrawableModule)
+        alike = module.invariances() if isinstance(module, InvariantModule) else None
         self.averaging = SymmetryAverage(
             group, signs, self.local_dim, lattice.n_sites, can_draw, alike
         )
-        self.averaging.check_sector(getattr(module, "total", None))
+        self.averaging.check_sector(module.total if isinstance(module, SectorModule) else None)
         self.orbits = Orbits(self.averaging, self.local_dim, lattice.n_sites)
         self.rows_per_call = 2**18 if self.orbits.useful else 2**16  # many share an orbit
         self.freeze = tuple(freeze)
@@ -235,9 +240,10 @@ class FlaxAnsatz(GenericAnsatz):
     def _plan(self, moves: Targets, uniforms: Array) -> metropolis.MovePlan:
         """The moves as JAX arrays, made once for all sweeps of a step."""
         if self._planned.get("moves") is not moves:
-            plan = metropolis.plan_moves(moves, self.lattice.n_sites, self.local_dim)
-            self._planned.update(moves=moves, plan=beside(plan, uniforms))
-        return self._planned["plan"]
+            made = metropolis.plan_moves(moves, self.lattice.n_sites, self.local_dim)
+            self._planned.update(moves=moves, plan=beside(made, uniforms))
+        plan: metropolis.MovePlan = self._planned["plan"]
+        return plan
 
     @cached_property
     def _planned(self) -> dict[str, Any]:
@@ -370,9 +376,9 @@ class DrawableFlaxAnsatz(FlaxAnsatz):
 def _gradient(log_psi: Any, moving: list[Array], config: Array) -> list[Array]:
     """Derivatives of ln psi of one configuration with respect to arrays, in their shapes."""
     if any(jnp.iscomplexobj(piece) for piece in moving):
-        return jax.grad(log_psi, holomorphic=True)(moving, config)
+        return list(jax.grad(log_psi, holomorphic=True)(moving, config))
     if not jnp.iscomplexobj(jax.eval_shape(log_psi, moving, config)):
-        return jax.grad(log_psi)(moving, config)
+        return list(jax.grad(log_psi)(moving, config))
 
     def parts(moving: list[Array]) -> Array:
         value = log_psi(moving, config)

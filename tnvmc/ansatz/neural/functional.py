@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,34 @@ Array = Any
 Tree = Any
 
 _WANTED = "give an instance, or a function of rngs: lambda rngs: MLP(..., rngs=rngs)"
+
+
+# What a module may offer beyond ln psi; `neural.autoregressive` and the convolutional networks do.
+
+
+@runtime_checkable
+class DrawableModule(Protocol):
+    """Can be drawn from; to be averaged over a group it has `log_prob` as well."""
+
+    def draw(self, uniforms: Array, total: int | None = None) -> tuple[Array, Array]:
+        """Configurations (B, N) of numbers (B, N) in [0, 1), and ln q (B,); see `Autoregressive`."""
+
+
+@runtime_checkable
+class InvariantModule(Protocol):
+    """Knows what leaves it as it is."""
+
+    def invariances(self) -> np.ndarray:
+        """Rearrangements of the sites (n, N), a group, under which ln psi does not change."""
+
+
+@runtime_checkable
+class SectorModule(Protocol):
+    """Vanishes outside one sector."""
+
+    @property
+    def total(self) -> int | None:
+        """Sum of the local states in the sector; None for all configurations."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +168,7 @@ class Functional:
 
 
 def _called(make: Any, rngs: nnx.Rngs) -> Any:
-    """make(rngs), with a letter where `make` is a class or a function that takes something else."""
+    """make(rngs), with a TypeError that says what to give where `make` is a class or a function that takes something else."""
     name = getattr(make, "__name__", type(make).__name__)
     if isinstance(make, type) and issubclass(make, linen.Module):
         raise TypeError(f"FlaxAnsatz: {name} is a Linen class; give an instance, {name}(...)")

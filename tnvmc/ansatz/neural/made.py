@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -17,6 +18,23 @@ from tnvmc.ansatz.neural.autoregressive import (
     snake,
 )
 from tnvmc.lattice.lattice import Lattice
+
+
+@dataclass(frozen=True)
+class MADEConfig:
+    """Architecture of a masked dense network.
+
+    Raises:
+        ValueError: no features or one below 1; an unknown output.
+    """
+
+    features: tuple[int, ...] = (128,)  #: widths of the hidden layers
+    output: str = "real"  #: psi > 0; or "complex"
+
+    def __post_init__(self) -> None:
+        check_output("MADE", self.output)
+        if not self.features or min(self.features) < 1:
+            raise ValueError(f"MADE: features is {self.features}; it must hold widths of 1 or more")
 
 
 class MADE(Autoregressive):
@@ -36,31 +54,34 @@ class MADE(Autoregressive):
     (layers - 1) + N d H multiplications, half of them by zeros.  A draw costs the same in total: in
     step t only units of degree t - 1 are computed, all others are known or not yet seen.
 
-    Raises:
-        ValueError: no features or one below 1; an unknown output; see also `Autoregressive`.
+    Args:
+        lattice: the sites.
+        magnetisation: twice the total Sz to which psi is restricted; None for all configurations.
+        local_dim: local dimension d.
+        rngs: random numbers of the initial parameters.
+        architecture: keywords of `MADEConfig`, which raises ValueError for what it does not know.
 
     Source: Germain, Gregor, Murray, Larochelle, ICML 2015 (PMLR 37, 881).
     """
+
+    Config = MADEConfig
 
     def __init__(
         self,
         lattice: Lattice,
         *,
-        features: tuple[int, ...] = (128,),
-        output: str = "real",
         magnetisation: int | None = None,
         local_dim: int = 2,
         rngs: nnx.Rngs,
+        **architecture: Any,
     ) -> None:
         super().__init__(snake(lattice), local_dim=local_dim, magnetisation=magnetisation)
-        check_output("MADE", output)
-        if not features or min(features) < 1:
-            raise ValueError(f"MADE: features is {features}; it must hold widths of 1 or more")
-        self.is_complex = output == "complex"
+        config = MADEConfig(**architecture)
+        self.is_complex = config.output == "complex"
         n = self.n_tokens
         degrees = np.repeat(np.arange(n), local_dim)
         layers = []
-        for width in features:
+        for width in config.features:
             above = np.arange(width) * max(n - 1, 1) // width
             layers.append(MaskedLinear(degrees, above, rngs=rngs))
             degrees = above
@@ -122,7 +143,7 @@ class MaskedLinear(nnx.Module):
 
     @property
     def _mask(self) -> np.ndarray:
-        return np.less_equal.outer(np.array(self.below), np.array(self.above))
+        return np.array(self.below)[:, None] <= np.array(self.above)[None, :]
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """All outputs."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from tnvmc.ansatz.neural.symmetry_average import SymmetryAverage
 from tnvmc.operators.symmetry import is_symmetric
 from tnvmc.operators.term import Operator
+
+Array = Any
 
 MOST_CONFIGS = 2**18
 """Of a lattice that is listed: 18 spins."""
@@ -82,10 +85,10 @@ class Orbits:
             smallest = np.minimum(codes, smallest)
         return smallest, characters
 
-    def _configs(self, codes: np.ndarray) -> np.ndarray:
+    def _configs(self, codes: np.ndarray) -> Array:
         return (codes[:, None] // self._powers % self.local_dim).astype(np.int8)
 
-    def _marshall(self, configs: np.ndarray) -> np.ndarray:
+    def _marshall(self, configs: np.ndarray) -> Array:
         if self.averaging.signs is None:
             return np.ones(len(configs))
         return 1.0 - 2.0 * (configs @ self.averaging.signs % 2)

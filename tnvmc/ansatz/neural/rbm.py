@@ -97,7 +97,7 @@ class RBM(nnx.Module):
         n_sites = lattice.n_sites
         n_hidden = max(1, round(config.alpha * n_sites))
 
-        def normal(*shape: int) -> nnx.Param:
+        def normal(*shape: int) -> nnx.Param[jax.Array]:
             return nnx.Param(
                 config.init_scale * jax.random.normal(rngs.params(), shape, config.dtype)
             )

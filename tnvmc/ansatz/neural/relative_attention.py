@@ -119,7 +119,7 @@ def input_dependence(maps: Sequence[float] | np.ndarray) -> np.ndarray:
         )
     rest = maps - maps.mean(axis=1, keepdims=True)
     axes = (1, 2, 3, 4)
-    return (rest**2).sum(axis=axes) / (maps**2).sum(axis=axes)
+    return np.asarray((rest**2).sum(axis=axes) / (maps**2).sum(axis=axes))
 
 
 def _linear(width: int, rngs: nnx.Rngs, use_bias: bool = False) -> nnx.Linear:

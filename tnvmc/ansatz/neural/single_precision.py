@@ -1,4 +1,4 @@
-"""A network walked in single precision."""
+"""Sweeps of a network in single precision."""
 
 from __future__ import annotations
 

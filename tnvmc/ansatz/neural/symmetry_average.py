@@ -129,7 +129,7 @@ class SymmetryAverage:
         terms = self.characters[self.distinct, None] * jnp.exp(logs - largest)
         total = jnp.mean(terms, axis=0)
         # What is below the rounding of the sum is zero: cancelled by characters -1.
-        zero = jnp.abs(total) <= 16 * jnp.finfo(total.dtype).eps
+        zero = jnp.abs(total) <= 16 * np.finfo(total.dtype).eps
         safe = jnp.where(zero, 1.0, total)
         if not jnp.iscomplexobj(safe):
             sign = sign * jnp.sign(safe)

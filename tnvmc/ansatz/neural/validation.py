@@ -1,4 +1,4 @@
-"""What a network must be before it is taken for a wave function; every refusal is a short letter."""
+"""What a network must be before it is taken for a wave function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BATCH = 3
 
 def check_output(functional: Functional, example: Array) -> None:
     """Raise ValueError unless inputs (3, N), made of `example` (1, N), give ln psi (3,)."""
-    inputs = jax.ShapeDtypeStruct((_BATCH, *example.shape[1:]), example.dtype)
+    inputs = jnp.zeros((_BATCH, *example.shape[1:]), example.dtype)
     found = jax.eval_shape(lambda x: functional.apply(functional.tree, x), inputs)
     shape = getattr(found, "shape", type(found).__name__)
     if shape != (_BATCH,):

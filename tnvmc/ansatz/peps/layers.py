@@ -43,7 +43,7 @@ class Layers:
     @property
     def local_dim(self) -> int:
         """Local dimension d."""
-        return self.tables["down", "right"][0].shape[0]
+        return int(self.tables["down", "right"][0].shape[0])
 
     @classmethod
     def build(cls, tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme) -> Layers:

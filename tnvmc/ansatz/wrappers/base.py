@@ -26,7 +26,7 @@ Array = Any
 class Wrapper:
     """A state made of another one, `ansatz`, with the same lattice and parameters."""
 
-    ansatz: Any
+    ansatz: Ansatz
     abilities: ClassVar[Mapping[Any, type]] = {}  #: protocol -> what passes it on, of a subclass
     family: ClassVar[type[Wrapper]]  #: the subclass without abilities, set where they are added
 
@@ -70,6 +70,7 @@ class PassesType(Wrapper):
     @property
     def dtype(self) -> Any:
         """Type of theta, that of the inner state."""
+        assert isinstance(self.ansatz, Typed)
         return self.ansatz.dtype
 
 
@@ -79,12 +80,15 @@ class PassesScheme(Wrapper):
     @property
     def scheme(self) -> Any:
         """Contraction scheme of the inner state."""
+        assert isinstance(self.ansatz, Truncated)
         return self.ansatz.scheme
 
     def with_scheme(self, scheme: Any) -> Ansatz:
         """The same state contracted in another way; theta carries over."""
+        assert isinstance(self.ansatz, Truncated)
         inner = self.ansatz.with_scheme(scheme)
-        return _restored(self.family, {**vars(self), "ansatz": inner})
+        other: Ansatz = _restored(self.family, {**vars(self), "ansatz": inner})
+        return other
 
 
 class PassesStart(Wrapper):
@@ -93,10 +97,12 @@ class PassesStart(Wrapper):
     @property
     def starts(self) -> tuple[str, ...]:
         """Kinds of start of the inner state."""
+        assert isinstance(self.ansatz, Initialisable)
         return self.ansatz.starts
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
         """theta (P,) as the inner state starts."""
+        assert isinstance(self.ansatz, Initialisable)
         return self.ansatz.initial(operator, seed, kind)
 
 

@@ -13,6 +13,7 @@ from tnvmc.ansatz.protocol import (
     SinglePrecision,
     Snapshot,
     SweepInfo,
+    Sweeps,
     Targets,
     Tempered,
     Typed,
@@ -34,7 +35,7 @@ class _MixedTempered(Wrapper):
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
     ) -> tuple[Walkers, SweepInfo]:
         """`sweep` of walkers that sample |psi|^(2 power), with `power` (B,)."""
-        assert isinstance(self, Mixed)
+        assert isinstance(self, Mixed) and isinstance(self.walker, Tempered)
         lowered = self.lowered(theta)
         return self.walker.tempered_sweep(lowered, walkers, moves, uniforms, power)
 
@@ -43,13 +44,12 @@ class Mixed(Wrapper):
     """The same state, its chains walked in single precision and its snapshots taken in double.
 
     Args:
-        ansatz: with a property `single`, what can `start` and `sweep` from a theta in single
-            precision.
+        ansatz: a state that has `SinglePrecision`.
 
     Chains draw s from |psi_1|^2, which differs from |psi|^2 by rounding, and a snapshot gives s
     the weight |psi(s) / psi_1(s)|^2: to the order of one over the number of samples, nothing of
     the rounding is left in a weighted mean.  What the weights change is the bias that they take
-    away (`run.look`).  Configurations where rounding makes psi_1 vanish are never drawn.
+    away.  Configurations where rounding makes psi_1 vanish are never drawn.
 
     Cost: sweeps in single precision; for every measurement a `start` in double precision beside
     it, since boundaries left behind by a sweep are too coarse to measure with.  So it pays where
@@ -59,7 +59,8 @@ class Mixed(Wrapper):
 
     What it does not do: direct draws, which need no sweeps; log-derivatives in single precision.
 
-    Raises ValueError for an ansatz that has no sweeps in single precision, or no others.
+    Raises:
+        ValueError: an ansatz that has no sweeps in single precision, or no others.
     """
 
     abilities: ClassVar[Mapping[Any, type]] = {**OF_STATE, Tempered: _MixedTempered}
@@ -76,7 +77,8 @@ class Mixed(Wrapper):
                 )
                 + "; leave it out"
             )
-        self.ansatz, self.walker = ansatz, ansatz.single
+        self.ansatz: Ansatz = ansatz
+        self.walker: Sweeps = ansatz.single
         self._dtype = SINGLE[dtype]
 
     @property
