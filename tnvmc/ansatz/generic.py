@@ -37,7 +37,7 @@ class GenericAnsatz(ABC):
         lattice: the sites.
         local_dim: local dimension d.
 
-    Everything else of the seam is derived.  The number P of parameters and their type are those of
+    Everything else of `Ansatz` is derived.  The number P of parameters and their type are those of
     `random(0)`.  Every ratio is the quotient of two full amplitudes, so a sweep of n moves costs n
     amplitudes per walker, and a measurement one per replacement.  Log-derivatives are central
     differences, at 2 P amplitudes a sample, unless `log_derivatives` is overridden.  An ansatz that

@@ -121,26 +121,52 @@ class Ansatz(Protocol):
         """Length P of theta."""
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
-        """psi(s) for configurations (B, N)."""
+        """Give psi(s), each configuration by itself.
+
+        Args:
+            theta: (P,) parameters.
+            configs: (B, N) local states 0..d-1, small integers.
+
+        Returns:
+            Phases (B,) and ln|psi| (B,).
+        """
 
     def start(self, theta: Array, configs: Array) -> Walkers:
-        """Walkers at `configs` with a cache built for this `theta`."""
+        """Give walkers at `configs` (B, N) with a cache built for this `theta` (P,)."""
 
     def sweep(
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
         """Propose every move once, with Metropolis acceptance.
 
-        `uniforms` has shape (B, n_moves); column j belongs to the j-th patch of `moves`,
-        whatever order the ansatz visits the patches in.  Where a table has R > 1 columns,
-        ``floor(u * R)`` picks the replacement and the remainder decides acceptance; a row
-        with -1 at the picked place is no move.
+        Args:
+            theta: (P,) parameters, those that the walkers were started with.
+            walkers: B of them; they are not changed.
+            moves: tables (d**k, R) by patch.
+            uniforms: (B, n_moves) in [0, 1); column j belongs to the j-th patch of `moves`,
+                whatever order the ansatz visits the patches in.  Where a table has R > 1 columns,
+                ``floor(u * R)`` picks the replacement and the remainder decides acceptance; a row
+                with -1 at the picked place is no move.
+
+        Returns:
+            The walkers after the sweep, and how many moves were possible and accepted.
         """
 
     def measure(
         self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
     ) -> tuple[Walkers, Snapshot]:
-        """Ratios, closures and (if asked) log-derivatives at the walkers' configurations."""
+        """Measure the walkers where they are.
+
+        Args:
+            theta: (P,) parameters, those that the walkers were started with.
+            walkers: B of them.
+            replacements: tables (d**k, R) by patch.
+            jacobian: whether log-derivatives are asked for.
+
+        Returns:
+            Walkers at the same configurations, ready for a sweep, and the snapshot: ratios (B, R)
+            by patch, zero where a table says -1 and where psi = 0.
+        """
 
 
 # What an ansatz may offer beyond that.  Nothing asks for an attribute by name: an ability is a
@@ -184,7 +210,18 @@ class Drawable(Protocol):
         """Whether what is drawn from is |psi|^2 itself (up to a sector it is kept in)."""
 
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Draw:
-        """Prepare draws at theta, with what serves all of them made once."""
+        """Prepare draws at theta, with what serves all of them made once.
+
+        Args:
+            theta: (P,) parameters.
+            chi: bond of the single-layer boundary, where there is one; None: the default.
+            chi_mpo: bond of the double-layer boundary, where there is one; None: the default.
+
+        Returns:
+            ``draw(uniforms (B, N), guide) -> (configs (B, N), ln q (B,))``.  `guide` is None or
+            ``guide(configs, site) -> (B, d)``, factors >= 0 for the conditionals of a site; one with
+            a `total` keeps draws in the sector where the local states sum to it.
+        """
 
 
 @runtime_checkable
@@ -270,7 +307,15 @@ class Initialisable(Protocol):
         """Kinds of start it knows ("simple_update", "random", "product"), the default first."""
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
-        """theta (P,) for an operator; None is the first of `starts`.
+        """Make parameters to start from.
+
+        Args:
+            operator: the Hamiltonian.
+            seed: of random numbers.
+            kind: one of `starts`; None is the first.
+
+        Returns:
+            theta (P,), on the host.
 
         Raises:
             ValueError: a kind that is not in `starts`.
@@ -297,8 +342,16 @@ class WithOrbits(Protocol):
     """Knows which configurations its symmetries make equivalent."""
 
     def orbit_classes(self, configs: Array, operator: Any) -> tuple[Array, Array] | None:
-        """One member of each orbit (K, N) and the sizes (K,); None where that saves nothing or the
-        operator lacks a symmetry."""
+        """Sort configurations into orbits.
+
+        Args:
+            configs: (B, N), whole orbits.
+            operator: the Hamiltonian.
+
+        Returns:
+            One member of each orbit (K, N) and the sizes (K,); None where that saves nothing or
+            the operator lacks a symmetry.
+        """
 
 
 @runtime_checkable

@@ -29,10 +29,18 @@ def initial_parameters(
 ) -> Array:
     """Make parameters (P,) to start from.
 
-    `kind` is "simple_update" (PEPS and open MPS), "random" (positive for a PEPS), "product" (the
-    ordered product state of lowest energy, with a little noise on a PEPS) or the path of a run or
-    a checkpoint of the same kind of state on the same lattice, with the same or a smaller D, or
-    of a network of the same architecture.
+    Args:
+        ansatz: the wave function.
+        operator: the Hamiltonian.
+        seed: of random numbers.
+        kind: one of the `starts` of the state: "simple_update" (PEPS and open MPS), "random"
+            (positive for a PEPS), "product" (the ordered product state of lowest energy, with a
+            little noise on a PEPS); or the path of a run or a checkpoint of the same kind of state
+            on the same lattice, with the same or a smaller D, or of a network of the same
+            architecture.  None: the first of the `starts`.
+
+    Returns:
+        theta (P,), on the host.
 
     Raises:
         ValueError: a start that this wave function does not have.

@@ -92,12 +92,15 @@ class FlaxAnsatz(GenericAnsatz):
 
     Arrays come and go as NumPy or CuPy arrays; on a GPU they cross by dlpack without a copy.
     Everything is compiled once per shape; batches are padded to powers of two.  A module with
-    ``draw(uniforms, total) -> (configs, log_prob)`` (`neural.autoregressive`) can be sampled directly.
+    ``draw(uniforms, total) -> (configs, log_prob)`` (`neural.autoregressive`) can be sampled directly:
+    the ansatz is then a `DrawableFlaxAnsatz`.
 
-    Raises ValueError for a module that returns another shape than (B,), for parameters that do not
-    fit `holomorphic` and `dtype`, for an unknown group in `freeze`.
+    Raises:
+        ValueError: a module that returns another shape than (B,); parameters that do not fit
+            `holomorphic` and `dtype`; an unknown group in `freeze`; signs other than 0 and 1.
+        TypeError: a network that is no Flax module and makes none.
 
-    What it does not do: single precision, but for sweeps (`ansatz.mixed`); modules that change while
+    What it does not do: single precision, but for sweeps (`wrappers.mixed`); modules that change while
     they are called (dropout, statistics that are updated); functions that are not differentiable.
 
     Source: log-derivatives with real, holomorphic and other parameters as in Vicentini et al.,
@@ -177,7 +180,7 @@ class FlaxAnsatz(GenericAnsatz):
         return SinglePrecisionNetwork(self)
 
     def random(self, seed: int = 0) -> np.ndarray:
-        """theta (P,) as the module initialises itself."""
+        """theta (P,), on the host, as the module initialises itself."""
         return self.functional.random(seed)
 
     def module(self, theta: Array) -> Any:

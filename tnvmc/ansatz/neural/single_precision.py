@@ -28,7 +28,7 @@ class SinglePrecisionNetwork:
 
     JAX is told that there is no other: whatever a module asks for in double is given in single,
     so modules need not know.  Products are not rounded further (no TF32 on a GPU).  What it does
-    not do: anything but to walk; see `ansatz.mixed`.
+    not do: anything but to walk; see `wrappers.mixed`.
     """
 
     def __init__(self, ansatz: FlaxAnsatz) -> None:

@@ -125,7 +125,7 @@ class Drawer:
         one = xp.ones((batch, 1, 1, 1), dtype=self.columns[0].site.dtype)
         top = BoundaryMPS([one] * self.n_cols, log_prob)
         for first in range(0, n_sites, self.n_cols):
-            strip = _RowInHand(self.columns[first : first + self.n_cols], top, self.chi)
+            strip = _DrawnRow(self.columns[first : first + self.n_cols], top, self.chi)
             for site in range(first, first + self.n_cols):
                 weight = _positive(strip.conditionals(), self.floor)
                 if guide is not None:
@@ -142,7 +142,7 @@ class Drawer:
         return configs, log_prob
 
 
-class _RowInHand:
+class _DrawnRow:
     """A row that is being drawn: what is left of the present column and what is right of it.
 
     The part that is drawn is kept as a boundary MPS under construction: isometries behind, and

@@ -40,7 +40,7 @@ Array = Any
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Environments:
     """A batch of walkers with the boundaries on both sides of every row."""
 
     layers: Layers
@@ -76,7 +76,7 @@ def pairs_by_source(patches: tuple[Patch, ...], n_cols: int, D: int) -> tuple[Pa
     return tuple(chosen)
 
 
-def pair_ratios(around: Surroundings, pairs: Targets, sources_per_call: int) -> dict[Patch, Array]:
+def pair_ratios(around: Environments, pairs: Targets, sources_per_call: int) -> dict[Patch, Array]:
     """psi(s with both sites replaced) / psi(s), (B, R) for every two-site patch of `pairs`.
 
     Zero where a table says -1, and where psi vanishes.  Nothing truncated: equal to full
@@ -139,7 +139,7 @@ class _Sources:
 
 
 def _ratios_from_row(
-    around: Surroundings, row: int, tables: dict[Patch, Array], sources_per_call: int
+    around: Environments, row: int, tables: dict[Patch, Array], sources_per_call: int
 ) -> dict[Patch, Array]:
     """Ratios of the pairs whose first site is in `row`."""
     requests = _requests(around, tables)
@@ -162,7 +162,7 @@ def _ratios_from_row(
     return _looked_up(around, row, requests, used, xp.concat(parts, axis=1))
 
 
-def _requests(around: Surroundings, tables: dict[Patch, Array]) -> list[_Request]:
+def _requests(around: Environments, tables: dict[Patch, Array]) -> list[_Request]:
     """Group patches by table, so that thousands of pairs are looked up at once."""
     xp, d = array_namespace(around.configs), around.layers.local_dim
     groups: dict[Any, list[Patch]] = {}
@@ -181,7 +181,7 @@ def _requests(around: Surroundings, tables: dict[Patch, Array]) -> list[_Request
     return requests
 
 
-def _used(around: Surroundings, row: int, requests: list[_Request]) -> Array:
+def _used(around: Environments, row: int, requests: list[_Request]) -> Array:
     """Tell which sources of a row some pair needs: bool (n_cols * d * B,)."""
     xp, d, n_cols = array_namespace(around.configs), around.layers.local_dim, around.layers.n_cols
     batch = around.configs.shape[0]
@@ -197,7 +197,7 @@ def _used(around: Surroundings, row: int, requests: list[_Request]) -> Array:
     return xp.concat(used)
 
 
-def _sources(around: Surroundings, row: int, used: Array) -> _Sources:
+def _sources(around: Environments, row: int, used: Array) -> _Sources:
     d, batch = around.layers.local_dim, around.configs.shape[0]
     codes = array_namespace(used).nonzero(used)[0]
     sites = codes // (batch * d) + row * around.layers.n_cols
@@ -205,7 +205,7 @@ def _sources(around: Surroundings, row: int, used: Array) -> _Sources:
 
 
 def _down(
-    around: Surroundings, row: int, sources: _Sources, columns: dict[int, list[int]]
+    around: Environments, row: int, sources: _Sources, columns: dict[int, list[int]]
 ) -> Array:
     """Ratios (S, second sites, d) with second sites in `columns` of rows below the sources."""
     xp = array_namespace(around.configs)
@@ -233,7 +233,7 @@ def _down(
 
 
 def _along_row(
-    around: Surroundings, row: int, sources: _Sources, columns: list[int], sources_per_call: int
+    around: Environments, row: int, sources: _Sources, columns: list[int], sources_per_call: int
 ) -> Array:
     """Ratios (S, columns, d) with second sites in the row of the sources.
 
@@ -252,7 +252,7 @@ def _along_row(
 
 
 def _to_the_right(
-    around: Surroundings,
+    around: Environments,
     sources: _Sources,
     column: int,
     columns: list[int],
@@ -280,7 +280,7 @@ def _to_the_right(
 
 
 def _looked_up(
-    around: Surroundings, row: int, requests: list[_Request], used: Array, found: Array
+    around: Environments, row: int, requests: list[_Request], used: Array, found: Array
 ) -> dict[Patch, Array]:
     """Pick from ratios (S, second sites, d) what each patch asks for, (B, R)."""
     xp, d, n_cols = array_namespace(found), around.layers.local_dim, around.layers.n_cols
@@ -318,7 +318,7 @@ def _hole(strip: Strip, left: Environment, right: Environment, column: int) -> t
 
 
 def _closed(
-    around: Surroundings, row: int, column: int, hole: tuple[Array, Array], before: LogAmplitude
+    around: Environments, row: int, column: int, hole: tuple[Array, Array], before: LogAmplitude
 ) -> Array:
     """Ratios (S, d) of a hole filled with every local state to the amplitudes (S,) before."""
     xp = array_namespace(hole[0])
@@ -330,11 +330,11 @@ def _closed(
     return amplitude_ratio(LogAmplitude(*split_scale(values, scale)), old)
 
 
-def _rightward(around: Surroundings, site: int, spins: Array) -> Array:
+def _rightward(around: Environments, site: int, spins: Array) -> Array:
     return around.layers.site("down", "right", site, spins)
 
 
-def _strip(around: Surroundings, row: int, walkers: Array | None) -> Strip:
+def _strip(around: Environments, row: int, walkers: Array | None) -> Strip:
     """One row of the unchanged configurations, of the selected walkers (None: all)."""
     xp, configs = array_namespace(around.configs), around.configs
     if walkers is not None:

@@ -28,7 +28,7 @@ from tnvmc.ansatz.peps.draws import Drawer
 from tnvmc.ansatz.peps.files import SavedPEPS, read_peps, write_peps
 from tnvmc.ansatz.peps.layers import Layers
 from tnvmc.ansatz.peps.layout import TensorLayout
-from tnvmc.ansatz.peps.pairs import Surroundings, pair_ratios, pairs_by_source
+from tnvmc.ansatz.peps.pairs import Environments, pair_ratios, pairs_by_source
 from tnvmc.ansatz.peps.passes import (
     Pass,
     RowBoundaries,
@@ -77,6 +77,9 @@ class PEPS(TensorLayout):
 
     theta is the concatenation over sites of tensors (d, up, left, down, right), legs at the edge
     having size 1.  It does not hold a norm: psi is not normalised.
+
+    Raises:
+        ValueError: D below 1.
     """
 
     def __init__(
@@ -167,7 +170,14 @@ class PEPS(TensorLayout):
     """Evolved in imaginary time, positive random tensors, or a product state."""
 
     def initial(self, operator: Operator, seed: int = 0, kind: str | None = None) -> Array:
-        """theta (P,) by simple update, or the product state that it starts from, or at random."""
+        """Make theta (P,) for an operator; see `Initialisable`.
+
+        "simple_update" evolves in imaginary time, "product" takes the ordered product state that
+        this begins with, "random" positive tensors; the first two with a little noise where they are zero.
+
+        Raises:
+            ValueError: another kind.
+        """
         check_start(self, kind or "simple_update")
         n_steps = 0 if kind == "product" else 200
         if kind == "random":
@@ -207,7 +217,13 @@ class PEPS(TensorLayout):
     def sweep(
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
-        """Propose every move once, in the order of a pass; moves in more than two rows come last."""
+        """Propose every move once, in the order of a pass; see `Ansatz.sweep`.
+
+        Moves that fit no strip of two rows or columns come last, by full contractions.
+
+        Raises:
+            TypeError: walkers without boundaries, which `start` has not made.
+        """
         xp = array_namespace(uniforms)
         chosen = self._routes(moves)
         ready, configs, amplitude = self._boundaries(walkers), walkers.configs, walkers.amplitude
@@ -266,7 +282,7 @@ class PEPS(TensorLayout):
         if pairs:
             sides = begun.ahead, ended.ahead
             above, below = sides if begun.direction == "up" else sides[::-1]
-            around = Surroundings(
+            around = Environments(
                 begun.layers, self.scheme, walkers.configs, above, below,
                 [report.amplitude for report in singles],
             )  # fmt: skip

@@ -65,6 +65,9 @@ class Symmetrised(Wrapper):
     Walkers stay those of `ansatz`, configurations and amplitudes; snapshots are of psi_sym.
 
     What it does not do: complex characters, representations of higher dimension, translations.
+
+    Raises:
+        ValueError: a group of another number of sites.
     """
 
     abilities = OF_STATE
@@ -145,6 +148,9 @@ class Symmetrised(Wrapper):
         """Ratios, closures, log-derivatives and (with `reweight`) weights of psi_sym.
 
         `closure_spread` is the largest over the images.
+
+        Raises:
+            ValueError: with `jacobian`, where psi is exactly 0 at an image and psi_sym is not.
         """
         configs = self._shown(walkers).configs if self.reweight else walkers.configs
         xp = array_namespace(configs)
