@@ -1,11 +1,24 @@
 #!/usr/bin/env bash
-# Linter, types, and the default tests, in .venv. Further arguments go to pytest:
-# bash scripts/test.sh -m slow
+# Linters, types and tests, in .venv:
+#     bash scripts/test.sh               the default tests, on all cores (four at most)
+#     bash scripts/test.sh --fast        the tests of the core alone: in a minute
+#     bash scripts/test.sh ARGUMENTS...  pytest with these, in one process, e.g. -m slow -s
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
 make_environment "[test]"
-.venv/bin/ruff check --line-length 100 .
-.venv/bin/ruff format --line-length 100 --check .
+.venv/bin/ruff check .
+.venv/bin/ruff format --check .
 .venv/bin/mypy
+# Modules stay together: tests of one share what they compile and what they run.
+side_by_side=(-n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
+core=(tests/test_floors.py tests/test_house.py tests/test_oracles.py tests/backend tests/lattice
+    tests/operators tests/contraction tests/ansatz tests/sampling tests/estimate tests/optimize)
+case "${1-}" in
+    "") set -- "${side_by_side[@]}" ;;
+    --fast) set -- "${side_by_side[@]}" --ignore tests/ansatz/neural "${core[@]}" "${@:2}" ;;
+esac
+case " $* " in
+    *" -n "*) export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 ;;
+esac
 exec .venv/bin/python -m pytest "$@"

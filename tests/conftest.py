@@ -22,19 +22,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Networks are compiled fast and run slowly, but in the physics runs; Ctrl-C is not ignored.
+    """Set up JAX before it is imported, and let Ctrl-C through.
 
-    Before JAX is imported: compiling is three quarters of what a small network costs.  A shell that
-    starts the tests in the background lets them ignore SIGINT, and the runs that they start.
+    Compiling is three quarters of what a small network costs: networks are compiled fast and run
+    slowly, but in the physics runs, and what was compiled is kept in ``.pytest_cache`` for the next
+    run (``pytest --cache-clear`` empties it).  Workers share it: an entry that was read while it was
+    written is compiled again.  A shell that starts the tests in the background lets them ignore
+    SIGINT, and the runs that they start.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if "slow" not in config.getoption("-m").replace("not slow", ""):
         os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    if hasattr(config, "cache"):  # not with -p no:cacheprovider
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+
+LONG = ("test_docs.py", "test_readme.py", "test_networks.py", "test_against_netket.py")
+"""Modules of which each takes a worker many seconds: the first, so that none is left for the end."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With another array library than NumPy, run only the tests that use it."""
+    """Long modules first; with another array library than NumPy, only the tests that use it."""
+    items.sort(key=lambda item: item.path.name not in LONG)
     if config.getoption("--backend") == "numpy":
         return
     others = [item for item in items if "xp" not in getattr(item, "fixturenames", ())]

@@ -33,7 +33,7 @@ from tnvmc.vmc.state import Measurement, StepRecord
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("decisions/*.md")])
 _BLOCK = re.compile(
     r"(?:<!-- (?P<mark>run|output)(?:: (?P<extra>.*?))? -->\n)?"
     r"^```(?P<kind>python|text|console|\{code-block\} toml)\n"

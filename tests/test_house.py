@@ -1,0 +1,170 @@
+"""The house: no circle of modules, imports run down the floors, and everything fits a screen."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from tests.test_floors import FLOORS, PACKAGE
+
+MOST_LINES = 450  # of a file; the aim is 400
+MOST_PARAMETERS = 6  # of a function, without self
+MOST_METHODS = 12  # public ones of a class, properties included
+
+# Constructors whose arguments are the settings of a network, or the parts of a run.
+MANY_PARAMETERS = {
+    "CNN.__init__",
+    "FlaxAnsatz.__init__",
+    "PatchedTransformer.__init__",
+    "RBM.__init__",
+    "RNN.__init__",
+    "VMC.__init__",
+    "ViT.__init__",
+}
+MANY_METHODS = {"PEPS"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Modules of the package by dotted name, a package by the name of its folder."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        name = ".".join(parts).removesuffix(".__init__")
+        found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+def at_run_time(node: ast.AST) -> Iterator[ast.AST]:
+    """Everything below a node, bodies of functions too, but no block for the type checker."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            children = child.orelse
+        else:
+            children = [child]
+        for kept in children:
+            yield kept
+            yield from at_run_time(kept)
+
+
+def imported(module: str) -> Iterator[tuple[str, str | None]]:
+    """Pairs (module of the package, name in it or None) that a module imports."""
+    for node in at_run_time(modules()[module]):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names if alias.name in modules())
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: relative import"
+            if node.module in modules():
+                yield from ((node.module, alias.name) for alias in node.names)
+
+
+@cache
+def origin(module: str, name: str | None) -> str:
+    """Where a name that is imported from a module stands: a re-export is followed."""
+    if f"{module}.{name}" in modules():
+        return f"{module}.{name}"
+    for node in modules()[module].body:
+        if not isinstance(node, ast.ImportFrom) or node.module not in modules():
+            continue
+        if name in (alias.asname or alias.name for alias in node.names):
+            return origin(node.module, name)
+    return module
+
+
+@cache
+def edges() -> dict[str, set[str]]:
+    """The modules that each module needs."""
+    return {
+        module: {origin(*found) for found in imported(module)} - {module} for module in modules()
+    }
+
+
+def floor(module: str) -> int | None:
+    """The floor of the room that a module is in; None for the root, which stands beside them."""
+    return FLOORS.get(module.split(".")[1]) if "." in module else None
+
+
+def definitions(kind: type | tuple[type, ...]) -> Iterator[tuple[str, str, ast.AST]]:
+    """Classes or functions as (place, name within the module, node), nested ones included."""
+
+    def below(node: ast.AST, outer: str) -> Iterator[tuple[str, ast.AST]]:
+        for child in ast.iter_child_nodes(node):
+            name = outer
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                name = f"{outer}.{child.name}".lstrip(".")
+                yield name, child
+            yield from below(child, name)
+
+    for module, tree in modules().items():
+        for name, node in below(tree, ""):
+            if isinstance(node, kind):
+                yield f"{module}:{node.lineno} {name}", name, node
+
+
+def n_parameters(function: Function) -> int:
+    given = function.args
+    named = [arg.arg for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len(named) - (named[:1] in (["self"], ["cls"])) + bool(given.vararg) + bool(given.kwarg)
+
+
+def n_public_methods(class_: ast.ClassDef) -> int:
+    methods = [node for node in class_.body if isinstance(node, Function)]
+    return len({node.name for node in methods if not node.name.startswith("_")})
+
+
+def test_no_circle_of_modules() -> None:
+    """Imports within functions count: they hide a circle, they do not open it."""
+    try:
+        TopologicalSorter(edges()).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
+
+
+def test_imports_run_down_the_floors() -> None:
+    """To a lower floor, or to any room of the same one."""
+    wrong = [
+        f"{module} imports {other}"
+        for module, needed in edges().items()
+        for other in sorted(needed)
+        if (here := floor(module)) is not None and (there := floor(other)) is not None
+        if there > here
+    ]
+    assert wrong == []
+
+
+def test_every_room_has_a_floor() -> None:
+    """But for the front door: tnvmc itself, its version and ``python -m tnvmc``."""
+    rooms = {module.split(".")[1] for module in modules() if "." in module}
+    assert rooms - {"__main__", "_version"} == set(FLOORS)
+
+
+def test_functions_have_few_parameters() -> None:
+    many = {
+        name: f"{place}: {n_parameters(node)}"
+        for place, name, node in definitions((ast.FunctionDef, ast.AsyncFunctionDef))
+        if n_parameters(node) > MOST_PARAMETERS  # type: ignore[arg-type]
+    }
+    assert [place for name, place in many.items() if name not in MANY_PARAMETERS] == []
+    assert set(many) >= MANY_PARAMETERS, "take from the list what has become shorter"
+
+
+def test_classes_have_few_public_methods() -> None:
+    many = {
+        name: f"{place}: {n_public_methods(node)}"
+        for place, name, node in definitions(ast.ClassDef)
+        if n_public_methods(node) > MOST_METHODS  # type: ignore[arg-type]
+    }
+    assert [place for name, place in many.items() if name not in MANY_METHODS] == []
+    assert set(many) >= MANY_METHODS, "take from the list what has become shorter"
+
+
+def test_files_stay_readable() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
+    assert [f"{Path(path).name}: {n}" for path, n in lengths.items() if n > MOST_LINES] == []
