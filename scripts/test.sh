@@ -16,7 +16,8 @@ core=(tests/test_floors.py tests/test_house.py tests/test_oracles.py tests/backe
     tests/operators tests/contraction tests/ansatz tests/sampling tests/estimate tests/optimize)
 case "${1-}" in
     "") set -- "${side_by_side[@]}" ;;
-    --fast) set -- "${side_by_side[@]}" --ignore tests/ansatz/neural "${core[@]}" "${@:2}" ;;
+    --fast) set -- "${side_by_side[@]}" --ignore tests/ansatz/neural \
+        --ignore tests/optimize/test_against_netket.py "${core[@]}" "${@:2}" ;;
 esac
 case " $* " in
     *" -n "*) export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 ;;

@@ -96,12 +96,12 @@ def test_order_lies_where_the_model_wants_it():
 @pytest.mark.parametrize("Jz", [1.2, 3.0])
 def test_an_easy_axis_leaves_nothing_to_rounding(Jz, D):
     """From a Neel state along z psi is 0 on half of the sector, and rounding has energies there."""
-    operator = models.xxz(square(4, 4, "cylinder"), Jz=Jz)
-    peps = PEPS(operator.lattice, D, scheme=SRC(32))
+    operator = models.xxz(square(3, 4, "cylinder"), Jz=Jz)
+    peps = PEPS(operator.lattice, D, scheme=SRC(16))
     theta = peps.flatten(simple_update(operator, D)[0])
     snapshot = enumerated(peps, theta, operator, jacobian=False)
     found = estimate(local_energy(operator, snapshot), weight=snapshot.weight)
-    assert found.variance < 0.2 * operator.n_sites  # 0.06 to 0.10
+    assert found.variance < 0.2 * operator.n_sites  # 0.06 to 0.10; along z 1e12 at D = 3
 
 
 def test_order_in_the_plane_gains_from_projection():

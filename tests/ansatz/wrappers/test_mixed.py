@@ -116,11 +116,12 @@ def test_a_configuration_where_rounding_ends_has_no_weight() -> None:
 
 
 SLOW = [
-    pytest.param(kind, marks=pytest.mark.slow) for kind in ("patched_transformer", "rnn", "made")
+    pytest.param(kind, marks=pytest.mark.slow)
+    for kind in ("vit", "patched_transformer", "rnn", "made")
 ]
 
 
-@pytest.mark.parametrize("kind", ["rbm", "cnn", "vit", *SLOW])
+@pytest.mark.parametrize("kind", ["rbm", "cnn", *SLOW])
 def test_networks_walk_in_single_after_they_were_used_in_double(kind: str) -> None:
     pytest.importorskip("flax")
     from tnvmc.settings.build import build_ansatz
