@@ -9,7 +9,9 @@ from __future__ import annotations
 import ctypes
 import re
 import subprocess
+from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -42,7 +44,10 @@ using std::sqrt;
 
 
 def compiled(name: str, dtype: str, folder: Path) -> Any:
-    """A library with ``run(n_x, n_y, pointers, longs, ints)``, which calls the kernel."""
+    """A library with ``run(n_x, n_y, pointers, longs, ints)``, which calls the kernel.
+
+    It stays in the folder, under a name that changes with what is compiled.
+    """
     source = kernels.source(name).replace("extern __shared__ char memory[];", "")
     arguments = re.search(rf"{name}\s*\((?P<list>[^)]*)\)\s*\{{", source)
     assert arguments is not None
@@ -68,10 +73,15 @@ def compiled(name: str, dtype: str, folder: Path) -> Any:
     options = [o for o in kernels.options(dtype) if not o[2:].split("=")[0] in chosen]
     options = [o for o in options if not o.startswith("--")]
     options += [f"-D{key}={value}" for key, value in chosen.items()]
-    cpp, library = folder / f"{name}_{dtype}.cpp", folder / f"{name}_{dtype}.so"
-    cpp.write_text(_SHIM + source + call)
-    compiler = ["g++", "-std=c++20", "-O1", "-pthread", "-shared", "-fPIC", "-w"]
-    subprocess.run([*compiler, *options, "-o", str(library), str(cpp)], check=True, timeout=120)
+    compiler = ["g++", "-std=c++20", "-O1", "-pthread", "-shared", "-fPIC", "-w", *options]
+    text = _SHIM + source + call
+    library = folder / f"{name}-{sha256(' '.join([*compiler, text]).encode()).hexdigest()}.so"
+    if not library.exists():
+        with TemporaryDirectory(dir=folder) as aside:  # moved whole: others may be looking
+            made = Path(aside) / library.name
+            command = [*compiler, "-x", "c++", "-o", str(made), "-"]
+            subprocess.run(command, input=text, text=True, check=True, timeout=120)
+            made.replace(library)
     return ctypes.CDLL(str(library))
 
 

@@ -17,10 +17,11 @@ from tests.backend import emulated
 from tnvmc.backend import kernels
 from tnvmc.contraction.row import open_column, transfer
 
-DTYPES = ["float64", "complex64"]
+DTYPES, OTHER_DTYPES = ["float64", "complex64"], ["float32", "complex128"]
 ROUNDING = {"float64": 1e-13, "complex64": 2e-5}
 """Relative: sums of up to 64 products."""
 
+SLOW = (pytest.mark.slow, pytest.mark.ci)
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler (g++)")
 
 
@@ -40,7 +41,14 @@ def _nvrtc() -> Any:
     return ctypes.CDLL(str(found[0].locate()))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.fixture(scope="module")
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where kernels that were compiled for the host stay, from run to run if there is a cache."""
+    cache = getattr(request.config, "cache", None)
+    return tmp_path_factory.mktemp("kernels") if cache is None else cache.mkdir("kernels")
+
+
+@pytest.mark.parametrize("dtype", DTYPES + [pytest.param(d, marks=SLOW) for d in OTHER_DTYPES])
 @pytest.mark.parametrize("name", ["orthonormal_basis", "transfer"])
 def test_sources_compile(name: str, dtype: str) -> None:
     nvrtc, program = _nvrtc(), ctypes.c_void_p()
@@ -57,8 +65,8 @@ def test_sources_compile(name: str, dtype: str) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_basis_is_orthonormal_and_spans(dtype: str, tmp_path: Path) -> None:
-    library = emulated.compiled("orthonormal_basis", dtype, tmp_path)
+def test_basis_is_orthonormal_and_spans(dtype: str, folder: Path) -> None:
+    library = emulated.compiled("orthonormal_basis", dtype, folder)
     rng = np.random.default_rng(0)
     for m, k in [(5, 3), (16, 16), (40, 8), (3, 7), (1, 1)]:
         matrices = _random(rng, 4, m, k, dtype=dtype)
@@ -79,9 +87,9 @@ def test_basis_is_orthonormal_and_spans(dtype: str, tmp_path: Path) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_transfer_equals_the_matrix_products(dtype: str, tmp_path: Path) -> None:
+def test_transfer_equals_the_matrix_products(dtype: str, folder: Path) -> None:
     """One row and two, at the edge and inside, with a shared bottom, in slices, closed and open."""
-    library = emulated.compiled("transfer", dtype, tmp_path)
+    library = emulated.compiled("transfer", dtype, folder)
     rng = np.random.default_rng(1)
     for rows, above, below, shared in itertools.product((1, 2), (0, 1), (0, 1), (0, 1)):
         D, chi, batch = (3, 5, 2) if shared else (4, 8, 2)
