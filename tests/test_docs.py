@@ -162,11 +162,13 @@ def test_every_command_is_one_of_the_program(page: Path) -> None:
                 assert program == "bash" and (ROOT / arguments[0]).exists(), command
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
 def test_every_file_and_section_that_is_named_exists(page: Path) -> None:
     text = page.read_text()
     for name in re.findall(r"(?:scripts|benchmarks|tests)/[\w./]+\.(?:py|sh|toml)", text):
         assert (ROOT / name).exists(), name
+    for name in re.findall(rf"`((?:{'|'.join(FLOORS)})/[\w./]*)`", text):
+        assert (ROOT / "tnvmc" / name).exists(), name
     for name in re.findall(r"\{py:\w+\}`([\w.]+)`", text):
         assert pydoc.locate(name) is not None, name
     for included, options in re.findall(r"```\{include\} (\S+)\n((?::.*\n)*)", text):
