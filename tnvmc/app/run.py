@@ -278,6 +278,21 @@ def _not_written(error: OSError, folder: RunFolder, saved_step: int | None) -> D
     return DiskError(f"{folder.path}: cannot be written ({error.strerror or error}); {rescue}")
 
 
+def _stage_headline(run: StagedRun) -> str:
+    """The present stage in a line for people."""
+    stage, own = run.stage, run.stage.settings
+    parts = [f"D = {stage.D}"] if stage.D else []
+    if stage.kind == "simple_update":
+        parts.append("simple update")
+    else:
+        if own.contraction.chi:
+            parts.append(f"chi = {own.contraction.chi}")
+        parts.append(f"{own.sampler.n_samples} samples, {own.optimizer.steps} steps")
+        if stage.plateau:
+            parts.append(f"or until the last {stage.plateau} are a plateau")
+    return f"stage {stage.number} of {len(run.stages)}: {', '.join(parts)}"
+
+
 def _optimise(run: StagedRun, keeper: _Keeper, folder: RunFolder, console: RunConsole) -> None:
     """Bring the last stage to its end."""
 
@@ -289,7 +304,7 @@ def _optimise(run: StagedRun, keeper: _Keeper, folder: RunFolder, console: RunCo
         folder.labels = run.labels
         console.expect(run.last_step, samples_per_step(run.stage.settings.sampler))
         if run.staged:
-            console.say(run.headline)
+            console.say(_stage_headline(run))
         run.optimise(on_step)
         if run.on_last_stage:
             return

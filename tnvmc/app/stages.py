@@ -101,21 +101,6 @@ class StagedRun:
         """Tell whether no other stage follows the present one."""
         return len(self.done) + 1 == len(self.stages)
 
-    @property
-    def headline(self) -> str:
-        """The present stage in a line for people."""
-        stage, own = self.stage, self.stage.settings
-        parts = [f"D = {stage.D}"] if stage.D else []
-        if stage.kind == "simple_update":
-            parts.append("simple update")
-        else:
-            if own.contraction.chi:
-                parts.append(f"chi = {own.contraction.chi}")
-            parts.append(f"{own.sampler.n_samples} samples, {own.optimizer.steps} steps")
-            if stage.plateau:
-                parts.append(f"or until the last {stage.plateau} are a plateau")
-        return f"stage {stage.number} of {len(self.stages)}: {', '.join(parts)}"
-
     def restore(self, path: Path) -> None:
         """Go on from a checkpoint of the present stage; `recall` its history then.
 
