@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from states import heisenberg_state
 from tnvmc import PEPS, SRC, ZipUp
 from tnvmc.ansatz.peps.quimb import to_quimb
-from tnvmc.backend.memory import keep_freed_memory
+from tnvmc.backend.process import keep_freed_memory
 from tnvmc.contraction.double_layer import log_amplitude as exact_log_amplitude
 
 Amplitudes = tuple[np.ndarray, np.ndarray]  # phase, ln|psi|

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from states import heisenberg_state
 from tnvmc import PEPS, SRC, DirectSampler, Sampler, heisenberg, square
-from tnvmc.backend.memory import keep_freed_memory
+from tnvmc.backend.process import keep_freed_memory
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate

@@ -25,8 +25,8 @@ from meter import Meter
 from tnvmc import PEPS, SR, SRC, VMC, Sampler, heisenberg, square
 from tnvmc.ansatz.initial.tensors import random_positive
 from tnvmc.backend.device import DeviceError, describe, namespace_of
-from tnvmc.backend.memory import keep_freed_memory
 from tnvmc.backend.namespace import to_host, to_namespace
+from tnvmc.backend.process import keep_freed_memory
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
 from tnvmc.sampling.configurations import initial_configs

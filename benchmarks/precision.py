@@ -28,8 +28,8 @@ from threadpoolctl import threadpool_limits
 from states import heisenberg_state
 from tnvmc import SRC, Sampler, heisenberg, square
 from tnvmc.backend.device import DeviceError, describe, namespace_of
-from tnvmc.backend.memory import keep_freed_memory
 from tnvmc.backend.namespace import to_host, to_namespace
+from tnvmc.backend.process import keep_freed_memory
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import estimate
 from tnvmc.sampling.chains import sample

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from meter import Meter, gemm_rate
 from states import heisenberg_state
 from tnvmc import SRC, Sampler, heisenberg, square
-from tnvmc.backend.memory import keep_freed_memory
+from tnvmc.backend.process import keep_freed_memory
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
 from tnvmc.sampling.chains import sample

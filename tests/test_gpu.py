@@ -19,10 +19,10 @@ from tnvmc.backend.random import uniforms
 from tnvmc.contraction import row
 from tnvmc.estimate.local import local_energy
 from tnvmc.operators.symmetry import symmetry_group
-from tnvmc.sampling.chunks import chunks
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.snapshots import tables_in
+from tnvmc.sampling.workers import chunks
 
 pytestmark = pytest.mark.gpu
 

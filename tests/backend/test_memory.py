@@ -7,7 +7,7 @@ import resource
 import numpy as np
 import pytest
 
-from tnvmc.backend.memory import keep_freed_memory
+from tnvmc.backend.process import keep_freed_memory
 
 
 def test_a_loop_of_products_does_not_fault() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import scipy.linalg  # noqa: F401  (brings a BLAS of its own)
 from threadpoolctl import threadpool_info
 
-from tnvmc.backend.threads import one_blas_thread
+from tnvmc.backend.process import one_blas_thread
 
 
 def _threads() -> list[int]:

@@ -12,8 +12,8 @@ from tests.optimize.problems import log_linear, random_numbers, random_problem
 from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
 from tnvmc.backend.namespace import to_host
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
-from tnvmc.optimize.least_squares import clip_outliers, least_squares
 from tnvmc.optimize.rule import NonFiniteError
+from tnvmc.optimize.solve import clip_outliers, least_squares
 
 KINDS = [("real", "real"), ("real", "complex"), ("complex", "complex"), ("complex", "real")]
 RULES = [GradientDescent(), RandomSign(), Adam()]

@@ -19,9 +19,9 @@ from tnvmc.operators import models
 from tnvmc.operators.spin import exchange_matrix
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.chunks import chunks
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
+from tnvmc.sampling.workers import chunks
 
 
 def run(

@@ -212,7 +212,7 @@ def _command(commands: Any, name: str, function: Any, text: str, file: str) -> A
 
 def _run(options: argparse.Namespace) -> int:
     from tnvmc.app.run import resume_run, run_file
-    from tnvmc.backend.interrupts import termination_as_exception
+    from tnvmc.backend.process import termination_as_exception
 
     _require_source(options, "run")
     with termination_as_exception():
@@ -234,7 +234,7 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     from tnvmc.app.compare import print_comparison
-    from tnvmc.backend.interrupts import termination_as_exception
+    from tnvmc.backend.process import termination_as_exception
 
     _require_source(options, "compare")
     with termination_as_exception():
@@ -259,7 +259,7 @@ def _exact(options: argparse.Namespace) -> int:
 
 def _measure(options: argparse.Namespace) -> int:
     from tnvmc.app.measure import Asked, measure_run
-    from tnvmc.backend.interrupts import termination_as_exception
+    from tnvmc.backend.process import termination_as_exception
     from tnvmc.report.observables import print_observables
 
     with termination_as_exception():
@@ -275,7 +275,7 @@ def _measure(options: argparse.Namespace) -> int:
 def _converge(options: argparse.Namespace) -> int:
     from tnvmc.analysis.diagnostics import diagnostics_of
     from tnvmc.app.converge import converge_run
-    from tnvmc.backend.interrupts import termination_as_exception
+    from tnvmc.backend.process import termination_as_exception
     from tnvmc.report.texts import line
 
     with termination_as_exception():

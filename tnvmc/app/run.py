@@ -14,7 +14,7 @@ from tnvmc._version import __version__
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.app.stages import StagedRun
-from tnvmc.backend.interrupts import Terminated, uninterrupted
+from tnvmc.backend.process import Terminated, uninterrupted
 from tnvmc.operators.bounds import energy_bound
 from tnvmc.report.console import RunConsole, headline, nothing_to_do, stage_line
 from tnvmc.report.plots import energy_picture

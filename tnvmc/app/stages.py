@@ -17,7 +17,7 @@ from tnvmc.ansatz.initial.parameters import from_simple_update, grown, initial_p
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.backend.interrupts import uninterrupted
+from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.plateau import reached
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule

@@ -15,8 +15,7 @@ import numpy as np
 
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace, to_namespace
-from tnvmc.contraction.boundary import BoundaryMPS, Row
-from tnvmc.contraction.row import NORMALISE_EVERY, open_column, transfer
+from tnvmc.contraction.row import NORMALISE_EVERY, BoundaryMPS, Row, open_column, transfer
 
 Array = Any
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.sampling.problem import SampleInfo
 
 Array = Any
 
@@ -331,3 +332,22 @@ def _series(values: Array, n_walkers: int) -> np.ndarray:
             f"{n_walkers} walkers; give (n_draws, W), or (n_draws * W,) in draw-major order"
         )
     return array.reshape(-1, n_walkers)
+
+
+def estimate_samples(values: Array, weight: Array | None, info: SampleInfo) -> Estimate:
+    """Estimate the mean of local values of samples, by how they were drawn.
+
+    Args:
+        values: (M,) local values, in draw-major order.
+        weight: (M,) of the snapshot, to any common factor; None for equal weights.
+        info: of the draw.  An enumeration has error 0; chains are binned (`estimate`), weights
+            counted by the jackknife (`weighted_estimate`).
+
+    Raises:
+        ValueError: as these two.
+    """
+    if info.exact:
+        return estimate(values, weight=weight)
+    if weight is None:
+        return estimate(values, info.n_walkers)
+    return weighted_estimate(values, weight, info.n_walkers)

@@ -11,8 +11,8 @@ from tnvmc.ansatz.jacobian import is_complex
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.random import uniforms
-from tnvmc.optimize.least_squares import least_squares
 from tnvmc.optimize.rule import Info, State, require_finite
+from tnvmc.optimize.solve import least_squares
 
 Array = Any
 
@@ -25,7 +25,7 @@ class GradientDescent:
     """The force itself: theta -= learning_rate * O^dagger W (E - <E>)."""
 
     clip: float | None = None
-    """Clip local energies; see `least_squares.clip_outliers`."""
+    """Clip local energies; see `tnvmc.optimize.solve.clip_outliers`."""
 
     def init(self, theta: Array) -> State:
         """Nothing is carried."""
@@ -55,7 +55,7 @@ class RandomSign:
     """
 
     clip: float | None = None
-    """Clip local energies; see `least_squares.clip_outliers`."""
+    """Clip local energies; see `tnvmc.optimize.solve.clip_outliers`."""
 
     def init(self, theta: Array) -> State:
         """Nothing is carried: the numbers of a step have the address (seed, step)."""
@@ -95,7 +95,7 @@ class Adam:
     beta2: float = 0.999
     epsilon: float = 1e-8
     clip: float | None = None
-    """Clip local energies; see `least_squares.clip_outliers`."""
+    """Clip local energies; see `tnvmc.optimize.solve.clip_outliers`."""
 
     def __post_init__(self) -> None:
         if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1 and self.epsilon > 0):

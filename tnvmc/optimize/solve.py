@@ -1,4 +1,9 @@
-"""Solvers of (A + shift) x = b with A Hermitian and not negative; each returns (x, info)."""
+"""The problem every rule starts from, A d = e in the sense of least squares, and its solvers.
+
+A = sqrt(W) (O - <O>) and e = sqrt(W) (E - <E>).  Its gradient at d = 0 is minus the force
+A^dagger e, and its normal matrix A^dagger A the covariance of stochastic reconfiguration.  A solver
+of (A + shift) x = b, with A Hermitian and not negative, returns (x, info).
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,160 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tnvmc.ansatz.jacobian import CenteredJacobian, is_complex, stack_real
+from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.linalg import diagonal
-from tnvmc.backend.namespace import array_namespace, is_numpy
+from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
+from tnvmc.optimize.rule import NonFiniteError, require_finite
 
 Array = Any
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """A d = e for a direction d; rows are doubled (real, imaginary) for real theta, complex psi."""
+
+    matrix: CenteredJacobian  #: A: (rows, P)
+    target: Array  #: e: (rows,)
+    clipped: float  #: weight of the samples whose local energy was clipped
+
+    def force(self) -> Array:
+        """F = A^dagger e = O^dagger W (E - <E>): (P,); the real part for real theta."""
+        return self.matrix.adjoint(self.target)
+
+
+def least_squares(
+    theta: Array,
+    jacobian: Jacobian,
+    local_energy: Array,
+    weight: Array | None = None,
+    clip: float | None = None,
+) -> LeastSquares:
+    """Set up A d = e; see `Rule.direction` for the arguments.
+
+    With `clip` the local energies of the gradient (never a reported energy) are pulled in by
+    `clip_outliers`.  For real theta everything is real: a complex Jacobian becomes its real
+    part above its imaginary part, so that A^dagger A and A^dagger e are the real parts of their
+    complex counterparts.
+
+    Raises:
+        NonFiniteError: theta, local energies, weights or log-derivatives with NaN or infinities.
+        ValueError: shapes that do not belong together, weights that sum to nothing.
+    """
+    xp = array_namespace(local_energy)
+    complex_psi = _check(theta, jacobian, local_energy, weight)
+    weight = _normalised(weight, local_energy)
+    energy, clipped = clip_outliers(local_energy, weight, clip)
+    # Relative to a typical sample, so that equal energies give a force of 0 and not of rounding.
+    energy = energy - energy[int(xp.argmax(weight))]
+    target = xp.sqrt(weight) * (energy - xp.sum(weight * energy))
+    if is_complex(theta):
+        return LeastSquares(CenteredJacobian(jacobian, weight), target, clipped)
+    real, imaginary = _parts(target)
+    if not complex_psi:
+        return LeastSquares(CenteredJacobian(jacobian, weight), real, clipped)
+    stacked = CenteredJacobian(stack_real(jacobian), weight, parts=2)
+    return LeastSquares(stacked, xp.concat([real, imaginary]), clipped)
+
+
+def clip_outliers(local_energy: Array, weight: Array, clip: float | None) -> tuple[Array, float]:
+    """Pull local energies in to at most `clip` median absolute deviations from the median.
+
+    Near a node of psi the local energy diverges and its distribution has heavy tails: a single
+    sample can then decide the direction of a step.  Pulling such samples in biases the gradient a
+    little and removes most of its noise.  Medians are weighted; for complex values the centre is
+    the median of the real and of the imaginary parts, and the distance in the plane counts.  For
+    normally distributed values one deviation is 0.67 standard deviations, so ``clip=6`` touches
+    one sample in 20 000.  Nothing is clipped where more than half of the weight sits on one value
+    (an eigenstate, nearly).
+
+    Returns the energies (M,) in double precision, and the weight of those changed.
+    Cost: two sorts on the host.
+
+    Raises ValueError when `clip` is not positive.
+    """
+    xp = array_namespace(local_energy)
+    energy = xp.astype(local_energy, xp.complex128 if is_complex(local_energy) else xp.float64)
+    if clip is None:
+        return energy, 0.0
+    if not clip > 0:
+        raise ValueError(f"clip = {clip}: must be a positive number of deviations, or None")
+    values, w = to_host(energy), to_host(weight)
+    centre: complex = _weighted_median(values.real, w)
+    if is_complex(values):
+        centre = centre + 1j * _weighted_median(values.imag, w)
+    distance = np.abs(values - centre)
+    limit = clip * _weighted_median(distance, w)
+    outside = distance > limit
+    if limit == 0 or not outside.any():
+        return energy, 0.0
+    values = values.copy()
+    values[outside] = centre + (values - centre)[outside] * (limit / distance[outside])
+    return to_namespace(values, xp), float(w[outside].sum())
+
+
+def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(weight[order])
+    return float(values[order[np.searchsorted(total, 0.5 * total[-1])]])
+
+
+def _normalised(weight: Array | None, local_energy: Array) -> Array:
+    """Weights (M,) summing to 1, float64."""
+    xp = array_namespace(local_energy)
+    n_samples = local_energy.shape[0]
+    if weight is None:
+        return xp.full((n_samples,), 1.0 / n_samples, dtype=xp.float64)
+    weight = xp.astype(weight, xp.float64)
+    total = float(xp.sum(weight))
+    if not total > 0 or bool(xp.any(weight < 0)):
+        raise ValueError(
+            f"weights of {n_samples} samples sum to {total} with smallest {float(xp.min(weight))}; "
+            "they must not be negative, nor all be zero"
+        )
+    return weight / total
+
+
+def _check(theta: Array, jacobian: Jacobian, local_energy: Array, weight: Array | None) -> bool:
+    """Raise for input that cannot be used; tell whether the log-derivatives are complex."""
+    n_samples, n_params = jacobian.shape
+    for name, array, expected in (
+        ("theta", theta, (n_params,)),
+        ("local_energy", local_energy, (n_samples,)),
+        ("weight", weight, (n_samples,)),
+    ):
+        if array is not None and tuple(array.shape) != expected:
+            raise ValueError(
+                f"optimize: {name} has shape {tuple(array.shape)}, but the Jacobian holds "
+                f"{n_samples} samples of {n_params} parameters, so it must be {expected}"
+            )
+    require_finite("theta", theta, "the last update went wrong: go back before it")
+    require_finite(
+        "local energies of the samples",
+        local_energy,
+        "psi nearly vanishes there, or theta is too large: go back, or use smaller steps",
+    )
+    if weight is not None:
+        require_finite("weights of the samples", weight, "check ln|psi| of the enumeration")
+    xp = array_namespace(theta)
+    # Row s of O times a vector of ones is finite exactly where row s is.
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = jacobian.apply(xp.ones_like(theta))
+    bad = int(xp.sum(xp.astype(~xp.isfinite(sums), xp.int64)))
+    if bad:
+        raise NonFiniteError(
+            f"log-derivatives: {bad} of {jacobian.shape[0]} samples have some that are not finite; "
+            "a closure vanished there: raise chi, or go back and use smaller steps"
+        )
+    return is_complex(sums)
+
+
+def _parts(array: Array) -> tuple[Array, Array]:
+    """Real and imaginary part."""
+    xp = array_namespace(array)
+    if is_complex(array):
+        return xp.real(array), xp.imag(array)
+    return array, xp.zeros_like(array)
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ from tnvmc.ansatz.jacobian import CenteredJacobian
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.optimize.least_squares import least_squares
 from tnvmc.optimize.rule import Info, State, require_finite
-from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver
+from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver, least_squares
 
 Array = Any
 Space = Literal["auto", "parameters", "samples"]
@@ -44,7 +43,7 @@ class SR:
     momentum: float = 0.0
     """SPRING's decay mu, 0 <= mu < 1; 0 is plain SR, 0.9 and more is usual with few samples."""
     clip: float | None = None
-    """Clip local energies in the gradient; see `least_squares.clip_outliers`."""
+    """Clip local energies in the gradient; see `tnvmc.optimize.solve.clip_outliers`."""
     solver: Solver = field(default_factory=Cholesky)
     space: Space = "auto"
 

@@ -12,11 +12,11 @@ from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, SweepInfo, Tar
 from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.random import uniforms
-from tnvmc.sampling.chunks import chunks, in_chunks
 from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo
 from tnvmc.sampling.snapshots import join, tables_in
 from tnvmc.sampling.streams import EXCHANGE_PASS
 from tnvmc.sampling.tempering import coldest, exchanged, powers, tempered
+from tnvmc.sampling.workers import chunks, in_chunks
 
 Array = Any
 

@@ -18,11 +18,11 @@ from tnvmc.ansatz.protocol import Ansatz, Draw, Drawable, Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.chunks import chunks, in_chunks, split
 from tnvmc.sampling.configurations import check_magnetisation
 from tnvmc.sampling.problem import Point, Problem, SampleInfo
 from tnvmc.sampling.snapshots import join, measured, tables_in
 from tnvmc.sampling.streams import DRAW_PASS
+from tnvmc.sampling.workers import chunks, in_chunks, split
 
 Array = Any
 

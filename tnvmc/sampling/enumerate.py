@@ -11,11 +11,10 @@ from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, WithOrbits
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.chunks import chunks, one_after_another
 from tnvmc.sampling.configurations import check_magnetisation
 from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo
 from tnvmc.sampling.snapshots import join, measure_configs, measured, tables_in
-from tnvmc.sampling.workers import in_workers
+from tnvmc.sampling.workers import chunks, in_workers, one_after_another
 
 Array = Any
 

@@ -9,7 +9,7 @@ from typing import Any
 from tnvmc.ansatz.jacobian import concatenate
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_namespace
-from tnvmc.sampling.chunks import chunks, in_chunks
+from tnvmc.sampling.workers import chunks, in_chunks
 
 Array = Any
 

@@ -18,9 +18,9 @@ from tnvmc.operators.symmetry import NotSymmetric, SymmetryGroup, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.chunks import chunks, in_chunks
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.problem import Point, Problem
+from tnvmc.sampling.workers import chunks, in_chunks
 
 Array = Any
 

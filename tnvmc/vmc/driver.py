@@ -10,8 +10,8 @@ from typing import Any
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.device import namespace_of
-from tnvmc.backend.interrupts import uninterrupted
 from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import Rule

@@ -18,8 +18,7 @@ from tnvmc.estimate.observables import (
     energy_terms,
     merged_targets,
 )
-from tnvmc.estimate.sampled import estimate_samples
-from tnvmc.estimate.statistics import Estimate, v_score
+from tnvmc.estimate.statistics import Estimate, estimate_samples, v_score
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples

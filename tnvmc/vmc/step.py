@@ -11,11 +11,10 @@ from typing import Any, cast
 from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.backend.device import DeviceError
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.backend.threads import one_blas_thread
+from tnvmc.backend.process import one_blas_thread
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.local import local_energy
-from tnvmc.estimate.sampled import estimate_samples
-from tnvmc.estimate.statistics import Estimate, effective_samples, estimate
+from tnvmc.estimate.statistics import Estimate, effective_samples, estimate, estimate_samples
 from tnvmc.optimize.rule import NonFiniteError, Rule
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.guard import Guard, Recent

@@ -21,8 +21,8 @@ import numpy as np
 
 from tnvmc.backend.linalg import normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
-from tnvmc.contraction.boundary import BoundaryMPS
 from tnvmc.contraction.double_boundary import double_boundaries, scaled
+from tnvmc.contraction.row import BoundaryMPS
 
 Array = Any
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, to_namespace
-from tnvmc.contraction.boundary import BoundaryMPS, Row
+from tnvmc.contraction.row import BoundaryMPS, Row
 from tnvmc.contraction.schemes import SRC, Scheme, Sketch, joined_sketches, random_sketch
 
 Array = Any

@@ -31,8 +31,7 @@ from tnvmc.ansatz.peps.passes import absorb
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.linalg import split_scale
 from tnvmc.backend.namespace import array_namespace, is_numpy
-from tnvmc.contraction.boundary import BoundaryMPS
-from tnvmc.contraction.row import Environment, Strip
+from tnvmc.contraction.row import BoundaryMPS, Environment, Strip
 from tnvmc.contraction.schemes import Scheme
 from tnvmc.lattice.lattice import Patch
 

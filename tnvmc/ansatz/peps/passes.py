@@ -20,8 +20,7 @@ from tnvmc.ansatz.peps.views import Views
 from tnvmc.ansatz.peps.windows import Window, local_spins
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.namespace import array_namespace, is_numpy
-from tnvmc.contraction.boundary import BoundaryMPS
-from tnvmc.contraction.row import Environment, Strip, closure
+from tnvmc.contraction.row import BoundaryMPS, Environment, Strip, closure
 from tnvmc.contraction.schemes import Scheme
 
 Array = Any
