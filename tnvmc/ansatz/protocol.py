@@ -333,7 +333,8 @@ def no_start(ansatz: Any, kind: str) -> ValueError:
     starts = ansatz.starts if isinstance(ansatz, Initialisable) else ()
     instead = " or ".join(map(repr, starts)) or "theta of your own"
     return ValueError(
-        f"ansatz.init = '{kind}': a {type(ansatz).__name__} has no such start; take {instead}"
+        f"ansatz.init = '{kind}': a {description_of(ansatz)['ansatz']} has no such start; take "
+        f"{instead}"
     )
 
 

@@ -141,13 +141,3 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
         )
     small = PEPS(ansatz.lattice, described["D"], theta.dtype.name, local_dim=ansatz.local_dim)
     return ansatz.flatten(grow(small.tensors(theta), ansatz.lattice.shape, ansatz.D, seed=seed))
-
-
-def check_lattices(operator: Operator, ansatz: Ansatz) -> None:
-    """Raise ValueError where the two have different numbers of sites."""
-    if operator.n_sites != ansatz.lattice.n_sites:
-        there, here = (" x ".join(map(str, x.lattice.shape)) for x in (operator, ansatz))
-        raise ValueError(
-            f"VMC: the Hamiltonian lives on {there} sites, the wave function on {here}; make both "
-            "from one lattice"
-        )
