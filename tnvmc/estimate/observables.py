@@ -128,7 +128,7 @@ class Dimers:
     def connected(self, means: np.ndarray) -> np.ndarray:
         """<D_ref D_b> - <D_ref> <D_b> from the 2 B means: (B,)."""
         products, alone = np.split(means, 2)
-        return products - alone[self.bonds.index(self.reference)] * alone
+        return np.asarray(products - alone[self.bonds.index(self.reference)] * alone)
 
 
 def merged_targets(observables: Iterable[Observable]) -> dict[Patch, np.ndarray]:
@@ -274,4 +274,4 @@ def _diagonal(matrix: np.ndarray) -> np.ndarray:
 
 
 def _off_diagonal(matrix: np.ndarray) -> np.ndarray:
-    return matrix - np.diag(np.diag(matrix))
+    return np.asarray(matrix - np.diag(np.diag(matrix)))

@@ -95,7 +95,7 @@ def _weights(logs: np.ndarray) -> np.ndarray:
     """exp of logarithms of weights, with mean 1."""
     with np.errstate(under="ignore"):
         weight = np.exp(logs - logs.max())
-    return weight / weight.mean()
+    return np.asarray(weight / weight.mean())
 
 
 def _mean(values: np.ndarray, weight: np.ndarray) -> float:

@@ -186,7 +186,8 @@ def _normal_scores(values: np.ndarray) -> np.ndarray:
 
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     rank = np.cumsum(count) - 0.5 * (count - 1)
-    return ndtri((rank - 0.375) / (values.size + 0.25))[place].reshape(values.shape)
+    scores: np.ndarray = ndtri((rank - 0.375) / (values.size + 0.25))
+    return scores[place].reshape(values.shape)
 
 
 def ratio(numerator: Array, denominator: Array, n_walkers: int = 1) -> Estimate:
@@ -265,7 +266,7 @@ def _shares(weight: np.ndarray, n_values: int) -> np.ndarray:
             "negative and not all zero. Do the amplitudes they come from vanish or overflow?"
         )
     scaled = np.asarray(weight, dtype=np.float64) / largest
-    return scaled / scaled.sum()
+    return np.asarray(scaled / scaled.sum())
 
 
 def jackknife(

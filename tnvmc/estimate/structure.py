@@ -40,7 +40,8 @@ def structure_factor(lattice: Lattice, correlations: np.ndarray) -> np.ndarray:
     `correlations` is the full matrix (N, N), its diagonal included.  Cost N^3.
     """
     waves = np.exp(1j * momenta(lattice) @ lattice.coordinates[:, ::-1].T)
-    return np.einsum("qi,qi->q", waves @ correlations, waves.conj()).real / lattice.n_sites
+    factor = np.einsum("qi,qi->q", waves @ correlations, waves.conj()).real
+    return np.asarray(factor / lattice.n_sites)
 
 
 def staggered_square(lattice: Lattice, correlations: np.ndarray) -> float:

@@ -39,7 +39,8 @@ class Exponential:
 
     def __call__(self, step: int) -> float:
         """Value at a step."""
-        return self.start * (self.end / self.start) ** _progress(step, self.steps)
+        fall: float = (self.end / self.start) ** _progress(step, self.steps)
+        return self.start * fall
 
 
 @dataclass(frozen=True)

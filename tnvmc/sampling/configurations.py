@@ -25,7 +25,7 @@ def initial_configs(
     n_down = (n_steps - magnetisation) // 2
     order = rng.permuted(np.tile(np.arange(n_steps), (n_walkers, 1)), axis=1)
     lowered = (order < n_down).reshape(n_walkers, n_sites, local_dim - 1)
-    return lowered.sum(axis=2).astype(np.int8)
+    return np.asarray(lowered.sum(axis=2), dtype=np.int8)
 
 
 def check_magnetisation(n_sites: int, local_dim: int, magnetisation: int) -> None:

@@ -128,4 +128,5 @@ def read_stages(path: Path) -> list[dict[str, Any]]:
         StateFileError: a damaged or foreign file.
     """
     with opened(path) as file:
-        return attribute(file, "stages", [])
+        stages: list[dict[str, Any]] = attribute(file, "stages", [])
+    return stages
