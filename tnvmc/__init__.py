@@ -20,6 +20,8 @@ _NAMES_OF = {
     ),
     "tnvmc.operators.reference": ("known_energy",),
     "tnvmc.exact": ("exact_ground_state",),
+    "tnvmc.ansatz.generic": ("GenericAnsatz",),
+    "tnvmc.ansatz.protocol": ("LogAmplitude",),
     "tnvmc.ansatz.peps.state": ("PEPS",),
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
     "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Ansatz, Snapshot, chi_of, with_chi
+from tnvmc.ansatz.protocol import Ansatz, Snapshot, chi_of, description_of, with_chi
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.reweighting import ChiPoint, Remeasured, chi_points
 from tnvmc.sampling.snapshots import measure_configs
+from tnvmc.storage.identity import kind_in
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.state import finite_or_none
 
@@ -72,7 +73,7 @@ def checked_chis(ansatz: Ansatz, chis: Sequence[int] | None) -> tuple[int, ...]:
     """
     if chi_of(ansatz) is None:
         raise ValueError(
-            f"converge: a {type(ansatz).__name__} is contracted without a boundary bond dimension "
+            f"converge: {kind_in(description_of(ansatz))} is contracted without a boundary bond dimension "
             "here, so there is no chi to converge in"
         )
     found = tuple(sorted(set(chis or default_chis(ansatz))))
