@@ -9,7 +9,9 @@ import pytest
 
 from tests import oracles
 from tnvmc import PEPS, VMC, DirectSampler, Enumerate, Operator, Sampler, heisenberg, square, tfim
+from tnvmc.estimate.statistics import estimate
 from tnvmc.operators.spin import exchange_matrix, spin_matrices
+from tnvmc.vmc import measurement
 
 S_X, _, S_Z = spin_matrices(2)
 ROUNDING = 1e-10
@@ -53,6 +55,29 @@ def test_samples_give_it_within_their_error(sampler: Any) -> None:
     found = vmc.expect(FAR, n_samples=4096)
     assert found.n_samples >= 4096
     assert abs(found.mean - exact(vmc, FAR)) < 4.5 * found.error < 0.1
+
+
+@pytest.mark.parametrize("draws", [1, 3, 8])
+def test_the_error_of_chains_knows_their_walkers_in_parts_of_any_size(
+    draws: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampler = Sampler(32, 16 * 32, n_burn=5, threads=1)
+    vmc = VMC(heisenberg(LATTICE), PEPS(LATTICE, 2), sampler)
+    entries = 19 * draws * 32  # in parts of `draws` draws, of 16: the last one of 3 holds one
+    monkeypatch.setattr(measurement, "_ENTRIES", entries)
+    seen = [
+        (snapshot, info)
+        for snapshot, info in measurement.in_parts(
+            vmc.method, vmc.state.here, FAR.targets, measurement.streams.EXPECT
+        )
+    ]
+    assert [info.n_draws for _, info in seen] == [draws] * (16 // draws) + [1] * (16 % draws)
+    total, terms = measurement.Total(), measurement.energy_terms(FAR)
+    values = [np.asarray(terms.values(snapshot, FAR.targets)) for snapshot, _ in seen]
+    for value, (_, info) in zip(values, seen, strict=True):
+        total.add(value, None, info)
+    whole = estimate(np.concatenate(values).sum(axis=1), n_walkers=32)
+    assert total.estimate() == whole
 
 
 def test_the_hamiltonian_gives_the_energy_and_leaves_the_state() -> None:

@@ -62,6 +62,11 @@ class SampleInfo:
     single_precision: bool = False  #: weights take the rounding of single-precision sweeps away
     draw_seconds: float = 0.0  #: of direct draws: drawing alone, summed over the chunks
 
+    @property
+    def independent(self) -> bool:
+        """Whether each sample is a walker by itself, as direct draws are: parts of them add up."""
+        return self.acceptance is None and not self.exact
+
 
 class Drawing(Protocol):
     """One draw of samples."""

@@ -166,7 +166,7 @@ class Total:
         values = np.concatenate(self._values)
         weight = np.concatenate(self._weights) if self._weights else None
         info = self._info
-        if info.n_draws == 1 and not info.exact:  # direct draws: every one is independent
+        if info.independent:  # a chain whose last part holds one draw is not
             info = replace(info, n_walkers=len(values))
         return estimate_samples(values, weight, info)
 
