@@ -153,6 +153,9 @@ def test_after_an_update_that_leads_astray_all_measurements_see_the_state_before
     assert measured.diagnostics[0].values["because"] == "energy_jump"
     vmc.sampler = Enumerate()
     assert vmc.measure().energy == pytest.approx(vmc.expect(OPERATOR).mean, abs=1e-12)
+    symmetric = vmc.measure(symmetries=["spin"])  # whose sign is that of the state before, too
+    assert codes(symmetric) == ["measured_before_last_update"]
+    assert symmetric.energy < vmc.measure().energy
     following = study(optimizer=Sabotage({}), learning_rate=0.05)
     following.run(12)
     assert codes(following.measure(n_samples=512)) == codes(following.expect(OPERATOR)) == []

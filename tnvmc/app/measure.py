@@ -17,7 +17,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.direct import DirectSampler
-from tnvmc.sampling.problem import Samples
+from tnvmc.sampling.problem import Point, Samples
 from tnvmc.settings.build import build_operator, build_sampler
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import LatticeSettings, Settings
@@ -156,9 +156,9 @@ def _measured(
     vmc: VMC, settings: Settings, observables: ObservableSet, asked: Asked
 ) -> dict[str, Any]:
     """Draw the samples, and tell what they show and how they were drawn."""
-    method = _method(vmc, settings, asked)
     point, diagnostics = trusted(vmc.method, vmc.state)
     point = replace(point, configs=vmc.state.here.configs)
+    method = _method(vmc, point, settings, asked)
     found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
     blocks, energy = dict(found.blocks), found.total.estimate()
     pair_samples, pair_chi = 0, None
@@ -186,7 +186,7 @@ def _measured(
 _DRAWN = {"metropolis": "chains", "direct": "direct", "enumerate": "enumerate"}
 
 
-def _method(vmc: VMC, settings: Settings, asked: Asked) -> Method:
+def _method(vmc: VMC, point: Point, settings: Settings, asked: Asked) -> Method:
     """The method of the energy and of all that is cheap."""
     measure, ansatz = settings.measure, vmc.ansatz
     if asked.chi is not None and chi_of(ansatz) is None:
@@ -202,9 +202,8 @@ def _method(vmc: VMC, settings: Settings, asked: Asked) -> Method:
         )  # fmt: skip
     problem, symmetric = replace(vmc.problem, ansatz=ansatz), bool(measure.symmetrise)
     if symmetric:
-        group_state = symmetrised(
-            problem, vmc.state.here, measure.symmetrise, threads=settings.run.threads
-        )
+        threads = settings.run.threads
+        group_state = symmetrised(problem, point, measure.symmetrise, threads=threads)
         problem = replace(problem, ansatz=group_state)
     sampler = sampler.for_measurement(n_samples, measure.n_burn, measure.n_thin, symmetric)
     return replace(vmc.method, problem=problem, sampler=sampler)

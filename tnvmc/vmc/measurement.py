@@ -42,8 +42,12 @@ class MeasurementPlan:
     symmetries: tuple[str, ...] = ()  #: "spin", "point": restored in what is measured
     sampler: Samples | None = None
 
-    def applied(self, method: Method, state: State) -> Method:
+    def applied(self, method: Method, point: Point) -> Method:
         """The method with the sampler and the ansatz of the measurement.
+
+        Args:
+            method: of the optimisation.
+            point: what is measured, where signs under the symmetries are found.
 
         Raises:
             NotSymmetric: the Hamiltonian or the state lacks a symmetry.
@@ -55,7 +59,7 @@ class MeasurementPlan:
         )
         if self.symmetries:
             ansatz = symmetrised(
-                replace(problem, ansatz=ansatz), state.here, self.symmetries, threads=given.threads
+                replace(problem, ansatz=ansatz), point, self.symmetries, threads=given.threads
             )
         return replace(method, problem=replace(problem, ansatz=ansatz), sampler=sampler)
 
@@ -74,7 +78,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     """Measure the energy of the trusted parameters; see `step.trusted`."""
     point, diagnostics = trusted(method, state)
     started = perf_counter()
-    applied = plan.applied(method, state)
+    applied = plan.applied(method, point)
     problem = applied.problem
     seen = observe(problem, applied.sampler, point, streams.MEASURE + state.step, jacobian=False)
     energy, operator = seen.energy, problem.operator
@@ -108,7 +112,7 @@ def expect(method: Method, state: State, operator: Operator, plan: MeasurementPl
     if hamiltonian.conserves_magnetisation:
         terms = at_fixed_magnetisation(terms)
     point, diagnostics = trusted(method, state)
-    applied = plan.applied(method, state)
+    applied = plan.applied(method, point)
     total = Total()
     for snapshot, info in in_parts(applied, point, terms.targets, streams.EXPECT):
         total.add(terms.values(snapshot, terms.targets), snapshot.weight, info)
