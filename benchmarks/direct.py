@@ -25,10 +25,8 @@ from tnvmc.backend.process import keep_freed_memory
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate
-from tnvmc.sampling.chains import sample
 from tnvmc.sampling.configurations import initial_configs
-from tnvmc.sampling.direct import draw_samples
-from tnvmc.sampling.moves import moves_for
+from tnvmc.sampling.problem import Point, Problem
 
 ROWS = [(4, 3, 9), (6, 3, 9), (8, 4, 12)]  # L, D, chi
 
@@ -53,17 +51,15 @@ def row(L: int, D: int, chi: int, n: int, theta: Any) -> None:
     peps = PEPS(operator.lattice, D, scheme=SRC(chi))
     theta = heisenberg_state(L, D)[1] if theta is None else theta
     sampler = Sampler(n_walkers=64, n_samples=n, n_burn=20, threads=1)
-    configs = initial_configs(operator, 64, seed=0)
-    walkers = peps.start(theta, configs[: peps.execution.chunk])
-    moves = moves_for(operator)
+    problem = Problem.of(operator, peps)
+    point = Point(theta, initial_configs(operator, 64, seed=0))
+    walkers = peps.start(theta, point.configs[: peps.execution.chunk])
     began = time.perf_counter()
     for k in range(5):
-        numbers = uniforms(0, (0, k), range(len(walkers.configs)), len(moves))
-        walkers = peps.sweep(theta, walkers, moves, numbers)[0]
+        numbers = uniforms(0, (0, k), range(len(walkers.configs)), len(problem.moves))
+        walkers = peps.sweep(theta, walkers, problem.moves, numbers)[0]
     sweep = (time.perf_counter() - began) / 5 / len(walkers.configs)
-    _, snapshot, _ = sample(
-        sampler, peps, theta, configs, operator.targets, moves, 0, 0, jacobian=False
-    )
+    snapshot, _, _ = sampler.draw(problem, point, 0, jacobian=False)
     chain = estimate(local_energy(operator, snapshot), 64)
     print(f"{L}x{L}, D = {D}, chi = {chi}: chain {chain} (tau {chain.tau:.1f}), "
           f"{1e3 * sweep:.2f} ms a sweep")  # fmt: skip
@@ -73,9 +69,7 @@ def row(L: int, D: int, chi: int, n: int, theta: Any) -> None:
         shares = []
         for n_pilot in (0, 128):
             direct = DirectSampler(n, chi_draw, chi_mpo, n_pilot=n_pilot, threads=1)
-            drawn, _ = draw_samples(
-                direct, peps, theta, operator, operator.targets, 0, 0, jacobian=False
-            )
+            drawn, _, _ = direct.draw(problem, point, 0, jacobian=False)
             shares.append(effective_samples(drawn.weight) / n)
         found = weighted_estimate(local_energy(operator, drawn), drawn.weight, n)
         sigmas = (found.mean - chain.mean) / np.hypot(found.error, chain.error)

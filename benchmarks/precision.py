@@ -32,9 +32,8 @@ from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.backend.process import keep_freed_memory
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import estimate
-from tnvmc.sampling.chains import sample
 from tnvmc.sampling.configurations import initial_configs
-from tnvmc.sampling.moves import moves_for
+from tnvmc.sampling.problem import Point, Problem
 from tnvmc.sampling.snapshots import measure_configs
 
 ROWS = [(6, 3, 9), (8, 4, 8), (8, 4, 16), (10, 6, 12)]
@@ -48,7 +47,7 @@ class Case:
         self.xp, self.ansatz, self.operator = xp, ansatz, heisenberg(square(L, L))
         self.theta = to_namespace(theta, xp)
         self.configs = to_namespace(initial_configs(self.operator, n_walkers, 0), xp)
-        self.moves, self.n_walkers = moves_for(self.operator), n_walkers
+        self.n_walkers = n_walkers
 
     def run(self, way: str, n_samples: int, thin: int, jacobian: bool = True) -> Any:
         """Samples in one of the three ways: configurations and a snapshot."""
@@ -58,10 +57,9 @@ class Case:
             sampler = replace(sampler, precision="single")
         elif way == "single":
             ansatz, theta = ansatz.single, self.xp.astype(theta, self.xp.float32)
-        configs, snapshot, _ = sample(
-            sampler, ansatz, theta, self.configs, self.operator.targets, self.moves, 0, 0, jacobian
-        )
-        return configs, snapshot
+        problem = Problem.of(self.operator, ansatz)
+        snapshot, point, _ = sampler.draw(problem, Point(theta, self.configs), 0, jacobian)
+        return point.configs, snapshot
 
     def ways(self) -> tuple[str, ...]:
         """Those that this state knows: a network is measured in double alone."""

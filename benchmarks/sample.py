@@ -27,9 +27,9 @@ from tnvmc import SRC, Sampler, heisenberg, square
 from tnvmc.backend.process import keep_freed_memory
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
-from tnvmc.sampling.chains import sample
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
+from tnvmc.sampling.problem import Point, Problem
 
 ROWS = [  # L, D, chi, dtype
     (6, 3, 9, "float64"),
@@ -93,16 +93,15 @@ def threads(L: int, D: int, chi: int, repeats: int) -> dict[str, Any]:
     """One thread and two over the same walkers, alternating; ratio of medians."""
     peps, theta = heisenberg_state(L, D)
     peps = peps.with_scheme(SRC(chi))
-    operator = heisenberg(square(L, L))
-    moves = moves_for(operator)
+    problem = Problem.of(heisenberg(square(L, L)), peps)
     n = 4 * peps.execution.chunk
-    configs = initial_configs(operator, n, seed=0)
+    point = Point(theta, initial_configs(problem.operator, n, seed=0))
     times: dict[int, list[float]] = {1: [], 2: []}
     for repeat in range(repeats + 1):
         for n_threads in (1, 2):
             sampler = Sampler(n_walkers=n, n_samples=2 * n, n_burn=0, threads=n_threads)
             began = time.perf_counter()
-            sample(sampler, peps, theta, configs, operator.targets, moves, 0, 0)
+            sampler.draw(problem, point, 0)
             if repeat:
                 times[n_threads].append(time.perf_counter() - began)
     ratios = [one / two for one, two in zip(times[1], times[2], strict=True)]
