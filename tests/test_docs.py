@@ -10,6 +10,7 @@ to numbers, which are those of its larger run, and energies, which must be near.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import math
 import pydoc
@@ -25,7 +26,10 @@ from typing import Any
 import pytest
 
 from tests.test_floors import FLOORS
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.app.cli import _parser, main
+from tnvmc.optimize.rule import Rule
+from tnvmc.sampling.problem import Samples
 from tnvmc.settings.config import SECTIONS
 from tnvmc.settings.help import keys
 from tnvmc.settings.load import validate
@@ -176,6 +180,16 @@ def test_every_file_and_section_that_is_named_exists(page: Path) -> None:
         assert all(mark in held for mark in re.findall(r'"(.+?)"', options)), options
 
 
+def test_signatures_that_are_shown_are_those_of_the_code() -> None:
+    shown = [b.body for b in blocks(DOCS / "inside.md") if b.kind == "text" and b.mark is None]
+    found = re.findall(r"^(\w+)\.(\w+)\((.*?)\) ->", shown[0], flags=re.MULTILINE)
+    assert {protocol for protocol, _, _ in found} == {"Ansatz", "Samples", "Rule"}
+    for protocol, method, names in found:
+        home = {"Ansatz": Ansatz, "Samples": Samples, "Rule": Rule}[protocol]
+        arguments = list(inspect.signature(getattr(home, method)).parameters)
+        assert arguments == ["self", *names.split(", ")], f"{protocol}.{method}"
+
+
 def test_the_reference_explains_every_setting(generate: ModuleType) -> None:
     page = generate.settings_page()
     for section in SECTIONS:
@@ -209,7 +223,7 @@ def test_conventions_explain_every_key(folder: Path) -> None:
     told = set(re.findall(r"`(\w+)`", (DOCS / "conventions.md").read_text()))
     run = folder / "runs/first"
     assert {f.name for f in fields(StepRecord)} <= told
-    assert {f.name for f in fields(Measurement)} - {"ladder"} <= told
+    assert {f.name for f in fields(Measurement)} <= told
     if run.exists():  # not when this test runs alone
         for name in ("result.json", "observables.json"):
             assert set(json.loads((run / name).read_text())) - told == set(), name

@@ -125,9 +125,8 @@ def in_parts(
     """Draw in parts, so that memory stays bounded however many samples and ratios are asked for.
 
     Yields:
-        snapshot: with the ratios of `targets`, without log-derivatives; weights on one scale over
-            all parts.
-        info: of the part.
+        The snapshot of a part, with the ratios of `targets`, without log-derivatives and with weights
+        on one scale over all parts; and its info.
     """
     sampler, problem = method.sampler, replace(method.problem, targets=targets)
     n_sites = problem.operator.n_sites
