@@ -13,6 +13,7 @@ from flax import nnx
 
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
+from tnvmc.backend.limits import choices
 from tnvmc.lattice import square
 from tnvmc.operators import models
 from tnvmc.settings.ansatz_settings import AutoregressiveSettings, NetworkSettings
@@ -20,7 +21,7 @@ from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.config import COUPLINGS, MODELS, SECTIONS, Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import load, validate
-from tnvmc.settings.section import allowed, meaning, properties, words
+from tnvmc.settings.section import allowed, meaning, properties
 
 
 def data(kind: str, model: str = "heisenberg", **keys: Any) -> dict[str, Any]:
@@ -99,7 +100,7 @@ def test_the_words_of_a_network_are_those_it_knows(kind: str) -> None:
 
     for key, value in network(kind).keywords().items():
         if isinstance(value, str):
-            known = words(properties(type(network(kind)))[key])
+            known = choices(properties(type(network(kind)))[key])
             assert value in known
             for word in known:
                 shapes(**{key: word})

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_type_hints
 
-from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, create_model
 
-from tnvmc.settings.section import (
-    NonNegative,
-    NonNegativeNumber,
-    Positive,
-    PositiveNumber,
-    Positives,
-    Section,
-    Size,
-)
+from tnvmc.ansatz.neural import NETWORKS, Network, architectures
+from tnvmc.backend.limits import Positive, meaning
+from tnvmc.settings.section import Section
 
 
 def _no_start(path: str) -> str:
@@ -81,6 +76,7 @@ class DimerSettings(ProductSettings):
 class NetworkSettings(_Ansatz):
     """What all networks take; the other keys are arguments of the network."""
 
+    architecture: ClassVar[type[architectures.Architecture]]
     dtype: Literal["float64"] = "float64"
     init: Literal["random"] | Saved = "random"
     freeze: tuple[Group, ...] = ()
@@ -100,127 +96,55 @@ class NetworkSettings(_Ansatz):
         """A network has no bond dimension."""
         return None
 
-    def keywords(self) -> dict[str, Any]:
-        """Give the arguments of the network."""
-        own = set(type(self).model_fields) - set(NetworkSettings.model_fields)
-        return {key: getattr(self, key) for key in type(self).model_fields if key in own}
-
-
-class RBMSettings(NetworkSettings):
-    """A restricted Boltzmann machine."""
-
-    kind: Literal["rbm"] = "rbm"
-    dtype: Literal["complex128", "float64"] = "complex128"  # type: ignore[assignment]
-    alpha: PositiveNumber = 1.0
-    """Hidden units per site."""
-    form: Literal["binary", "log_cosh"] = "log_cosh"
-    """Hidden units of 0 and 1 traced out, or of -1 and +1. The same family, other variables."""
-    visible_bias: StrictBool = True
-    """A bias for each site."""
-    hidden_bias: StrictBool = True
-    """A bias for each hidden unit."""
-    init_scale: NonNegativeNumber = 0.01
-    """Standard deviation of the parameters at a random start."""
+    @classmethod
+    def arguments(cls) -> list[str]:
+        """Give the keys that are arguments of the network."""
+        return [field.name for field in fields(cls.architecture)]
 
     def keywords(self) -> dict[str, Any]:
         """Give the arguments of the network."""
-        return {**super().keywords(), "dtype": self.dtype}
+        return {key: getattr(self, key) for key in self.arguments()}
 
 
-class _WithPhase(NetworkSettings):
-    output: Literal["real", "complex"] = "complex"
-    """Whether psi has a phase. `real` needs `marshall` for an antiferromagnet."""
-
-
-class CNNSettings(_WithPhase):
-    """Convolutions on the grid."""
-
-    kind: Literal["cnn"] = "cnn"
-    features: Positives = (8, 8)
-    """Channels of each convolution."""
-    kernel: Size = 3
-    """Size of the windows."""
-    stride: Size = 1
-    """Distance between windows; must divide the grid."""
-    padding: Literal["lattice", "periodic", "zero"] = "lattice"
-    """What lies beyond an edge; `lattice` is periodic where the lattice is, zero elsewhere."""
-    pooling: Literal["none", "max", "average"] = "none"
-    """Largest value or average of disjoint blocks, after each activation."""
-    pool: Size = 2
-    """Size of these blocks; must divide the grid."""
-    activation: Literal["sigmoid", "relu", "gelu", "log_cosh"] = "gelu"
-    """After each convolution and dense layer."""
-    residual: StrictBool = False
-    """Add what went into a convolution to what comes out, where shapes agree."""
-    head: Literal["flatten", "sum"] = "sum"
-    """Channels summed over positions, or all positions and channels."""
-    dense: tuple[Positive, ...] = ()
-    """Widths of dense layers after the head."""
-
-
-class _WithPatches(_WithPhase):
-    width: Positive = 24
-    """Components of the vector that stands for a patch."""
-    heads: Positive = 4
-    """Heads of the attention; must divide `width`."""
-    layers: Positive = 2
-    """Blocks of attention and feed-forward."""
-    patch: Size = 2
-    """b for patches of b x b sites, or rows and columns; they must tile the lattice."""
-
-
-class ViTSettings(_WithPatches):
-    """A vision transformer."""
-
-    kind: Literal["vit"] = "vit"
-    attention: Literal["t5", "decoupled", "factored"] = "factored"
-    """Where relative positions enter; `factored` has nothing else and is the fastest."""
-
-
-class AutoregressiveSettings(_WithPhase):
+class AutoregressiveSettings(NetworkSettings):
     """Networks that are normalised, and drawn from directly."""
 
-    output: Literal["real", "complex"] = "real"
     magnetisation: StrictInt | Literal[False] | None = None
     """psi = 0 but where twice the total Sz is this number; `false` for no such restriction.
     Default: `sampler.magnetisation` where the Hamiltonian conserves it."""
 
-
-class MADESettings(AutoregressiveSettings):
-    """Masked dense layers."""
-
-    kind: Literal["made"] = "made"
-    features: Positives = (128,)
-    """Widths of the hidden layers."""
+    @classmethod
+    def arguments(cls) -> list[str]:
+        """Give the keys that are arguments of the network."""
+        return ["magnetisation", *super().arguments()]
 
 
-class RNNSettings(AutoregressiveSettings):
-    """A recurrent network."""
-
-    kind: Literal["rnn"] = "rnn"
-    hidden: Positive = 32
-    """Units of the recurrent cell."""
-    order: Literal["snake", "2d"] = "2d"
-    """A site listens to the one before it on a snake, or to the one before it in its row and the
-    one above."""
-
-
-class PatchedTransformerSettings(AutoregressiveSettings, _WithPatches):
-    """A decoder with patches as tokens."""
-
-    kind: Literal["patched_transformer"] = "patched_transformer"
-    width: Positive = 32
-    heads: Positive = 8
-    attention: Literal["softmax", "linear"] = "softmax"
-    """`linear` remembers O(1) numbers a token."""
-    inner: NonNegative = 0
-    """Units of a small network that predicts the sites of a patch one by one, for large patches;
-    0 predicts a patch at once."""
+def _network(kind: str, network: Network) -> Any:
+    """Make the model of a network from its architecture."""
+    architecture = getattr(architectures, f"{network.name}Config")
+    types = get_type_hints(architecture, include_extras=True)
+    keys: dict[str, Any] = {
+        field.name: (
+            types[field.name],
+            Field(field.default, description=meaning(architecture, field.name)),
+        )
+        for field in fields(architecture)
+    }
+    base = AutoregressiveSettings if network.autoregressive else NetworkSettings
+    model = create_model(kind, __base__=base, kind=(Literal[kind], kind), **keys)
+    model.architecture = architecture
+    return model
 
 
-AnsatzSettings = Annotated[
-    PEPSSettings | PeriodicMPSSettings | ProductSettings | DimerSettings
-    | RBMSettings | CNNSettings | MADESettings | RNNSettings | PatchedTransformerSettings
-    | ViTSettings,
-    Field(discriminator="kind"),
-]  # fmt: skip
+if TYPE_CHECKING:
+    AnsatzSettings = (
+        PEPSSettings | PeriodicMPSSettings | ProductSettings | DimerSettings | NetworkSettings
+    )
+else:
+    AnsatzSettings = Annotated[
+        Union[
+            PEPSSettings, PeriodicMPSSettings, ProductSettings, DimerSettings,
+            *(_network(kind, network) for kind, network in NETWORKS.items()),
+        ],
+        Field(discriminator="kind"),
+    ]  # fmt: skip

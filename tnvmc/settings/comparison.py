@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.backend.device import namespace_of
+from tnvmc.backend.limits import Json, Positive, PositiveNumber
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.workers import available_cores
@@ -27,7 +28,7 @@ from tnvmc.settings.config import SamplerSettings, Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import apply_override, validate
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
-from tnvmc.settings.section import Json, Positive, PositiveNumber, Section, allowed
+from tnvmc.settings.section import Section, allowed
 
 MOST_STEPS = 100_000
 """Where the budget is a time and the file does not limit the steps."""

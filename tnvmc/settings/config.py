@@ -8,19 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
 from pydantic import Field, StrictBool, StrictInt, create_model, model_validator
 
+from tnvmc.backend.limits import NonNegative, Number, Positive, PositiveNumber
 from tnvmc.operators import models
 from tnvmc.settings.ansatz_settings import AnsatzSettings, AutoregressiveSettings, PEPSSettings
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings, StageSettings
-from tnvmc.settings.section import (
-    AboveOne,
-    NonNegative,
-    Number,
-    Path,
-    Positive,
-    PositiveNumber,
-    Section,
-    models_in,
-)
+from tnvmc.settings.section import AboveOne, Path, Section, models_in
 
 MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
 Bond = Annotated[

@@ -11,11 +11,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tnvmc.backend.limits import Json, choices
 from tnvmc.settings.checks import conflicts, set_by_every_stage
 from tnvmc.settings.config import SECTIONS, Settings, selector
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.problems import ConfigError, ConfigProblem, nearest
-from tnvmc.settings.section import Json, Section, allowed, properties, words
+from tnvmc.settings.section import Section, allowed, properties
 
 _OVERRIDE = re.compile(r"\s*([\w-]+)\s*\.(?:\s*(\w+)\s*\.)?\s*([\w-]+)\s*=\s*(.*?)\s*", re.DOTALL)
 _BARE_WORD = re.compile(r"[A-Za-z_~./][\w~./\-]*")
@@ -129,7 +130,7 @@ def _problem(code: str, location: tuple[int | str, ...], data: Json) -> ConfigPr
     model, key = kinds[kind], str(rest[0])
     if code == "extra_forbidden" and len(rest) == 1:
         return _of_key(f"{where}.{key}", section, kind, model)
-    return _of_value(f"{where}.{key}", table, words(properties(model)[key]), allowed(model, key))
+    return _of_value(f"{where}.{key}", table, choices(properties(model)[key]), allowed(model, key))
 
 
 def _of_value(where: str, table: Json, known: Sequence[str], what: str) -> ConfigProblem:

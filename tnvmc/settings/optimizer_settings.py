@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt
 
-from tnvmc.settings.section import (
+from tnvmc.backend.limits import (
     NonNegative,
     NonNegativeNumber,
     Number,
     Positive,
     PositiveNumber,
-    Section,
 )
+from tnvmc.settings.section import Section
 
 SMALLEST_WINDOW = 5
 """Steps: through fewer the slope of a line is all noise."""

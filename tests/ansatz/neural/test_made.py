@@ -42,9 +42,9 @@ def test_every_unit_sees_all_it_may() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"features": ()}, "features is \\(\\)"),
-        ({"features": (4, 0)}, "features is \\(4, 0\\)"),
-        ({"output": "phase"}, "output is 'phase'"),
+        ({"features": ()}, "features = \\(\\)"),
+        ({"features": (4, 0)}, "features = \\(4, 0\\)"),
+        ({"output": "phase"}, "output = 'phase'"),
     ],
 )
 def test_bad_settings_are_told(settings: dict, message: str) -> None:

@@ -172,10 +172,10 @@ def test_large_patches_cost_as_many_parameters_as_they_have_sites() -> None:
         ({"patch": (2, 3)}, "patches of 2 x 3 sites do not tile a lattice of 4 x 4"),
         ({"width": 6, "heads": 4}, "4 heads do not divide the width 6"),
         ({"patch": 4}, "a patch of 16 sites has 2^16 states, more than 1024"),
-        ({"attention": "soft"}, "attention is 'soft'; it must be one of softmax, linear"),
-        ({"output": "phase"}, "output is 'phase'; it must be one of real, complex"),
-        ({"layers": 0}, "layers is 0; it must be 1 or more"),
-        ({"inner": -1}, "inner is -1; it must be 0 or more"),
+        ({"attention": "soft"}, "attention = 'soft' must be one of softmax, linear"),
+        ({"output": "phase"}, "output = 'phase' must be one of real, complex"),
+        ({"layers": 0}, "layers = 0 must be an integer >= 1"),
+        ({"inner": -1}, "inner = -1 must be an integer >= 0"),
     ],
 )
 def test_refuses_with_both_values(options: dict[str, Any], message: str) -> None:

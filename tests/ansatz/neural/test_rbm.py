@@ -122,9 +122,9 @@ def test_hidden_density_need_not_be_an_integer() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"alpha": 0.0}, "alpha = 0.0 must be a positive number"),
+        ({"alpha": 0.0}, "alpha = 0.0 must be a number > 0"),
         ({"form": "cosh"}, "form = 'cosh' must be one of binary, log_cosh"),
-        ({"dtype": "float32"}, "dtype = 'float32' must be one of float64, complex128"),
+        ({"dtype": "float32"}, "dtype = 'float32' must be one of complex128, float64"),
         ({"init_scale": -1.0}, "init_scale = -1.0"),
     ],
 )

@@ -53,9 +53,9 @@ def test_start_is_near_uniform_with_small_phases() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"order": "3d"}, "order is '3d'"),
-        ({"output": "imaginary"}, "output is 'imaginary'"),
-        ({"hidden": 0}, "hidden is 0"),
+        ({"order": "3d"}, "order = '3d'"),
+        ({"output": "imaginary"}, "output = 'imaginary'"),
+        ({"hidden": 0}, "hidden = 0"),
     ],
 )
 def test_bad_settings_are_told(settings: dict, message: str) -> None:

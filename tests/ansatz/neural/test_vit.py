@@ -198,10 +198,10 @@ def test_input_dependence_of_known_maps() -> None:
     [
         ((3, 4), {}, "patches of 2 x 2 sites do not tile the lattice of 3 x 4"),
         ((4, 4), {"patch": (2, 3)}, "patches of 2 x 3 sites do not tile"),
-        ((4, 4), {"width": 10}, "width = 10 is no multiple of heads = 4"),
+        ((4, 4), {"width": 10}, "4 heads do not divide the width 10"),
         ((4, 4), {"layers": 0}, "layers = 0"),
         ((4, 4), {"patch": 0}, "patch = 0"),
-        ((4, 4), {"attention": "linear"}, "'linear'; known are t5, decoupled, factored"),
+        ((4, 4), {"attention": "linear"}, "'linear' must be one of t5, decoupled, factored"),
         ((4, 4), {"output": "phase"}, "output = 'phase'"),
     ],
 )

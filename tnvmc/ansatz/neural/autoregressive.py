@@ -225,12 +225,6 @@ def phase_of(angles: jax.Array, tokens: jax.Array) -> jax.Array:
     return 2.0 * jnp.sum(jnp.arctan(chosen), axis=1)
 
 
-def check_output(network: str, output: str) -> None:
-    """Raise ValueError unless the output is "real" or "complex"."""
-    if output not in ("real", "complex"):
-        raise ValueError(f"{network}: output is {output!r}; it must be 'real' or 'complex'")
-
-
 def log_softmax(logits: jax.Array, allowed: jax.Array) -> jax.Array:
     """ln of the softmax over the allowed states (last axis); -inf for the others.
 

@@ -6,21 +6,19 @@ Leg order of all arrays: (B, rows, columns, channels).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from tnvmc.ansatz.neural.architectures import CNNConfig
 from tnvmc.ansatz.neural.rbm import log_cosh
 from tnvmc.ansatz.neural.symmetry_average import shifts
 from tnvmc.lattice.lattice import Lattice
 
-Padding = Literal["lattice", "periodic", "zero"]
-Pooling = Literal["none", "max", "average"]
 Size = int | tuple[int, int]
 Grid = tuple[int, int]
 
@@ -30,48 +28,6 @@ _ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "gelu": jax.nn.gelu,
     "log_cosh": log_cosh,
 }
-_CHOICES = {
-    "padding": ("lattice", "periodic", "zero"),
-    "pooling": ("none", "max", "average"),
-    "activation": tuple(_ACTIVATIONS),
-    "head": ("flatten", "sum"),
-    "output": ("real", "complex"),
-}
-
-
-@dataclass(frozen=True)
-class CNNConfig:
-    """Architecture of a convolutional network.
-
-    A size of windows is an integer or (rows, columns); an integer is meant for each direction that
-    has more than one site.
-
-    Raises:
-        ValueError: an unknown choice; no channels.
-    """
-
-    features: tuple[int, ...] = (8, 8)  #: channels of each convolution
-    kernel: Size = 3  #: size of the windows
-    stride: Size = 1  #: distance between windows; must divide the grid
-    padding: Padding = "lattice"  #: "periodic", "zero", or "lattice": periodic where the lattice is
-    pooling: Pooling = "none"  #: or "max", "average", over disjoint blocks, after each activation
-    pool: Size = 2  #: size of the blocks; must divide the grid
-    activation: str = "gelu"  #: or "sigmoid", "relu", "log_cosh"
-    residual: bool = False  #: add what went into a convolution to what comes out, if shapes agree
-    head: Literal["flatten", "sum"] = "sum"
-    dense: tuple[int, ...] = ()  #: widths of the dense layers after the head
-    output: Literal["real", "complex"] = "complex"
-
-    def __post_init__(self) -> None:
-        for word, known in _CHOICES.items():
-            value = getattr(self, word)
-            if value not in known:
-                raise ValueError(f"CNN: {word} = {value!r} must be one of {', '.join(known)}")
-        if not self.features or min((*self.features, *self.dense)) < 1:
-            raise ValueError(
-                f"CNN: features = {tuple(self.features)} and dense = {tuple(self.dense)} must be "
-                "numbers of 1 or larger, features at least one"
-            )
 
 
 class CNN(nnx.Module):

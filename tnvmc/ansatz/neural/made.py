@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,31 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from tnvmc.ansatz.neural.architectures import MADEConfig
 from tnvmc.ansatz.neural.autoregressive import (
     Autoregressive,
-    check_output,
     one_hot,
     phase_of,
     snake,
 )
 from tnvmc.lattice.lattice import Lattice
-
-
-@dataclass(frozen=True)
-class MADEConfig:
-    """Architecture of a masked dense network.
-
-    Raises:
-        ValueError: no features or one below 1; an unknown output.
-    """
-
-    features: tuple[int, ...] = (128,)  #: widths of the hidden layers
-    output: str = "real"  #: psi > 0; or "complex"
-
-    def __post_init__(self) -> None:
-        check_output("MADE", self.output)
-        if not self.features or min(self.features) < 1:
-            raise ValueError(f"MADE: features is {self.features}; it must hold widths of 1 or more")
 
 
 class MADE(Autoregressive):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from tnvmc.ansatz.neural.architectures import PatchedTransformerConfig
 from tnvmc.ansatz.neural.autoregressive import Autoregressive
-from tnvmc.ansatz.neural.decoder import ATTENTIONS, REAL, Block, sinusoidal_positions
+from tnvmc.ansatz.neural.decoder import REAL, Block, sinusoidal_positions
 from tnvmc.lattice.lattice import Lattice
 
 MOST_STATES = 1024
@@ -18,42 +18,6 @@ MOST_STATES = 1024
 
 HEAD_SCALE = 0.1
 """Of the entries of the last layer, times 1 / sqrt(inputs): |psi|^2 starts nearly uniform."""
-
-
-@dataclass(frozen=True)
-class PatchedTransformerConfig:
-    """Architecture of a patched transformer.
-
-    Raises:
-        ValueError: heads that do not divide the width, a size below 1, a name not known.
-    """
-
-    width: int = 32  #: of the embedding, a multiple of heads
-    heads: int = 8  #: of the attention
-    layers: int = 2  #: number of blocks
-    patch: int | tuple[int, int] = 2  #: b for b x b sites, or (rows, columns)
-    attention: str = "softmax"  #: or "linear"
-    inner: int = 0  #: units of the network inside a patch; 0 for none
-    output: str = "real"  #: psi > 0; or "complex"
-
-    def __post_init__(self) -> None:
-        for name, bound in {"width": 1, "heads": 1, "layers": 1, "inner": 0}.items():
-            value = getattr(self, name)
-            if value < bound:
-                raise ValueError(
-                    f"PatchedTransformer: {name} is {value}; it must be {bound} or more"
-                )
-        if self.width % self.heads:
-            raise ValueError(
-                f"PatchedTransformer: {self.heads} heads do not divide the width {self.width}; "
-                "take a multiple"
-            )
-        for name, known in {"attention": tuple(ATTENTIONS), "output": ("real", "complex")}.items():
-            given = getattr(self, name)
-            if given not in known:
-                raise ValueError(
-                    f"PatchedTransformer: {name} is {given!r}; it must be one of {', '.join(known)}"
-                )
 
 
 class PatchedTransformer(Autoregressive):

@@ -19,47 +19,16 @@ Source: G. Carleo, M. Troyer, Science 355, 602 (2017), arXiv:1606.02318.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from tnvmc.ansatz.neural.architectures import RBMConfig
 from tnvmc.lattice.lattice import Lattice
 
 Form = Literal["binary", "log_cosh"]
-
-_FORMS = ("binary", "log_cosh")
-_DTYPES = ("float64", "complex128")
-
-
-@dataclass(frozen=True)
-class RBMConfig:
-    """Architecture of a restricted Boltzmann machine, for a lattice of N sites.
-
-    Raises:
-        ValueError: alpha not positive, init_scale negative, or an unknown form or dtype.
-    """
-
-    alpha: float = 1.0  #: hidden density; H = round(alpha N), at least 1
-    form: Form = "log_cosh"  #: or "binary"
-    dtype: str = "complex128"  #: of the parameters; or "float64"
-    visible_bias: bool = True  #: whether there is a bias for each site
-    hidden_bias: bool = True  #: whether there is a bias for each hidden unit
-    init_scale: float = 0.01  #: standard deviation of the parameters at the start
-
-    def __post_init__(self) -> None:
-        if not 0 < self.alpha < math.inf:
-            raise ValueError(
-                f"RBM: alpha = {self.alpha} must be a positive number (hidden units per site)"
-            )
-        if self.form not in _FORMS:
-            raise ValueError(f"RBM: form = {self.form!r} must be one of {', '.join(_FORMS)}")
-        if self.dtype not in _DTYPES:
-            raise ValueError(f"RBM: dtype = {self.dtype!r} must be one of {', '.join(_DTYPES)}")
-        if not 0 <= self.init_scale < math.inf:
-            raise ValueError(f"RBM: init_scale = {self.init_scale} must be 0 or a positive number")
 
 
 class RBM(nnx.Module):

@@ -9,9 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-ATTENTIONS = ("t5", "decoupled", "factored")
-"""Forms of the attention weights; see `RelativeAttention`."""
-
 
 class RelativeAttention(nnx.Module):
     """Multi-head attention on a grid of n patches, with one number p per head and displacement.

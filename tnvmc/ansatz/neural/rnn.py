@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from tnvmc.ansatz.neural.architectures import RNNConfig
 from tnvmc.ansatz.neural.autoregressive import (
     Autoregressive,
-    check_output,
     one_hot,
     phase_of,
     snake,
@@ -20,26 +19,6 @@ from tnvmc.ansatz.neural.autoregressive import (
 from tnvmc.lattice.lattice import Lattice
 
 _REAL: dict[str, Any] = {"param_dtype": jnp.float64, "dtype": jnp.float64}
-
-
-@dataclass(frozen=True)
-class RNNConfig:
-    """Architecture of a recurrent network.
-
-    Raises:
-        ValueError: an unknown order or output; hidden below 1.
-    """
-
-    hidden: int = 32  #: H, components of a hidden state
-    order: str = "2d"  #: or "snake": whom a site listens to; see `RNN`
-    output: str = "real"  #: or "complex"
-
-    def __post_init__(self) -> None:
-        check_output("RNN", self.output)
-        if self.hidden < 1:
-            raise ValueError(f"RNN: hidden is {self.hidden}; it must be at least 1")
-        if self.order not in ("snake", "2d"):
-            raise ValueError(f"RNN: order is {self.order!r}; it must be 'snake' or '2d'")
 
 
 class RNN(Autoregressive):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from tnvmc.ansatz.neural.architectures import ViTConfig
 from tnvmc.ansatz.neural.rbm import log_cosh
 from tnvmc.ansatz.neural.relative_attention import (
-    ATTENTIONS,
     RelativeAttention,
     input_dependence,
 )
@@ -29,46 +27,6 @@ then varies by less than 1 over configurations, and psi is nearly the same for a
 
 _linear = partial(nnx.Linear, dtype=jnp.float64, param_dtype=jnp.float64)
 _norm = partial(nnx.LayerNorm, dtype=jnp.float64, param_dtype=jnp.float64)
-
-
-@dataclass(frozen=True)
-class ViTConfig:
-    """Architecture of a vision transformer.
-
-    Raises:
-        ValueError: a width that is no multiple of the heads, a number below 1, an unknown attention
-            or output.
-    """
-
-    width: int = 24  #: of the vector that stands for a patch
-    heads: int = 4  #: of the attention; width must be a multiple
-    layers: int = 2  #: number of blocks
-    patch: int | Sequence[int] = 2  #: b for b x b sites, or (rows, columns)
-    attention: str = "factored"  #: or "t5", "decoupled"; see `RelativeAttention`
-    output: str = "complex"  #: or "real"
-
-    def __post_init__(self) -> None:
-        numbers = {"width": self.width, "heads": self.heads, "layers": self.layers}
-        for name, value in {**numbers, "patch": min(self.patch_shape)}.items():
-            if value < 1:
-                raise ValueError(f"ViT: {name} = {value}; it must be 1 or larger")
-        if self.width % self.heads:
-            raise ValueError(
-                f"ViT: width = {self.width} is no multiple of heads = {self.heads}; every head "
-                "gets width / heads components"
-            )
-        if self.attention not in ATTENTIONS:
-            raise ValueError(
-                f"ViT: attention = {self.attention!r}; known are {', '.join(ATTENTIONS)}"
-            )
-        if self.output not in ("complex", "real"):
-            raise ValueError(f"ViT: output = {self.output!r}; it must be 'complex' or 'real'")
-
-    @property
-    def patch_shape(self) -> tuple[int, int]:
-        """Rows and columns of a patch."""
-        rows, cols = (self.patch, self.patch) if isinstance(self.patch, int) else self.patch
-        return int(rows), int(cols)
 
 
 class ViT(nnx.Module):

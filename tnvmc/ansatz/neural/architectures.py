@@ -1,0 +1,178 @@
+"""Architectures of the networks: what each keyword means and may be, and its default; without JAX.
+
+`tnvmc.settings.ansatz_settings` makes the keys of a settings file from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, Literal, get_type_hints
+
+import numpy as np
+from pydantic import StrictBool, TypeAdapter, ValidationError
+
+from tnvmc.backend.limits import (
+    NonNegative,
+    NonNegativeNumber,
+    Positive,
+    PositiveNumber,
+    Positives,
+    Size,
+    in_words,
+)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Keywords of a network.
+
+    Raises:
+        ValueError: a value that its type does not allow.
+    """
+
+    def __post_init__(self) -> None:
+        for key, kind in _types(type(self)).items():
+            value = getattr(self, key)
+            try:
+                kind.validate_python(value.item() if isinstance(value, np.generic) else value)
+            except ValidationError:
+                network, what = type(self).__name__.removesuffix("Config"), kind.json_schema()
+                raise ValueError(f"{network}: {key} = {value!r} must be {in_words(what)}") from None
+
+
+@cache
+def _types(kind: type[Architecture]) -> dict[str, TypeAdapter[Any]]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: TypeAdapter(hints[field.name]) for field in fields(kind)}
+
+
+@dataclass(frozen=True)
+class RBMConfig(Architecture):
+    """Architecture of a restricted Boltzmann machine, for a lattice of N sites."""
+
+    alpha: PositiveNumber = 1.0
+    """Hidden units per site."""
+    form: Literal["binary", "log_cosh"] = "log_cosh"
+    """Hidden units of 0 and 1 traced out, or of -1 and +1. The same family, other variables."""
+    dtype: Literal["complex128", "float64"] = "complex128"
+    """Type of the parameters and of all contractions."""
+    visible_bias: StrictBool = True
+    """A bias for each site."""
+    hidden_bias: StrictBool = True
+    """A bias for each hidden unit."""
+    init_scale: NonNegativeNumber = 0.01
+    """Standard deviation of the parameters at a random start."""
+
+
+@dataclass(frozen=True)
+class WithPhase(Architecture):
+    """A network that may have a phase."""
+
+    output: Literal["real", "complex"] = "complex"
+    """Whether psi has a phase. `real` needs `marshall` for an antiferromagnet."""
+
+
+@dataclass(frozen=True)
+class CNNConfig(WithPhase):
+    """Architecture of a convolutional network.
+
+    A size of windows is an integer or (rows, columns); an integer is meant for each direction that
+    has more than one site.
+    """
+
+    features: Positives = (8, 8)
+    """Channels of each convolution."""
+    kernel: Size = 3
+    """Size of the windows."""
+    stride: Size = 1
+    """Distance between windows; must divide the grid."""
+    padding: Literal["lattice", "periodic", "zero"] = "lattice"
+    """What lies beyond an edge; `lattice` is periodic where the lattice is, zero elsewhere."""
+    pooling: Literal["none", "max", "average"] = "none"
+    """Largest value or average of disjoint blocks, after each activation."""
+    pool: Size = 2
+    """Size of these blocks; must divide the grid."""
+    activation: Literal["sigmoid", "relu", "gelu", "log_cosh"] = "gelu"
+    """After each convolution and dense layer."""
+    residual: StrictBool = False
+    """Add what went into a convolution to what comes out, where shapes agree."""
+    head: Literal["flatten", "sum"] = "sum"
+    """Channels summed over positions, or all positions and channels."""
+    dense: tuple[Positive, ...] = ()
+    """Widths of dense layers after the head."""
+
+
+@dataclass(frozen=True)
+class MADEConfig(WithPhase):
+    """Architecture of a masked dense network."""
+
+    output: Literal["real", "complex"] = "real"
+    features: Positives = (128,)
+    """Widths of the hidden layers."""
+
+
+@dataclass(frozen=True)
+class RNNConfig(WithPhase):
+    """Architecture of a recurrent network."""
+
+    output: Literal["real", "complex"] = "real"
+    hidden: Positive = 32
+    """Units of the recurrent cell."""
+    order: Literal["snake", "2d"] = "2d"
+    """A site listens to the one before it on a snake, or to the one before it in its row and the
+    one above."""
+
+
+@dataclass(frozen=True)
+class WithPatches(WithPhase):
+    """A network whose tokens are patches.
+
+    Raises:
+        ValueError: heads that do not divide the width.
+    """
+
+    width: Positive = 24
+    """Components of the vector that stands for a patch."""
+    heads: Positive = 4
+    """Heads of the attention; must divide `width`."""
+    layers: Positive = 2
+    """Blocks of attention and feed-forward."""
+    patch: Size = 2
+    """b for patches of b x b sites, or rows and columns; they must tile the lattice."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.width % self.heads:
+            raise ValueError(
+                f"{type(self).__name__.removesuffix('Config')}: {self.heads} heads do not divide "
+                f"the width {self.width}; take a multiple"
+            )
+
+    @property
+    def patch_shape(self) -> tuple[int, int]:
+        """Rows and columns of a patch."""
+        rows, cols = self.patch if isinstance(self.patch, tuple | list) else [self.patch] * 2
+        return int(rows), int(cols)
+
+
+@dataclass(frozen=True)
+class ViTConfig(WithPatches):
+    """Architecture of a vision transformer."""
+
+    attention: Literal["t5", "decoupled", "factored"] = "factored"
+    """Where relative positions enter; `factored` has nothing else and is the fastest."""
+
+
+@dataclass(frozen=True)
+class PatchedTransformerConfig(WithPatches):
+    """Architecture of a patched transformer."""
+
+    output: Literal["real", "complex"] = "real"
+    width: Positive = 32
+    heads: Positive = 8
+    attention: Literal["softmax", "linear"] = "softmax"
+    """`linear` remembers O(1) numbers a token."""
+    inner: NonNegative = 0
+    """Units of a small network that predicts the sites of a patch one by one, for large patches;
+    0 predicts a patch at once."""
