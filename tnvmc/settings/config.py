@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
+from annotated_types import Predicate
 from pydantic import Field, StrictBool, StrictInt, create_model, model_validator
 
 from tnvmc.backend.limits import NonNegative, Number, Positive, PositiveNumber
@@ -232,7 +233,7 @@ class Settings(Section):
     defaults from here."""
     run: RunSettings = RunSettings()
     """Randomness, place on the disk, workers."""
-    stage: tuple[StageSettings, ...] | None = None
+    stage: Annotated[tuple[StageSettings, ...], Predicate(bool)] | None = None
     """Optional. Each `[[stage]]` is a part of the run that begins where the one before ended: a larger
     D, other steps, samples or chi. What a stage leaves out comes from `[ansatz]`, `[contraction]`,
     `[sampler]` and `[optimizer]`. Every stage ends with a short measurement, at twice its chi, that
@@ -256,6 +257,13 @@ class Settings(Section):
         """How configurations are drawn: where it is not set, in the best way the ansatz knows."""
         exact = isinstance(self.ansatz, AutoregressiveSettings)
         return self.sampler.kind or ("direct" if exact else "metropolis")
+
+    def changed(self, changes: Mapping[str, Mapping[str, Any]]) -> Settings:
+        """Give other settings with keys changed, by section."""
+        sections = {
+            name: getattr(self, name).model_copy(update=keys) for name, keys in changes.items()
+        }
+        return self.model_copy(update=sections)
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain nested dicts without the keys that do not apply (None), ready for TOML."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any, TypeVar
+from typing import Any
 
 from tnvmc.settings.ansatz_settings import AutoregressiveSettings, NetworkSettings, PEPSSettings
 from tnvmc.settings.checks import DECAYING, conserves_magnetisation, sector_problems
 from tnvmc.settings.config import Settings
-from tnvmc.settings.optimizer_settings import OptimiseStage, OptimizerSettings, SRSettings
+from tnvmc.settings.optimizer_settings import OptimiseStage, OptimizerSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.section import Section
-from tnvmc.settings.stages import as_run
-
-S = TypeVar("S", bound=Section)
+from tnvmc.settings.stages import SECTION_OF, as_run
 
 EVOLVE = 10
 """Steps of simple update that open new bonds, where a stage sets none.  6x6 Heisenberg from an
@@ -40,44 +38,37 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         raise ConfigError(*problems)
     if settings.stage:
         settings = _with_stages(settings)
-    ansatz, sampler = settings.ansatz, settings.sampler
+    ansatz, sampler, chi = settings.ansatz, settings.sampler, _chi(settings)
     if isinstance(ansatz, PEPSSettings) and ansatz.D is None:
-        raise ConfigError(
-            ConfigProblem("ansatz.D", "missing", "the bond dimension, an integer >= 1")
-        )
-    if isinstance(ansatz, AutoregressiveSettings) and conserves_magnetisation(settings):
-        ansatz = _filled(ansatz, magnetisation=sampler.magnetisation)
-    scheme = None if isinstance(ansatz, NetworkSettings) else "src"
-    contraction = _filled(settings.contraction, scheme=scheme, chi=_chi(settings, ansatz.D))
-    measure = _filled(
-        settings.measure,
-        n_samples=8 * sampler.n_samples,
-        n_thin=sampler.n_thin,
-        chi=contraction.chi and 2 * contraction.chi,
-    )
-    return settings.model_copy(
-        update={
-            "ansatz": ansatz,
-            "contraction": contraction,
-            "sampler": _filled(sampler, kind=settings.sampler_kind),
-            "optimizer": _filled(settings.optimizer, **_schedule(settings.optimizer)),
-            "measure": measure,
-            # threads stay unset: a run that is resumed elsewhere has other cores
-            "run": _filled(settings.run, out=os.path.join("runs", default_name)),
-        }
+        what = "the bond dimension, an integer >= 1"
+        raise ConfigError(ConfigProblem("ansatz.D", "missing", what))
+    drawn = isinstance(ansatz, AutoregressiveSettings) and conserves_magnetisation(settings)
+    defaults: dict[str, dict[str, Any]] = {
+        "ansatz": {"magnetisation": sampler.magnetisation} if drawn else {},
+        "contraction": {} if isinstance(ansatz, NetworkSettings) else {"scheme": "src", "chi": chi},
+        "sampler": {"kind": settings.sampler_kind},
+        "optimizer": _schedule(settings.optimizer),
+        "measure": {
+            "n_samples": 8 * sampler.n_samples, "n_thin": sampler.n_thin, "chi": chi and 2 * chi,
+        },
+        # threads stay unset: a run that is resumed elsewhere has other cores
+        "run": {"out": os.path.join("runs", default_name)},
+    }  # fmt: skip
+    return settings.changed(
+        {name: _unset(getattr(settings, name), keys) for name, keys in defaults.items()}
     )
 
 
-def _filled(section: S, **values: Any) -> S:
-    """Put values where a section has none."""
-    empty = {key: value for key, value in values.items() if getattr(section, key) is None}
-    return section.model_copy(update=empty)
+def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
+    """Keep the defaults of keys that a section leaves out."""
+    return {key: value for key, value in defaults.items() if getattr(section, key) is None}
 
 
-def _chi(settings: Settings, D: int | None) -> int | None:
-    """Give the chi of a state of bond dimension D, None where it is contracted without one."""
+def _chi(settings: Settings) -> int | None:
+    """Give the chi of a state, None where it is contracted without one."""
     contracted = settings.ansatz.kind == "peps" and settings.contraction.scheme != "exact"
-    return settings.contraction.chi or (default_chi(D or 1) if contracted else None)
+    default = default_chi(settings.ansatz.D or 1) if contracted else None
+    return settings.contraction.chi or default
 
 
 def _schedule(optimizer: OptimizerSettings) -> dict[str, Any]:
@@ -93,27 +84,15 @@ def _with_stages(settings: Settings) -> Settings:
     """Write out every stage, and put the last one into the other sections."""
     stages: list[Any] = []
     for stage in settings.stage or ():
-        D = stage.D or settings.ansatz.D
-        filled: dict[str, Any] = {"D": D, "n_samples": settings.sampler.n_samples}
-        filled["chi"] = _chi(settings, D)
+        run = complete(as_run(settings.model_copy(update={"stage": None}), stage))
+        filled: dict[str, Any] = {
+            key: getattr(getattr(run, section), key, None)
+            for key, section in SECTION_OF.items()
+            if key in type(stage).model_fields
+        }
         if isinstance(stage, OptimiseStage):
-            filled |= _rule(stage, settings.optimizer)
-            if stages and stages[-1].D != D:
-                filled |= {"noise": NOISE, "evolve": EVOLVE}
-        stages.append(_filled(stage, **filled))
+            filled["plateau"] = filled["plateau"] or 0
+            grows = bool(stages) and stages[-1].D != run.ansatz.D
+            filled |= {"noise": NOISE, "evolve": EVOLVE} if grows else {}
+        stages.append(stage.model_copy(update=_unset(stage, filled)))
     return as_run(settings.model_copy(update={"stage": tuple(stages)}), stages[-1])
-
-
-def _rule(stage: OptimiseStage, optimizer: OptimizerSettings) -> dict[str, Any]:
-    rate: Any = stage.learning_rate or optimizer.learning_rate
-    filled: dict[str, Any] = {
-        "steps": optimizer.steps,
-        "learning_rate": rate,
-        "schedule": stage.schedule or optimizer.schedule or "cosine",
-        "plateau": optimizer.plateau or 0,
-    }
-    if filled["schedule"] in DECAYING:
-        filled["final_learning_rate"] = optimizer.final_learning_rate or rate / 10
-    if isinstance(optimizer, SRSettings):
-        filled["diag_shift"] = optimizer.diag_shift
-    return filled

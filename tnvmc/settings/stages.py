@@ -13,6 +13,12 @@ from typing import Any
 from tnvmc.settings.config import Settings
 from tnvmc.settings.optimizer_settings import OptimiseStage, StageSettings
 
+SECTION_OF = {"D": "ansatz", "chi": "contraction", "n_samples": "sampler"} | dict.fromkeys(
+    ("steps", "learning_rate", "schedule", "final_learning_rate", "diag_shift", "plateau"),
+    "optimizer",
+)
+"""By key of a stage the section that it comes from where the stage leaves it out."""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -45,17 +51,14 @@ def stages_of(settings: Settings) -> tuple[Stage, ...]:
 
 
 def as_run(settings: Settings, stage: StageSettings) -> Settings:
-    """Put what a completed stage says into the sections it comes from."""
-    optimizer: dict[str, Any] = {"steps": 0}
-    if isinstance(stage, OptimiseStage):
-        shared = set(type(stage).model_fields) & set(type(settings.optimizer).model_fields)
-        optimizer = {key: getattr(stage, key) for key in shared - {"kind"}}
-    changes: dict[str, dict[str, Any]] = {
-        "ansatz": {} if stage.D is None else {"D": stage.D},
-        "contraction": {"chi": stage.chi},
-        "sampler": {"n_samples": stage.n_samples},
-        "optimizer": optimizer,
-    }
-    return settings.model_copy(
-        update={name: getattr(settings, name).model_copy(update=c) for name, c in changes.items()}
-    )
+    """Put what a stage says into the sections it comes from."""
+    changes: dict[str, dict[str, Any]] = {section: {} for section in SECTION_OF.values()}
+    for key, section in SECTION_OF.items():
+        value = getattr(stage, key, None)
+        if value is not None:
+            changes[section][key] = value
+    if not isinstance(stage, OptimiseStage):
+        changes["optimizer"] = {"steps": 0}
+    elif (stage.schedule or settings.optimizer.schedule) == "constant":
+        changes["optimizer"]["final_learning_rate"] = None
+    return settings.changed(changes)
