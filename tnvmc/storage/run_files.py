@@ -6,10 +6,12 @@ listed as damage.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +67,9 @@ class Run:
             rows, columns = self.observables["shape"]
             return int(rows), int(columns)
         shape = self.setting("lattice", "shape")
-        if isinstance(shape, int):
-            return 1, shape
-        if isinstance(shape, list) and shape and all(isinstance(n, int) for n in shape):
-            rows, columns = [1, *shape][-2:]
-            return rows, columns
-        return None
+        sizes = [1, *shape] if isinstance(shape, list) else [1, shape]
+        known = len(sizes) > 1 and all(isinstance(n, int) for n in sizes)
+        return (sizes[-2], sizes[-1]) if known else None
 
     @property
     def n_sites(self) -> int | None:
@@ -103,10 +102,10 @@ def read_run(path: str | Path) -> Run:
     damage: list[Damage] = []
     return Run(
         path,
-        _config(path / CONFIG, damage),
-        _history(path / HISTORY, damage),
-        _json(path / RESULT, _check_result, damage),
-        _json(path / OBSERVABLES, _check_observables, damage),
+        _parsed(path / CONFIG, tomllib.loads, damage) or {},
+        _parsed(path / HISTORY, partial(_history, damage=damage), damage) or (),
+        _parsed(path / RESULT, _result, damage),
+        _parsed(path / OBSERVABLES, _observables, damage),
         tuple(damage),
     )
 
@@ -120,97 +119,71 @@ def refuse_comparison(path: Path) -> None:
     raise FolderError(f"{path}: holds a comparison{tried}")
 
 
-def _read(path: Path, damage: list[Damage]) -> str | None:
+def _parsed(path: Path, parse: Callable[[str], Any], damage: list[Damage]) -> Any:
+    """Give what `parse` makes of the text of a file; None where that fails, as `damage` tells."""
     try:
-        return path.read_text(encoding="utf-8")
+        return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return None
+        found = [Damage(CONFIG, "missing")] if path.name == CONFIG else []
     except OSError as error:
-        damage.append(Damage(path.name, "unreadable", error.strerror or str(error)))
+        found = [Damage(path.name, "unreadable", error.strerror or str(error))]
     except UnicodeDecodeError:
-        damage.append(Damage(path.name, "not_text"))
+        found = [Damage(path.name, "not_text")]
+    except KeyError as error:
+        found = [Damage(path.name, "bad_content", f"{error} is missing")]
+    except (TypeError, ValueError, AttributeError) as error:
+        found = [Damage(path.name, "bad_content", str(error))]
+    damage += found
     return None
 
 
-def _config(path: Path, damage: list[Damage]) -> Json:
-    text = _read(path, damage)
-    if text is None:
-        if not path.exists():
-            damage.append(Damage(path.name, "missing"))
-        return {}
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        damage.append(Damage(path.name, "bad_content", str(error)))
-        return {}
+def _object(text: str) -> dict[str, Any]:
+    with contextlib.suppress(ValueError):
+        if isinstance(content := json.loads(text), dict):
+            return content
+    raise TypeError("not a JSON object")
 
 
-def _history(path: Path, damage: list[Damage]) -> tuple[Json, ...]:
+def _history(text: str, damage: list[Damage]) -> tuple[Json, ...]:
     """All lines up to the first bad one; a torn last line is how a killed run may end."""
-    lines = (_read(path, damage) or "").splitlines()
-    found: list[Json] = []
+    lines, found = text.splitlines(), []
     for number, line in enumerate(lines, 1):
-        record = _parsed(line)
-        if not isinstance(record, dict) or not isinstance(record.get("step"), int):
-            damage.append(Damage(path.name, "bad_line", line=number, lost=len(lines) - number))
-            break
-        found.append(record)
+        with contextlib.suppress(TypeError):
+            record = _object(line)
+            if isinstance(record.get("step"), int):
+                found.append(record)
+                continue
+        damage.append(Damage(HISTORY, "bad_line", line=number, lost=len(lines) - number))
+        break
     return tuple(found)
 
 
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
-def _json(path: Path, check: Callable[[Json], None], damage: list[Damage]) -> Json | None:
-    text = _read(path, damage)
-    if text is None:
-        return None
-    content = _parsed(text)
-    try:
-        if not isinstance(content, dict):
-            raise TypeError("not a JSON object")
-        check(content)
-    except KeyError as error:
-        damage.append(Damage(path.name, "bad_content", f"{error} is missing"))
-    except (TypeError, ValueError, AttributeError) as error:
-        damage.append(Damage(path.name, "bad_content", str(error)))
-    else:
-        return content
-    return None
-
-
-def _check_result(content: Json) -> None:
+def _result(text: str) -> Json:
+    content = _object(text)
     for key in ("energy", "energy_error", "variance", "energy_per_site", "units"):
         content[key]
     content.get("convergence", {"diagnostics": ()})["diagnostics"]
     if not int(content["n_sites"]) >= 1:
         raise ValueError(f"n_sites is {content['n_sites']}")
+    return content
 
 
-def _check_observables(content: Json) -> None:
+def _observables(text: str) -> Json:
+    content = _object(text)
     rows, columns = content["shape"]
     n_sites = int(rows) * int(columns)
-    for name, values in content.get("sites", {}).items():
-        _check_shape(f"sites.{name}", values, (n_sites,))
-    for name, values in content.get("correlations", {}).items():
-        _check_shape(f"correlations.{name}", values, (n_sites, n_sites))
-    for name, values in content.get("structure_factor", {}).items():
-        _check_shape(f"structure_factor.{name}", values, (len(values["q"]),))
+    shapes = {"sites": (n_sites,), "correlations": (n_sites, n_sites), "structure_factor": None}
+    for part, shape in shapes.items():
+        for name, values in content.get(part, {}).items():
+            for key in ("mean", "error"):
+                found, asked = as_array(values[key]).shape, shape or (len(values["q"]),)
+                if found != asked:
+                    raise ValueError(f"{part}.{name}.{key} has shape {found}, not {asked}")
     for bond in content.get("bonds", []):
         if not all(0 <= int(site) < n_sites for site in bond["sites"]):
             raise ValueError(f"a bond joins {bond['sites']}, there are {n_sites} sites")
         float(np.float64(bond["mean"])), bond.get("error")
-
-
-def _check_shape(name: str, values: Json, shape: tuple[int, ...]) -> None:
-    for key in ("mean", "error"):
-        found = as_array(values[key]).shape
-        if found != shape:
-            raise ValueError(f"{name}.{key} has shape {found}, not {shape}")
+    return content
 
 
 def as_array(values: Any) -> np.ndarray:
