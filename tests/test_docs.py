@@ -29,6 +29,7 @@ from tests.test_floors import FLOORS
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.app.cli import _parser, main
 from tnvmc.optimize.rule import Rule
+from tnvmc.report.texts import TEMPLATES
 from tnvmc.sampling.problem import Samples
 from tnvmc.settings.config import SECTIONS
 from tnvmc.settings.help import keys
@@ -188,6 +189,11 @@ def test_signatures_that_are_shown_are_those_of_the_code() -> None:
         home = {"Ansatz": Ansatz, "Samples": Samples, "Rule": Rule}[protocol]
         arguments = list(inspect.signature(getattr(home, method)).parameters)
         assert arguments == ["self", *names.split(", ")], f"{protocol}.{method}"
+
+
+def test_every_code_of_a_diagnostic_is_told() -> None:
+    told = {code for page in PAGES for code in re.findall(r"`(\w+)`", page.read_text())}
+    assert set(TEMPLATES) - told == set()
 
 
 def test_the_reference_explains_every_setting(generate: ModuleType) -> None:

@@ -87,7 +87,7 @@ def in_batches(run: Callable[..., Any], theta: Array, rows: Array, largest: int)
 
 
 def called(run: Callable[..., Any], *arrays: Any) -> Any:
-    """run(*arrays); without room on a GPU once more, after CuPy gave back what it only keeps.
+    """Call `run`; without room on a GPU once more, after CuPy gave back what it only keeps.
 
     Raises:
         MemoryError: no room.
