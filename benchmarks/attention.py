@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.ansatz.neural.relative_attention import ATTENTIONS, input_dependence
+from tnvmc.ansatz.neural.relative_attention import input_dependence
 from tnvmc.exact import exact_ground_state
 from tnvmc.report.figures import style
 from tnvmc.sampling.configurations import initial_configs
@@ -30,6 +30,8 @@ from tnvmc.settings.build import build_ansatz, build_operator, build_vmc
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import load
 from tnvmc.vmc.driver import VMC
+
+ATTENTIONS = ("t5", "decoupled", "factored")
 
 N_SHOWN = 3
 """Inputs whose maps are drawn."""

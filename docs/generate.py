@@ -116,7 +116,7 @@ def api_pages() -> dict[str, str]:
     rooms = sorted((n for n in known if n.count(".") == 1), key=lambda n: FLOORS[n.split(".")[1]])
     lines = ["# Python reference\n", _names(), "## Rooms\n"]
     lines.append(
-        "A room imports from lower floors only.\n\n| floor | room | holds |\n|---|---|---|"
+        "A module imports from lower floors or from its own.\n\n| floor | room | holds |\n|---|---|---|"
     )
     lines += [
         f"| {FLOORS[r.split('.')[1]]} | [`{r}`]({r}.rst) | {_summary(known[r])} |" for r in rooms

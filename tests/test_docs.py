@@ -9,6 +9,7 @@ to numbers, which are those of its larger run, and energies, which must be near.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import json
@@ -179,6 +180,18 @@ def test_every_file_and_section_that_is_named_exists(page: Path) -> None:
     for included, options in re.findall(r"```\{include\} (\S+)\n((?::.*\n)*)", text):
         held = (DOCS / included).read_text()
         assert all(mark in held for mark in re.findall(r'"(.+?)"', options)), options
+
+
+@pytest.mark.parametrize(
+    "script",
+    [*ROOT.glob("benchmarks/*.py"), *ROOT.glob("scripts/*.py")],
+    ids=lambda path: path.stem,
+)
+def test_what_a_benchmark_imports_is_there(script: Path) -> None:
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tnvmc"):
+            for alias in node.names:
+                assert pydoc.locate(f"{node.module}.{alias.name}") is not None, alias.name
 
 
 def test_signatures_that_are_shown_are_those_of_the_code() -> None:
