@@ -173,7 +173,7 @@ def test_sentences(code: str, values: dict[str, Any], text: str) -> None:
 
 def test_every_template_has_an_example_and_every_phrase_a_use() -> None:
     assert {code for code, _, _ in EXAMPLES} == set(TEMPLATES)
-    assert all(any(f"{{{name}}}" in text for text in TEMPLATES.values()) for name in PHRASES)
+    assert all(any(f"{{{{ {name} }}}}" in text for text in TEMPLATES.values()) for name in PHRASES)
 
 
 def codes_in_the_package() -> Iterator[str]:
