@@ -23,12 +23,13 @@ def changed(**sections: dict[str, Any]) -> Run:
 
 
 def test_settings_in_words() -> None:
-    assert describe.model_text(RUN) == "heisenberg, J = 1"
-    assert describe.lattice_text(RUN) == "square, 4 x 4 sites, open"
-    assert describe.state_text(RUN) == "peps, D = 3, float64"
-    assert describe.contraction_text(RUN) == "src, chi = 6 (measured at 12)"
-    assert describe.optimizer_text(RUN) == "sr, learning rate 0.1, 256 samples a step"
-    assert describe.network_text(RUN) is describe.sampling_text(RUN) is None
+    assert describe.facts(RUN) == {
+        "model": "heisenberg, J = 1",
+        "lattice": "square, 4 x 4 sites, open",
+        "state": "peps, D = 3, float64",
+        "contraction": "src, chi = 6 (measured at 12)",
+        "optimizer": "sr, learning rate 0.1, 256 samples a step",
+    }
 
 
 def test_what_is_out_of_the_ordinary() -> None:
@@ -37,17 +38,16 @@ def test_what_is_out_of_the_ordinary() -> None:
         hamiltonian={"model": "xxz", "J": [1.0, 2.0], "Jz": 1.0, "h": [0.1, 0.2]},
         ansatz={"kind": "vit", "heads": 4, "patch": [2, 2], "marshall": True, "freeze": []},
     )
-    assert describe.model_text(run) == "xxz, J bond by bond, Jz = 1, h site by site"
-    assert describe.sampling_text(run) == "steps drawn from |psi|^1, walks in single precision"
-    assert describe.network_text(run) == "heads = 4, patch = 2 2, marshall = true"
-    assert describe.contraction_text(run) is None
+    found = describe.facts(run)
+    assert found["model"] == "xxz, J bond by bond, Jz = 1, h site by site"
+    assert found["sampling"] == "steps drawn from |psi|^1, walks in single precision"
+    assert found["network"] == "heads = 4, patch = 2 2, marshall = true"
+    assert "contraction" not in found
 
 
 def test_nothing_is_said_where_the_settings_are_lost() -> None:
     run = Run(Path("x"))
-    texts = (describe.model_text, describe.lattice_text, describe.state_text)
-    more = (describe.network_text, describe.contraction_text, describe.optimizer_text)
-    assert all(text(run) is None for text in (*texts, *more))
+    assert describe.facts(run) == {}
     assert describe.units_of(run) == ""
     assert describe.reference(run) == (None, "exact")
     assert describe.energy_per_site(run) is None

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tnvmc.analysis.comparison import ComparedRun, ComparisonTable
-from tnvmc.report.describe import lattice_text, model_text
+from tnvmc.analysis.comparison import ComparisonTable
+from tnvmc.report.describe import facts
 from tnvmc.report.numbers import scientific, with_error
 from tnvmc.report.texts import listed, sentence
 from tnvmc.storage.run_files import Run
-
-_HEAD = (
-    "ansatz", "energy per site", "", "var / N", "V-score", "parameters", "steps",
-    "s / step", "s / eff. sample", "sampler",
-)  # fmt: skip
-
-
-def _head(table: ComparisonTable) -> tuple[str, ...]:
-    method = table.about["reference"]["method"]
-    third = "relative error" if method in (None, "exact") else f"distance to {method}"
-    return tuple(title or third for title in _HEAD)
 
 
 def headline(table: ComparisonTable) -> str:
     """Write in a line what was compared, and how it was measured."""
     about = table.about
-    settings = Run(Path(), {key: about[key] for key in ("hamiltonian", "lattice")})
+    told = facts(Run(Path(), {key: about[key] for key in ("hamiltonian", "lattice")}))
     ((unit, amount),) = about["budget"].items()
     known = about["reference"]["energy"]
     reference = "no reference energy is known"
@@ -34,31 +23,27 @@ def headline(table: ComparisonTable) -> str:
         reference = f"{method} energy per site {known / about['n_sites']:.10f} ({source})"
     symmetries = f", symmetries {listed(about['symmetrise'])}" if about["symmetrise"] else ""
     return (
-        f"{model_text(settings)}; {lattice_text(settings)}; {amount:g} {unit} for each ansatz; "
+        f"{told['model']}; {told['lattice']}; {amount:g} {unit} for each ansatz; "
         f"measured with {about['measured_samples']} samples{symmetries}; {reference}"
     )
 
 
 def plain_text(table: ComparisonTable) -> str:
     """Write the table in columns, with what is left out and what is to be noted below it."""
-    cells = [_head(table), *(_cells(row, table.about["n_sites"]) for row in table.rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    left = (0, len(_HEAD) - 1)
-    lines = [
-        "  ".join(
-            f"{cell:<{width}}" if place in left else f"{cell:>{width}}"
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in cells
-    ]
-    lines.insert(1, "-" * max(map(len, lines)))
-    return "\n".join([*lines, *_below(table)])
+    head, *rows = _lines(table)
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    sides = ("<", *">" * (len(widths) - 2), "<")
+    first, *others = (
+        "  ".join(map("{:{}{}}".format, line, sides, widths)).rstrip() for line in (head, *rows)
+    )
+    rule = "-" * max(map(len, (first, *others)))
+    return "\n".join([first, rule, *others, *_below(table)])
 
 
 def markdown(table: ComparisonTable) -> str:
     """Write the content of comparison.md."""
-    rows = [_cells(row, table.about["n_sites"]) for row in table.rows]
-    lines = [_head(table), (":--", *["--:"] * (len(_HEAD) - 2), ":--"), *rows]
+    head, *rows = _lines(table)
+    lines = [head, (":--", *["--:"] * (len(head) - 2), ":--"), *rows]
     grid = ["| " + " | ".join(line) + " |" for line in lines]
     below = [f"- {line}" for line in _below(table)]
     return "\n".join([headline(table), "", *grid, "", *below]).rstrip() + "\n"
@@ -73,19 +58,30 @@ def _below(table: ComparisonTable) -> list[str]:
     ]
 
 
-def _cells(row: ComparedRun, n_sites: int) -> tuple[str, ...]:
-    return (
-        row.name,
-        with_error(row.energy_per_site, row.energy_per_site_error),
-        scientific(row.relative_error, row.relative_error_error),
-        f"{row.variance / n_sites:.2e}",
-        f"{row.v_score:.2e}",
-        str(row.parameters),
-        str(row.steps),
-        _short(row.seconds_per_step),
-        _short(row.seconds_per_effective_sample),
-        row.sampler,
-    )
+def _lines(table: ComparisonTable) -> list[tuple[str, ...]]:
+    """Head and rows."""
+    method, n = table.about["reference"]["method"], table.about["n_sites"]
+    distance = "relative error" if method in (None, "exact") else f"distance to {method}"
+    head = (
+        "ansatz", "energy per site", distance, "var / N", "V-score", "parameters", "steps",
+        "s / step", "s / eff. sample", "sampler",
+    )  # fmt: skip
+    rows = [
+        (
+            row.name,
+            with_error(row.energy_per_site, row.energy_per_site_error),
+            scientific(row.relative_error, row.relative_error_error),
+            f"{row.variance / n:.2e}",
+            f"{row.v_score:.2e}",
+            str(row.parameters),
+            str(row.steps),
+            _short(row.seconds_per_step),
+            _short(row.seconds_per_effective_sample),
+            row.sampler,
+        )
+        for row in table.rows
+    ]
+    return [head, *rows]
 
 
 def _short(value: float | None) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.backend.device import describe
 from tnvmc.operators.term import Operator
-from tnvmc.report.numbers import LARGE, ten_digits, with_error
+from tnvmc.report.describe import DRAWS, measured_numbers, sampling_parts
+from tnvmc.report.numbers import LARGE, duration, per_site, ten_digits, with_error
 from tnvmc.report.texts import line, step_sentence
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
@@ -131,19 +132,11 @@ def headline(settings: Settings, operator: Operator, n_params: int) -> str:
     )
 
 
-def sampling_parts(sampler: Mapping[str, Any]) -> list[str]:
-    """Say what is out of the ordinary in [sampler]: walks in single precision, another power."""
-    power = sampler.get("power") or 1
-    parts = [] if power == 1 else [f"steps drawn from |psi|^{2 * power:g}"]
-    return parts + (["walks in single precision"] if sampler.get("precision") else [])
-
-
 def stage_line(record: Mapping[str, Any], n_sites: int) -> str:
     """Say how a stage ended, from its record in result.json."""
     why = "on its plateau" if record["stopped"] == "plateau" else "with its last step"
     numbers = "energy not finite"
-    if record["energy"] is not None:
-        energy = with_error(record["energy"] / n_sites, (record["energy_error"] or 0.0) / n_sites)
+    if energy := per_site(record, n_sites):
         numbers = f"E/N {energy}, var/N {record['variance'] / n_sites:.2g}"
     return f"stage {record['stage']} ended {why}, after {record['steps']} steps: {numbers}"
 
@@ -171,14 +164,12 @@ def result_table(result: Mapping[str, Any]) -> Any:
 
 def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield names and values as text; what is not known, apart from the reference, is left out."""
-    energy, error, exact = (
-        result[key] for key in ("energy_per_site", "energy_per_site_error", "exact_energy_per_site")
-    )
-    if energy is None:
-        yield "energy per site", "not finite"
-    else:
+    energy, exact = result["energy_per_site"], result["exact_energy_per_site"]
+    shown = "not finite"
+    if energy is not None:
         shown = f"{energy:.8f}" if abs(energy) < LARGE else f"{energy:.8e}"
-        yield "energy per site", f"{shown} +- {_error(error)}  ({result['units']} units)"
+        shown += f" +- {_error(result['energy_per_site_error'])}  ({result['units']} units)"
+    yield "energy per site", shown
     known = "not known" if exact is None else f"{ten_digits(exact)}  ({result['exact_source']})"
     yield result["exact_method"] or "exact", known
     if result["relative_error"] is not None:
@@ -186,18 +177,8 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "relative error", off
     if result["variance"] is not None:
         yield "variance per site", f"{result['variance'] / result['n_sites']:.3e}"
-    for name, key, form in _NUMBERS:
-        if result[key] is not None:
-            yield name, format(result[key], form)
-    minutes, seconds = divmod(result["wall_time_s"], 60)
-    yield "walltime", f"{minutes:.0f} min {seconds:.1f} s" if minutes else f"{seconds:.1f} s"
-
-
-_NUMBERS = (
-    ("V-score", "v_score", ".2e"), ("tau (draws)", "tau", ".2f"), ("R-hat", "r_hat", ".4f"),
-    ("acceptance", "acceptance", ".3f"), ("closure spread", "closure_spread", ".1e"),
-    ("samples", "n_samples", "d"),
-)  # fmt: skip
+    yield from measured_numbers(result, ("v_score", *DRAWS, "n_samples"))
+    yield "walltime", duration(result["wall_time_s"])
 
 
 def _error(error: float | None) -> str:

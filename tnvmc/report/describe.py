@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.operators.reference import known_energy
 from tnvmc.operators.term import Operator
-from tnvmc.report.console import sampling_parts
+from tnvmc.report.numbers import short
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import COUPLINGS, PerBond
 from tnvmc.settings.load import validate
@@ -19,17 +19,65 @@ from tnvmc.storage.run_folder import CHECKPOINT
 _NO_PART = ("kind", "D", "dtype", "init")  # of [ansatz]: no part of a network
 
 
-def model_text(run: Run) -> str | None:
-    """Write the model and its couplings, as "j1j2, J1 = 1, J2 = 0.5"."""
-    section = run.config.get("hamiltonian")
-    if not isinstance(section, Mapping) or "model" not in section:
-        return None
+_NUMBERS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "n_parameters": ("parameters", str),
+    "n_samples": ("samples", str),
+    "v_score": ("V-score", "{:.2e}".format),
+    "tau": ("tau (draws)", "{:.2f}".format),
+    "r_hat": ("R-hat", "{:.4f}".format),
+    "acceptance": ("acceptance", "{:.3f}".format),
+    "closure_spread": ("closure spread", short),
+}
+"""How numbers in result.json are called and written."""
+
+DRAWS = ("tau", "r_hat", "acceptance", "closure_spread")
+"""Those that tell how the samples were drawn."""
+
+
+def measured_numbers(result: Json, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield names and values of numbers in result.json; what is not known is left out."""
+    for key in keys:
+        if result.get(key) is not None:
+            name, written = _NUMBERS[key]
+            yield name, written(result[key])
+
+
+def facts(run: Run) -> dict[str, str]:
+    """Write the settings of a run in words; what they say nothing about is absent.
+
+    Returns:
+        "model" ("j1j2, J1 = 1, J2 = 0.5"), "lattice" ("square, 6 x 6 sites, open"), "state"
+        ("peps, D = 4, float64"), "network" (what a network is made of: "heads = 4, layers = 2"),
+        "contraction" ("src, chi = 8 (measured at 16)"), "sampling" (what is out of the ordinary in
+        it) and "optimizer" ("sr, learning rate 0.1, 256 samples a step").
+    """
+    ansatz, optimizer, sampler = map(run.section, ("ansatz", "optimizer", "sampler"))
+    D, rate, samples = ansatz.get("D"), optimizer.get("learning_rate"), sampler.get("n_samples")
+    found: dict[str, list[Any]] = {"model": _model(run), "lattice": _lattice(run)}
+    if kind := ansatz.get("kind"):
+        found["state"] = [kind, D and f"D = {D}", ansatz.get("dtype")]
+    if kind in NETWORKS:
+        parts = {key: value for key, value in ansatz.items() if key not in _NO_PART}
+        known = {key: v for key, v in parts.items() if v not in (None, False, [])}
+        found["network"] = [f"{key} = {_plainly(value)}" for key, value in known.items()]
+    if kind == "peps":
+        found["contraction"] = _contraction(run)
+    found["sampling"] = sampling_parts(sampler)
+    if kind := optimizer.get("kind"):
+        rate = None if rate is None else f"learning rate {rate}"
+        found["optimizer"] = [kind, rate, samples and f"{samples} samples a step"]
+    texts = {name: ", ".join(part for part in parts if part) for name, parts in found.items()}
+    return {name: text for name, text in texts.items() if text}
+
+
+def _model(run: Run) -> list[str]:
+    section = run.section("hamiltonian")
     couplings = [
         f"{name} = {value:g}" if isinstance(value, int | float) else f"{name} {_each(name)}"
         for name, value in section.items()
         if name != "model"
     ]
-    return ", ".join([str(section["model"]), *couplings])
+    return [str(section["model"]), *couplings] if "model" in section else []
 
 
 def _each(coupling: str) -> str:
@@ -38,31 +86,13 @@ def _each(coupling: str) -> str:
     return "bond by bond" if per_bond else "site by site"
 
 
-def lattice_text(run: Run) -> str | None:
-    """Write the lattice, as "square, 6 x 6 sites, open"."""
+def _lattice(run: Run) -> list[str]:
     if run.shape is None:
-        return None
+        return []
     rows, columns = run.shape
     size = f"{columns} sites" if rows == 1 else f"{rows} x {columns} sites"
     kind, boundary = (run.setting("lattice", key) for key in ("kind", "boundary"))
-    return ", ".join([kind or "square", size, boundary or "open"])
-
-
-def state_text(run: Run) -> str | None:
-    """Write the state, as "peps, D = 4, float64"."""
-    kind, D, dtype = (run.setting("ansatz", key) for key in ("kind", "D", "dtype"))
-    return _listed(kind, D and f"D = {D}", dtype) if kind else None
-
-
-def network_text(run: Run) -> str | None:
-    """Write what a network is made of, as "heads = 4, layers = 2"; None for other states."""
-    section = run.config.get("ansatz")
-    if not isinstance(section, Mapping) or section.get("kind") not in NETWORKS:
-        return None
-    parts = {key: value for key, value in section.items() if key not in _NO_PART}
-    return _listed(
-        *(f"{key} = {_plainly(v)}" for key, v in parts.items() if v not in (None, False, []))
-    )
+    return [kind or "square", size, boundary or "open"]
 
 
 def _plainly(value: Any) -> str:
@@ -71,45 +101,31 @@ def _plainly(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def contraction_text(run: Run) -> str | None:
-    """Write how amplitudes are contracted, as "src, chi = 8 (measured at 16)"."""
+def _contraction(run: Run) -> list[str | None]:
     scheme, chi = run.setting("contraction", "scheme"), run.setting("contraction", "chi")
-    if scheme is None or run.setting("ansatz", "kind") != "peps":
-        return None
     measured = run.setting("measure", "chi")
     at_end = f" (measured at {measured})" if measured and measured != chi else ""
-    return scheme if chi is None else f"{scheme}, chi = {chi}{at_end}"
+    return [scheme, chi and f"chi = {chi}{at_end}"] if scheme else []
 
 
-def sampling_text(run: Run) -> str | None:
-    """Write what is out of the ordinary in how configurations are drawn; None for nothing."""
-    section = run.config.get("sampler")
-    return _listed(*sampling_parts(section)) if isinstance(section, Mapping) else None
-
-
-def optimizer_text(run: Run) -> str | None:
-    """Write the optimizer, as "sr, learning rate 0.1, 256 samples a step"."""
-    kind, rate = run.setting("optimizer", "kind"), run.setting("optimizer", "learning_rate")
-    samples = run.setting("sampler", "n_samples")
-    rate = None if rate is None else f"learning rate {rate}"
-    return _listed(kind, rate, samples and f"{samples} samples a step") if kind else None
-
-
-def _listed(*parts: str | None) -> str | None:
-    return ", ".join(part for part in parts if part) or None
+def sampling_parts(sampler: Json) -> list[str]:
+    """Say what is out of the ordinary in [sampler]: walks in single precision, another power."""
+    power = sampler.get("power") or 1
+    parts = [] if power == 1 else [f"steps drawn from |psi|^{2 * power:g}"]
+    return parts + (["walks in single precision"] if sampler.get("precision") else [])
 
 
 def damage_text(damage: Damage) -> str:
     """Write what is wrong with a file."""
     name, detail = damage.file, damage.detail
-    if damage.code == "missing":
-        return f"{name} is missing" + (": the run cannot go on" if name == CHECKPOINT else "")
-    if damage.code == "unreadable":
-        return f"{name} cannot be read ({detail})"
-    if damage.code == "bad_line":
-        rest = f"; {damage.lost} more lines are left out" if damage.lost else ", the last one"
-        return f"{name} is damaged at line {damage.line}{rest}"
-    return f"{name} is damaged: {detail or 'no text'}"
+    stops = ": the run cannot go on" if name == CHECKPOINT else ""
+    rest = f"; {damage.lost} more lines are left out" if damage.lost else ", the last one"
+    texts = {
+        "missing": f"{name} is missing{stops}",
+        "unreadable": f"{name} cannot be read ({detail})",
+        "bad_line": f"{name} is damaged at line {damage.line}{rest}",
+    }
+    return texts.get(damage.code, f"{name} is damaged: {detail or 'no text'}")
 
 
 def outdated_text(run: Run) -> str | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 LARGE = 1e9
 """Numbers beyond it are written with a power of ten."""
@@ -21,6 +23,19 @@ def with_error(value: float, error: float) -> str:
     if places == 0 or digits >= 100:
         return f"{value:.{max(places - 1, 0)}f}({round(error * 10 ** max(places - 1, 0))})"
     return f"{value:.{places}f}({digits})"
+
+
+def per_site(held: Mapping[str, Any], n_sites: int | None) -> str | None:
+    """Write the "energy" and "energy_error" (totals) of a step, a stage or a result per site.
+
+    None where the energy is not finite or the number of sites is not known.
+    """
+    energy, error = held.get("energy"), held.get("energy_error")
+    if energy is None or not n_sites:
+        return None
+    if error is None:
+        return f"{energy / n_sites:.6f} +- unknown"
+    return with_error(energy / n_sites, error / n_sites)
 
 
 def ten_digits(value: float) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tnvmc._version import __version__
 from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.report import describe
 from tnvmc.report.figures import NAMES, draw, style
-from tnvmc.report.numbers import duration, short, signed, ten_digits, with_error
+from tnvmc.report.numbers import duration, per_site, short, signed, ten_digits, with_error
 from tnvmc.report.observables import observed, samples_text
 from tnvmc.report.plots import check_ours
 from tnvmc.report.texts import sentence
@@ -26,19 +26,6 @@ REPORT = "report.html"
 MADE_BY = "tnvmc report"
 """What every page says of its origin, in its metadata."""
 
-_CAPTIONS = {
-    "energy": "Energy per site at each step; the band is one standard error.",
-    "relative_error": "Distance to the known energy. Triangles: steps below it.",
-    "variance": "Variance of the local energy, zero for an eigenstate.",
-    "acceptance": "Share of the proposed moves that were accepted.",
-    "closure_spread": "What truncation leaves: ln|ψ| closed at different rows, largest − smallest.",
-    "lattice": "Energy of every bond (width and colour) and the local field on the sites.",
-    "correlations": "Correlation of the starred site with all others.",
-    "structure_factor": "Structure factor on the zone (dashed) and along Γ–X–M–Γ.",
-    "chi": "Energy at several χ on the same configurations, and the closure spread.",
-    "zero_variance": "Energy against variance; the diamond is the extrapolation to zero variance.",
-    "bond_dimension": "Energy against 1/D; the diamond is the extrapolation to infinite D.",
-}
 _MODELS = {
     "heisenberg": "Heisenberg model",
     "xxz": "XXZ model",
@@ -47,17 +34,11 @@ _MODELS = {
     "rydberg": "Rydberg atoms",
     "shastry_sutherland": "Shastry–Sutherland model",
 }
-_LABELS = {
-    "error": "Error.",
-    "warning": "Warning.",
-    "open": "Open.",
-    "good": "Good.",
-    "fact": "Compared.",
-}
-"""By status, the worst first; "fact" is a statement that is neither good nor bad."""
+_STATUSES = ("error", "warning", "open", "good", "fact")
+"""The worst first; "fact" is a statement that is neither good nor bad."""
 _DRAWN = {"chains": "Markov chains", "direct": "direct sampling"}
 
-Row = Sequence[str | None]
+Row = list[str | None]
 
 
 class ReportError(ValueError):
@@ -96,14 +77,10 @@ def report_html(run: Run) -> str:
         undefined=StrictUndefined,
     )  # fmt: skip
     made = draw([run], NAMES)
-    with style.styled():
-        figures = {
-            name: {"svg": style.inline_svg(figure, name), "caption": _CAPTIONS[name]}
-            for name, figure in made.figures.items()
-        }
+    figures = {name: style.inline_svg(figure, name) for name, figure in made.figures.items()}
     return templates.get_template("page.html").render(
         page_data(run), figures=figures, left_out=[_capital(line) for line in made.left_out],
-        labels=_LABELS, made_by=MADE_BY, version=__version__,
+        made_by=MADE_BY, version=__version__,
         date=datetime.now().strftime("%Y-%m-%d %H:%M"),
     ).lstrip()  # fmt: skip
 
@@ -111,25 +88,27 @@ def report_html(run: Run) -> str:
 def page_data(run: Run) -> dict[str, Any]:
     """Collect what the page shows of a run, all but the pictures: text, lists and tables.
 
-    A table is a dict: "head", "rows" (cells are text, or None), "words" (its first columns, which
-    are text; the others are numbers) and "own" (whether its first row stands out); None is no table.
+    A table is a list of rows, whose cells are text, or None for nothing.
     """
-    title = _title(run)
-    subtitle = (describe.state_text(run), describe.contraction_text(run), f"run {run.name}")
+    told = describe.facts(run)
+    subtitle = (told.get("state"), told.get("contraction"), f"run {run.name}")
     return {
         "name": run.name,
-        "title": title,
+        "title": _title(told) or run.name,
         "subtitle": " · ".join(part for part in subtitle if part),
         "units": describe.units_of(run),
         "headline": list(_headline(run)),
         "words": _words(run),
         "comparison": _comparison(run),
-        "total": _energy(1, run.result or {}),
-        "about": [(name, value) for name, value in _about(run) if value is not None],
+        "total": per_site(run.result or {}, 1),
+        "about": _about(run, told),
         "stages": _stages(run),
         "chi_scan": _chi_scan(run),
         "extrapolations": _extrapolations(run),
-        "observables": _observables(run),
+        "observables": [
+            (row.name.replace("^2", "²"), row.detail.replace("-", "−"), row.value)
+            for row in observed(run.observables or {})
+        ],
         "measured": list(_measured(run)),
         "bonds": _bonds(run),
         "settings": _settings(run),
@@ -138,17 +117,10 @@ def page_data(run: Run) -> dict[str, Any]:
     }
 
 
-def _table(
-    head: Sequence[str], rows: Sequence[Row], words: int = 1, own: bool = False
-) -> dict[str, Any] | None:
-    return {"head": head, "rows": rows, "words": words, "own": own} if rows else None
-
-
-def _title(run: Run) -> str:
-    model, _, couplings = (describe.model_text(run) or "").partition(", ")
-    lattice = (describe.lattice_text(run) or "").replace(" x ", " × ")
-    parts = [_MODELS.get(model, model), couplings, lattice]
-    return ", ".join(part for part in parts if part) or run.name
+def _title(told: Mapping[str, str]) -> str:
+    model, _, couplings = told.get("model", "").partition(", ")
+    lattice = told.get("lattice", "").replace(" x ", " × ")
+    return ", ".join(part for part in (_MODELS.get(model, model), couplings, lattice) if part)
 
 
 def _headline(run: Run) -> Iterator[tuple[str, str]]:
@@ -192,8 +164,7 @@ def _words(run: Run) -> list[tuple[str, str]]:
         sigma = f", {abs(off) / error:.1f} error bars" if error else ""
         part = short(abs(off / exact))
         told.append(("fact", f"the energy is {part} {side} the {method} one (relative){sigma}"))
-    order = list(_LABELS)
-    told.sort(key=lambda line: order.index(line[0]))
+    told.sort(key=lambda line: _STATUSES.index(line[0]))
     return [(status, _capital(text)) for status, text in dict.fromkeys(told)]
 
 
@@ -201,30 +172,28 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
-def _comparison(run: Run) -> dict[str, Any] | None:
+def _comparison(run: Run) -> list[Row]:
     """Energies per site: this run, its extrapolations, the known one."""
     found, (exact, method) = describe.energy_per_site(run), describe.reference(run)
     if found is None:
-        return None
+        return []
     n = run.n_sites or 1
-    energies: list[tuple[str, Json]] = [(found[2], {"energy": found[0], "energy_error": found[1]})]
-    for _, towards, fit in _fits(run):
-        per_site = {key: fit[key] and fit[key] / n for key in ("energy", "energy_error")}
-        energies.append((f"extrapolated to {towards}", per_site))
+    energies: list[tuple[str, Json]] = [
+        (found[2], {"energy": n * found[0], "energy_error": n * found[1]}),
+        *((f"extrapolated to {towards}", fit) for _, towards, fit in _fits(run)),
+    ]
     rows: list[Row] = []
     for source, held in energies:
         relative = in_errors = None
         if exact and held["energy"] is not None:
-            off, error = held["energy"] - exact, held["energy_error"]
-            relative = signed(off / abs(exact), (error or 0.0) / abs(exact))
+            off, error = held["energy"] / n - exact, (held["energy_error"] or 0.0) / n
+            relative = signed(off / abs(exact), error / abs(exact))
             in_errors = f"{off / error:+.1f}" if error else None
-        rows.append(["this run", source, _energy(1, held), relative, in_errors])
+        rows.append(["this run", source, per_site(held, n), relative, in_errors])
     if exact:
         source = str((run.result or {}).get("exact_source") or "published")
         rows.append([method, source, ten_digits(exact), None, None])
-    head = ("energy", "from", f"per site ({describe.units_of(run)} units)", "relative difference",
-            "error bars")  # fmt: skip
-    return _table(head, rows, words=2, own=True)
+    return rows
 
 
 def _fits(run: Run) -> Iterator[tuple[str, str, Json]]:
@@ -235,72 +204,47 @@ def _fits(run: Run) -> Iterator[tuple[str, str, Json]]:
             yield key, towards, convergence[key]
 
 
-def _energy(n_sites: int | None, held: Json) -> str | None:
-    """Write a total energy per site; six places where its error is not known."""
-    energy, error = held.get("energy"), held.get("energy_error")
-    if energy is None or not n_sites:
-        return None
-    per_site = energy / n_sites
-    return f"{per_site:.6f}" if error is None else with_error(per_site, error / n_sites)
-
-
 def _short(held: Json, key: str, n_sites: int | None = 1) -> str | None:
     """Write a number with two digits, per site."""
     return None if held.get(key) is None or not n_sites else short(held[key] / n_sites)
 
 
-def _about(run: Run) -> Iterator[tuple[str, str | None]]:
+def _about(run: Run, told: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Facts about the run; what is not known is left out."""
     result: Json = run.result or {}
     asked, done = steps_asked(run), steps_done(run)
     seconds = result.get("wall_time_s") or sum(line.get("seconds") or 0.0 for line in run.history)
-
-    def number(key: str, form: str = "") -> str | None:
-        return None if result.get(key) is None else format(result[key], form)
-
-    yield "model", describe.model_text(run)
-    yield "lattice", describe.lattice_text(run)
-    yield "state", describe.state_text(run)
-    yield "parameters", number("n_parameters")
-    yield "network", describe.network_text(run)
-    yield "contraction", describe.contraction_text(run)
-    yield "sampling", describe.sampling_text(run)
-    yield "optimizer", describe.optimizer_text(run)
-    yield "steps", f"{done}" + ("" if asked is None or asked == done else f" of {asked} asked")
-    yield "samples", number("n_samples")
-    yield "χ of measurement", _text(run.setting("measure", "chi"))
-    yield "τ (draws)", number("tau", ".2f")
-    yield "R-hat", number("r_hat", ".4f")
-    yield "acceptance", number("acceptance", ".3f")
-    yield "closure spread", (_short(result, "closure_spread") or "").replace("-", "−") or None
-    yield "time", duration(seconds) if seconds else None
-    yield "seed", _text(run.setting("run", "seed"))
-    yield "version", f"tnvmc {result['version']}" if result.get("version") else None
+    more = {
+        "steps": f"{done}" + ("" if asked is None or asked == done else f" of {asked} asked"),
+        "χ of measurement": run.setting("measure", "chi"),
+        "time": duration(seconds) if seconds else None,
+        "seed": run.setting("run", "seed"),
+        "version": result.get("version") and f"tnvmc {result['version']}",
+    }
+    numbers = dict(
+        describe.measured_numbers(result, ("n_parameters", "n_samples", *describe.DRAWS))
+    )
+    rows = {**told, **numbers, **more}
+    return [(name, str(value)) for name, value in rows.items() if value is not None]
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _stages(run: Run) -> dict[str, Any] | None:
+def _stages(run: Run) -> list[Row]:
     """What each stage did and where it ended."""
-    rows = [
+    return [
         [
-            _text(stage.get("stage")),
-            str(stage.get("kind", "")).replace("_", " "),
-            stage.get("stopped"),
-            *(_text(stage.get(key)) for key in ("D", "chi", "n_samples", "steps")),
-            _energy(run.n_sites, stage),
+            *(
+                None if stage.get(key) is None else str(stage[key]).replace("_", " ")
+                for key in ("stage", "kind", "stopped", "D", "chi", "n_samples", "steps")
+            ),
+            per_site(stage, run.n_sites),
             _short(stage, "variance", run.n_sites),
             None if stage.get("seconds") is None else duration(stage["seconds"]),
         ]
         for stage in describe.stages_of(run)
     ]
-    head = ("", "stage", "stopped by", "D", "χ", "samples", "steps", "energy per site",
-            "variance per site", "time")  # fmt: skip
-    return _table(head, rows, words=3)
 
 
-def _chi_scan(run: Run) -> dict[str, Any] | None:
+def _chi_scan(run: Run) -> list[Row]:
     """Energies at several chi on the same configurations."""
     n, rows = run.n_sites or 1, []
     for point in ((run.result or {}).get("convergence") or {}).get("chi") or []:
@@ -309,31 +253,20 @@ def _chi_scan(run: Run) -> dict[str, Any] | None:
         if off is not None and error > 0:
             between = [signed(off / n, error / n), f"{off / error:+.1f}"]
         spread = _short(point, "closure_spread")
-        rows.append([str(point["chi"]), _energy(n, point), *between, spread])
-    head = ("χ", "energy per site", "difference to largest χ", "in its error bars",
-            "closure spread")  # fmt: skip
-    return _table(head, rows)
+        rows.append([str(point["chi"]), per_site(point, n), *between, spread])
+    return rows
 
 
-def _extrapolations(run: Run) -> dict[str, Any] | None:
+def _extrapolations(run: Run) -> list[Row]:
     """Points and ends of the lines to zero variance and infinite D."""
     n, rows = run.n_sites, []
     for key, towards, fit in _fits(run):
         for point in fit["points"]:
             label = f"D = {point['D']}" if key == "bond_dimension" else str(point.get("label", ""))
-            rows.append([towards, label, _short(point, "variance", n), _energy(n, point)])
+            rows.append([towards, label, _short(point, "variance", n), per_site(point, n)])
         if fit.get("energy") is not None:
-            rows.append([towards, "extrapolated", None, _energy(n, fit)])
-    head = ("towards", "point", "variance per site", "energy per site")
-    return _table(head, rows, words=2)
-
-
-def _observables(run: Run) -> dict[str, Any] | None:
-    rows = [
-        [row.name.replace("^2", "²"), row.detail.replace("-", "−"), row.value]
-        for row in observed(run.observables or {})
-    ]
-    return _table(("observable", "", "value"), rows, words=2)
+            rows.append([towards, "extrapolated", None, per_site(fit, n)])
+    return rows
 
 
 def _measured(run: Run) -> Iterator[str]:
@@ -345,21 +278,19 @@ def _measured(run: Run) -> Iterator[str]:
     drawn = _DRAWN.get(str(held.get("drawn")))
     group = f", symmetrised over {', '.join(held['symmetry'])}" if held.get("symmetry") else ""
     yield f"Samples: {samples_text(held)}{f'; {drawn}' if drawn else ''}{group}."
-    for found in diagnostics_of(held):
-        yield _capital(sentence(found))
+    yield from (_capital(sentence(found)) for found in diagnostics_of(held))
     if stale := describe.outdated_text(run):
         yield stale
 
 
-def _bonds(run: Run) -> dict[str, Any] | None:
+def _bonds(run: Run) -> list[Row]:
     """All bond energies."""
-    rows = [
+    return [
         [f"{bond['sites'][0]}–{bond['sites'][-1]}", str(bond.get("kind", "")),
          with_error(bond["mean"], bond.get("error") or 0.0)]
         for bond in (run.observables or {}).get("bonds") or []
         if bond["mean"] is not None
     ]  # fmt: skip
-    return _table(("sites", "kind", "energy"), rows, words=2)
 
 
 def _settings(run: Run) -> str:

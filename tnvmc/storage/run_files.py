@@ -55,10 +55,14 @@ class Run:
         """Name of the folder."""
         return self.path.resolve().name
 
+    def section(self, name: str) -> Json:
+        """A section of config.toml, empty where there is none."""
+        part = self.config.get(name)
+        return part if isinstance(part, Mapping) else {}
+
     def setting(self, section: str, key: str) -> Any:
         """A value of config.toml, None where it says nothing."""
-        part = self.config.get(section)
-        return part.get(key) if isinstance(part, Mapping) else None
+        return self.section(section).get(key)
 
     @property
     def shape(self) -> tuple[int, int] | None:
