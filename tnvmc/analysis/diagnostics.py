@@ -117,14 +117,14 @@ def _moved(result: Json, change: float) -> dict[str, float | None]:
     return {"per_site": abs(change) / result["n_sites"], "sigmas": sigmas}
 
 
+def _seen(result: Json, change: float, error: float) -> bool:
+    """Tell whether a change is larger than its own noise and than the error of the energy."""
+    return abs(change) > max(sigma(result), SIGNIFICANT * error)
+
+
 def _contracted(result: Json) -> bool:
     """Tell whether amplitudes were contracted with a chi, which a network does without."""
     return bool(result["config"].get("contraction", {}).get("chi"))
-
-
-def _too_far(result: Json, point: Json) -> bool:
-    """Tell whether an energy lies further from that at the largest chi than its error."""
-    return abs(point["difference"]) > sigma(result)
 
 
 def _chi(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
@@ -137,15 +137,15 @@ def _chi(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
         change, error = point["difference"], point["difference_error"] or 0.0
         here = {"chi": point["chi"], **_moved(result, change)}
         values = {**here, "largest_chi": largest, "too_small": too_small}
-        unseen = abs(change) < SIGNIFICANT * error
-        if error > sigma(result) or unseen and _too_far(result, point):
+        if error <= sigma(result) and _seen(result, change, error):
+            too_small.append(here)
+        elif error <= sigma(result) and abs(change) <= sigma(result):
+            yield Diagnostic("chi_enough", "good", values)
+            return
+        else:
             values |= {"change_per_site": -change / n, "error_per_site": error / n}
             yield Diagnostic("chi_undecided", "open", values)
             return
-        if not _too_far(result, point):
-            yield Diagnostic("chi_enough", "good", values)
-            return
-        too_small.append(here)
     values = {"largest_chi": largest, "next_chi": math.ceil(1.5 * largest), "too_small": too_small}
     yield Diagnostic("chi_not_enough", "open", values)
 
@@ -167,7 +167,7 @@ def _steps(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
         "error_per_site": error / n,
         **_moved(result, change),
     }
-    if abs(change) <= max(sigma(result), SIGNIFICANT * error):
+    if not _seen(result, change, error):
         yield Diagnostic("steps_settled", "good", values)
     elif change < 0:
         yield Diagnostic("energy_still_falls", "open", values)
@@ -215,7 +215,7 @@ def _bond_dimension(result: Json, fit: Json | None) -> Iterator[Diagnostic]:
         **_moved(result, gain),
         **_extrapolated(result, fit),
     }
-    if abs(gain) > max(SIGNIFICANT * error, sigma(result)) and gain > 0:
+    if gain > 0 and _seen(result, gain, error):
         yield Diagnostic("bond_dimension_not_enough", "open", values)
     elif gain < -SIGNIFICANT * error:
         yield Diagnostic("bond_dimension_worse", "open", values)
@@ -303,16 +303,9 @@ def _made_worse(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
         rise = result["energy"] - line["energy"]
         error = math.hypot(sigma(result), line["energy_error"])
         if rise > _WORSE * error:
-            yield Diagnostic(
-                "worse_than_at_start",
-                "warning",
-                {
-                    "step": line["step"],
-                    "of_last_stage": of_last,
-                    "sigmas": rise / error,
-                    "per_site": rise / result["n_sites"],
-                },
-            )
+            values = {"step": line["step"], "of_last_stage": of_last, "sigmas": rise / error}
+            values["per_site"] = rise / result["n_sites"]
+            yield Diagnostic("worse_than_at_start", "warning", values)
             return
 
 
@@ -342,8 +335,7 @@ def _truncation(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
     for point in points:
         if point["difference"] is None:
             continue
-        error = point["difference_error"] or 0.0
-        seen = abs(point["difference"]) > SIGNIFICANT * error and _too_far(result, point)
+        seen = _seen(result, point["difference"], point["difference_error"] or 0.0)
         if point["chi"] == result["config"].get("measure", {}).get("chi") and seen:
             values = {"chi": point["chi"], "largest_chi": points[-1]["chi"]}
             values |= _moved(result, point["difference"])

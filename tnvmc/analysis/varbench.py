@@ -15,8 +15,6 @@ from typing import Any
 from tnvmc.analysis.diagnostics import final_D
 from tnvmc.ansatz.neural import NETWORKS
 
-COLUMNS = ("Energy", "Sigma", "Energy Variance", "DOF", "Einf", "Method", "Reference")
-
 _DIGITS = 10
 """Significant digits of an energy without error (an enumeration)."""
 
@@ -61,53 +59,51 @@ def varbench_row(result: Mapping[str, Any]) -> str:
         raise NotInVarBench("VarBench: the measured energy is not finite")
     energy = unit * result["energy"]
     sigma = unit * (result["energy_error"] or 0.0)
-    row = (
-        _rounded(energy, sigma),
-        f"{sigma:.2g}" if sigma else "",
-        f"{unit**2 * result['variance']:.5g}",
-        str(result["n_sites"]),
-        "0",
-        _method(result),
-        "",
-    )
-    widths = [max(len(name), len(cell)) for name, cell in zip(COLUMNS, row, strict=True)]
-    lines = [COLUMNS, tuple("-" * width for width in widths), row]
+    row = {
+        "Energy": _rounded(energy, sigma),
+        "Sigma": f"{sigma:.2g}" if sigma else "",
+        "Energy Variance": f"{unit**2 * result['variance']:.5g}",
+        "DOF": str(result["n_sites"]),
+        "Einf": "0",
+        "Method": _method(result),
+        "Reference": "",
+    }
+    widths = [max(map(len, column)) for column in row.items()]
+    lines = [row.keys(), ["-" * width for width in widths], row.values()]
     table = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines]
     name = _file(result["config"]["lattice"], result["n_sites"])
     if name is None:
         return "\n".join(table)
-    tail = "" if model.parameter is None else f"_{_ratio(model, couplings):g}"
+    tail = ""
+    if model.parameter is not None:
+        tail = f"_{couplings[model.parameter] / couplings[model.unit]:g}"
     return "\n".join([f"{model.folder}/{name}{tail}.md", "", *table])
 
 
 def _model(result: Mapping[str, Any]) -> tuple[_Model, dict[str, float]]:
     """Find the model of a result and its couplings, or complain."""
-    settings = result["config"]["hamiltonian"]
-    name = settings["model"]
-    if name not in _MODELS:
-        raise NotInVarBench(
-            f"VarBench has no table for the model '{name}': of ours it holds heisenberg, j1j2 "
-            "and tfim"
-        )
-    model = _MODELS[name]
-    couplings = {key: value for key, value in settings.items() if key != "model"}
+    couplings = dict(result["config"]["hamiltonian"])
+    name = couplings.pop("model")
     varying = [key for key, value in couplings.items() if isinstance(value, list)]
-    if varying:
-        raise NotInVarBench(f"VarBench has uniform couplings only; {varying[0]} is a list here")
-    if name == "xxz" and couplings["Jz"] != couplings["J"]:
-        raise NotInVarBench(
-            f"VarBench has no XXZ model; with J = {couplings['J']} and Jz = {couplings['Jz']} "
-            "this is not the Heisenberg model either"
+    model, why = _MODELS.get(name), ""
+    if model is None:
+        why = f"has no table for the model '{name}': of ours it holds heisenberg, j1j2 and tfim"
+    elif varying:
+        why = f"has uniform couplings only; {varying[0]} is a list here"
+    elif name == "xxz" and couplings["Jz"] != couplings["J"]:
+        why = (
+            f"has no XXZ model; with J = {couplings['J']} and Jz = {couplings['Jz']} this is not "
+            "the Heisenberg model either"
         )
-    if couplings[model.unit] <= 0:
-        raise NotInVarBench(
-            f"VarBench measures energies in {model.unit} > 0; it is {couplings[model.unit]} here"
+    elif couplings[model.unit] <= 0:
+        why = f"measures energies in {model.unit} > 0; it is {couplings[model.unit]} here"
+    elif name == "tfim" and _frustrating_ring(result["config"]["lattice"]):
+        why = (
+            "has antiferromagnetic couplings, which on a periodic lattice of odd length is another "
+            "model than our ferromagnetic one"
         )
-    if name == "tfim" and _frustrating_ring(result["config"]["lattice"]):
-        raise NotInVarBench(
-            "VarBench has antiferromagnetic couplings, which on a periodic lattice of odd length is "
-            "another model than our ferromagnetic one"
-        )
+    if model is None or why:
+        raise NotInVarBench(f"VarBench {why}")
     return model, couplings
 
 
@@ -120,11 +116,6 @@ def _frustrating_ring(lattice: Mapping[str, Any]) -> bool:
     return any(length % 2 and length > 2 for length in rings)
 
 
-def _ratio(model: _Model, couplings: Mapping[str, float]) -> float:
-    assert model.parameter is not None
-    return couplings[model.parameter] / couplings[model.unit]
-
-
 def _rounded(energy: float, sigma: float) -> str:
     """Write an energy with one digit more than two of its error."""
     if not sigma:
@@ -133,14 +124,12 @@ def _rounded(energy: float, sigma: float) -> str:
 
 
 def _method(result: Mapping[str, Any]) -> str:
-    config = result["config"]
-    ansatz, chi = config["ansatz"], config.get("measure", {}).get("chi")
-    D = final_D(result)
-    details = [f"D = {D}" if D else "", f"chi = {chi}" if chi else ""]
-    names = config.get("measure", {}).get("symmetrise")
-    details.append(f"symmetrised: {', '.join(names)}" if names else "")
-    details = [text for text in details if text]
-    kind = ansatz["kind"]
+    config, measure, D = result["config"], result["config"].get("measure", {}), final_D(result)
+    chi, names = measure.get("chi"), measure.get("symmetrise")
+    details = [f"D = {D}"] if D else []
+    details += [f"chi = {chi}"] if chi else []
+    details += [f"symmetrised: {', '.join(names)}"] if names else []
+    kind = config["ansatz"]["kind"]
     name = kind.upper() if kind in ("peps", "mps") else kind.replace("_", " ").replace("mps", "MPS")
     if kind in NETWORKS:
         name = NETWORKS[kind].name

@@ -91,8 +91,8 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
     yield "progress", _progress(run, held.get("step"))
     for line in run.history[-_LAST:] if run.n_sites else ():
         what = step_sentence(diagnostics_of(line), bool(line.get("undone")))
-        energy = f"energy per site {per_site(line, run.n_sites) or 'not finite'}"
-        yield "last steps", f"step {line['step'] + 1}: {energy}{what and f'; {what}'}"
+        text = f"energy per site {per_site(line, run.n_sites) or 'not finite'}"
+        yield "last steps", f"step {line['step'] + 1}: {text}{what and f'; {what}'}"
     for stage in words.stages_of(run):
         energy, steps = per_site(stage, run.n_sites), stage.get("steps")
         text = f"{stage.get('stage')}: {stage.get('kind')}"

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from tnvmc.report.figures import extrapolations, history, maps, momentum, scales, style
-from tnvmc.report.figures.history import History, history_of
+from tnvmc.report.figures import extrapolations, maps, momentum, style
+from tnvmc.report.figures.history import PANELS, draw_histories, history_of
 from tnvmc.storage.run_files import Run
-
-HISTORIES: Mapping[str, Callable[[Sequence[History]], Any]] = {
-    "energy": history.energy,
-    "relative_error": history.relative_error,
-    "variance": history.variance,
-    "acceptance": history.column("acceptance", "acceptance of proposed moves", limits=(0, 1)),
-    "closure_spread": history.column(
-        "closure_spread", r"closure spread of $\ln|\psi|$", scales.ROUNDING
-    ),
-}
-"""Figures that can hold several runs."""
 
 STATES: Mapping[str, Callable[[Run], Any]] = {
     "lattice": maps.lattice,
@@ -30,6 +20,9 @@ STATES: Mapping[str, Callable[[Run], Any]] = {
     "bond_dimension": extrapolations.bond_dimension,
 }
 """Figures of one run."""
+
+HISTORIES = tuple(PANELS)
+"""Figures that can hold several runs."""
 
 NAMES = (*HISTORIES, *STATES)
 COMPARED = ("energy", "relative_error", "variance")
@@ -52,18 +45,13 @@ def draw(runs: Sequence[Run], names: Sequence[str], site: int | None = None) -> 
     figures: dict[str, Any] = {}
     left_out: list[str] = []
     histories = [found for run in runs if (found := history_of(run)) is not None and found.lines]
+    states = dict(STATES) | {"correlations": partial(maps.correlations, site=site)}
     for name in names:
         with style.styled():
             if name in HISTORIES:
-                made = HISTORIES[name](histories) if histories else "no step has been written yet"
-            elif len(runs) > 1:
-                made = "shows one run, not several"
+                made = draw_histories(name, histories)
             else:
-                made = (
-                    maps.correlations(runs[0], site)
-                    if name == "correlations"
-                    else STATES[name](runs[0])
-                )
+                made = "shows one run, not several" if len(runs) > 1 else states[name](runs[0])
         if isinstance(made, str):
             left_out.append(f"{name} is left out: {made}")
         else:

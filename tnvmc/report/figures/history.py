@@ -122,50 +122,59 @@ class Curve:
         scales.mark_beyond(axes, self.x[gone], values[gone], colour, self.name, edge)
 
 
-Panel = Callable[[Any, Sequence[Curve]], None]
+@dataclass(frozen=True)
+class Panel:
+    """What is drawn of histories: `fill` draws into axes, `label` names their y axis."""
+
+    fill: Callable[[Any, Sequence[Curve]], None]
+    label: Callable[[History], str]
+    floor: float | None = None
+    """With it the axis is logarithmic, and values up to it are rounding."""
+    is_known: Callable[[History], bool] = lambda history: True
+    lacking: str = "no step has been written yet"  #: what is said where it is known of no history
+
+    def draw(self, axes: Any, histories: Sequence[History], against: str = "step") -> None:
+        """Draw histories against the "step" or the "seconds"."""
+        curves = [
+            Curve(
+                history,
+                history.seconds if against == "seconds" else history.of("step"),
+                style.line(number),
+                history.label if len(histories) > 1 else None,
+            )
+            for number, history in enumerate(histories)
+        ]
+        self.fill(axes, curves)
+        style.grid(axes)
+        if self.floor is not None:
+            # Marks at an edge have other coordinates.
+            drawn = [line for line in axes.lines if line.get_transform() == axes.transData]
+            values = np.concatenate([np.zeros(0), *(line.get_ydata() for line in drawn)])
+            scales.logarithmic_or_rounding(axes, values.astype(float), self.floor)
+        style.legend(axes)
+        axes.xaxis.get_major_locator().set_params(integer=against == "step")
 
 
-def _curves(histories: Sequence[History], against: str = "step") -> list[Curve]:
-    return [
-        Curve(
-            history,
-            history.seconds if against == "seconds" else history.of("step"),
-            style.line(number),
-            history.label if len(histories) > 1 else None,
-        )
-        for number, history in enumerate(histories)
-    ]
+def draw_histories(name: str, histories: Sequence[History]) -> Any | str:
+    """Draw a panel against the step; for several runs a second one against the seconds.
 
-
-def _draw(
-    histories: Sequence[History], panel: Panel, ylabel: str, floor: float | None = None
-) -> Any:
-    """One panel against the step; for several runs a second one against the seconds.
-
-    With a `floor` the axis is logarithmic, and values up to it are rounding.
+    Returns:
+        The figure, or a line that says what is lacking.
     """
-    alone = len(histories) == 1
+    panel = PANELS[name]
+    known = [history for history in histories if panel.is_known(history)]
+    if not known:
+        return panel.lacking if histories else Panel.lacking
+    alone = len(known) == 1
     figure = style.new_figure(5.4 if alone else 9.0, 3.6)
     panels = np.atleast_1d(figure.subplots(1, 2 - alone, sharey=True))
     for axes, against in zip(panels, ("step", "seconds"), strict=False):
-        panel(axes, _curves(histories, against))
-        _finish(axes, floor)
+        panel.draw(axes, known, against)
         axes.set_xlabel("seconds of optimisation" if against == "seconds" else "step")
-    panels[0].set_ylabel(ylabel)
-    panels[0].xaxis.get_major_locator().set_params(integer=True)
+    panels[0].set_ylabel(panel.label(known[0]))
     if alone:
-        _mark_stages(panels[0], histories[0])
+        _mark_stages(panels[0], known[0])
     return figure
-
-
-def _finish(axes: Any, floor: float | None) -> None:
-    style.grid(axes)
-    if floor is not None:
-        # Marks at an edge have other coordinates.
-        drawn = [line for line in axes.lines if line.get_transform() == axes.transData]
-        values = np.concatenate([np.zeros(0), *(line.get_ydata() for line in drawn)]).astype(float)
-        scales.logarithmic_or_rounding(axes, values, floor)
-    style.legend(axes)
 
 
 def _mark_stages(axes: Any, history: History) -> None:
@@ -182,30 +191,22 @@ def _mark_stages(axes: Any, history: History) -> None:
 def overview(history: History, title: str) -> Any:
     """Draw energy above and relative error, else variance, below: the picture of a run."""
     figure = style.new_figure(7.0, 6.0)
-    above, below = figure.subplots(2, 1, sharex=True)
-    curves = _curves([history]) if history.lines else []
-    _energy(above, curves)
-    _finish(above, None)
-    (_distance if history.exact else _variance)(below, curves)
-    _finish(below, scales.ROUNDING if history.exact else scales.ROUNDING**2)
-    above.set_title(title, pad=14 if history.stages else None)
-    above.set_ylabel(f"energy per site ({history.units} units)")
-    below.set_ylabel(history.distance_label if history.exact else "variance per site")
-    below.set_xlabel("step")
-    below.xaxis.get_major_locator().set_params(integer=True)
-    _mark_stages(above, history)
+    both = figure.subplots(2, 1, sharex=True)
+    names = ("energy", "relative_error" if history.exact else "variance")
+    for axes, name in zip(both, names, strict=True):
+        PANELS[name].draw(axes, [history] if history.lines else [])
+        axes.set_ylabel(PANELS[name].label(history))
+    both[0].set_title(title, pad=14 if history.stages else None)
+    both[1].set_xlabel("step")
+    _mark_stages(both[0], history)
     return figure
 
 
-def energy(histories: Sequence[History]) -> Any:
-    """Draw energy per site with its error; final energies as points, undone steps as crosses.
+def _energy(axes: Any, curves: Sequence[Curve]) -> None:
+    """Draw energies with their errors; final ones as points, undone steps as crosses.
 
     Steps with absurd energies are triangles at the edge of the panel.
     """
-    return _draw(histories, _energy, f"energy per site ({histories[0].units} units)")
-
-
-def _energy(axes: Any, curves: Sequence[Curve]) -> None:
     for curve in curves:
         history, keep = curve.history, curve.history.kept
         x, errors = curve.x[keep], history.error[keep]
@@ -251,15 +252,8 @@ def limit(axes: Any, histories: Sequence[History]) -> None:
         axes.set_ylim(low - margin, high + margin)
 
 
-def relative_error(histories: Sequence[History]) -> Any | str:
-    """Draw |E - E0| / |E0| on a log axis; steps below the known energy are open triangles."""
-    histories = [history for history in histories if history.exact]
-    if not histories:
-        return "no exact or published energy is known"
-    return _draw(histories, _distance, histories[0].distance_label, scales.ROUNDING)
-
-
 def _distance(axes: Any, curves: Sequence[Curve]) -> None:
+    """Draw |E - E0| / |E0|; steps below the known energy are open triangles."""
     for curve in curves:
         history, colour, keep = curve.history, curve.line["color"], curve.history.kept
         x, energy, scale = curve.x[keep], history.energy[keep], abs(history.exact or 1.0)
@@ -281,12 +275,6 @@ def _distance(axes: Any, curves: Sequence[Curve]) -> None:
             curve.final(axes, final, scales.reach(final, history.measured[1] / scale))
 
 
-def variance(histories: Sequence[History]) -> Any:
-    """Draw the variance of the local energy per site on a log axis."""
-    label = f"variance of the local energy per site\n({histories[0].units} units squared)"
-    return _draw(histories, _variance, label, scales.ROUNDING**2)
-
-
 def _variance(axes: Any, curves: Sequence[Curve]) -> None:
     """Draw the variance, but for steps of which it is absurd; they are marked at the top."""
     for curve in curves:
@@ -296,21 +284,37 @@ def _variance(axes: Any, curves: Sequence[Curve]) -> None:
         curve.mark_beyond(axes, gone, values, "top")
 
 
-def column(
+def _column(
     key: str, label: str, floor: float | None = None, limits: tuple[float, float] | None = None
-) -> Callable[[Sequence[History]], Any | str]:
-    """Make a function that draws a column of the history as it is."""
+) -> Panel:
+    """Make the panel of a column of the history as it is."""
 
-    def panel(axes: Any, curves: Sequence[Curve]) -> None:
+    def fill(axes: Any, curves: Sequence[Curve]) -> None:
         for curve in curves:
             curve.column(axes, curve.history.of(key))
         if limits is not None:
             axes.set_ylim(limits)
 
-    def drawn(histories: Sequence[History]) -> Any | str:
-        histories = [history for history in histories if np.isfinite(history.of(key)).any()]
-        if not histories:
-            return f"the history holds no {key.replace('_', ' ')}"
-        return _draw(histories, panel, label, floor)
+    def is_known(history: History) -> bool:
+        return bool(np.isfinite(history.of(key)).any())
 
-    return drawn
+    lacking = f"the history holds no {key.replace('_', ' ')}"
+    return Panel(fill, lambda history: label, floor, is_known, lacking)
+
+
+PANELS: Mapping[str, Panel] = {
+    "energy": Panel(_energy, lambda history: f"energy per site ({history.units} units)"),
+    "relative_error": Panel(
+        _distance, lambda history: history.distance_label, scales.ROUNDING,
+        lambda history: bool(history.exact), "no exact or published energy is known",
+    ),
+    "variance": Panel(
+        _variance, lambda history: f"variance per site ({history.units} units squared)",
+        scales.ROUNDING**2,
+    ),
+    "acceptance": _column("acceptance", "acceptance of proposed moves", limits=(0, 1)),
+    "closure_spread": _column(
+        "closure_spread", r"closure spread of $\ln|\psi|$", scales.ROUNDING
+    ),
+}  # fmt: skip
+"""Pictures of histories by name."""

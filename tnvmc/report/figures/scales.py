@@ -27,26 +27,18 @@ def logarithmic(
     they overprint.  Here 1, 2 and 5 times a power of ten have labels, and the axis is widened
     until it has two of them.
     """
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import LogFormatterSciNotation, LogLocator
 
     getattr(axes, f"set_{which}scale")("log", nonpositive=nonpositive)
     axis = getattr(axes, f"{which}axis")
-    axis.set_minor_formatter(FuncFormatter(lambda value, _: _minor(value, axis)))
+    axis.set_minor_locator(LogLocator(subs=(2, 5)))
+    axis.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(_LABELS_UP_TO,) * 2))
     low, high = getattr(axes, f"get_{which}lim")()
     low = max(low, bottom or low)
     if 0 < low < high:
         missing = max(0.0, _NARROWEST - math.log10(high / low)) / 2
         limits = (low / 10**missing, high * 10**missing)
         getattr(axes, f"set_{which}lim")(*limits)
-
-
-def _minor(value: float, axis: Any) -> str:
-    low, high = sorted(axis.get_view_interval())
-    if value <= 0 or low <= 0 or math.log10(high / low) > _LABELS_UP_TO:
-        return ""
-    exponent = math.floor(math.log10(value) + 1e-9)
-    factor = round(value / 10**exponent)
-    return rf"$\mathdefault{{{factor}\times10^{{{exponent}}}}}$" if factor in (2, 5) else ""
 
 
 def absurd(values: Any, gap: float = _GAP) -> np.ndarray:

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from typing import Any
 
 from tnvmc._version import __version__
@@ -21,36 +22,11 @@ SKY, PURPLE, GREY = "#56B4E9", "#CC79A7", "#6B7280"
 CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
 DASHES = ("-", "--", "-.", ":")
 INK = "#23272E"
-"""Of all text and axes; on a web page it becomes the colour of the text around the picture."""
+"""Of all text and axes (templates/pictures.mplstyle); on a web page it becomes the colour of the text around the picture."""
 
 DIVERGING, SEQUENTIAL, DENSITY = "RdBu_r", "viridis", "Oranges"
 
-_SETTINGS: Any = {
-    "font.size": 10,
-    "axes.titlesize": 10,
-    "axes.labelsize": 10,
-    "legend.fontsize": 9,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "axes.linewidth": 0.8,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.formatter.useoffset": False,
-    "axes.formatter.use_mathtext": True,
-    "lines.linewidth": 1.5,
-    "legend.frameon": False,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.titlecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "pdf.fonttype": 42,  # text stays text in a PDF
-    "svg.fonttype": "path",
-    "svg.hashsalt": "tnvmc",
-}
+_SETTINGS = files("tnvmc.report") / "templates/pictures.mplstyle"
 
 
 @contextmanager
@@ -58,7 +34,7 @@ def styled() -> Iterator[None]:
     """Set fonts, widths and colours inside the block, and nothing outside it."""
     from matplotlib import rc_context
 
-    with rc_context(_SETTINGS):
+    with rc_context(fname=str(_SETTINGS)):
         yield
 
 
