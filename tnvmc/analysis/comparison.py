@@ -145,24 +145,24 @@ def _row(name: str, run: Run, settings: Settings) -> ComparedRun:
         kind=settings.ansatz.kind,
         sampler=str(settings.sampler.kind),
         parameters=result["n_parameters"],
-        steps=result["steps"],
         undone=sum(bool(line.get("undone")) for line in run.history),
         first_energy=first.get("energy"),
-        **{
-            key: result[key]
-            for key in ("energy", "energy_error", "energy_per_site", "energy_per_site_error")
-        },
         relative_error=result["signed_error"],
-        relative_error_error=result["relative_error_error"],
-        variance=result["variance"],
-        v_score=result["v_score"],
         seconds_per_step=typical,
         compile_seconds=None if begun is None or typical is None else begun - typical,
         seconds_per_effective_sample=seconds_per_effective_sample(run, settings),
         seconds=float(np.nansum(seconds)),
         samples=len(run.history) * samples_per_step(settings.sampler),
         diagnostics=_diagnostics(result),
+        **{key: result[key] for key in _AS_MEASURED},
     )
+
+
+_AS_MEASURED = (
+    "steps", "energy", "energy_error", "energy_per_site", "energy_per_site_error",
+    "relative_error_error", "variance", "v_score",
+)  # fmt: skip
+"""What a row takes from result.json as it is."""
 
 
 def _diagnostics(result: Json) -> tuple[Diagnostic, ...]:

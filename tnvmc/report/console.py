@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -151,14 +151,19 @@ def nothing_to_do(result: Mapping[str, Any]) -> str:
 
 def result_table(result: Mapping[str, Any]) -> Any:
     """Make the final table from the content of result.json."""
+    return rows_table(_rows(result))
+
+
+def rows_table(rows: Iterable[tuple[str, str]]) -> Any:
+    """Make a table of names and values for a terminal."""
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, show_header=False, title=None, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
     table.add_column(style="bold")
-    table.add_column(justify="left")
-    for name, shown in _rows(result):
-        table.add_row(name, shown)
+    table.add_column()
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

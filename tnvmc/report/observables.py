@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tnvmc.analysis.diagnostics import diagnostics_of
+from tnvmc.report.console import rows_table
 from tnvmc.report.numbers import LARGE, with_error
 from tnvmc.report.texts import line
 from tnvmc.storage.run_files import OBSERVABLES, Json, as_array
@@ -81,15 +82,11 @@ def _plain(value: float) -> str:
 
 def maximum(factor: Json) -> tuple[float, float, str] | None:
     """Give value, error and place of the largest S(q), or None where none is finite."""
-    mean, error = as_array(factor["mean"]), as_array(factor["error"])
+    mean, error, q = (as_array(factor[key]) for key in ("mean", "error", "q"))
     if not np.isfinite(mean).any():
         return None
     top = int(np.nanargmax(mean))
-    return (
-        float(mean[top]),
-        float(error[top]),
-        f"at q = {place(as_array(factor['q'])[top] / np.pi)}",
-    )
+    return float(mean[top]), float(error[top]), f"at q = {place(q[top] / np.pi)}"
 
 
 def place(q: np.ndarray) -> str:
@@ -108,33 +105,28 @@ def _part(value: float) -> str:
 
 def _largest_dimer(dimers: Json) -> Observed:
     """The strongest correlation with a bond that shares no site with the reference."""
-    reference = tuple(dimers["reference"])
+    name, reference = "largest dimer, z", tuple(dimers["reference"])
     apart = [
-        (abs(mean), number)
-        for number, (bond, mean) in enumerate(zip(dimers["bonds"], dimers["mean"], strict=True))
+        (abs(mean), {"mean": mean, "error": error}, tuple(bond))
+        for bond, mean, error in zip(*(dimers[k] for k in ("bonds", "mean", "error")), strict=True)
         if mean is not None and not {*bond} & {*reference}
     ]
     if not apart:
-        return Observed("largest dimer, z", math.nan, where="no bonds apart")
-    top = max(apart)[1]
-    value = {"mean": dimers["mean"][top], "error": dimers["error"][top]}
-    return _single(
-        "largest dimer, z", value, f"between bonds {reference} and {tuple(dimers['bonds'][top])}"
-    )
+        return Observed(name, math.nan, where="no bonds apart")
+    _, value, bond = max(apart, key=lambda each: each[0])
+    return _single(name, value, f"between bonds {reference} and {bond}")
 
 
 def samples_text(held: Json) -> str:
     """Write what the observables are means of."""
-    count, worth, pairs = (
-        held.get(key) for key in ("n_samples", "effective_samples", "pair_samples")
-    )
+    count, worth = held.get("n_samples"), held.get("effective_samples")
     if held.get("drawn") == "enumerate":
         return f"all {count} configurations"
     text = f"{count}"
     if worth and count and worth < 0.999 * count:
         text += f" (worth {worth:.0f})"
     text += f" at chi = {held['chi']}" if held.get("chi") else ""
-    if pairs:
+    if pairs := held.get("pair_samples"):
         text += f"; S.S of all pairs on {pairs}"
         text += f" at chi = {held['pair_chi']}" if held.get("pair_chi") else ""
     return text
@@ -142,25 +134,22 @@ def samples_text(held: Json) -> str:
 
 def print_observables(found: Json, folder: str | Path) -> None:
     """Print the table of ``tnvmc measure``, what is to be known of it, and where everything is."""
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
     console = Console(highlight=False)
-    table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column()
+    console.print(rows_table(_table_rows(found)))
+    for text in (*map(line, diagnostics_of(found)), f"written to {Path(folder) / OBSERVABLES}"):
+        console.print(text, markup=False, soft_wrap=True)
+
+
+def _table_rows(found: Json) -> Iterator[tuple[str, str]]:
     n, energy = found["n_sites"], _single("", found["energy"])
     energy = Observed("energy per site", energy.mean / n, energy.error / n)
-    table.add_row(energy.name, f"{energy.value}  ({found['units']} units)")
+    yield energy.name, f"{energy.value}  ({found['units']} units)"
     if found["variance"] is not None:
-        table.add_row("variance per site", f"{found['variance'] / n:.3e}")
+        yield "variance per site", f"{found['variance'] / n:.3e}"
     for row in observed(found):
         text = f"{row.value} {row.detail}".rstrip()
-        table.add_row(row.name, text.replace("π", "pi").replace("−", "-"))
-    table.add_row("samples", samples_text(found))
-    table.add_row("time", f"{found['seconds']:.1f} s")
-    console.print(table)
-    for diagnostic in diagnostics_of(found):
-        console.print(line(diagnostic), markup=False, soft_wrap=True)
-    console.print(f"written to {Path(folder) / OBSERVABLES}", markup=False, soft_wrap=True)
+        yield row.name, text.replace("π", "pi").replace("−", "-")
+    yield "samples", samples_text(found)
+    yield "time", f"{found['seconds']:.1f} s"
