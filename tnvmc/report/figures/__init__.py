@@ -16,8 +16,8 @@ STATES: Mapping[str, Callable[[Run], Any]] = {
     "correlations": maps.correlations,
     "structure_factor": momentum.structure_factor,
     "chi": extrapolations.chi,
-    "zero_variance": extrapolations.zero_variance,
-    "bond_dimension": extrapolations.bond_dimension,
+    "zero_variance": partial(extrapolations.extrapolation, "variance"),
+    "bond_dimension": partial(extrapolations.extrapolation, "bond_dimension"),
 }
 """Figures of one run."""
 

@@ -39,11 +39,10 @@ def draw_comparison(runs: Sequence[Run]) -> Mapping[str, Any]:
     return figures
 
 
-def _look(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Line of a run, and its markers."""
-    line = style.line(number)
-    marker = {"marker": _MARKERS[number % len(_MARKERS)], "color": line["color"], "mec": "white"}
-    return line, marker
+def _marker(number: int) -> dict[str, Any]:
+    """Give the markers of a run, in the colour of its line."""
+    colour = style.line(number)["color"]
+    return {"marker": _MARKERS[number % len(_MARKERS)], "color": colour, "mec": "white"}
 
 
 def _energies(histories: Sequence[History]) -> Any:
@@ -53,7 +52,7 @@ def _energies(histories: Sequence[History]) -> Any:
     for axes, against in zip(panels, ("steps", "seconds of optimisation"), strict=True):
         ends = []
         for number, history in enumerate(histories):
-            line, marker = _look(number)
+            line, marker = style.line(number), _marker(number)
             x = history.of("step") + 1 if against == "steps" else history.seconds
             ends.append(x[-1])
             x, energy = x[history.kept], history.energy[history.kept]
@@ -72,8 +71,7 @@ def _energies(histories: Sequence[History]) -> Any:
         axes.set_xlabel(against)
     panels[0].set_ylabel(histories[0].distance_label)
     for number, history in enumerate(histories):
-        line, marker = _look(number)
-        panels[0].plot([], [], **line | marker, label=history.label)
+        panels[0].plot([], [], **style.line(number) | _marker(number), label=history.label)
     _explain_below(panels[0], histories)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
@@ -139,7 +137,7 @@ def _variances(histories: Sequence[History], results: Mapping[str, Any]) -> Any:
     figure = style.new_figure(6.4, 4.6)
     axes = figure.subplots()
     for number, history in enumerate(histories):
-        _, marker = _look(number)
+        marker = _marker(number)
         colour = marker["color"]
         x = _running_median(history.of("variance")[history.kept] / history.n_sites)
         energy = _running_median(history.energy[history.kept])
@@ -166,17 +164,13 @@ def _v_scores(scores: Mapping[str, float | None]) -> Any:
     """Bars, the smallest V-score on top."""
     figure = style.new_figure(6.4, 0.9 + 0.36 * len(scores))
     axes = figure.subplots()
-    known = {name: score for name, score in scores.items() if score}
     colours = {name: style.line(number)["color"] for number, name in enumerate(scores)}
-    names = sorted(known, key=lambda name: -known[name])
-    axes.barh(names, [known[n] for n in names], color=[colours[n] for n in names], height=0.62)
-    axes.set_xlim(min(known.values()) / 4, max(known.values()) * 4)
+    known = sorted(((score, name) for name, score in scores.items() if score), reverse=True)
+    lengths, names = zip(*known, strict=True)
+    bars = axes.barh(names, lengths, color=[colours[name] for name in names], height=0.62)
+    axes.bar_label(bars, fmt="{:.1e}", padding=4, fontsize=8.5)
+    axes.set_xlim(min(lengths) / 4, max(lengths) * 4)
     scales.logarithmic(axes, "x", nonpositive="clip")  # bars begin at 0
-    for place, name in enumerate(names):
-        axes.annotate(
-            f"{known[name]:.1e}", (known[name], place), xytext=(4, 0), textcoords="offset points",
-            va="center", fontsize=8.5,
-        )  # fmt: skip
     axes.tick_params(axis="y", length=0)
     style.grid(axes, "x")
     axes.set_xlabel("V-score (0 for an eigenstate)")

@@ -56,33 +56,25 @@ def chi(run: Run) -> Any | str:
     return figure
 
 
-def zero_variance(run: Run) -> Any | str:
-    """Draw energy against variance with the line to zero variance."""
-    fit: Json | None = _part(run, "variance")
+def extrapolation(key: str, run: Run) -> Any | str:
+    """Draw energy against variance ("variance") or 1/D ("bond_dimension"), and the line to 0.
+
+    The line goes through the extrapolated energy and fits the points best.
+    """
+    fit: Json | None = _part(run, key)
     if not fit:
-        return "no extrapolation in the variance (result.json: convergence.variance)"
-    x = as_array([point["variance"] for point in fit["points"]]) / (run.n_sites or 1)
-    labels = [str(point.get("label", "")) for point in fit["points"]]
-    xlabel = f"variance of the local energy per site ({units_of(run)} units squared)"
-    return _extrapolation(run, fit, x, labels, xlabel)
-
-
-def bond_dimension(run: Run) -> Any | str:
-    """Draw energy against 1/D with the line to infinite D."""
-    fit: Json | None = _part(run, "bond_dimension")
-    if not fit:
-        return "no extrapolation in 1/D (result.json: convergence.bond_dimension)"
-    D = as_array([point["D"] for point in fit["points"]])
-    return _extrapolation(run, fit, 1 / D, [f"D = {value:g}" for value in D], "1/D")
-
-
-def _extrapolation(run: Run, fit: Json, x: np.ndarray, labels: Sequence[str], xlabel: str) -> Any:
-    """Points, the line through the extrapolated energy that fits them best, and its end at 0."""
-    y, error = (
-        as_array([point[key] for point in fit["points"]]) / (run.n_sites or 1)
-        for key in ("energy", "energy_error")
-    )
-    error = np.nan_to_num(error)
+        along = "1/D" if key == "bond_dimension" else "the variance"
+        return f"no extrapolation in {along} (result.json: convergence.{key})"
+    n, points, units = run.n_sites or 1, fit["points"], units_of(run)
+    if key == "bond_dimension":
+        x = 1 / as_array([point["D"] for point in points])
+        labels, xlabel = [f"D = {point['D']:g}" for point in points], "1/D"
+    else:
+        x = as_array([point["variance"] for point in points]) / n
+        labels = [str(point.get("label", "")) for point in points]
+        xlabel = f"variance of the local energy per site ({units} units squared)"
+    y = as_array([point["energy"] for point in points]) / n
+    error = np.nan_to_num(as_array([point["energy_error"] for point in points])) / n
     figure = style.new_figure()
     axes = figure.subplots()
     style.grid(axes)
@@ -95,13 +87,13 @@ def _extrapolation(run: Run, fit: Json, x: np.ndarray, labels: Sequence[str], xl
             fontsize=8, va="top",
         )  # fmt: skip
     if fit.get("energy") is not None:
-        end = float(fit["energy"]) / (run.n_sites or 1)
+        end, end_error = fit["energy"] / n, (fit.get("energy_error") or 0.0) / n
         weight = 1 / np.maximum(error, 1e-15) ** 2
         slope = float((weight * x * (y - end)).sum() / (weight * x * x).sum())
         axes.plot([0, x.max()], [end, end + slope * x.max()], color=style.BLUE, lw=1.1, ls="--")
         axes.errorbar(
-            0, end, float(fit.get("energy_error") or 0.0) / (run.n_sites or 1), fmt="D", ms=6,
-            capsize=3, color=style.VERMILION, label="extrapolated", clip_on=False, zorder=3,
+            0, end, end_error, fmt="D", ms=6, capsize=3, color=style.VERMILION,
+            label="extrapolated", clip_on=False, zorder=3,
         )  # fmt: skip
     exact, method = reference(run)
     if exact is not None:
@@ -109,7 +101,6 @@ def _extrapolation(run: Run, fit: Json, x: np.ndarray, labels: Sequence[str], xl
     axes.locator_params(axis="x", nbins=6)
     room = 0.08 + 0.016 * max(map(len, labels))  # for the label of the last point
     axes.set_xlim(-0.04 * x.max(), (1 + room) * x.max())
-    axes.set_xlabel(xlabel)
-    axes.set_ylabel(f"energy per site ({units_of(run)} units)")
+    axes.set(xlabel=xlabel, ylabel=f"energy per site ({units} units)")
     style.legend(axes, loc="upper left")
     return figure

@@ -28,17 +28,18 @@ def structure_factor(run: Run) -> Any | str:
         return "no structure factor is measured (tnvmc measure)"
     factor, label = measured[name], rf"$S(\mathbf{{q}})$ of {_LABELS[name]}"
     q = as_array(factor["q"]) / np.pi
-    chain = len(np.unique(q[:, 1].round(9))) == 1
-    path = _path(q)
-    if chain or not path:
-        figure = style.new_figure() if chain else style.new_figure(4.6, 3.7)
+    lengths = [len(np.unique(q[:, axis].round(9))) for axis in (0, 1)]
+    if min(lengths) == 1:
+        along = q[:, np.argmax(lengths)]
+        figure, order = style.new_figure(), np.argsort(along)
         axes = figure.subplots()
-        if chain:
-            order = np.argsort(q[:, 0])
-            _curve(axes, q[order, 0], factor, order, label)
-            axes.set_xlabel(r"$q/\pi$")
-        else:
-            _zone(figure, axes, q, factor, label)
+        _curve(axes, along[order], factor, order, label)
+        axes.set_xlabel(r"$q/\pi$")
+        return figure
+    path = _path(q)
+    if not path:
+        figure = style.new_figure(4.6, 3.7)
+        _zone(figure, figure.subplots(), q, factor, label)
         return figure
     figure = style.new_figure(8.6, 3.7)
     zone, cut = figure.subplots(1, 2, width_ratios=(1.15, 1))
@@ -68,18 +69,17 @@ def _zone(figure: Any, axes: Any, q: np.ndarray, factor: Json, label: str) -> No
     from matplotlib.ticker import MultipleLocator
 
     mean = as_array(factor["mean"])
-    across, down = (np.unique(q[:, axis].round(9)) for axis in (0, 1))
+    (across, columns), (down, rows) = (
+        np.unique(q[:, axis].round(9), return_inverse=True) for axis in (0, 1)
+    )
     values = np.full((len(down), len(across)), np.nan)
-    columns = np.searchsorted(across, q[:, 0].round(9))
-    rows = np.searchsorted(down, q[:, 1].round(9))
     values[rows, columns] = mean
     if abs(across[-1] - 1) < _CLOSE:
         across, values = np.append(-1, across), np.concatenate([values[:, -1:], values], axis=1)
     if abs(down[-1] - 1) < _CLOSE:
         down, values = np.append(-1, down), np.concatenate([values[-1:], values], axis=0)
-    cells = axes.pcolormesh(
-        _edges(across), _edges(down), values, cmap=style.SEQUENTIAL, edgecolors="face", lw=0.2
-    )
+    look = {"cmap": style.SEQUENTIAL, "shading": "nearest"}
+    cells = axes.pcolormesh(across, down, values, edgecolors="face", lw=0.2, **look)
     axes.plot([-1, 1, 1, -1, -1], [-1, -1, 1, 1, -1], color="white", lw=1, ls="--")
     if (top := maximum(factor)) is not None:
         value, error, where = top
@@ -93,11 +93,6 @@ def _zone(figure: Any, axes: Any, q: np.ndarray, factor: Json, label: str) -> No
         axis.set_label_text(rf"$q_{name}/\pi$")
     axes.spines[:].set_visible(False)
     style.colour_bar(figure, cells, axes, label)
-
-
-def _edges(centres: np.ndarray) -> np.ndarray:
-    step = centres[1] - centres[0] if len(centres) > 1 else 2.0
-    return np.append(centres - step / 2, centres[-1] + step / 2)
 
 
 def _path(q: np.ndarray) -> list[tuple[float, int]]:
