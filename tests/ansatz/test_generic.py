@@ -121,6 +121,14 @@ def test_ratios_of_tiny_amplitudes_stay_finite_when_squared() -> None:
     assert acceptance(old, new) == [0.0]
 
 
+def test_a_ratio_that_is_no_number_stays_none() -> None:
+    """It became the largest number there is, and an energy of 1e151."""
+    one = LogAmplitude(np.ones(1), np.zeros(1))
+    broken = LogAmplitude(np.ones(1), np.array([np.nan]))
+    assert np.isnan(amplitude_ratio(broken, one)).all()
+    assert np.isnan(amplitude_ratio(one, broken)).all()
+
+
 def test_replacement_ratios_do_not_depend_on_the_batch() -> None:
     ansatz, theta = Table(chain(4)), random_state(16, np.complex128)
     configs = np.array(list(product(range(2), repeat=4)), dtype=np.int8)
@@ -233,3 +241,28 @@ def test_a_state_of_ones_own_in_a_run(tmp_path: Path) -> None:
     chains.run(1)
     assert np.isfinite(chains.measure(n_samples=64).energy)
     assert np.isfinite(chains.expect(operator).mean)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [(1.0, 0.0), LogAmplitude(1.0, 0.0), LogAmplitude(np.ones((6, 1)), np.zeros((6, 1)))],
+    ids=["tuple", "numbers", "columns"],
+)
+def test_amplitudes_of_another_shape_are_refused_in_a_line(given: Any) -> None:
+    class Wrong(TwoMethods):
+        def log_amplitude(self, theta: Any, configs: Any) -> Any:
+            return given
+
+    hamiltonian = heisenberg(chain(4, "periodic"))
+    with pytest.raises(TypeError, match=r"Wrong.log_amplitude: must give LogAmplitude"):
+        VMC(hamiltonian, Wrong(hamiltonian.lattice), Enumerate(threads=1)).run(1)
+
+
+@pytest.mark.parametrize("given", [[0.1, 0.2], np.ones(2, int), np.ones((2, 2))])
+def test_parameters_of_another_kind_are_refused_in_a_line(given: Any) -> None:
+    class Wrong(TwoMethods):
+        def random(self, seed: int) -> Any:
+            return given
+
+    with pytest.raises(TypeError, match=r"Wrong.random: must give an array \(P,\)"):
+        Wrong(chain(4, "periodic")).n_params  # noqa: B018

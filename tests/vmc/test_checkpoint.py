@@ -146,16 +146,18 @@ def test_damaged_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
     assert "damaged" in refusal()
 
 
-def test_every_flipped_byte_of_the_parameters_is_noticed(tmp_path: Path) -> None:
+def test_every_flipped_byte_is_noticed(tmp_path: Path) -> None:
+    """Of numbers without a chunk of their own, as the step, too; HDF5 finds no fault with them."""
     path = tmp_path / "c.h5"
     checkpoint.save(path, STATE, IDENTITY)
     content = path.read_bytes()
-    where = content.index(STATE.here.theta.tobytes())
-    damaged = bytearray(content)
-    damaged[where + 5] ^= 1
-    path.write_bytes(damaged)
-    with pytest.raises(StateFileError, match="damaged"):
-        checkpoint.load(path, IDENTITY, like=point(3))
+    parameters = content.index(STATE.here.theta.tobytes())
+    for where in (parameters + 5, *range(0, len(content), 97)):
+        damaged = bytearray(content)
+        damaged[where] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(StateFileError):
+            checkpoint.load(path, IDENTITY, like=point(3))
 
 
 @pytest.mark.parametrize("length", [0, 1, 100, 2000])

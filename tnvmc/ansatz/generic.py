@@ -95,7 +95,14 @@ class GenericAnsatz(ABC):
 
     @cached_property
     def _example(self) -> Array:
-        return self.random(0)
+        theta = self.random(0)
+        if getattr(theta, "ndim", None) != 1 or theta.dtype.kind not in "fc":
+            shown = getattr(theta, "dtype", type(theta).__name__), getattr(theta, "shape", ())
+            raise TypeError(
+                f"{type(self).__name__}.random: must give an array (P,) of real or complex floats, "
+                f"not {shown[0]} of shape {shown[1]}"
+            )
+        return theta
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
         """theta (P,) to start from; see `Initialisable`."""
@@ -107,8 +114,21 @@ class GenericAnsatz(ABC):
         return DenseJacobian(self.log_derivatives(theta, configs))
 
     def start(self, theta: Array, configs: Array) -> Walkers:
-        """Walkers at `configs`; nothing is remembered beyond their amplitudes."""
-        return Walkers(configs, self.log_amplitude(theta, configs))
+        """Walkers at `configs`; nothing is remembered beyond their amplitudes.
+
+        Raises:
+            TypeError: a `log_amplitude` that does not give (B,) phases and logarithms.
+        """
+        amplitude = self.log_amplitude(theta, configs)
+        for name in ("phase", "log_abs"):
+            shape = getattr(getattr(amplitude, name, None), "shape", None)
+            if shape != (configs.shape[0],):
+                raise TypeError(
+                    f"{type(self).__name__}.log_amplitude: must give LogAmplitude(phase, log_abs), "
+                    f"two arrays of shape ({configs.shape[0]},) here, not {type(amplitude).__name__} "
+                    f"with {name} of shape {shape}"
+                )
+        return Walkers(configs, amplitude)
 
     def sweep(
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
@@ -258,7 +278,7 @@ def amplitude_ratio(new: LogAmplitude, old: LogAmplitude) -> Array:
         pair = (new.phase, new.log_abs), (old.phase, old.log_abs)
         return kernels.ratio(*pair, largest)
     gap = _log_quotient(new, old)
-    size = xp.exp(xp.where(gap < largest, gap, xp.full_like(gap, largest)))
+    size = xp.exp(xp.where(gap > largest, xp.full_like(gap, largest), gap))  # NaN stays NaN
     vanishes = old.phase == 0
     turn = new.phase / xp.where(vanishes, xp.ones_like(old.phase), old.phase)
     return xp.where(vanishes, xp.zeros_like(turn), turn * size)

@@ -230,7 +230,7 @@ def ratio(new: tuple[Array, Array], old: tuple[Array, Array], largest: float) ->
         "T quotient",
         """bool enters = new_phase == T(0), leaves = old_phase == T(0);
         R gap = (enters ? 0 : new_log) - (leaves ? 0 : old_log);
-        R size = exp(gap < largest ? gap : R(largest));
+        R size = exp(gap > largest ? R(largest) : gap);
         quotient = leaves ? T(0) : new_phase / old_phase * size;""",
         "ratio",
     )(*new, *old, largest)

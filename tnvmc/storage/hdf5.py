@@ -7,6 +7,7 @@ can be loaded as a state, and a saved state can be the start of a run (ansatz.in
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from tnvmc.backend.namespace import to_host, to_namespace
 
 FORMAT, FORMAT_VERSION = "tnvmc checkpoint", 1
 _NUMBERS = {"int": int, "float": float, "bool": bool}
+_SEAL = b"\ntnvmc sha256 "  # and the hash of all before it end a file; HDF5 does not look there
 
 
 class StateFileError(ValueError):
@@ -42,7 +44,8 @@ def encoded(tree: Mapping[str, Any], attributes: Mapping[str, Any]) -> bytes:
         for name, value in attributes.items():
             file.attrs[name] = json.dumps(value)
         _write(file, tree)
-    return image.getvalue()
+    content = image.getvalue()
+    return content + _SEAL + hashlib.sha256(content).digest()
 
 
 def _write(group: Any, tree: Mapping[str, Any]) -> None:
@@ -54,9 +57,7 @@ def _write(group: Any, tree: Mapping[str, Any]) -> None:
             continue
         is_number = isinstance(value, int | float)
         array = np.asarray(value if is_number or isinstance(value, tuple) else to_host(value))
-        # The checksum of each chunk lets a damaged file be refused instead of read.
-        checked = array.size > 0 and array.ndim > 0
-        dataset = group.create_dataset(name, data=array, fletcher32=checked)
+        dataset = group.create_dataset(name, data=array)
         dataset.attrs["type"] = type(value).__name__ if is_number else "array"
 
 
@@ -90,14 +91,17 @@ def opened(path: Path) -> Iterator[Any]:
         raise StateFileError(f"{path}: no such file") from None
     except OSError as error:
         raise StateFileError(f"{path}: cannot be read ({error.strerror})") from None
+    head, seal, digest = content.rpartition(_SEAL)
+    if seal and hashlib.sha256(head).digest() != digest:
+        raise StateFileError(f"{path}: damaged (its checksum is another one)")
     try:
         file = h5py.File(io.BytesIO(content), "r")
-    except OSError:
+    except (OSError, RuntimeError):
         raise StateFileError(f"{path}: not a saved state, or damaged (no HDF5 file)") from None
     with file:
-        if file.attrs.get("format") != FORMAT:
-            raise StateFileError(f"{path}: an HDF5 file of another program, not of tnvmc")
         try:
+            if file.attrs.get("format") != FORMAT:
+                raise StateFileError(f"{path}: an HDF5 file of another program, not of tnvmc")
             version = int(file.attrs["format_version"])
             if version > FORMAT_VERSION:
                 raise StateFileError(
@@ -107,7 +111,7 @@ def opened(path: Path) -> Iterator[Any]:
             yield file
         except StateFileError:
             raise
-        except (KeyError, OSError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, OSError, RuntimeError, TypeError, ValueError, AttributeError) as error:
             raise StateFileError(f"{path}: damaged ({error})") from None
 
 
