@@ -14,8 +14,8 @@ from pathlib import Path
 
 import tnvmc
 from tnvmc.app.cli import _parser
-from tnvmc.settings.config import SECTIONS
-from tnvmc.settings.help import about, described, heading, keys
+from tnvmc.settings.config import SECTIONS, keys
+from tnvmc.settings.help import about, described, heading
 
 PACKAGE = Path(tnvmc.__file__).parent
 

@@ -32,8 +32,7 @@ from tnvmc.app.cli import _parser, main
 from tnvmc.optimize.rule import Rule
 from tnvmc.report.texts import TEMPLATES
 from tnvmc.sampling.problem import Samples
-from tnvmc.settings.config import SECTIONS
-from tnvmc.settings.help import keys
+from tnvmc.settings.config import SECTIONS, keys
 from tnvmc.settings.load import validate
 from tnvmc.vmc.state import Measurement, StepRecord
 

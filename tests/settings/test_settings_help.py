@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tnvmc.app.cli import main
-from tnvmc.settings.config import SECTIONS
-from tnvmc.settings.help import keys, settings_text
+from tnvmc.settings.config import SECTIONS, keys
+from tnvmc.settings.help import settings_text
 from tnvmc.settings.problems import ConfigError
 
 

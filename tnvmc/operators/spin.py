@@ -38,6 +38,13 @@ def spin_matrices(local_dim: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return (raising + raising.T) / 2, (raising - raising.T) / 2j, np.diag(m)
 
 
+def named_matrices(local_dim: int = 2) -> dict[str, np.ndarray]:
+    """Give the matrices (d, d) that an operator of a file knows by name."""
+    spins = dict(zip(("Sx", "Sy", "Sz"), spin_matrices(local_dim), strict=True))
+    paulis = {"X": SIGMA_X, "Y": SIGMA_Y, "Z": SIGMA_Z, "n": NUMBER} if local_dim == 2 else {}
+    return {**spins, "I": np.eye(local_dim), **paulis}
+
+
 def kron(*factors: Any) -> np.ndarray:
     """Give the Kronecker product of any number of matrices, first factor most significant."""
     return reduce(np.kron, [np.asarray(factor) for factor in factors])

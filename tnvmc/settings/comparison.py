@@ -6,14 +6,11 @@ before the first begins.
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.neural import NETWORKS
@@ -26,9 +23,9 @@ from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import SamplerSettings, Settings
 from tnvmc.settings.defaults import complete
-from tnvmc.settings.load import apply_override, validate
+from tnvmc.settings.load import parse, validate, with_overrides
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
-from tnvmc.settings.section import Section, allowed
+from tnvmc.settings.section import Section
 
 MOST_STEPS = 100_000
 """Where the budget is a time and the file does not limit the steps."""
@@ -37,7 +34,6 @@ _OWN_SECTIONS = ("sampler", "optimizer")
 _OF_CONTRACTION = ("chi", "scheme")
 _NAME = re.compile(r"\w[\w .,=+()-]*")  # it becomes a folder
 _RESERVED = ("pictures",)
-_BUDGET_ELSEWHERE = "the budget is that of [compare]; leave it away"
 
 
 class Budget(Section):
@@ -73,9 +69,7 @@ def comparison(
     Raises:
         ConfigError: one line for each problem of any block, with the name of the block.
     """
-    merged = copy.deepcopy(dict(data))
-    for override in overrides:
-        apply_override(merged, override)
+    merged = with_overrides(data, overrides)
     shared = {name: part for name, part in merged.items() if name not in ("ansatz", "compare")}
     blocks = _blocks(merged.get("ansatz"))
     budget = budget_of(merged.get("compare"))
@@ -129,13 +123,13 @@ def _blocks(blocks: Any) -> dict[str, dict[str, Any]]:
         told = "several tables, each headed [[ansatz]], with a name"
         raise ConfigError(ConfigProblem("ansatz", "missing", told))
     named: dict[str, dict[str, Any]] = {}
-    problems = []
+    problems, label = [], 'a label such as "PEPS D=4"'
     for number, block in enumerate(blocks, 1):
         name, where = block.get("name"), f"ansatz.{number}.name"
         if name is None:
-            problems.append(ConfigProblem(where, "missing", 'a label such as "PEPS D=4"'))
+            problems.append(ConfigProblem(where, "missing", label))
         elif not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() in _RESERVED:
-            told = 'a label such as "PEPS D=4"; this cannot be a folder'
+            told = f"{label}; this cannot be a folder"
             problems.append(ConfigProblem(where, "not_allowed", told, name))
         elif name.lower() in map(str.lower, named):
             problems.append(conflict(where, "taken by a block before", name))
@@ -152,17 +146,12 @@ def budget_of(section: Any) -> Budget:
     Raises:
         ConfigError: not one number of one of the three units.
     """
-    known = Budget.model_fields
-    if not isinstance(section, dict) or len(section) != 1 or not set(section) <= set(known):
-        held = ", ".join(section) if isinstance(section, dict) and section else "nothing"
+    known, given = Budget.model_fields, section if isinstance(section, dict) else {}
+    if len(given) != 1 or not set(given) <= set(known):
+        held = ", ".join(given) or "nothing"
         told = f"must hold the budget of each ansatz, one of {', '.join(known)}; it holds {held}"
         raise ConfigError(conflict("[compare]", told))
-    try:
-        return Budget.model_validate(section)
-    except ValidationError:
-        ((key, value),) = section.items()
-        what = allowed(Budget, key)
-        raise ConfigError(ConfigProblem(f"compare.{key}", "not_allowed", what, value)) from None
+    return parse(Budget, given, "compare")
 
 
 def _common(shared: Json) -> Settings:
@@ -209,18 +198,19 @@ def _as_run(shared: Json, block: Json, common: Settings, n_samples: int, out: Pa
 
 def _within(settings: Settings, budget: Budget) -> Settings:
     """Give settings whose optimisation ends with the budget."""
-    optimizer, given = settings.optimizer, settings.optimizer.model_fields_set
-    if "seconds" in given:
-        raise ConfigError(conflict("optimizer.seconds", _BUDGET_ELSEWHERE))
-    if budget.seconds is not None:
+    optimizer = settings.optimizer
+    timed, given = budget.seconds is not None, optimizer.model_fields_set
+    for key in ("seconds",) if timed else ("seconds", "steps"):
+        if key in given:
+            told = "the budget is that of [compare]; leave it away"
+            raise ConfigError(conflict(f"optimizer.{key}", told))
+    limits: dict[str, Any] = {"steps": budget.steps}
+    if timed:
         steps = optimizer.steps if "steps" in given else MOST_STEPS
-        limits: dict[str, Any] = {"seconds": budget.seconds, "steps": steps}
-    elif "steps" in given:
-        raise ConfigError(conflict("optimizer.steps", _BUDGET_ELSEWHERE))
-    else:
-        sampler = complete(settings).sampler
-        limits = {"steps": budget.steps or _steps_for(budget.samples or 0, sampler)}
-    return settings.model_copy(update={"optimizer": optimizer.model_copy(update=limits)})
+        limits = {"seconds": budget.seconds, "steps": steps}
+    elif budget.samples is not None:
+        limits = {"steps": _steps_for(budget.samples, complete(settings).sampler)}
+    return settings.changed({"optimizer": limits})
 
 
 def _steps_for(samples: int, sampler: SamplerSettings) -> int:

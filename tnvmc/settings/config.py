@@ -293,3 +293,10 @@ SECTIONS: Mapping[str, Mapping[str, type[Section]]] = {
     name: _kinds(name) for name in Settings.model_fields
 }
 """By section its models by kind; one model by "" where a section has no kinds."""
+
+
+def keys(section: str) -> list[str]:
+    """Give the keys of a section, of all its kinds."""
+    return list(
+        dict.fromkeys(key for kind in SECTIONS[section].values() for key in kind.model_fields)
+    )

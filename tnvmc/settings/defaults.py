@@ -11,7 +11,7 @@ from tnvmc.settings.config import Settings
 from tnvmc.settings.optimizer_settings import OptimiseStage, OptimizerSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.section import Section
-from tnvmc.settings.stages import SECTION_OF, as_run
+from tnvmc.settings.stages import as_run, from_sections
 
 EVOLVE = 10
 """Steps of simple update that open new bonds, where a stage sets none.  6x6 Heisenberg from an
@@ -83,16 +83,17 @@ def _schedule(optimizer: OptimizerSettings) -> dict[str, Any]:
 def _with_stages(settings: Settings) -> Settings:
     """Write out every stage, and put the last one into the other sections."""
     stages: list[Any] = []
+    plain = settings.model_copy(update={"stage": None})
     for stage in settings.stage or ():
-        run = complete(as_run(settings.model_copy(update={"stage": None}), stage))
-        filled: dict[str, Any] = {
-            key: getattr(getattr(run, section), key, None)
-            for key, section in SECTION_OF.items()
-            if key in type(stage).model_fields
-        }
+        own = from_sections(plain, stage)
+        if isinstance(stage, OptimiseStage) and (stage.schedule or own["schedule"]) == "constant":
+            own["final_learning_rate"] = None
+        filled = stage.model_copy(update=_unset(stage, own))
+        run = complete(as_run(plain, filled))
+        own = from_sections(run, filled)
         if isinstance(stage, OptimiseStage):
-            filled["plateau"] = filled["plateau"] or 0
+            own["plateau"] = own["plateau"] or 0
             grows = bool(stages) and stages[-1].D != run.ansatz.D
-            filled |= {"noise": NOISE, "evolve": EVOLVE} if grows else {}
-        stages.append(stage.model_copy(update=_unset(stage, filled)))
+            own |= {"noise": NOISE, "evolve": EVOLVE} if grows else {}
+        stages.append(filled.model_copy(update=_unset(filled, own)))
     return as_run(settings.model_copy(update={"stage": tuple(stages)}), stages[-1])

@@ -7,7 +7,7 @@ import re
 import textwrap
 from typing import NamedTuple
 
-from tnvmc.settings.config import SECTIONS, Settings, selector
+from tnvmc.settings.config import SECTIONS, Settings, keys, selector
 from tnvmc.settings.problems import ConfigError, ConfigProblem, nearest
 from tnvmc.settings.section import Section, allowed, meaning
 
@@ -19,13 +19,6 @@ class Described(NamedTuple):
 
     meaning: str
     allowed: tuple[str, ...]  #: what it may be and its default, one line for each kind that differs
-
-
-def keys(section: str) -> list[str]:
-    """Give the keys of a section, of all its kinds."""
-    return list(
-        dict.fromkeys(k for model in SECTIONS[section].values() for k in model.model_fields)
-    )
 
 
 def heading(section: str) -> str:

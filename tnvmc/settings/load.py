@@ -7,16 +7,18 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from tnvmc.backend.limits import Json, choices
 from tnvmc.settings.checks import conflicts, set_by_every_stage
-from tnvmc.settings.config import SECTIONS, Settings, selector
+from tnvmc.settings.config import SECTIONS, Settings, keys, selector
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.problems import ConfigError, ConfigProblem, nearest
 from tnvmc.settings.section import Section, allowed, properties
+
+S = TypeVar("S", bound=Section)
 
 _OVERRIDE = re.compile(r"\s*([\w-]+)\s*\.(?:\s*(\w+)\s*\.)?\s*([\w-]+)\s*=\s*(.*?)\s*", re.DOTALL)
 _BARE_WORD = re.compile(r"[A-Za-z_~./][\w~./\-]*")
@@ -50,19 +52,39 @@ def read_toml(path: Path) -> dict[str, Any]:
     raise ConfigError(ConfigProblem(str(path), "file", told))
 
 
+def parse(model: type[S], table: Any, where: str) -> S:
+    """Check a table against a model, of which problems are told as ``where.key``.
+
+    Raises:
+        ConfigError: with all problems that were found.
+    """
+    try:
+        return model.model_validate(table)
+    except ValidationError as error:
+        if not isinstance(table, Mapping):
+            raise ConfigError(ConfigProblem(where, "not_allowed", "a table", table)) from None
+        found = error.errors()
+        raise ConfigError(*(_of_key(each, where, model, table) for each in found)) from None
+
+
 def validate(data: Json, overrides: Sequence[str] = ()) -> Settings:
     """Check nested dicts (with ``section.key=value`` overrides) against what is allowed."""
-    merged = copy.deepcopy(dict(data))
-    for override in overrides:
-        apply_override(merged, override)
+    merged = with_overrides(data, overrides)
     try:
         settings = Settings.model_validate(merged)
     except ValidationError as error:
-        found = [_problem(each["type"], each["loc"], merged) for each in error.errors()]
-        raise ConfigError(*found) from None
+        raise ConfigError(*(_problem(each, merged) for each in error.errors())) from None
     if problems := conflicts(settings):
         raise ConfigError(*problems)
     return settings
+
+
+def with_overrides(data: Json, overrides: Sequence[str]) -> dict[str, Any]:
+    """Give a copy of nested dicts with some keys changed."""
+    merged = copy.deepcopy(dict(data))
+    for override in overrides:
+        apply_override(merged, override)
+    return merged
 
 
 def apply_override(data: dict[str, Any], override: str) -> None:
@@ -74,63 +96,61 @@ def apply_override(data: dict[str, Any], override: str) -> None:
         ConfigError: the text is no such thing.
     """
 
-    def refuse(told: str) -> ConfigError:
-        return ConfigError(ConfigProblem(f"--set {override}", "override", told))
-
     form = _OVERRIDE.fullmatch(override)
     section, number, key, text = form.groups("") if form else [""] * 4
     tables = data.get(section, [] if section == "stage" else {})
-    if not form or (number and not isinstance(tables, list)):
-        raise refuse(
+    several = isinstance(tables, list)
+    value, objection = _value(text), set_by_every_stage(data.get("stage"), section, key)
+    if not form or (number and not several):
+        objection = (
             "must be section.key=value, e.g. ansatz.D=4 (stage.2.D=4 for the second [[stage]])"
         )
-    if isinstance(tables, list):
-        if number not in map(str, range(1, len(tables) + 1)):
-            raise refuse(f"must be {section}.N.key=value, N of {len(tables)} [[{section}]]")
-        table = tables[int(number) - 1]
-    else:
-        table = data.setdefault(section, {})
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        if not _BARE_WORD.fullmatch(text):
-            raise refuse(f"{text!r} is not a TOML value") from None
-        value = text
-    if objection := set_by_every_stage(data.get("stage"), section, key):
-        raise refuse(objection)
+    elif several and number not in map(str, range(1, len(tables) + 1)):
+        objection = f"must be {section}.N.key=value, N of {len(tables)} [[{section}]]"
+    elif value is None:
+        objection = f"{text!r} is not a TOML value"
+    if objection:
+        raise ConfigError(ConfigProblem(f"--set {override}", "override", objection))
+    table = tables[int(number) - 1] if several else data.setdefault(section, {})
     if isinstance(table, dict):
         table[key] = value
 
 
-def _problem(code: str, location: tuple[int | str, ...], data: Json) -> ConfigProblem:
+def _value(text: str) -> Any:
+    """Read a value as TOML, else as a bare word; None where it is neither."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text if _BARE_WORD.fullmatch(text) else None
+
+
+def _problem(error: Any, data: Json) -> ConfigProblem:
     """Say what one of pydantic's errors means."""
-    section, *rest = location
-    section = str(section)
+    section, *rest = map(str, error["loc"])
     if section not in SECTIONS:
         hint = nearest(section, SECTIONS) or f"known are {', '.join(SECTIONS)}"
         return ConfigProblem(f"[{section}]", "unknown_section", hint=hint)
-    where, table = section, data.get(section)
+    where, table, what = section, data.get(section), f"a section, [{section}]"
     if section == "stage":
         if not rest:
             what = "one table or more, each headed [[stage]]"
             return ConfigProblem(where, "not_allowed", what, table)
-        number = int(rest.pop(0))
+        number, what = int(rest.pop(0)), "a table, headed [[stage]]"
         where, table = f"stage.{number + 1}", data[section][number]
-    kinds, kind = SECTIONS[section], ""
-    if code == "missing" and not rest:
-        needed = [k for k, f in next(iter(kinds.values())).model_fields.items() if f.is_required()]
+    kinds = SECTIONS[section]
+    if error["type"] == "missing" and not rest:
+        fields = next(iter(kinds.values())).model_fields
+        needed = [key for key, field in fields.items() if field.is_required()]
         return ConfigProblem(f"[{section}]", "missing_section", ", ".join(needed))
     if not isinstance(table, Mapping):
-        what = "a table, headed [[stage]]" if section == "stage" else f"a section, [{section}]"
         return ConfigProblem(where, "not_allowed", what, table)
+    kind = ""
     if len(kinds) > 1:
         if not rest:  # of no known kind
-            return _of_value(f"{where}.{selector(section)}", table, [*kinds], _one_of(kinds))
-        kind = str(rest.pop(0))
-    model, key = kinds[kind], str(rest[0])
-    if code == "extra_forbidden" and len(rest) == 1:
-        return _of_key(f"{where}.{key}", section, kind, model)
-    return _of_value(f"{where}.{key}", table, choices(properties(model)[key]), allowed(model, key))
+            what = f"one of {', '.join(kinds)}"
+            return _of_value(f"{where}.{selector(section)}", table, [*kinds], what)
+        kind = rest.pop(0)
+    return _of_key({**error, "loc": rest}, where, kinds[kind], table, section)
 
 
 def _of_value(where: str, table: Json, known: Sequence[str], what: str) -> ConfigProblem:
@@ -143,22 +163,20 @@ def _of_value(where: str, table: Json, known: Sequence[str], what: str) -> Confi
     return ConfigProblem(where, "not_allowed", what, value, hint)
 
 
-def _of_key(where: str, section: str, kind: str, model: type[Section]) -> ConfigProblem:
-    """Say of a key that is not known here what was meant, or where it belongs."""
-    key, fields = where.rsplit(".", 1)[1], model.model_fields
-    if any(key in other.model_fields for other in SECTIONS[section].values()):
+def _of_key(
+    error: Any, where: str, model: type[Section], table: Json, section: str = ""
+) -> ConfigProblem:
+    """Say what is wrong with a key: its value, or that it is not known here, but elsewhere."""
+    key, fields = str(error["loc"][0]), model.model_fields
+    where = f"{where}.{key}"
+    if error["type"] != "extra_forbidden" or len(error["loc"]) > 1:
+        return _of_value(where, table, choices(properties(model)[key]), allowed(model, key))
+    homes = [name for name in SECTIONS if section and key in keys(name)]
+    if section in homes:
         chosen = selector(section)
+        kind = table.get(chosen, next(iter(SECTIONS[section])))
         takes = ", ".join(name for name in fields if name != chosen)
         why = f"{chosen} '{kind}' has no such key; it takes {takes}"
         return ConfigProblem(where, "foreign_key", why)
-    homes = [
-        name
-        for name, kinds in SECTIONS.items()
-        if any(key in each.model_fields for each in kinds.values())
-    ]
     home = f"it belongs to [{homes[0]}]" if homes else f"known are {', '.join(fields)}"
     return ConfigProblem(where, "unknown_key", hint=nearest(key, fields) or home)
-
-
-def _one_of(kinds: Json) -> str:
-    return f"one of {', '.join(kinds)}"

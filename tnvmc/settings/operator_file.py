@@ -14,19 +14,40 @@ matrix = [[0, 1], [1, 0]]
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, StrictInt, StrictStr, StringConstraints
 
+from tnvmc.backend.limits import Number
 from tnvmc.lattice.lattice import Lattice
-from tnvmc.operators.spin import IDENTITY, NUMBER, SIGMA_X, SIGMA_Y, SIGMA_Z, kron, spin_matrices
+from tnvmc.operators.spin import kron, named_matrices
 from tnvmc.operators.term import Operator, Term
-from tnvmc.settings.load import read_toml
+from tnvmc.settings.load import parse, read_toml
 from tnvmc.settings.problems import ConfigError
+from tnvmc.settings.section import Section
 
-_KEYS = ("sites", "matrix", "product", "coefficient")
+
+class _Term(Section):
+    sites: Annotated[list[StrictInt], Field(description="a list of site indices, e.g. [0, 1]")]
+    matrix: list[list[float]] | None = None
+    product: StrictStr | None = None
+    coefficient: Number = 1.0
+
+    def build(self, local_dim: int) -> Term:
+        if (self.matrix is None) == (self.product is None):
+            raise ValueError("give either matrix or product, and not both")
+        matrix = _product(self, local_dim) if self.product is not None else np.array(self.matrix)
+        return Term(tuple(self.sites), self.coefficient * matrix)
+
+
+class _File(Section):
+    name: Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1)] = ""
+    term: Annotated[
+        list[dict[str, Any]],
+        Field(min_length=1, description="one table or more, each headed [[term]]"),
+    ]
 
 
 def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator:
@@ -35,71 +56,26 @@ def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator:
     Raises:
         ConfigError: a file that is missing, damaged or does not fit the lattice.
     """
-    data = read_toml(path)
-    unknown = set(data) - {"name", "term"}
-    if unknown:
-        raise ConfigError(
-            f"{path}: unknown key '{min(unknown)}'; an operator has name and [[term]]"
-        )
-    name, terms = data.get("name", path.stem), data.get("term")
-    if not isinstance(name, str) or not name.strip():
-        raise ConfigError(f"{path}: name = {name!r}: must be a word or two in quotes")
-    if not isinstance(terms, list) or not terms:
-        raise ConfigError(f"{path}: holds no operator; give one [[term]] at least")
-    found = []
-    for number, term in enumerate(terms, 1):
-        try:
-            found.append(_term(term, local_dim))
-        except (ValueError, TypeError) as error:
-            raise ConfigError(f"{path}, term {number}: {error}") from None
+    file, where = parse(_File, read_toml(path), str(path)), str(path)
     try:
-        return Operator(lattice, tuple(found), local_dim, name=name.strip())
-    except ValueError as error:
-        raise ConfigError(f"{path}: {error}") from None
+        terms = []
+        for number, data in enumerate(file.term, 1):
+            where = f"{path}, term {number}"
+            terms.append(parse(_Term, data, where).build(local_dim))
+        where = str(path)
+        return Operator(lattice, tuple(terms), local_dim, name=file.name or path.stem)
+    except ConfigError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{where}: {error}") from None
 
 
-def _term(term: Any, local_dim: int) -> Term:
-    if not isinstance(term, Mapping):
-        raise TypeError("must be a table, headed [[term]]")
-    unknown = set(term) - set(_KEYS)
-    if unknown:
-        raise ValueError(f"unknown key '{min(unknown)}'; known are {', '.join(_KEYS)}")
-    sites = term.get("sites")
-    if not isinstance(sites, list) or not all(type(site) is int for site in sites):
-        raise ValueError("sites must be a list of site indices, e.g. sites = [0, 1]")
-    if ("matrix" in term) == ("product" in term):
-        raise ValueError("give either matrix or product, and not both")
-    coefficient = term.get("coefficient", 1.0)
-    if type(coefficient) not in (int, float) or not np.isfinite(coefficient):
-        raise ValueError(f"coefficient = {coefficient!r}: must be a number")
-    matrix = _matrix(term["matrix"]) if "matrix" in term else _product(term, local_dim)
-    return Term(tuple(sites), coefficient * matrix)
-
-
-def _matrix(rows: Any) -> np.ndarray:
-    try:
-        return np.array(rows, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("matrix must be a list of rows of numbers, all of one length") from None
-
-
-def _product(term: Mapping[str, Any], local_dim: int) -> np.ndarray:
-    text, n_sites = term["product"], len(term["sites"])
-    factors = factor_matrices(local_dim)
-    words = text.split() if isinstance(text, str) else []
-    if len(words) != n_sites or not set(words) <= set(factors):
+def _product(term: _Term, local_dim: int) -> np.ndarray:
+    known, words = named_matrices(local_dim), (term.product or "").split()
+    if len(words) != len(term.sites) or not set(words) <= set(known):
         raise ValueError(
-            f"product = {text!r}: must be one of {', '.join(factors)} for each of {n_sites} sites, "
-            "with blanks between"
+            f"product = {term.product!r}: must be one of {', '.join(known)} for each of "
+            f"{len(term.sites)} sites, with blanks between"
         )
-    matrix = kron(*(factors[word] for word in words))
+    matrix = kron(*(known[word] for word in words))
     return matrix if np.any(matrix.imag) else matrix.real
-
-
-def factor_matrices(local_dim: int = 2) -> dict[str, np.ndarray]:
-    """The matrices that `product` knows by name."""
-    sx, sy, sz = spin_matrices(local_dim)
-    spins = {"Sx": sx, "Sy": sy, "Sz": sz, "I": np.eye(local_dim)}
-    if local_dim != 2:
-        return spins
-    return {**spins, "X": SIGMA_X, "Y": SIGMA_Y, "Z": SIGMA_Z, "n": NUMBER, "I": IDENTITY}

@@ -50,15 +50,21 @@ def stages_of(settings: Settings) -> tuple[Stage, ...]:
     return tuple(found)
 
 
+def from_sections(settings: Settings, stage: StageSettings) -> dict[str, Any]:
+    """Give what the sections of a run hold for the keys of a stage."""
+    return {
+        key: getattr(getattr(settings, section), key, None)
+        for key, section in SECTION_OF.items()
+        if key in type(stage).model_fields
+    }
+
+
 def as_run(settings: Settings, stage: StageSettings) -> Settings:
-    """Put what a stage says into the sections it comes from."""
+    """Put what a completed stage says into the sections it comes from."""
     changes: dict[str, dict[str, Any]] = {section: {} for section in SECTION_OF.values()}
     for key, section in SECTION_OF.items():
-        value = getattr(stage, key, None)
-        if value is not None:
-            changes[section][key] = value
+        if {key} <= type(stage).model_fields.keys() & type(getattr(settings, section)).model_fields:
+            changes[section][key] = getattr(stage, key)
     if not isinstance(stage, OptimiseStage):
         changes["optimizer"] = {"steps": 0}
-    elif (stage.schedule or settings.optimizer.schedule) == "constant":
-        changes["optimizer"]["final_learning_rate"] = None
     return settings.changed(changes)
