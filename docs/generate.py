@@ -20,7 +20,7 @@ from tnvmc.settings.help import about, described, heading
 PACKAGE = Path(tnvmc.__file__).parent
 
 FLOORS = {
-    "backend": 0, "storage": 1, "lattice": 1, "operators": 1, "contraction": 2, "exact": 2,
+    "backend": 0, "limits": 0, "storage": 1, "lattice": 1, "operators": 1, "contraction": 2, "exact": 2,
     "ansatz": 3, "sampling": 4, "estimate": 5, "optimize": 5, "vmc": 6, "settings": 7,
     "analysis": 7, "report": 8, "app": 9,
 }  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "tnvmc"
 FLOORS = {
     "backend": 0,
+    "limits": 0,
     "storage": 1,
     "lattice": 1,
     "operators": 1,

@@ -13,8 +13,8 @@ from flax import nnx
 
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.backend.limits import choices
 from tnvmc.lattice import square
+from tnvmc.limits import choices
 from tnvmc.operators import models
 from tnvmc.settings.ansatz_settings import AutoregressiveSettings, NetworkSettings
 from tnvmc.settings.build import build_ansatz, build_operator

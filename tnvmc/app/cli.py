@@ -1,14 +1,15 @@
-"""The command line: ``tnvmc run``, ``tnvmc exact``."""
+"""The command line: every command is a function here, its options stand above it."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tnvmc._version import __version__
+from tnvmc.backend.process import termination_as_exception
 
 EXAMPLE = """\
 example, heisenberg.toml:
@@ -56,20 +57,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _explain(error: Exception) -> int:
     """Print errors that users can do something about; let others through with their traceback."""
     from tnvmc.app.run import DiskError, Interrupted
-    from tnvmc.settings.problems import ConfigError
     from tnvmc.vmc.step import OptimisationFailed
 
-    if isinstance(error, ConfigError):
-        return _complain(BAD_INPUT, *error.lines)
-    if isinstance(error, Interrupted):
-        return _complain(error.exit_status, str(error))
-    if isinstance(error, OptimisationFailed):
-        return _complain(FAILED, str(error))
-    if isinstance(error, MemoryError):
-        return _complain(BAD_INPUT, f"not enough memory: {error}")
-    if isinstance(error, ValueError | DiskError):
-        return _complain(BAD_INPUT, str(error))
-    raise error
+    if not isinstance(
+        error, ValueError | MemoryError | DiskError | Interrupted | OptimisationFailed
+    ):
+        raise error
+    told = "not enough memory: " if isinstance(error, MemoryError) else ""
+    status = FAILED if isinstance(error, OptimisationFailed) else BAD_INPUT
+    lines = getattr(error, "lines", [f"{told}{error}"])
+    return _complain(getattr(error, "exit_status", status), *lines)
 
 
 def _complain(status: int, *lines: str) -> int:
@@ -78,141 +75,64 @@ def _complain(status: int, *lines: str) -> int:
     return status
 
 
+Command = Callable[[argparse.Namespace], int]
+Argument = tuple[tuple[str, ...], dict[str, Any]]
+
+_COMMANDS: list[tuple[Command, str, tuple[Argument, ...]]] = []
+
+
+def _command(text: str, *arguments: Argument) -> Callable[[Command], Command]:
+    """Make a command of a function ``_name``; its docstring, if any, ends the help."""
+
+    def register(function: Command) -> Command:
+        _COMMANDS.append((function, text, (*arguments, _TRACEBACK)))
+        return function
+
+    return register
+
+
+def _option(*names: str, **rest: Any) -> Argument:
+    return names, rest
+
+
+def _repeated(*names: str, help: str, **rest: Any) -> Argument:
+    return names, {"action": "append", "default": [], "help": f"{help}; may be repeated", **rest}
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="tnvmc",
-        description="Ground states of lattice Hamiltonians: PEPS and variational Monte Carlo.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    verbatim: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+    about = "Ground states of lattice Hamiltonians: PEPS and variational Monte Carlo."
+    parser = _Parser(prog="tnvmc", description=about, epilog=EXAMPLE, **verbatim)
     parser.add_argument("--version", action="version", version=f"tnvmc {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-
-    run = _command(
-        commands, "run", _run, "optimise and measure a state", "settings; see the example"
-    )
-    run.add_argument("--out", metavar="DIR", help="folder to write (default: runs/NAME OF FILE)")
-    run.add_argument(
-        "--resume", metavar="DIR", help="go on with the run in DIR, from its last checkpoint"
-    )
-    compare = _command(
-        commands, "compare", _compare, "several states of one Hamiltonian, within one budget",
-        "settings with several [[ansatz]] and a budget in [compare]",
-    )  # fmt: skip
-    compare.add_argument(
-        "--out", metavar="DIR", help="folder to write (default: runs/NAME OF FILE)"
-    )
-    compare.add_argument(
-        "--resume", metavar="DIR", help="go on with the comparison in DIR; finished runs are kept"
-    )
-    exact = _command(
-        commands, "exact", _exact, "ground state by diagonalisation",
-        "settings; only [lattice] and [hamiltonian] count",
-    )  # fmt: skip
-    exact.add_argument(
-        "--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"
-    )
-    measure = _folder_command(
-        commands, "measure", _measure, "correlations, structure factors and more of a run's state"
-    )
-    measure.add_argument("--n-samples", metavar="N", type=int, help="samples")
-    measure.add_argument(
-        "--pair-samples", metavar="N", type=int,
-        help="samples for S.S of all pairs, which cost more (default: 65536 / sites at most)",
-    )  # fmt: skip
-    measure.add_argument(
-        "--no-pairs", dest="pair_samples", action="store_const", const=0,
-        help="leave S.S of all pairs away",
-    )  # fmt: skip
-    measure.add_argument("--chi", type=int, help="boundary bond dimension")
-    measure.add_argument(
-        "--direct", action="store_true", help="independent draws with weights instead of chains"
-    )
-    measure.add_argument(
-        "--operator", metavar="FILE.toml", action="append", default=[], dest="operators",
-        help="an operator of your own; may be repeated",
-    )  # fmt: skip
-    measure.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], dest="overrides",
-        help="change one setting, e.g. --set run.threads=1; may be repeated",
-    )  # fmt: skip
-    converge = _folder_command(
-        commands, "converge", _converge, "measure a finished run again, at several chi"
-    )
-    converge.add_argument(
-        "--chi", type=int, action="append", default=[],
-        help="boundary bond dimension beside the one it was measured at; may be repeated",
-    )  # fmt: skip
-    converge.add_argument("--n-samples", metavar="N", type=int, help="samples at each chi")
-    _add_reading_commands(commands)
-    told = commands.add_parser(
-        "settings", help="what the keys of a settings file mean",
-        description="What the keys of a settings file mean.",
-    )  # fmt: skip
-    told.add_argument("name", metavar="NAME", nargs="?", help="a section or a key (default: all)")
-    told.add_argument(
-        "--traceback", action="store_true", help="show where in the program an error came up"
-    )
-    told.set_defaults(command=_settings)
+    for function, text, arguments in _COMMANDS:
+        name, about = function.__name__[1:], text[0].upper() + text[1:] + "."
+        end = function.__doc__ or (EXAMPLE if _SET in arguments else None)
+        command = commands.add_parser(name, help=text, description=about, epilog=end, **verbatim)
+        for names, rest in arguments:
+            command.add_argument(*names, **rest)
+        command.set_defaults(command=function)
     return parser
 
 
-def _add_reading_commands(commands: Any) -> None:
-    """Add the commands that look at runs and change none."""
-    show = _folder_command(commands, "show", _show, "what a run or a checkpoint holds")
-    show.epilog = "Exit status 1 tells that a file of the run is damaged."
-    plot = _folder_command(commands, "plot", _plot, "draw pictures of a run, or of several in one")
-    plot.add_argument("others", metavar="RUNDIR", nargs="*", help="more runs, on the same axes")
-    plot.add_argument("--out", metavar="DIR", help="folder to write (default: RUNDIR/pictures)")
-    plot.add_argument("--format", default="png,pdf", help="png, pdf, svg (default: png,pdf)")
-    plot.add_argument(
-        "--what", metavar="NAMES",
-        help="energy, relative_error, variance, acceptance, closure_spread, lattice, correlations, "
-        "structure_factor, chi, zero_variance, bond_dimension (default: all that has data)",
-    )  # fmt: skip
-    plot.add_argument("--site", metavar="I", type=int, help="site whose correlations are drawn")
-    report = _folder_command(commands, "report", _report, "write one web page that tells a run")
-    report.add_argument("--out", metavar="FILE.html", help="default: RUNDIR/report.html")
-    report.add_argument(
-        "--varbench", action="store_true", help="print the row for the VarBench table instead"
-    )
+_CHANGE = {"metavar": "KEY=VALUE", "dest": "overrides"}
+_SET = _repeated("--set", help="change one setting, e.g. --set ansatz.D=6", **_CHANGE)
+_OUT = _option("--out", metavar="DIR", help="folder to write (default: runs/NAME OF FILE)")
+_FOLDER = _option("folder", metavar="RUNDIR", help="folder of a run")
+_TRACEBACK = _option(
+    "--traceback", action="store_true", help="show where in the program an error came up"
+)
 
 
-def _folder_command(commands: Any, name: str, function: Any, text: str) -> Any:
-    command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-    command.add_argument("folder", metavar="RUNDIR", help="folder of a run")
-    command.add_argument(
-        "--traceback", action="store_true", help="show where in the program an error came up"
-    )
-    command.set_defaults(command=function)
-    return command
-
-
-def _command(commands: Any, name: str, function: Any, text: str, file: str) -> Any:
-    command = commands.add_parser(
-        name,
-        help=text,
-        description=text[0].upper() + text[1:] + ".",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_argument(
-        "file", metavar="FILE.toml", nargs=None if name == "exact" else "?", help=file
-    )
-    command.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], dest="overrides",
-        help="change one setting, e.g. --set ansatz.D=6; may be repeated",
-    )  # fmt: skip
-    command.add_argument(
-        "--traceback", action="store_true", help="show where in the program an error came up"
-    )
-    command.set_defaults(command=function)
-    return command
-
-
+@_command(
+    "optimise and measure a state",
+    _option("file", metavar="FILE.toml", nargs="?", help="settings; see the example"),
+    _SET,
+    _OUT,
+    _option("--resume", metavar="DIR", help="go on with the run in DIR, from its last checkpoint"),
+)
 def _run(options: argparse.Namespace) -> int:
     from tnvmc.app.run import resume_run, run_file
-    from tnvmc.backend.process import termination_as_exception
 
     _require_source(options, "run")
     with termination_as_exception():
@@ -232,9 +152,22 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
         raise ConfigError("--resume writes into the folder it continues; leave --out away")
 
 
+@_command(
+    "several states of one Hamiltonian, within one budget",
+    _option(
+        "file",
+        metavar="FILE.toml",
+        nargs="?",
+        help="settings with several [[ansatz]] and a budget in [compare]",
+    ),
+    _SET,
+    _OUT,
+    _option(
+        "--resume", metavar="DIR", help="go on with the comparison in DIR; finished runs are kept"
+    ),
+)
 def _compare(options: argparse.Namespace) -> int:
     from tnvmc.app.compare import print_comparison
-    from tnvmc.backend.process import termination_as_exception
 
     _require_source(options, "compare")
     with termination_as_exception():
@@ -242,6 +175,12 @@ def _compare(options: argparse.Namespace) -> int:
     return 0 if good else FAILED
 
 
+@_command(
+    "ground state by diagonalisation",
+    _option("file", metavar="FILE.toml", help="settings; only [lattice] and [hamiltonian] count"),
+    _SET,
+    _option("--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"),
+)
 def _exact(options: argparse.Namespace) -> int:
     from tnvmc.exact import exact_ground_state
     from tnvmc.settings.build import build_operator
@@ -257,9 +196,27 @@ def _exact(options: argparse.Namespace) -> int:
     return 0
 
 
+@_command(
+    "correlations, structure factors and more of a run's state",
+    _FOLDER,
+    _option("--n-samples", metavar="N", type=int, help="samples"),
+    _option(
+        "--pair-samples", metavar="N", type=int,
+        help="samples for S.S of all pairs, which cost more (default: 65536 / sites at most)",
+    ),
+    _option(
+        "--no-pairs", dest="pair_samples", action="store_const", const=0,
+        help="leave S.S of all pairs away",
+    ),
+    _option("--chi", type=int, help="boundary bond dimension"),
+    _option("--direct", action="store_true", help="independent draws with weights instead of chains"),
+    _repeated(
+        "--operator", metavar="FILE.toml", dest="operators", help="an operator of your own"
+    ),
+    _repeated("--set", help="change one setting, e.g. --set run.threads=1", **_CHANGE),
+)  # fmt: skip
 def _measure(options: argparse.Namespace) -> int:
     from tnvmc.app.measure import Asked, measure_run
-    from tnvmc.backend.process import termination_as_exception
     from tnvmc.report.observables import print_observables
 
     with termination_as_exception():
@@ -272,10 +229,15 @@ def _measure(options: argparse.Namespace) -> int:
     return 0
 
 
+@_command(
+    "measure a finished run again, at several chi",
+    _FOLDER,
+    _repeated("--chi", type=int, help="boundary bond dimension beside the one it was measured at"),
+    _option("--n-samples", metavar="N", type=int, help="samples at each chi"),
+)  # fmt: skip
 def _converge(options: argparse.Namespace) -> int:
     from tnvmc.analysis.diagnostics import diagnostics_of
     from tnvmc.app.converge import converge_run
-    from tnvmc.backend.process import termination_as_exception
     from tnvmc.report.texts import line
 
     with termination_as_exception():
@@ -286,7 +248,9 @@ def _converge(options: argparse.Namespace) -> int:
     return 0
 
 
+@_command("what a run or a checkpoint holds", _FOLDER)
 def _show(options: argparse.Namespace) -> int:
+    """Exit status 1 tells that a file of the run is damaged."""
     from tnvmc.report.show import describe
 
     description = describe(options.folder)
@@ -294,6 +258,19 @@ def _show(options: argparse.Namespace) -> int:
     return 1 if description.damage else 0
 
 
+@_command(
+    "draw pictures of a run, or of several in one",
+    _FOLDER,
+    _option("others", metavar="RUNDIR", nargs="*", help="more runs, on the same axes"),
+    _option("--out", metavar="DIR", help="folder to write (default: RUNDIR/pictures)"),
+    _option("--format", default="png,pdf", help="png, pdf, svg (default: png,pdf)"),
+    _option(
+        "--what", metavar="NAMES",
+        help="energy, relative_error, variance, acceptance, closure_spread, lattice, correlations, "
+        "structure_factor, chi, zero_variance, bond_dimension (default: all that has data)",
+    ),
+    _option("--site", metavar="I", type=int, help="site whose correlations are drawn"),
+)  # fmt: skip
 def _plot(options: argparse.Namespace) -> int:
     from tnvmc.report.plots import plot_runs
 
@@ -307,13 +284,12 @@ def _plot(options: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(options: argparse.Namespace) -> int:
-    from tnvmc.settings.help import settings_text
-
-    print(settings_text(options.name))
-    return 0
-
-
+@_command(
+    "write one web page that tells a run",
+    _FOLDER,
+    _option("--out", metavar="FILE.html", help="default: RUNDIR/report.html"),
+    _option("--varbench", action="store_true", help="print the row for the VarBench table instead"),
+)
 def _report(options: argparse.Namespace) -> int:
     from tnvmc.analysis.varbench import varbench_row
     from tnvmc.report.page import ReportError, write_report
@@ -328,6 +304,17 @@ def _report(options: argparse.Namespace) -> int:
     if run.result is None:
         raise ReportError(f"{run.path}: no result yet (result.json), so no VarBench row")
     print(varbench_row(dict(run.result)))
+    return 0
+
+
+@_command(
+    "what the keys of a settings file mean",
+    _option("name", metavar="NAME", nargs="?", help="a section or a key (default: all)"),
+)
+def _settings(options: argparse.Namespace) -> int:
+    from tnvmc.settings.help import settings_text
+
+    print(settings_text(options.name))
     return 0
 
 

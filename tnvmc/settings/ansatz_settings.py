@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, create_model
 
 from tnvmc.ansatz.neural import NETWORKS, Network, architectures
-from tnvmc.backend.limits import Positive, meaning
+from tnvmc.limits import Positive, meaning
 from tnvmc.settings.section import Section
 
 
@@ -131,7 +131,8 @@ def _network(kind: str, network: Network) -> Any:
         for field in fields(architecture)
     }
     base = AutoregressiveSettings if network.autoregressive else NetworkSettings
-    model = create_model(kind, __base__=base, kind=(Literal[kind], kind), **keys)
+    fixed: Any = (Literal[kind], kind)
+    model = create_model(kind, __base__=base, kind=fixed, **keys)
     model.architecture = architecture
     return model
 

@@ -15,7 +15,7 @@ from typing import Any
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.backend.device import namespace_of
-from tnvmc.backend.limits import Json, Positive, PositiveNumber
+from tnvmc.limits import Json, Positive, PositiveNumber
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.workers import available_cores

@@ -6,19 +6,18 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
+from annotated_types import Len as Length
 from annotated_types import Predicate
 from pydantic import Field, StrictBool, StrictInt, create_model, model_validator
 
-from tnvmc.backend.limits import NonNegative, Number, Positive, PositiveNumber
+from tnvmc.limits import NonNegative, Number, Positive, PositiveNumber
 from tnvmc.operators import models
 from tnvmc.settings.ansatz_settings import AnsatzSettings, AutoregressiveSettings, PEPSSettings
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings, StageSettings
 from tnvmc.settings.section import AboveOne, Path, Section, models_in
 
 MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
-Bond = Annotated[
-    list[NonNegative], Field(min_length=2, max_length=2, description="pairs of site indices")
-]
+Bond = Annotated[list[NonNegative], Length(2, 2), Field(description="pairs of site indices")]
 PerBond = Number | Annotated[list[Number], Field(description="a list of one number for each bond")]
 PerSite = Number | Annotated[list[Number], Field(description="a list of one number for each site")]
 COUPLINGS: Mapping[str, tuple[Any, str]] = {
@@ -37,18 +36,17 @@ COUPLINGS: Mapping[str, tuple[Any, str]] = {
 
 class _Lattice(Section):
     kind: str
-    """`shastry_sutherland` is a square lattice with a dimer in every second plaquette; `bonds` takes
-    an explicit list."""
+    """`shastry_sutherland`: square, a dimer in every second plaquette. `bonds`: an explicit list."""
     boundary: Literal["open", "cylinder", "periodic"] = "open"
-    """`cylinder`: every row is a ring and the columns are open. The bonds of the PEPS itself stay
-    open in every case; the bond that closes a ring is a term of the Hamiltonian."""
+    """`cylinder`: rows are rings, columns are open. The bonds of a PEPS stay open in every case; the
+    bond that closes a ring is a term of the Hamiltonian."""
 
 
 class GridSettings(_Lattice):
     """A lattice with rows and columns."""
 
     kind: Literal["square", "shastry_sutherland"] = "square"
-    shape: Annotated[list[Positive], Field(min_length=2, max_length=2)]
+    shape: Annotated[list[Positive], Length(2, 2)]
     """Numbers of rows and columns."""
 
 
@@ -56,10 +54,7 @@ class ChainSettings(_Lattice):
     """A chain."""
 
     kind: Literal["chain"] = "chain"
-    shape: (
-        Positive
-        | Annotated[list[Positive], Field(min_length=1, max_length=1, description="[length]")]
-    )
+    shape: Positive | Annotated[list[Positive], Length(1, 1), Field(description="[length]")]
     """Number of sites."""
 
 
@@ -67,12 +62,7 @@ class BondsSettings(_Lattice):
     """Any graph."""
 
     kind: Literal["bonds"] = "bonds"
-    shape: (
-        Positive
-        | Annotated[
-            list[Positive], Field(min_length=1, max_length=2, description="[n_rows, n_cols]")
-        ]
-    )
+    shape: Positive | Annotated[list[Positive], Length(1, 2), Field(description="[n_rows, n_cols]")]
     """Number of sites, or numbers of rows and columns."""
     bonds: list[Bond]
     """Bonds of kind "nearest", as pairs of site indices."""
@@ -133,23 +123,21 @@ class SamplerSettings(Section):
     n_samples: Positive = 512
     """Samples per step: each walker is measured n_samples / n_walkers times, rounded up."""
     n_burn: NonNegative = 1
-    """Sweeps before the first sample of a step. Chains go on from step to step, so one is enough."""
+    """Sweeps before the first sample of a step; chains go on from step to step, so one is enough."""
     n_thin: Positive = 1
     """Sweeps between samples. A sweep proposes every move once."""
     n_replicas: Positive = 1
     """Tempered chains for each walker, of which the coldest is measured: for chains that stick, at so
     many times the sweeps. With `metropolis` only; not for `peps` and `mps`."""
     chunk: Positive | None = None
-    """Walkers in one batch of contractions. Speed and memory only. Default: what fits the cache of a
-    core, 16 to 128."""
+    """Walkers in one batch; speed and memory only. Default: what a core's cache holds, 16 to 128."""
     precision: Literal["single"] | None = None
-    """`single`: walk in single precision and measure in double, with weights for the difference (mixed
-    precision); with `metropolis` only. See [Choosing settings](../choosing.md). Default: that of
-    `ansatz.dtype`."""
+    """`single`: walk in single precision, measure in double, with weights for the difference; with
+    `metropolis` only. See [Choosing settings](../choosing.md). Default: that of `ansatz.dtype`."""
     power: Annotated[Number, Field(gt=0, le=1)] = 1.0
-    """Below 1, chains draw from |psi|^(2 power) and samples are weighted by the rest: signs of rarely
-    seen configurations can turn then, as frustrated models need. 0.5 is a good try. While optimising
-    only, with `metropolis` only; not for `peps` and `mps`."""
+    """Below 1, chains draw from |psi|^(2 power) and weights do the rest: signs of rare configurations
+    can turn then, as frustrated models need; try 0.5. While optimising only, with `metropolis`
+    only; not for `peps` and `mps`."""
     magnetisation: StrictInt = 0
     """Twice the total Sz, which exchange moves keep, where the Hamiltonian conserves it."""
 
@@ -162,10 +150,9 @@ class GuardSettings(Section):
     window: Positive = 20
     """Number of past steps that count as recent."""
     energy_jump: PositiveNumber = 8.0
-    """An energy that lies further above the recent ones, in their robust standard deviations, is a
-    jump: the step before is undone."""
+    """The step before is undone where the energy is so many robust deviations above recent ones."""
     variance_jump: AboveOne = 10.0
-    """So is a variance so many times the largest recent one."""
+    """So it is where the variance is so many times the largest recent one."""
     norm_jump: AboveOne = 4.0
     """A step longer than so many times the median recent one is shortened to this."""
     max_relative_step: PositiveNumber = 0.3
@@ -184,8 +171,8 @@ class MeasureSettings(Section):
     chi: Positive | None = None
     """Boundary bond dimension. Default: twice `contraction.chi`."""
     ladder: StrictBool = True
-    """Measure a part of the samples also at 1, 1.5 and 2 times `contraction.chi`; about a tenth of the
-    time more. The check of chi needs it."""
+    """Measure a part of the samples also at 1, 1.5 and 2 times `contraction.chi`, in about a tenth of
+    the time. The check of chi needs it."""
     symmetrise: tuple[Literal["spin", "point"], ...] = ()
     """`spin`: inversion of all spins; `point`: the point group of the lattice. Lowers the energy of a
     good state and costs the order of the group in time."""
@@ -195,15 +182,13 @@ class RunSettings(Section):
     """Randomness, place on the disk, workers."""
 
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 0
-    """Key of all random numbers. The same settings and seed give the same numbers, whatever the number
-    of threads."""
+    """Key of all random numbers: same settings and seed, same numbers, for any number of threads."""
     out: Path | None = None
-    """Folder of the run; `--out` says the same. Default: `runs/` and the name of the settings file."""
+    """Folder of the run, as `--out`. Default: `runs/` and the name of the settings file."""
     device: Literal["cpu", "gpu", "auto"] = "cpu"
     """`gpu` needs CuPy, of the `gpu` extra; `auto` takes a GPU where there is one."""
     threads: Positive | None = None
-    """Workers side by side; processes for tensor networks, whose calls are too short for threads.
-    Default: the cores there are."""
+    """Workers side by side; processes for tensor networks. Default: the cores there are."""
     checkpoint_every: Positive = 10
     """Steps between checkpoints; one is written every minute as well."""
 
@@ -245,12 +230,12 @@ class Settings(Section):
         """A section without a kind is of the first one, if that has a default."""
         if not isinstance(data, Mapping):
             return data
-        filled = dict(data)
-        for name, kinds in SECTIONS.items():
-            first = next(iter(kinds))
-            if first and name != "hamiltonian" and name in filled:
-                filled[name] = _with_kind(filled[name], first)
-        return filled
+        first = {name: next(iter(kinds)) for name, kinds in SECTIONS.items() if len(kinds) > 1}
+        first.pop("hamiltonian")
+        filled = {
+            name: _with_kind(data[name], kind) for name, kind in first.items() if name in data
+        }
+        return {**data, **filled}
 
     @property
     def sampler_kind(self) -> str:

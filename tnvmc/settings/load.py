@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from tnvmc.backend.limits import Json, choices
+from tnvmc.limits import Json, choices
 from tnvmc.settings.checks import conflicts, set_by_every_stage
 from tnvmc.settings.config import SECTIONS, Settings, keys, selector
 from tnvmc.settings.defaults import complete

@@ -20,8 +20,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, StrictInt, StrictStr, StringConstraints
 
-from tnvmc.backend.limits import Number
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.limits import Number
 from tnvmc.operators.spin import kron, named_matrices
 from tnvmc.operators.term import Operator, Term
 from tnvmc.settings.load import parse, read_toml

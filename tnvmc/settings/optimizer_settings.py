@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast
 
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictInt, create_model
 
-from tnvmc.backend.limits import (
+from tnvmc.limits import (
     NonNegative,
     NonNegativeNumber,
     Number,
@@ -63,30 +63,20 @@ class SRSettings(_Optimizer):
     is plain SR."""
 
 
-class GradientSettings(_Optimizer):
-    """Gradient descent."""
+_RATES = {"gradient": 0.05, "random_sign": 0.005, "adam": 0.01}  # good for all models tried
+_FIRST_ORDER: Any = tuple(
+    create_model(kind, __base__=_Optimizer, kind=fixed, learning_rate=(Rates, rate))
+    for kind, rate in _RATES.items()
+    for fixed in [cast(Any, (Literal[kind], kind))]
+)
 
-    kind: Literal["gradient"] = "gradient"
-    learning_rate: Rates = 0.05
-
-
-class RandomSignSettings(_Optimizer):
-    """Steps of random length along the signs of the gradient."""
-
-    kind: Literal["random_sign"] = "random_sign"
-    learning_rate: Rates = 0.005
-
-
-class AdamSettings(_Optimizer):
-    """Adam."""
-
-    kind: Literal["adam"] = "adam"
-    learning_rate: Rates = 0.01
-
-
-OptimizerSettings = Annotated[
-    SRSettings | GradientSettings | RandomSignSettings | AdamSettings, Field(discriminator="kind")
-]
+if TYPE_CHECKING:
+    OptimizerSettings = _Optimizer
+else:
+    OptimizerSettings = Annotated[
+        Union[SRSettings, *_FIRST_ORDER],
+        Field(discriminator="kind"),
+    ]
 
 
 class _Stage(Section):
@@ -112,16 +102,15 @@ class OptimiseStage(_Stage):
     schedule: Literal["constant", "exponential", "cosine"] | None = None
     """As in `[optimizer]`, over the steps of the stage. Default: `optimizer.schedule`."""
     final_learning_rate: PositiveNumber | None = None
-    """At the last step of the stage. Default: `optimizer.final_learning_rate`, else a tenth of the
-    stage's `learning_rate`."""
+    """At its last step. Default: `optimizer.final_learning_rate`, else a tenth of `learning_rate`."""
     diag_shift: NonNegativeNumber | None = None
     """Shift of SR. Default: `optimizer.diag_shift`."""
     noise: NonNegativeNumber | None = None
-    """Deviation of the entries on new bonds that are still zero, relative to the largest entry of the
-    tensor. Default: 0.01 where D grows."""
+    """Deviation of entries on new bonds that are zero, of the tensor's largest. Default: 0.01 where D
+    grows."""
     evolve: NonNegative | None = None
-    """Steps of simple update that fill the new bonds where D grows; 0 leaves them to noise, which
-    hardly does. Default: 10 where D grows."""
+    """Steps of simple update that fill the new bonds where D grows; with 0 only noise does, and
+    hardly. Default: 10 where D grows."""
     plateau: Window = None
     """As in `[optimizer]`. Default: `optimizer.plateau`."""
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
-from tnvmc.backend.limits import Json, Number, in_words
-from tnvmc.backend.limits import meaning as docstring
+from tnvmc.limits import Json, Number, in_words
+from tnvmc.limits import meaning as docstring
 
 AboveOne = Annotated[Number, Field(gt=1)]
 Path = Annotated[StrictStr, Field(description="a path")]

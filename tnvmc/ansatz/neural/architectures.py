@@ -12,7 +12,7 @@ from typing import Any, Literal, get_type_hints
 import numpy as np
 from pydantic import StrictBool, TypeAdapter, ValidationError
 
-from tnvmc.backend.limits import (
+from tnvmc.limits import (
     NonNegative,
     NonNegativeNumber,
     Positive,
@@ -32,7 +32,7 @@ class Architecture:
     """
 
     def __post_init__(self) -> None:
-        for key, kind in _types(type(self)).items():
+        for key, kind in _types(type(self)).items():  # type: ignore[arg-type]
             value = getattr(self, key)
             try:
                 kind.validate_python(value.item() if isinstance(value, np.generic) else value)

@@ -19,7 +19,7 @@ from tnvmc.ansatz.neural.rbm import log_cosh
 from tnvmc.ansatz.neural.symmetry_average import shifts
 from tnvmc.lattice.lattice import Lattice
 
-Size = int | tuple[int, int]
+Size = int | tuple[int, ...]
 Grid = tuple[int, int]
 
 _ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {

@@ -207,7 +207,7 @@ class Inner(nnx.Module):
         return jnp.zeros((batch, self.begin.out_features))
 
 
-def patches_of(lattice: Lattice, patch: int | tuple[int, int]) -> tuple[tuple[int, ...], ...]:
+def patches_of(lattice: Lattice, patch: int | tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Give the sites of each patch, (T, k): patches, and sites within one, in row-major order.
 
     Raises:

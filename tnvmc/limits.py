@@ -41,7 +41,7 @@ _LIMITS = {
 def in_words(schema: Json, many: bool = False) -> str:
     """Put the JSON schema of a type in words; `many` as part of a list."""
     if "description" in schema:
-        return schema["description"]
+        return str(schema["description"])
     limits = {name: schema[name] for name in _LIMITS if name in schema}
     if "anyOf" in schema:
         parts = [part for part in schema["anyOf"] if part.get("type") != "null"]
