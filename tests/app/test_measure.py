@@ -209,6 +209,20 @@ def test_with_another_sampler_than_the_run(make: Any, n_walkers: int) -> None:
     assert 0 < abs(gap) < 5 * drawn["energy"]["error"]
 
 
+@pytest.mark.parametrize("sampler", [CHAINS, 'kind = "direct"\nn_samples = 64'])
+def test_walkers_of_another_magnetisation_than_the_run(make: Any, sampler: str) -> None:
+    """They used to stay in that of the run, and its energy was given for the other one."""
+    folder = make(sampler=sampler)
+    exact = measure_run(
+        folder, Asked(overrides=("sampler.kind='enumerate'", "sampler.magnetisation=2"))
+    )
+    chains = ("sampler.kind='metropolis'", "sampler.n_walkers=64", "sampler.magnetisation=2")
+    drawn = measure_run(folder, Asked(512, pair_samples=0, overrides=chains))
+    gap = drawn["energy"]["mean"] - exact["energy"]["mean"]
+    assert 0 < abs(gap) < 5 * drawn["energy"]["error"] < 0.5
+    assert exact["diagnostics"] == drawn["diagnostics"] == []
+
+
 def test_direct_draws_and_symmetries(make: Any) -> None:
     """Weighted samples: within 5 sigma of the dense values; symmetries are those of the lattice."""
     folder = make(sampler=CHAINS)

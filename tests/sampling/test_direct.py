@@ -288,3 +288,11 @@ def test_letters_of_complaint() -> None:
     for name in ("n_samples", "chi", "chi_mpo", "threads", "chunk"):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
             DirectSampler(**{name: 0})
+
+
+def test_parts_add_up_and_none_is_smaller_than_64_but_the_last() -> None:
+    """Each part prepares and pilots anew: of a large lattice they held some ten draws."""
+    sampler = DirectSampler(n_samples=200)
+    for at_once, sizes in ((5, [64, 64, 64, 8]), (150, [150, 50]), (1000, [200])):
+        parts = sampler.parts(None, None, at_once)  # type: ignore[arg-type]
+        assert [part.n_samples for part in parts] == sizes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.oracles import all_configs
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.contraction.schemes import SRC
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.local import local_energy
 from tnvmc.lattice import chain, square
 from tnvmc.operators.basis import Basis
@@ -136,3 +138,13 @@ def test_points_that_cannot_be() -> None:
     assert default_chis(without.ansatz) == ()
     with pytest.raises(ValueError, match="no chi to converge in"):
         without.converge((4, 8))
+
+
+def test_a_scan_says_what_its_measurement_said() -> None:
+    vmc = VMC(OPERATOR, peps(), Sampler(4, 4, threads=1), theta=parameters())
+    measured = measure(vmc.method, vmc.state, MeasurementPlan())
+    led_astray = (Diagnostic("measured_before_last_update", "warning"),)
+    told = replace(measured.measurement, diagnostics=led_astray)
+    scan = scan_chi(replace(measured, measurement=told), (2, 3))
+    assert scan.diagnostics == led_astray
+    assert "measured_before_last_update" in str(scan)

@@ -12,6 +12,7 @@ from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import Truncated, chi_of, with_chi
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observable_set import ENERGY, ObservableSet
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
@@ -31,7 +32,7 @@ from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, FolderError, check_run_
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import collect
-from tnvmc.vmc.state import finite_or_none
+from tnvmc.vmc.state import Iterate, finite_or_none
 from tnvmc.vmc.step import Method, trusted
 
 PAIR_SAMPLES = 2**16
@@ -39,6 +40,9 @@ PAIR_SAMPLES = 2**16
 sites).  Each costs as much as tens of others."""
 
 _PAIR_THIN = 4  # sweeps between them, in those between others: still cheap next to the ratios
+
+Trusted = tuple[Iterate, tuple[Diagnostic, ...]]
+"""What is to be measured, and why it is not the last point; see `vmc.step.trusted`."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +91,12 @@ def measure_run(path: str | Path, asked: Asked = Asked()) -> dict[str, Any]:
     names = [found.name for found in own]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"--operator: two files name their operator '{twice[0]}'; rename one")
-    vmc = _restored(path, settings, operator)
+    vmc, judged = _restored(path, settings, operator)
     found = {
         "version": __version__,
         "step": vmc.state.step,
         **_description(settings, operator),
-        **_measured(vmc, settings, ObservableSet(operator, own), asked),
+        **_measured(vmc, judged, settings, ObservableSet(operator, own), asked),
         "seconds": perf_counter() - started,
     }
     found = finite_or_none(found)
@@ -104,25 +108,24 @@ def measure_run(path: str | Path, asked: Asked = Asked()) -> dict[str, Any]:
     return found
 
 
-def _restored(path: Path, settings: Settings, operator: Operator) -> VMC:
+def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[VMC, Trusted]:
     """The state of a run, to be looked at with the sampler of `settings`, which may be another."""
     stored = load(path / CONFIG).sampler
     as_it_was = settings.model_copy(update={"sampler": stored})
     run = StagedRun(as_it_was, operator, read_stages(path / CHECKPOINT), blank=True)
     run.restore(path / CHECKPOINT)
     vmc, sampler = run.vmc, build_sampler(settings, operator)
+    judged = trusted(vmc.method, vmc.state)  # by the sampler of the run, as its next step would
     here = vmc.state.here
-    if sampler.n_configs != here.configs.shape[0]:
-        xp = array_namespace(here.configs)
-        if stored.kind != "metropolis":  # there are no walkers
-            sector = settings.sampler.magnetisation
-            fresh = initial_configs(operator, sampler.n_configs, vmc.seed, sector)
-            here = replace(here, configs=to_namespace(fresh, xp))
-        else:
-            places = xp.arange(sampler.n_configs) % here.configs.shape[0]  # some begin together
-            here = replace(here, configs=xp.take(here.configs, places, axis=0))
+    xp, sector = array_namespace(here.configs), settings.sampler.magnetisation
+    if stored.kind != "metropolis" or stored.magnetisation != sector:  # no walkers, or of another
+        fresh = initial_configs(operator, sampler.n_configs, vmc.seed, sector)
+        here = replace(here, configs=to_namespace(fresh, xp))
+    elif sampler.n_configs != here.configs.shape[0]:
+        places = xp.arange(sampler.n_configs) % here.configs.shape[0]  # some begin together
+        here = replace(here, configs=xp.take(here.configs, places, axis=0))
     vmc.sampler, vmc.state = sampler, replace(vmc.state, here=here)
-    return vmc
+    return vmc, judged
 
 
 def _named(lattice: LatticeSettings) -> str:
@@ -153,10 +156,10 @@ def _description(settings: Settings, operator: Operator) -> dict[str, Any]:
 
 
 def _measured(
-    vmc: VMC, settings: Settings, observables: ObservableSet, asked: Asked
+    vmc: VMC, judged: Trusted, settings: Settings, observables: ObservableSet, asked: Asked
 ) -> dict[str, Any]:
     """Draw the samples, and tell what they show and how they were drawn."""
-    point, diagnostics = trusted(vmc.method, vmc.state)
+    point, diagnostics = judged
     point = replace(point, configs=vmc.state.here.configs)
     method = _method(vmc, point, settings, asked)
     found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)

@@ -29,6 +29,8 @@ Array = Any
 _WIDENING = 3.0
 """Of the variance of a look-ahead: a factor that is too narrow makes large weights (measured)."""
 
+_FEWEST_DRAWS = 64  # of a part, where there are as many
+
 _SMALLEST_LOG = -12.0
 """Of a look-ahead, so that the sector is covered wherever the Gaussian is wrong."""
 
@@ -130,8 +132,8 @@ class DirectSampler:
         return replace(snapshot, weight=to_namespace(weight, xp)), point, info
 
     def parts(self, problem: Problem, point: Point, at_once: int) -> list[DirectSampler]:
-        """Samplers of at most `at_once` draws, and one at least."""
-        rows = split(self.n_samples, max(1, at_once))
+        """Samplers of at most `at_once` draws, but 64: each prepares and pilots anew."""
+        rows = split(self.n_samples, max(_FEWEST_DRAWS, at_once))
         return [replace(self, n_samples=len(part)) for part in rows]
 
     def for_measurement(

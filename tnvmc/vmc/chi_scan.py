@@ -12,6 +12,7 @@ import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, Snapshot, chi_of, description_of, with_chi
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.reweighting import ChiPoint, Remeasured, chi_points
 from tnvmc.sampling.snapshots import measure_configs
@@ -40,6 +41,7 @@ class ChiScan:
     n_sites: int
     units: str
     seconds: float  #: beyond the sampling
+    diagnostics: tuple[Diagnostic, ...] = ()  #: of the state that was measured
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """Give one dict per chi, for strict JSON."""
@@ -54,9 +56,8 @@ class ChiScan:
             f"{point.difference / n:+.1e} +- {point.difference_error / n:.0e}"
             for point in self.points
         ]
-        return "\n".join(
-            [*lines, f"{self.units} units, {self.n_samples} samples drawn at chi {self.drawn_at}"]
-        )
+        told = f"{self.units} units, {self.n_samples} samples drawn at chi {self.drawn_at}"
+        return "\n".join([*lines, told, *map(str, self.diagnostics)])
 
 
 def default_chis(ansatz: Ansatz) -> tuple[int, ...]:
@@ -132,6 +133,7 @@ def scan_chi(
         operator.n_sites,
         operator.units,
         perf_counter() - started,
+        measured.measurement.diagnostics,
     )
 
 
