@@ -19,18 +19,14 @@ Number = StrictFloat | StrictInt
 PositiveNumber = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
 NonNegativeNumber = Annotated[Number, Field(ge=0, allow_inf_nan=False)]
 Positives = Annotated[tuple[Positive, ...], Field(min_length=1)]
-Size = (
-    Positive
-    | Annotated[
-        tuple[Positive, ...], Field(min_length=2, max_length=2, description="[rows, columns]")
-    ]
-)
+Size = Positive | Annotated[tuple[Positive, Positive], Field(description="[rows, columns]")]
 
 _NOUNS = {
     "integer": ("an integer", "integers"),
     "number": ("a number", "numbers"),
     "string": ("a text", "texts"),
     "boolean": ("true or false", "true or false"),
+    "object": ("a table", "tables"),
 }
 _LIMITS = {
     "minimum": ">=", "ge": ">=", "exclusiveMinimum": ">", "gt": ">",

@@ -149,3 +149,23 @@ class DimerCovering(ClusterProduct):
             )
         singlet = np.array([0.0, 1.0, -1.0, 0.0], dtype=self.dtype) / np.sqrt(2.0)
         return np.tile(singlet, len(self.pairs)).astype(self.dtype)
+
+
+def pairs_of(lattice: Lattice) -> tuple[tuple[int, int], ...]:
+    """Give pairs that hold every site: the lattice's dimers, else neighbours in rows or columns.
+
+    Raises:
+        ValueError: no side of the lattice is even.
+    """
+    if lattice.bonds.get("dimer"):
+        return tuple((i, j) for i, j in lattice.bonds["dimer"])
+    n_rows, n_cols = lattice.shape
+    sites = np.arange(n_rows * n_cols).reshape(n_rows, n_cols)
+    if n_cols % 2:
+        sites = sites.T
+    if sites.shape[1] % 2:
+        raise ValueError(
+            f"DimerCovering: {n_rows} x {n_cols} sites cannot be paired; one side of the lattice "
+            "must be even"
+        )
+    return tuple((int(i), int(j)) for i, j in sites.reshape(-1, 2))

@@ -123,16 +123,12 @@ def _network(kind: str, network: Network) -> Any:
     """Make the model of a network from its architecture."""
     architecture = getattr(architectures, f"{network.name}Config")
     types = get_type_hints(architecture, include_extras=True)
-    keys: dict[str, Any] = {
-        field.name: (
-            types[field.name],
-            Field(field.default, description=meaning(architecture, field.name)),
-        )
-        for field in fields(architecture)
-    }
+    keys: dict[str, Any] = {"kind": (Literal[kind], kind)}
+    for field in fields(architecture):
+        told = Field(field.default, description=meaning(architecture, field.name))
+        keys[field.name] = (types[field.name], told)
     base = AutoregressiveSettings if network.autoregressive else NetworkSettings
-    fixed: Any = (Literal[kind], kind)
-    model = create_model(kind, __base__=base, kind=fixed, **keys)
+    model = create_model(kind, __base__=base, **keys)
     model.architecture = architecture
     return model
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
+from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.product import DimerCovering, ProductState, pairs_of
 from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.contraction import schemes
 from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
 from tnvmc.lattice.permutations import checkerboard
 from tnvmc.operators import models
@@ -16,12 +20,14 @@ from tnvmc.operators.marshall import check_characters
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
+from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
+from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import check_magnetisation
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
-from tnvmc.settings.ansatz_settings import NetworkSettings, PEPSSettings
+from tnvmc.settings.ansatz_settings import NetworkSettings
 from tnvmc.settings.config import BondsSettings, ChainSettings, LatticeSettings, Settings
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
 from tnvmc.storage.identity import plain
@@ -51,28 +57,26 @@ def build_operator(settings: Settings) -> Operator:
 
 def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     """Make the wave function of the [ansatz] and [contraction] sections."""
-    ansatz, lattice = settings.ansatz, operator.lattice
+    ansatz, lattice, local_dim = settings.ansatz, operator.lattice, operator.local_dim
     if isinstance(ansatz, NetworkSettings):
         return _network(ansatz, operator, settings.sampler.magnetisation)
-    if not isinstance(ansatz, PEPSSettings):
-        from tnvmc.ansatz.product import DimerCovering, ProductState
-
-        if ansatz.kind == "dimer":
-            return DimerCovering(lattice, _covering(lattice), operator.local_dim, ansatz.dtype)
-        return ProductState(lattice, operator.local_dim, ansatz.dtype)
+    if ansatz.kind == "dimer":
+        return DimerCovering(lattice, pairs_of(lattice), local_dim, ansatz.dtype)
+    if ansatz.kind == "product":
+        return ProductState(lattice, local_dim, ansatz.dtype)
     assert ansatz.D is not None
     if ansatz.kind == "periodic_mps":
-        from tnvmc.ansatz.mps import PeriodicMPS
-
-        return PeriodicMPS(lattice, ansatz.D, ansatz.dtype, operator.local_dim)
+        return PeriodicMPS(lattice, ansatz.D, ansatz.dtype, local_dim)
     if ansatz.kind == "mps" and lattice.shape[0] != 1:
         raise ValueError(
             f"ansatz.kind = 'mps': needs a lattice of one row, this one has {lattice.shape[0]}; "
             "take kind = 'peps', or lattice.kind = 'chain'"
         )
-    from tnvmc.ansatz.peps.state import PEPS
-
-    return PEPS(lattice, ansatz.D, dtype=ansatz.dtype, scheme=_scheme(settings))
+    scheme, chi = settings.contraction.scheme, settings.contraction.chi
+    chosen: Any = schemes.Exact()
+    if chi is not None and scheme != "exact":
+        chosen = schemes.ZipUp(chi=chi) if scheme == "zipup" else schemes.SRC(chi=chi)
+    return PEPS(lattice, ansatz.D, dtype=ansatz.dtype, scheme=chosen)
 
 
 def _network(settings: NetworkSettings, operator: Operator, magnetisation: int) -> Ansatz:
@@ -90,12 +94,15 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int) 
     if keywords.get("magnetisation") is False:
         keywords["magnetisation"] = None
     group = symmetry_group(operator, settings.average) if settings.average else None
-    if group is not None and not settings.marshall:
-        try:
+    signs: Any = None
+    if settings.marshall:
+        with _told_of("ansatz.marshall"):
+            signs = checkerboard(lattice)
+    elif group is not None:
+        with _told_of(
+            "ansatz.average", "; give ansatz.marshall = true, or leave that symmetry out"
+        ):
             check_characters(operator, group, magnetisation)
-        except ValueError as error:
-            hint = "give ansatz.marshall = true, or leave that symmetry out"
-            raise ValueError(f"ansatz.average: {error}; {hint}") from None
     treated = {"marshall": settings.marshall, "average": sorted(settings.average)}
     return FlaxAnsatz(
         lattice,
@@ -103,44 +110,11 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int) 
         local_dim=operator.local_dim,
         holomorphic=settings.dtype == "complex128",
         dtype=settings.dtype,
-        signs=_marshall_signs(lattice) if settings.marshall else None,
+        signs=signs,
         group=group,
         freeze=settings.freeze,
         architecture=plain({"kind": settings.kind, "dtype": settings.dtype, **keywords, **treated}),
     )
-
-
-def _marshall_signs(lattice: Lattice) -> Array:
-    try:
-        return checkerboard(lattice)
-    except ValueError as error:
-        raise ValueError(f"ansatz.marshall: {error}") from None
-
-
-def _scheme(settings: Settings) -> Any:
-    from tnvmc.contraction import schemes
-
-    contraction = settings.contraction
-    if contraction.chi is None or contraction.scheme == "exact":
-        return schemes.Exact()
-    by_name = {"src": schemes.SRC, "zipup": schemes.ZipUp}
-    return by_name[contraction.scheme or "src"](chi=contraction.chi)
-
-
-def _covering(lattice: Lattice) -> tuple[tuple[int, int], ...]:
-    """Pairs that hold every site: the lattice's dimers, else neighbours in rows or columns."""
-    if lattice.bonds.get("dimer"):
-        return tuple((i, j) for i, j in lattice.bonds["dimer"])
-    n_rows, n_cols = lattice.shape
-    sites = np.arange(n_rows * n_cols).reshape(n_rows, n_cols)
-    if n_cols % 2:
-        sites = sites.T
-    if sites.shape[1] % 2:
-        raise ValueError(
-            f"ansatz.kind = 'dimer': {n_rows} x {n_cols} sites cannot be paired; one side of the "
-            "lattice must be even"
-        )
-    return tuple((int(i), int(j)) for i, j in sites.reshape(-1, 2))
 
 
 def build_sampler(settings: Settings, operator: Operator) -> Samples:
@@ -166,33 +140,36 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
     return Sampler(**chains, threads=threads)
 
 
+@contextmanager
+def _told_of(key: str, hint: str = "") -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}{hint}") from None
+
+
 def build_optimizer(settings: OptimizerSettings) -> Any:
     """Make the rule of the [optimizer] section."""
-    from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
-    from tnvmc.optimize.sr import SR
-
     if isinstance(settings, SRSettings):
         return SR(settings.diag_shift, settings.momentum, settings.clip)
-    rules = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
+    rules: Any = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
     return rules[settings.kind](clip=settings.clip)
 
 
 def build_schedule(settings: OptimizerSettings, first_step: int = 0) -> schedules.Schedule:
     """Make the learning rate as a function of the step, for steps from `first_step` on."""
-    schedule = _schedule(settings)
-    return (lambda step: schedule(step - first_step)) if first_step else schedule
-
-
-def _schedule(settings: OptimizerSettings) -> schedules.Schedule:
-    rate, steps = settings.learning_rate, max(1, settings.steps)
+    rate, final, steps = settings.learning_rate, settings.final_learning_rate, settings.steps
+    schedule: schedules.Schedule
     if isinstance(rate, list):
-        return schedules.Piecewise(tuple(rate), tuple(settings.stages or ()))
-    if settings.schedule == "constant":
-        return schedules.Constant(rate)
-    assert settings.final_learning_rate is not None
-    if settings.schedule == "exponential":
-        return schedules.Exponential(rate, settings.final_learning_rate, steps)
-    return schedules.Cosine(rate, settings.final_learning_rate, steps)
+        schedule = schedules.Piecewise(tuple(rate), tuple(settings.stages or ()))
+    elif settings.schedule == "constant":
+        schedule = schedules.Constant(rate)
+    else:
+        assert final is not None
+        exponential = settings.schedule == "exponential"
+        falling = schedules.Exponential if exponential else schedules.Cosine
+        schedule = falling(rate, final, max(1, steps))
+    return (lambda step: schedule(step - first_step)) if first_step else schedule
 
 
 def build_vmc(

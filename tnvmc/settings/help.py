@@ -43,16 +43,12 @@ def described(section: str, key: str) -> list[Described]:
         told = allowed(model, key)
         told = f"{told[0].upper()}{told[1:]}.{_default(model, key)}"
         found.setdefault(meaning(model, key), {}).setdefault(told, []).append(kind)
-    common = len(models) == len(SECTIONS[section])
+    alike = len(models) == len(SECTIONS[section]) and sum(map(len, found.values())) == 1
     return [
         Described(
-            text,
-            tuple(
-                told if common and len(found) == len(alike) == 1 else f"{', '.join(kinds)}: {told}"
-                for told, kinds in alike.items()
-            ),
+            text, tuple(t if alike else f"{', '.join(kinds)}: {t}" for t, kinds in said.items())
         )
-        for text, alike in found.items()
+        for text, said in found.items()
     ]
 
 

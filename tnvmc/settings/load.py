@@ -41,18 +41,16 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file, raising `ConfigError` where it is missing or not TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        told = "no such file"
-    except OSError as error:
-        told = f"cannot be read ({error.strerror})"
-    except UnicodeDecodeError:
-        told = "not a text file; settings are TOML in UTF-8"
     except tomllib.TOMLDecodeError as error:
         told = f"not valid TOML: {error}"
+    except UnicodeDecodeError:
+        told = "not a text file; settings are TOML in UTF-8"
+    except OSError as error:
+        told = f"cannot be read ({error.strerror})" if path.exists() else "no such file"
     raise ConfigError(ConfigProblem(str(path), "file", told))
 
 
-def parse(model: type[S], table: Any, where: str) -> S:
+def parse(model: type[S], table: Json, where: str) -> S:
     """Check a table against a model, of which problems are told as ``where.key``.
 
     Raises:
@@ -61,10 +59,8 @@ def parse(model: type[S], table: Any, where: str) -> S:
     try:
         return model.model_validate(table)
     except ValidationError as error:
-        if not isinstance(table, Mapping):
-            raise ConfigError(ConfigProblem(where, "not_allowed", "a table", table)) from None
-        found = error.errors()
-        raise ConfigError(*(_of_key(each, where, model, table) for each in found)) from None
+        found = [_of_key(each, where, model, table) for each in error.errors()]
+        raise ConfigError(*found) from None
 
 
 def validate(data: Json, overrides: Sequence[str] = ()) -> Settings:

@@ -30,7 +30,7 @@ from tnvmc.settings.section import Section
 
 
 class _Term(Section):
-    sites: Annotated[list[StrictInt], Field(description="a list of site indices, e.g. [0, 1]")]
+    sites: list[StrictInt]
     matrix: list[list[float]] | None = None
     product: StrictStr | None = None
     coefficient: Number = 1.0
@@ -44,10 +44,7 @@ class _Term(Section):
 
 class _File(Section):
     name: Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1)] = ""
-    term: Annotated[
-        list[dict[str, Any]],
-        Field(min_length=1, description="one table or more, each headed [[term]]"),
-    ]
+    term: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
 def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator:
@@ -56,9 +53,8 @@ def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator:
     Raises:
         ConfigError: a file that is missing, damaged or does not fit the lattice.
     """
-    file, where = parse(_File, read_toml(path), str(path)), str(path)
+    file, terms, where = parse(_File, read_toml(path), str(path)), [], str(path)
     try:
-        terms = []
         for number, data in enumerate(file.term, 1):
             where = f"{path}, term {number}"
             terms.append(parse(_Term, data, where).build(local_dim))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import Field, StrictInt, create_model
 
@@ -64,17 +64,18 @@ class SRSettings(_Optimizer):
 
 
 _RATES = {"gradient": 0.05, "random_sign": 0.005, "adam": 0.01}  # good for all models tried
-_FIRST_ORDER: Any = tuple(
-    create_model(kind, __base__=_Optimizer, kind=fixed, learning_rate=(Rates, rate))
-    for kind, rate in _RATES.items()
-    for fixed in [cast(Any, (Literal[kind], kind))]
-)
+
+
+def _first_order(kind: str, rate: float) -> Any:
+    keys: dict[str, Any] = {"kind": (Literal[kind], kind), "learning_rate": (Rates, rate)}
+    return create_model(kind, __base__=_Optimizer, **keys)
+
 
 if TYPE_CHECKING:
     OptimizerSettings = _Optimizer
 else:
     OptimizerSettings = Annotated[
-        Union[SRSettings, *_FIRST_ORDER],
+        Union[SRSettings, *(_first_order(kind, rate) for kind, rate in _RATES.items())],
         Field(discriminator="kind"),
     ]
 

@@ -10,7 +10,7 @@ from typing import Any
 NOTHING: Any = object()
 """Value of a key that is not given."""
 
-_TEXTS = {  # of the other codes (foreign_key, conflict, override, file, other) `allowed` says all
+_TEXTS = {  # others: foreign_key, conflict, override, file, other
     "unknown_section": "unknown section",
     "unknown_key": "unknown key",
     "missing_section": "section missing; it must hold {allowed}",
@@ -25,10 +25,8 @@ class ConfigProblem:
     """One problem of settings."""
 
     key: str  #: "ansatz.D", "[lattice]", or a file
-    code: str  #: of which kind, a key of `_TEXTS`
-    allowed: str = (
-        ""  #: what may stand there; for the last codes, and foreign_key, all that is said
-    )
+    code: str  #: of which kind: a key of `_TEXTS`, or one of which `allowed` says all
+    allowed: str = ""  #: what may stand there, or all that is said
     value: Any = NOTHING  #: that was given
     hint: str = ""  #: the nearest that is known
 
@@ -44,9 +42,7 @@ class ConfigError(ValueError):
     """Settings that cannot run; `problems` says why, `lines` holds one short line for each."""
 
     def __init__(self, *problems: ConfigProblem | str) -> None:
-        given = (
-            p if isinstance(p, ConfigProblem) else ConfigProblem("", "other", p) for p in problems
-        )
+        given = [ConfigProblem("", "other", p) if isinstance(p, str) else p for p in problems]
         unlike = {str(problem): problem for problem in given}
         self.lines, self.problems = tuple(unlike), tuple(unlike.values())
         super().__init__("; ".join(self.lines))

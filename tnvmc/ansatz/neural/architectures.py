@@ -42,7 +42,7 @@ class Architecture:
 
 
 @cache
-def _types(kind: type[Architecture]) -> dict[str, TypeAdapter[Any]]:
+def _types(kind: Any) -> dict[str, TypeAdapter[Any]]:
     hints = get_type_hints(kind, include_extras=True)
     return {field.name: TypeAdapter(hints[field.name]) for field in fields(kind)}
 
