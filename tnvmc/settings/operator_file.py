@@ -38,6 +38,8 @@ class _Term(Section):
     def build(self, local_dim: int) -> Term:
         if (self.matrix is None) == (self.product is None):
             raise ValueError("give either matrix or product, and not both")
+        if len({len(row) for row in self.matrix or ()}) > 1:
+            raise ValueError("matrix must be a list of rows of numbers, all of one length")
         matrix = _product(self, local_dim) if self.product is not None else np.array(self.matrix)
         return Term(tuple(self.sites), self.coefficient * matrix)
 
