@@ -266,3 +266,17 @@ def test_parameters_of_another_kind_are_refused_in_a_line(given: Any) -> None:
 
     with pytest.raises(TypeError, match=r"Wrong.random: must give an array \(P,\)"):
         Wrong(chain(4, "periodic")).n_params  # noqa: B018
+
+
+@pytest.mark.parametrize(("modulus", "log"), [(0.5, 0.0), (1.0, 0j)], ids=["modulus", "complex"])
+def test_a_modulus_belongs_into_the_logarithm(modulus: float, log: complex) -> None:
+    """psi = phase exp(log_abs) with another modulus gave energies of another state without a word."""
+
+    class Wrong(TwoMethods):
+        def log_amplitude(self, theta: Any, configs: Any) -> Any:
+            n = len(configs)
+            return LogAmplitude(np.full(n, modulus), np.full(n, log))
+
+    hamiltonian = heisenberg(chain(4, "periodic"))
+    with pytest.raises(TypeError, match="phase must have modulus 1"):
+        VMC(hamiltonian, Wrong(hamiltonian.lattice), Enumerate(threads=1)).run(1)

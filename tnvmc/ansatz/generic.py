@@ -29,6 +29,8 @@ from tnvmc.lattice.lattice import Lattice, Patch
 
 Array = Any
 
+_PHASE = 1e-4  # that a modulus may be off 1: rounding in single precision is 1e-7
+
 
 class GenericAnsatz(ABC):
     """A wave function from two methods: `log_amplitude`, and `random` to start from.
@@ -117,7 +119,8 @@ class GenericAnsatz(ABC):
         """Walkers at `configs`; nothing is remembered beyond their amplitudes.
 
         Raises:
-            TypeError: a `log_amplitude` that does not give (B,) phases and logarithms.
+            TypeError: a `log_amplitude` that does not give (B,) phases of modulus 1 (or 0) and real
+                logarithms.
         """
         amplitude = self.log_amplitude(theta, configs)
         for name in ("phase", "log_abs"):
@@ -128,6 +131,16 @@ class GenericAnsatz(ABC):
                     f"two arrays of shape ({configs.shape[0]},) here, not {type(amplitude).__name__} "
                     f"with {name} of shape {shape}"
                 )
+        xp = array_namespace(amplitude.log_abs)
+        size = xp.abs(amplitude.phase)
+        if not xp.isdtype(amplitude.log_abs.dtype, "real floating") or bool(
+            xp.any((size != 0) & (xp.abs(size - 1) > _PHASE))
+        ):
+            raise TypeError(
+                f"{type(self).__name__}.log_amplitude: phase must have modulus 1, or 0 where psi "
+                f"vanishes, and log_abs be real; here moduli go up to {float(xp.max(size)):.3g} and log_abs "
+                f"is {amplitude.log_abs.dtype}. Put ln|psi| into log_abs; `as_log_amplitude` splits psi"
+            )
         return Walkers(configs, amplitude)
 
     def sweep(

@@ -192,6 +192,7 @@ class StagedRun:
             "seconds": seconds + (0.0 if evolution is None else self._evolution_seconds),
             "measured_samples": measured.n_samples,
             "measured_chi": chi,
+            "diagnostics": [found.as_dict() for found in measured.diagnostics],
         }
         return finite_or_none(values)
 

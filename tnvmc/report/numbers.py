@@ -34,7 +34,8 @@ def per_site(held: Mapping[str, Any], n_sites: int | None) -> str | None:
     if energy is None or not n_sites:
         return None
     if error is None:
-        return f"{energy / n_sites:.6f} +- unknown"
+        form = ".6f" if abs(energy / n_sites) < LARGE else ".6e"
+        return f"{energy / n_sites:{form}} +- unknown"
     return with_error(energy / n_sites, error / n_sites)
 
 
