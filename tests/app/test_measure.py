@@ -263,10 +263,7 @@ def test_a_network_is_symmetrised(make: Any, capsys: pytest.CaptureFixture[str])
     assert "leave out --direct" in complaint(capsys, "run", "--direct")
     assert "take sampler.n_replicas = 1" in complaint(capsys, "run", *tempered)
     assert main(["run", "rbm.toml", "--out", "other", *symmetric, *tempered]) == 2
-    assert capsys.readouterr().err == (
-        "tnvmc: measure.symmetrise: a symmetrised state is sampled without tempered chains; take "
-        "sampler.n_replicas = 1 (now 2)\n"
-    )
+    assert "take sampler.n_replicas = 1" in capsys.readouterr().err
     assert not Path("other").exists()
 
 
@@ -294,7 +291,7 @@ def test_a_chain_is_a_lattice_of_one_row(make: Any) -> None:
 
 BAD_OPERATORS = {
     "name = ": "not valid TOML",
-    "name = 'x'": "holds no operator",
+    "name = 'x'": "own.toml.term: missing",
     "[[term]]\nsites = [0]": "either matrix or product",
     "[[term]]\nsites = [0, 99]\nproduct = 'Sz Sz'": "sites 0..5 only",
     "[[term]]\nsites = [0, 1]\nproduct = 'Sz'": "for each of 2 sites",
@@ -302,21 +299,20 @@ BAD_OPERATORS = {
     "[[term]]\nsites = [0]\nmatrix = [[0, 1], [0, 0]]": "not Hermitian",
     "[[term]]\nsites = [0]\nmatrix = [[0, 1], [0]]": "rows of numbers",
     "[[term]]\nsites = [0, 0]\nproduct = 'Sz Sz'": "different sites",
-    "[[term]]\nsites = '0'\nproduct = 'Sz'": "list of site indices",
-    "[[term]]\nsite = [0]\nproduct = 'Sz'": "unknown key 'site'",
+    "[[term]]\nsites = '0'\nproduct = 'Sz'": "list of integers",
+    "[[term]]\nsite = [0]\nproduct = 'Sz'": "site: unknown key",
     "[[term]]\nsites = [0]\nproduct = 'Sz'\ncoefficient = 'a'": "must be a number",
-    "term = [3]": "headed [[term]]",
-    "terms = [3]": "unknown key 'terms'",
+    "term = [3]": "list of tables",
+    "terms = [3]": "terms: unknown key",
 }
 
 
 def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Run, expect one line on stderr and exit status 2."""
+    """Run, expect a line for each problem on stderr and exit status 2."""
     capsys.readouterr()
     assert main(["measure", *arguments]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("tnvmc: ")
-    assert error.count("\n") == 1
+    assert all(line.startswith("tnvmc: ") for line in error.splitlines())
     return error
 
 

@@ -51,7 +51,7 @@ def by_hand(ansatz: FlaxAnsatz, theta: np.ndarray, configs: np.ndarray) -> np.nd
 
 def test_images_that_the_network_takes_for_one_are_evaluated_once(ansatz: FlaxAnsatz) -> None:
     assert len(ansatz.averaging.places) == len(GROUP)
-    assert ansatz.averaging.n * 4 == len(GROUP)  # four translations by patches of 1 x 2
+    assert ansatz.averaging.n_images * 4 == len(GROUP)  # four translations by patches of 1 x 2
 
 
 def test_an_average_by_orbits_is_the_sum_over_the_group(ansatz: FlaxAnsatz) -> None:
@@ -85,9 +85,12 @@ def test_a_hamiltonian_without_the_symmetry_is_enumerated_in_full(ansatz: FlaxAn
 def test_invariances_outside_the_group_change_nothing() -> None:
     point = symmetry_group(OPERATOR, ["point"])
     images = SymmetryAverage(point, None, 2, 8, False, shifts((2, 4), (True, True), (1, 1)))
-    assert 1 <= images.n <= len(point)
+    assert 1 <= images.n_images <= len(point)
     identity = SymmetryGroup(point.elements[:1])
-    assert SymmetryAverage(identity, None, 2, 8, False, shifts((2, 4), (True, True), (1, 1))).n == 1
+    assert (
+        SymmetryAverage(identity, None, 2, 8, False, shifts((2, 4), (True, True), (1, 1))).n_images
+        == 1
+    )
 
 
 def test_signs_that_a_symmetry_breaks_are_seen() -> None:
