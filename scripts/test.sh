@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Linters, types and tests, in .venv:
 #     bash scripts/test.sh               the default tests, on all cores (four at most)
-#     bash scripts/test.sh --fast        the tests of the core alone: in a minute
+#     bash scripts/test.sh --fast        the tests of the core alone: in two minutes
 #     bash scripts/test.sh ARGUMENTS...  pytest with these, in one process, e.g. -m slow -s
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

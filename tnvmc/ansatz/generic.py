@@ -119,8 +119,7 @@ class GenericAnsatz(ABC):
         """Walkers at `configs`; nothing is remembered beyond their amplitudes.
 
         Raises:
-            TypeError: a `log_amplitude` that does not give (B,) phases of modulus 1 (or 0) and real
-                logarithms.
+            TypeError: `log_amplitude` gives no (B,) phases of modulus 1 or 0, or no real logarithms.
         """
         amplitude = self.log_amplitude(theta, configs)
         for name in ("phase", "log_abs"):
