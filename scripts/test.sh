@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Linters, types and tests, in .venv:
 #     bash scripts/test.sh               the default tests, on all cores (four at most)
-#     bash scripts/test.sh --fast        the tests of the core alone: in two minutes
+#     bash scripts/test.sh --fast        the tests of the core alone: a minute
 #     bash scripts/test.sh ARGUMENTS...  pytest with these, in one process, e.g. -m slow -s
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -12,12 +12,14 @@ make_environment "[test]"
 .venv/bin/mypy
 # Modules stay together: tests of one share what they compile and what they run.
 side_by_side=(-n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
+# What a sample goes through: no networks, no wrappers, no starts.
 core=(tests/test_floors.py tests/test_house.py tests/test_oracles.py tests/backend tests/lattice
     tests/operators tests/contraction tests/ansatz tests/sampling tests/estimate tests/optimize)
+beside=(--ignore tests/ansatz/neural --ignore tests/ansatz/wrappers --ignore tests/ansatz/initial
+    --ignore tests/ansatz/test_protocol.py --ignore tests/optimize/test_against_netket.py)
 case "${1-}" in
     "") set -- "${side_by_side[@]}" ;;
-    --fast) set -- "${side_by_side[@]}" --ignore tests/ansatz/neural \
-        --ignore tests/optimize/test_against_netket.py "${core[@]}" "${@:2}" ;;
+    --fast) set -- "${side_by_side[@]}" "${beside[@]}" "${core[@]}" "${@:2}" ;;
 esac
 case " $* " in
     *" -n "*) export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 ;;

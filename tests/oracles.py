@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
+import opt_einsum
 
 
 def all_configs(n_sites: int, local_dim: int = 2, magnetisation: int | None = None) -> np.ndarray:
@@ -64,23 +66,41 @@ def dense_amplitude(
     `tensors`: row by row, legs (d, up, left, down, right).  The last leg of a row or column
     meets the first one, which is nothing but 1 x 1 for open boundaries.
     """
-    n_rows, n_cols = shape
-    n_sites = n_rows * n_cols
-    operands: list[Any] = []
-    for site, tensor in enumerate(tensors):
-        row, col = divmod(site, n_cols)
-        above = (row - 1) % n_rows * n_cols + col
-        before = row * n_cols + (col - 1) % n_cols
-        # A vertical leg is named after its upper site, a horizontal one after its left site.
-        operands += [tensor[config[site]], [above, n_sites + before, site, n_sites + site]]
-    return np.einsum(*operands, [], optimize="greedy")[()]
+    chosen = [tensor[state] for tensor, state in zip(tensors, config, strict=True)]
+    return _contract(chosen, shape)[()]
 
 
 def dense_state(
     tensors: Sequence[np.ndarray], shape: tuple[int, int], configs: np.ndarray
 ) -> np.ndarray:
-    """Amplitudes of a PEPS at many configurations: (n,)."""
+    """Amplitudes of a PEPS at many configurations: (n,).  All at once where that is less work."""
+    if len(configs) * 16 > tensors[0].shape[0] ** len(tensors):
+        return _contract(tensors, shape)[tuple(np.asarray(configs).T)]
     return np.array([dense_amplitude(tensors, shape, config) for config in configs])
+
+
+def _contract(tensors: Sequence[np.ndarray], shape: tuple[int, int]) -> np.ndarray:
+    """Contract the bonds of a PEPS: (d,) * N, or () for tensors of chosen states."""
+    shapes = tuple(tensor.shape for tensor in tensors)
+    return np.asarray(_planned(shapes, shape)(*map(np.asarray, tensors)))
+
+
+@cache
+def _planned(shapes: tuple[tuple[int, ...], ...], shape: tuple[int, int]) -> Any:
+    """Legs by site: the physical one, the vertical one below, the horizontal one to the right."""
+    n_rows, n_cols = shape
+    n_sites = n_rows * n_cols
+    legs, physical = [], []
+    for site, (row, col) in enumerate(itertools.product(range(n_rows), range(n_cols))):
+        above = (row - 1) % n_rows * n_cols + col
+        before = row * n_cols + (col - 1) % n_cols
+        own = [2 * n_sites + site] if len(shapes[site]) == 5 else []
+        legs.append([*own, above, n_sites + before, site, n_sites + site])
+        physical += own
+    name = opt_einsum.get_symbol
+    inputs = ",".join("".join(map(name, names)) for names in legs)
+    equation = f"{inputs}->{''.join(map(name, physical))}"
+    return opt_einsum.contract_expression(equation, *shapes, optimize="greedy")
 
 
 def dense_local_energy(hamiltonian: np.ndarray, psi: np.ndarray) -> np.ndarray:

@@ -216,10 +216,10 @@ def test_every_array_library_draws_the_same(xp: Any, dtype: str) -> None:
     import array_api_strict
 
     xp = array_api_strict if xp is np else xp
-    operator = heisenberg(square(3, 4))
+    operator = heisenberg(square(3, 3))
     peps = PEPS(operator.lattice, 2, dtype, SRC(6))
     theta = make_theta(peps)
-    sampler = DirectSampler(16, chi=2, chi_mpo=4, threads=1)
+    sampler = DirectSampler(16, chi=2, chi_mpo=4, magnetisation=1, threads=1)
     expected = draw_samples(sampler, peps, theta, operator, stream=(1, 0))[0]
     found = draw_samples(sampler, peps, xp.asarray(theta), operator, stream=(1, 0))[0]
     np.testing.assert_array_equal(to_host(found.configs), expected.configs)
