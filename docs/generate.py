@@ -19,12 +19,6 @@ from tnvmc.settings.help import about, described, heading
 
 PACKAGE = Path(tnvmc.__file__).parent
 
-FLOORS = {
-    "backend": 0, "limits": 0, "storage": 1, "lattice": 1, "operators": 1, "contraction": 2, "exact": 2,
-    "ansatz": 3, "sampling": 4, "estimate": 5, "optimize": 5, "vmc": 6, "settings": 7,
-    "analysis": 7, "report": 8, "app": 9,
-}  # fmt: skip
-
 _ABOUT_SETTINGS = """\
 A settings file is TOML. Only `lattice.shape`, `hamiltonian.model` and a bond dimension are
 required; an unknown key is refused with the nearest known one. Any key can be given on the command
@@ -113,17 +107,23 @@ def api_pages() -> dict[str, str]:
     """One page for each module, and an index of them by room."""
     known = {name: path for name, path in modules().items() if name != "tnvmc"}
     pages = {f"{name}.rst": _module_page(name, known) for name in known}
-    rooms = sorted((n for n in known if n.count(".") == 1), key=lambda n: FLOORS[n.split(".")[1]])
+    floor = floors()
+    rooms = [f"tnvmc.{room}" for room in sorted(floor, key=lambda room: floor[room])]
     lines = ["# Python reference\n", _names(), "## Rooms\n"]
     lines.append(
         "A module imports from lower floors or from its own.\n\n| floor | room | holds |\n|---|---|---|"
     )
-    lines += [
-        f"| {FLOORS[r.split('.')[1]]} | [`{r}`]({r}.rst) | {_summary(known[r])} |" for r in rooms
-    ]
+    lines += [f"| {floor[_short(r)]} | [`{r}`]({r}.rst) | {_summary(known[r])} |" for r in rooms]
     entries = [f"{_short(room)} <{room}>" for room in rooms]
     lines += ["", "```{toctree}", ":hidden:", "", *entries, "```", ""]
     return {"index.md": "\n".join(lines), **pages}
+
+
+def floors() -> dict[str, int]:
+    """Floors of the rooms, as their docstrings say."""
+    texts = {n: path.read_text() for n, path in modules().items() if n.count(".") == 1}
+    found = {n: re.match(r'"""Floor (\d):', text) for n, text in texts.items()}
+    return {n.split(".")[1]: int(match[1]) for n, match in found.items() if match}
 
 
 def _names() -> str:

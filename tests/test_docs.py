@@ -233,7 +233,7 @@ def test_every_public_module_has_a_page_and_a_docstring(generate: ModuleType) ->
 
 
 def test_the_floors_are_those_that_are_tested(generate: ModuleType) -> None:
-    assert generate.FLOORS == FLOORS
+    assert generate.floors() == FLOORS
 
 
 def test_conventions_explain_every_key(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Ground states by sparse diagonalisation, as far as the memory goes."""
+"""Floor 2: ground states by sparse diagonalisation, as far as the memory goes."""
 
 from __future__ import annotations
 

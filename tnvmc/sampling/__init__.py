@@ -1,1 +1,1 @@
-"""Floor 4: moves, the sampling loop with its chunks and threads, and its exact twin."""
+"""Floor 4: moves, Markov chains, direct draws and enumeration, with their chunks and workers."""

@@ -1,1 +1,1 @@
-"""Files: checkpoints and the folders of runs."""
+"""Floor 1: files, checkpoints and the folders of runs."""

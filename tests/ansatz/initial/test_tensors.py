@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.oracles import all_configs, dense_state
-from tnvmc.ansatz.initial.tensors import bond_sizes, grow, random_positive, scaled
+from tnvmc.ansatz.initial.tensors import bond_sizes, grow, random_positive
 from tnvmc.lattice.grids import square
 
 GRID = square(2, 3)
@@ -57,15 +57,6 @@ def test_growing_changes_amplitudes_by_the_noise_only(dtype):
         changes.append(np.linalg.norm(moved - psi) / np.linalg.norm(psi))
     assert changes[0] < 1e-2
     assert changes[1] < changes[0] / 10  # a new bond needs both its ends: second order
-
-
-def test_scaling():
-    tensors = [7.0 * t for t in random_positive(GRID, 2, seed=2)]
-    parts = [float(np.linalg.norm(t)) for t in scaled(tensors, log_norm=6 * np.log(3.0))]
-    assert np.allclose(parts, 3.0, rtol=ROUNDING)
-    tensors[4] = 0 * tensors[4]
-    with pytest.raises(ValueError, match="site 4"):
-        scaled(tensors)
 
 
 def test_bad_input():

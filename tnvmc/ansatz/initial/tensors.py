@@ -101,20 +101,6 @@ def grow(
     return grown
 
 
-def scaled(tensors: Sequence[Array], log_norm: float = 0.0) -> list[Array]:
-    """Give the same state up to a positive factor: every tensor of norm exp(log_norm / N).
-
-    Raises:
-        ValueError: a tensor that is zero or not finite.
-    """
-    size = np.exp(log_norm / len(tensors))
-    norms = [float(np.linalg.norm(tensor)) for tensor in tensors]
-    for site, norm in enumerate(norms):
-        if not 0 < norm < np.inf:
-            raise ValueError(f"starts: the tensor of site {site} has norm {norm}; cannot scale it")
-    return [tensor * (size / norm) for tensor, norm in zip(tensors, norms, strict=True)]
-
-
 def _deviates(rng: np.random.Generator, like: Array) -> Array:
     """Normal deviates in the shape and dtype of `like`, of norm 1."""
     x = rng.standard_normal(like.shape)

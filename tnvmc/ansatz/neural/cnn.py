@@ -80,11 +80,9 @@ class CNN(nnx.Module):
             config.padding, (False, False)
         )
         self.kernel, self.stride, self.pool = (
-            _per_direction(word, size, lattice.shape)
-            for word, size in (
-                ("kernel", config.kernel), ("stride", config.stride), ("pool", config.pool),
-            )
-        )  # fmt: skip
+            _per_direction(size, lattice.shape)
+            for size in (config.kernel, config.stride, config.pool)
+        )
         channels = (1 if local_dim == 2 else local_dim, *features)
         grid = self._final_grid(len(features))
         window = self.kernel[0] * self.kernel[1]
@@ -184,13 +182,11 @@ def _linear(n_in: int, n_out: int, rngs: nnx.Rngs, scale: float = 1.0) -> nnx.Li
     )
 
 
-def _per_direction(word: str, size: Size, shape: Grid) -> Grid:
+def _per_direction(size: Size, shape: Grid) -> Grid:
     """A size as (rows, columns); along a direction of one site an integer means 1."""
     if isinstance(size, int):
         size = (min(size, 1) if shape[0] == 1 else size, min(size, 1) if shape[1] == 1 else size)
     rows, cols = size
-    if rows < 1 or cols < 1:
-        raise ValueError(f"CNN: {word} = {_by((rows, cols))} must be 1 or larger")
     return int(rows), int(cols)
 
 
