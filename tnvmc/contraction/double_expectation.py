@@ -1,0 +1,241 @@
+"""Expectation values of a PEPS by boundary MPS of its double layer: no sampling, no noise.
+
+<psi|H|psi> / <psi|psi> of all terms of H together, between boundaries of bond chi (Verstraete and
+Cirac, cond-mat/0407066; Lubasch, Cirac and Banuls, PRB 90, 064425 (2014)).  In a sector of total
+Sz the state is projected first::
+
+    P_M = 1/K sum_m exp(i phi_m (sum_j s_j - n)),    phi_m = 2 pi m / K,    K = N (d - 1) + 1
+
+with n the sum of local states in the sector.  Every angle is one element of a batch; opposite
+angles are conjugate, and angles from which on <R> vanishes are left out.  The angles are moved
+by an imaginary part tau to where <exp(tau (sum s - n))> is smallest, which leaves the sum as it is
+and makes the sector large in it: no digits are lost where it is rare in psi.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from tnvmc.backend.linalg import split_scale
+from tnvmc.contraction.double_boundary import Grid, grid_of
+from tnvmc.contraction.double_closures import close_strip, closures
+from tnvmc.contraction.double_network import DoubleNetwork
+from tnvmc.contraction.double_terms import StripTerms, View, views
+from tnvmc.operators.term import Operator
+
+Array = Any
+
+CHUNK_BYTES = 2**24
+"""What the largest arrays of the angles that are contracted together may take, about."""
+
+_NEGLIGIBLE = 1e-12  # <R> of angles that are left out
+_TILTS = np.linspace(-4.0, 4.0, 9)
+
+
+class EmptySector(ValueError):
+    """A state without any weight in the sector that was asked for."""
+
+
+@dataclass(frozen=True)
+class Sector:
+    """A total Sz, as the sum of local states, and the angles that project on it."""
+
+    magnetisation: int  #: twice the total Sz
+    local_sum: float
+    angles: Array  #: (K // 2 + 1,)
+    multiplicity: Array  #: 2 for angles that stand for the opposite one too
+
+    @classmethod
+    def of(cls, operator: Operator, magnetisation: int) -> Sector:
+        """Give all angles that are needed.
+
+        Raises:
+            ValueError: no such sector.
+        """
+        largest = operator.n_sites * (operator.local_dim - 1)
+        if abs(magnetisation) > largest or (largest - magnetisation) % 2:
+            raise ValueError(
+                f"double layer: {operator.n_sites} sites with local dimension {operator.local_dim} "
+                f"have no sector of magnetisation {magnetisation}; twice the total Sz goes from "
+                f"{-largest} to {largest} in steps of 2"
+            )
+        n_angles = largest + 1
+        m = np.arange(n_angles // 2 + 1)
+        return cls(
+            magnetisation,
+            (largest - magnetisation) / 2,
+            2 * math.pi * m / n_angles,
+            np.where(2 * m % n_angles == 0, 1, 2) / n_angles,
+        )
+
+    def factors(self, operator: Operator, exponents: Array) -> Array:
+        """exp(exponent (s - local_sum / N)): (B, d)."""
+        states = np.arange(operator.local_dim) - self.local_sum / operator.n_sites
+        return np.exp(np.multiply.outer(exponents, states))
+
+
+@dataclass(frozen=True)
+class DoubleLayerValue:
+    """An expectation value, and what it is worth."""
+
+    value: float  #: total, in the operator's units
+    chi: int
+    magnetisation: int | None  #: of the sector that psi was projected on
+    sector_weight: float | None  #: of that sector in |psi|^2
+    closure_spread: float
+    """Largest minus smallest ln <psi|psi> over the closures, in rows and columns: what truncation
+    does to the norm; 0 to rounding where nothing is cut."""
+    uncut: bool  #: no bond exceeds chi, so the value is exact
+    n_angles: int
+    seconds: float
+
+
+def boundary_expectation(
+    tensors: Sequence[Array],
+    operator: Operator,
+    chi: int,
+    *,
+    magnetisation: int | None = None,
+    seed: int = 0,
+) -> DoubleLayerValue:
+    """Give <psi|H|psi> / <psi|psi> by boundary MPS of the double layer.
+
+    Terms in one row or column, or within two rows or two columns, are contracted exactly between
+    the boundaries; pairs of sites farther apart are carried through compressed rows.  All terms of
+    a strip share its environments, and its norm has the same ones.
+
+    Args:
+        tensors: NumPy arrays (d, up, left, down, right), row by row, legs of the rim of size 1.
+        operator: on the grid of the tensors.
+        chi: largest bond of the boundaries.
+        magnetisation: twice the total Sz of the sector that psi is projected on, which makes it
+            the state that is sampled there.  For operators that conserve it (not checked).
+        seed: of the sketches.
+
+    Raises:
+        TermsDoNotFit: terms on three or four sites over more than two rows and two columns.
+        EmptySector: psi has no component in the sector.
+        ValueError: the number of tensors does not fit the lattice; no such sector; chi below 1.
+
+    Cost: see `estimated_cost`.
+    """
+    started = perf_counter()
+    if chi < 1:
+        raise ValueError(f"double layer: chi must be at least 1, got {chi}")
+    grid = grid_of(tensors, operator.lattice.shape)
+    plan = [view for view in views(operator) if not view.empty]
+    rotations = _Rotations(np.ones((1, operator.local_dim)), np.ones(1), None)
+    if magnetisation is not None:
+        rotations = _rotations(grid, operator, Sector.of(operator, magnetisation), chi)
+    parts = [
+        part
+        for view in plan
+        for part in _parts(_reflected(grid) if view.by_columns else grid, view, rotations, chi, seed)
+    ]
+    if any(part.norm <= 0 for part in parts):
+        raise EmptySector(
+            f"double layer: <psi|psi> is not positive at chi = {chi} in the sector 2 Sz = "
+            f"{magnetisation}: psi has no component there, or chi is much too small"
+        )
+    logs = [math.log(part.norm) + part.log_scale for part in parts] or [0.0]
+    largest_bond = max((view.largest_bond for view in plan), default=0)
+    return DoubleLayerValue(
+        float(sum(part.total / part.norm for part in parts)),
+        chi,
+        magnetisation,
+        None if rotations.log_whole is None else math.exp(np.mean(logs) - rotations.log_whole),
+        max(logs) - min(logs),
+        chi >= _bond_dimension(grid) ** largest_bond,
+        len(rotations.factors),
+        perf_counter() - started,
+    )
+
+
+@dataclass(frozen=True)
+class _Rotations:
+    """What ket is contracted with: a sum over rotations, or psi itself."""
+
+    factors: Array  #: (B, d)
+    multiplicity: Array  #: (B,)
+    log_whole: float | None  #: ln <psi|psi> of psi itself; None where that is all
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A closure summed over rotations, times exp(-log_scale)."""
+
+    norm: float
+    total: float
+    log_scale: float
+
+
+def _parts(
+    grid: Grid, view: View, rotations: _Rotations, chi: int, seed: int
+) -> Iterator[_Part]:
+    """Close everything of a view, a chunk of rotations at a time."""
+    chunks = _chunks(len(rotations.factors), grid, chi)
+    found = [
+        closures(DoubleNetwork(grid, rotations.factors[some], chi, seed), view) for some in chunks
+    ]
+    for closed in zip(*found, strict=True):
+        log_scale = max(each.log_scale for each in closed)
+        norm = total = 0.0
+        for some, each in zip(chunks, closed, strict=True):
+            weight = rotations.multiplicity[some] * math.exp(each.log_scale - log_scale)
+            norm += float((weight * each.norm).sum().real)
+            total += float((weight * each.total).sum().real)
+        yield _Part(norm, total, log_scale)
+
+
+def _rotations(grid: Grid, operator: Operator, sector: Sector, chi: int) -> _Rotations:
+    """Choose the imaginary part of the angles, and how many of them count."""
+    logs = _norms(grid, sector.factors(operator, _TILTS), chi)[1]
+    tilt = _lowest(_TILTS, logs)
+    factors = sector.factors(operator, tilt + 1j * sector.angles)
+    phases, found = _norms(grid, factors, chi)
+    alive = np.flatnonzero((phases != 0) & (found - found[0] > math.log(_NEGLIGIBLE)))
+    last = int(alive.max()) + 1
+    return _Rotations(factors[:last], sector.multiplicity[:last], float(logs[_TILTS == 0][0]))
+
+
+def _norms(grid: Grid, factors: Array, chi: int) -> tuple[Array, Array]:
+    """Phases and logarithms of <R> (B,), closed at the first row."""
+    found = []
+    for some in _chunks(len(factors), grid, chi):
+        network = DoubleNetwork(grid, factors[some], chi)
+        closed = close_strip(network, StripTerms(0, 1), (None, network.boundaries("up")[0]))
+        found.append(split_scale(closed.norm, np.full(len(closed.norm), closed.log_scale)))
+    phases, logs = zip(*found, strict=True)
+    return np.concatenate(phases), np.concatenate(logs)
+
+
+def _lowest(x: Array, y: Array) -> float:
+    """Where a convex function has its minimum, from its values on an even grid."""
+    k = int(np.clip(np.argmin(y), 1, len(x) - 2))
+    before, here, after = y[k - 1 : k + 2]
+    bend = before + after - 2 * here
+    shift = (before - after) / (2 * bend) if bend > 0 else 0.0
+    return float(x[k] + np.clip(shift, -1, 1) * (x[1] - x[0]))
+
+
+def _chunks(n: int, grid: Grid, chi: int) -> list[slice]:
+    """Rotations that are contracted together, so that what they take fits the cache."""
+    size = _bond_dimension(grid) ** 2
+    per_rotation = 16 * (chi**2 * size**2 + len(grid[0]) * size**4)
+    at_once = int(max(1, CHUNK_BYTES // per_rotation))
+    return [slice(k, min(k + at_once, n)) for k in range(0, n, at_once)]
+
+
+def _bond_dimension(grid: Grid) -> int:
+    return max(max(tensor.shape[1:]) for row in grid for tensor in row)
+
+
+def _reflected(grid: Grid) -> Grid:
+    """The grid with rows and columns exchanged."""
+    return [[tensor.transpose(0, 2, 1, 4, 3) for tensor in column] for column in zip(*grid)]
