@@ -60,7 +60,6 @@ def test_expectation(name, dtype):
     psi = dense_state(tensors, lattice.shape, all_configs(lattice.n_sites))
     dense = np.vdot(psi, dense_hamiltonian(operator) @ psi).real / np.vdot(psi, psi).real
     assert np.isclose(expectation(tensors, operator), dense, atol=1e-9)
-    assert np.isclose(expectation(tensors, operator, chi=UNCUT), dense, atol=1e-9)
 
 
 @pytest.mark.parametrize(("shape", "magnetisation"), [((3, 3), 1), ((3, 3), -3), ((2, 4), 0)])
@@ -72,9 +71,7 @@ def test_projection_on_a_sector(shape, magnetisation, dtype):
     psi = dense_state(tensors, shape, configs)
     psi[operator.n_sites - 2 * configs.sum(axis=1, dtype=int) != magnetisation] = 0
     dense = np.vdot(psi, dense_hamiltonian(operator) @ psi).real / np.vdot(psi, psi).real
-    for chi in (None, UNCUT):
-        found = expectation(tensors, operator, chi=chi, magnetisation=magnetisation)
-        assert np.isclose(found, dense, atol=1e-8)
+    assert np.isclose(expectation(tensors, operator, magnetisation=magnetisation), dense, atol=1e-8)
 
 
 def test_error_falls_with_chi():

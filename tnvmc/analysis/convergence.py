@@ -13,7 +13,12 @@ from tnvmc.vmc.state import finite_or_none
 Json = Mapping[str, Any]
 
 
-def convergence(result: Json, history: Sequence[Json], chi: Sequence[Json] = ()) -> dict[str, Any]:
+def convergence(
+    result: Json,
+    history: Sequence[Json],
+    chi: Sequence[Json] = (),
+    double_layer: Json | None = None,
+) -> dict[str, Any]:
     """Put together result.json["convergence"], for strict JSON.
 
     "variance" extrapolates the energy to zero variance, E = E0 + a Var, through the ends of the
@@ -25,10 +30,12 @@ def convergence(result: Json, history: Sequence[Json], chi: Sequence[Json] = ())
         result: the rest of result.json.
         history: the lines of history.jsonl.
         chi: energies at several chi, smallest first, as they stand in a result.json.
+        double_layer: energies of the double layer, as `DoubleLayerScan.as_dict` gives them.
     """
     found: dict[str, Any] = finite_or_none(
         {
             "chi": list(chi),
+            "double_layer": double_layer,
             "variance": _variance(result, history),
             "bond_dimension": _bond_dimension(result),
         }

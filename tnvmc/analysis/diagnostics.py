@@ -12,6 +12,7 @@ from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import change_over_last_quarter
+from tnvmc.vmc.second_opinion import agreement
 
 Json = Mapping[str, Any]
 
@@ -43,7 +44,8 @@ def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnos
     Args:
         result: content of result.json.
         history: lines of history.jsonl.
-        found: "chi", "variance" and "bond_dimension" of result.json["convergence"].
+        found: "chi", "double_layer", "variance" and "bond_dimension" of
+            result.json["convergence"].
     """
     if result["energy"] is None:
         values = {"raise": ["chi"] if _contracted(result) else []}
@@ -51,6 +53,7 @@ def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnos
         return [not_finite, *_exploded(result, history), *_unstable(result, history)]
     return [
         *_chi(result, found["chi"]),
+        *_double_layer(result, found.get("double_layer")),
         *_steps(result, history),
         *_samples(result),
         *_bond_dimension(result, found["bond_dimension"]),
@@ -148,6 +151,12 @@ def _chi(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
             return
     values = {"largest_chi": largest, "next_chi": math.ceil(1.5 * largest), "too_small": too_small}
     yield Diagnostic("chi_not_enough", "open", values)
+
+
+def _double_layer(result: Json, found: Json | None) -> Iterator[Diagnostic]:
+    """Compare the measured energy with that of the double layer."""
+    if found is not None:
+        yield agreement(found, result["energy"], result["energy_error"], result["n_sites"])
 
 
 def _steps(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:

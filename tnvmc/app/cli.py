@@ -234,15 +234,29 @@ def _measure(options: argparse.Namespace) -> int:
     _FOLDER,
     _repeated("--chi", type=int, help="boundary bond dimension beside the one it was measured at"),
     _option("--n-samples", metavar="N", type=int, help="samples at each chi"),
+    _option(
+        "--double-layer", choices=("auto", "yes", "no"), default="auto",
+        help="the energy without samples too, by the double layer of a PEPS (default: where that is "
+        "affordable)",
+    ),
+    _repeated("--double-chi", metavar="CHI", type=int, help="boundary bond dimension of the double layer"),
 )  # fmt: skip
 def _converge(options: argparse.Namespace) -> int:
     from tnvmc.analysis.diagnostics import diagnostics_of
     from tnvmc.app.converge import converge_run
     from tnvmc.report.texts import line
+    from tnvmc.settings.problems import ConfigError
 
     with termination_as_exception():
-        scan, found = converge_run(options.folder, options.chi, options.n_samples)
-    print(scan)
+        when = {"auto": None, "yes": True, "no": False}[options.double_layer]
+        if options.double_chi and when is False:
+            raise ConfigError("--double-chi needs a double layer; leave --double-layer no away")
+        scan, found = converge_run(
+            options.folder, options.chi, options.n_samples, options.double_chi or when
+        )
+    print(scan.samples)
+    if scan.double_layer is not None and scan.double_layer.points:
+        print(scan.double_layer)
     for diagnostic in diagnostics_of({"convergence": found}):
         print(line(diagnostic))
     return 0

@@ -22,23 +22,29 @@ from tnvmc.storage.run_folder import (
     RunFolder,
     check_run_folder,
 )
-from tnvmc.vmc.chi_scan import ONE_IN, ChiScan, checked_chis, default_chis
+from tnvmc.vmc.chi_scan import ONE_IN, Convergence, checked_chis, default_chis
+from tnvmc.vmc.second_opinion import When
 
 
 def converge_run(
-    path: str | Path, chis: Sequence[int] = (), n_samples: int | None = None
-) -> tuple[ChiScan, dict[str, Any]]:
+    path: str | Path,
+    chis: Sequence[int] = (),
+    n_samples: int | None = None,
+    double_layer: When = None,
+) -> tuple[Convergence, dict[str, Any]]:
     """Measure a finished run again at several chi, as ``tnvmc converge`` does.
 
     The chi of its result is one of them; `chis` are the others, by default 1, 1.5 and 2
-    times that of the optimisation.  `n_samples` defaults to a quarter of its measurement.
-    "convergence" in its result.json is replaced, nothing else; gives the scan and what stands
+    times that of the optimisation.  `n_samples` defaults to a quarter of its measurement, and
+    `double_layer` says whether the energy of the double layer is added (see `VMC.converge`).
+    "convergence" in its result.json is replaced, nothing else; gives both scans and what stands
     there now.
 
     Raises:
         FolderError: no finished run there, another process is at it, or it cannot be written.
         StateFileError: a damaged checkpoint, or one that does not fit config.toml.
-        ValueError: a state without chi; a chi or a number of samples below 1.
+        ValueError: a state without chi; a chi or a number of samples below 1; a double layer that
+            was asked for and cannot be had.
     """
     path = Path(path)
     _check_finished(path)
@@ -55,18 +61,22 @@ def converge_run(
         with RunFolder.reopen(path, sys.maxsize) as folder:
             result = folder.read_result()
             assert result is not None
-            scan = vmc.converge(
+            found = vmc.converge(
                 tuple(asked),
                 n_samples or max(1, (measure.n_samples or 0) // ONE_IN),
                 measure.n_burn,
                 measure.n_thin,
                 measure.symmetrise,
+                double_layer,
             )
-            result["convergence"] = convergence(result, folder.history(), scan.as_dicts())
+            layers = found.double_layer and found.double_layer.as_dict()
+            result["convergence"] = convergence(
+                result, folder.history(), found.samples.as_dicts(), layers
+            )
             folder.write_result(result)
     except OSError as error:
         raise FolderError(f"{path}: cannot be written ({error.strerror or error})") from None
-    return scan, result["convergence"]
+    return found, result["convergence"]
 
 
 def _check_finished(path: Path) -> None:

@@ -139,11 +139,6 @@ def conjugated(grid: Grid) -> Grid:
     return [[tensor.conj() for tensor in row] for row in grid]
 
 
-def upside_down(grid: Grid) -> Grid:
-    """Reflect a grid, so that its boundaries from below are those from above."""
-    return [[tensor.swapaxes(1, 3) for tensor in row] for row in grid[::-1]]
-
-
 def scaled(tensor: Array) -> tuple[Array, float]:
     """Scale an array to largest modulus 1; give it with the log of its scale (0 if all zeros)."""
     size = float(np.abs(tensor).max()) or 1.0

@@ -64,7 +64,9 @@ def close_strip(
     total = np.zeros_like(norm)
     for c in range(network.n_cols):
         for units, members in terms.ended(c).items():
-            right = _absorbed(strip, c, rights[c + 1], network.column(terms.first, c, "left", units))
+            right = _absorbed(
+                strip, c, rights[c + 1], network.column(terms.first, c, "left", units)
+            )
             for prefix, coefficient in members:
                 total = total + coefficient * _value(lefts[prefix], right, log_scale)
         plain = network.column(terms.first, c, "right", (None,) * terms.n_rows)

@@ -6,10 +6,11 @@ Sz the state is projected first::
 
     P_M = 1/K sum_m exp(i phi_m (sum_j s_j - n)),    phi_m = 2 pi m / K,    K = N (d - 1) + 1
 
-with n the sum of local states in the sector.  Every angle is one element of a batch; opposite
-angles are conjugate, and angles from which on <R> vanishes are left out.  The angles are moved
-by an imaginary part tau to where <exp(tau (sum s - n))> is smallest, which leaves the sum as it is
-and makes the sector large in it: no digits are lost where it is rare in psi.
+with n the sum of local states in the sector.  Every angle is one element of a batch, and opposite
+ones are conjugate.  The angles get an imaginary part tau, where <exp(tau (sum_j s_j - n))> is
+smallest: it leaves the sum as it is and makes the sector large in it, so that no digits are lost
+where it is rare in psi.  <R> at all angles costs little and tells the share of every sector; where
+those K' apart have none, K' angles are enough for the rest.
 """
 
 from __future__ import annotations
@@ -34,49 +35,43 @@ Array = Any
 CHUNK_BYTES = 2**24
 """What the largest arrays of the angles that are contracted together may take, about."""
 
-_NEGLIGIBLE = 1e-12  # <R> of angles that are left out
+_EMPTY, _CLEAR = (
+    1e-12,
+    10.0,
+)  # share of a sector that is none; shares of noise above which it is one
+_FOREIGN, _MOST_FOREIGN = 1e-9, 1e-4  # share of other sectors, relative to the one wanted
 _TILTS = np.linspace(-4.0, 4.0, 9)
 
 
 class EmptySector(ValueError):
-    """A state without any weight in the sector that was asked for."""
+    """A norm that is not positive: no component in the sector that was asked for, or chi too small."""
 
 
 @dataclass(frozen=True)
-class Sector:
-    """A total Sz, as the sum of local states, and the angles that project on it."""
+class _Sector:
+    """A total Sz, as the sum n of local states."""
 
-    magnetisation: int  #: twice the total Sz
-    local_sum: float
-    angles: Array  #: (K // 2 + 1,)
-    multiplicity: Array  #: 2 for angles that stand for the opposite one too
+    n: int
+    largest: int  #: largest sum of local states
+    n_sites: int
+    d: int
 
     @classmethod
-    def of(cls, operator: Operator, magnetisation: int) -> Sector:
-        """Give all angles that are needed.
-
-        Raises:
-            ValueError: no such sector.
-        """
-        largest = operator.n_sites * (operator.local_dim - 1)
+    def of(cls, operator: Operator, magnetisation: int) -> _Sector:
+        """Give the sector, or raise ValueError where there is none."""
+        n_sites, d = operator.n_sites, operator.local_dim
+        largest = n_sites * (d - 1)
         if abs(magnetisation) > largest or (largest - magnetisation) % 2:
             raise ValueError(
-                f"double layer: {operator.n_sites} sites with local dimension {operator.local_dim} "
-                f"have no sector of magnetisation {magnetisation}; twice the total Sz goes from "
-                f"{-largest} to {largest} in steps of 2"
+                f"double layer: {n_sites} sites with local dimension {d} have no sector of "
+                f"magnetisation {magnetisation}; twice the total Sz goes from {-largest} to "
+                f"{largest} in steps of 2"
             )
-        n_angles = largest + 1
-        m = np.arange(n_angles // 2 + 1)
-        return cls(
-            magnetisation,
-            (largest - magnetisation) / 2,
-            2 * math.pi * m / n_angles,
-            np.where(2 * m % n_angles == 0, 1, 2) / n_angles,
-        )
+        return cls((largest - magnetisation) // 2, largest, n_sites, d)
 
-    def factors(self, operator: Operator, exponents: Array) -> Array:
-        """exp(exponent (s - local_sum / N)): (B, d)."""
-        states = np.arange(operator.local_dim) - self.local_sum / operator.n_sites
+    def factors(self, exponents: Array) -> Array:
+        """exp(exponent (s - n / N)): (B, d)."""
+        states = np.arange(self.d) - self.n / self.n_sites
         return np.exp(np.multiply.outer(exponents, states))
 
 
@@ -132,19 +127,20 @@ def boundary_expectation(
     plan = [view for view in views(operator) if not view.empty]
     rotations = _Rotations(np.ones((1, operator.local_dim)), np.ones(1), None)
     if magnetisation is not None:
-        rotations = _rotations(grid, operator, Sector.of(operator, magnetisation), chi)
+        rotations = _rotations(grid, _Sector.of(operator, magnetisation), chi)
     parts = [
         part
         for view in plan
-        for part in _parts(_reflected(grid) if view.by_columns else grid, view, rotations, chi, seed)
+        for part in _parts(
+            _reflected(grid) if view.by_columns else grid, view, rotations, chi, seed
+        )
     ]
     if any(part.norm <= 0 for part in parts):
         raise EmptySector(
-            f"double layer: <psi|psi> is not positive at chi = {chi} in the sector 2 Sz = "
-            f"{magnetisation}: psi has no component there, or chi is much too small"
+            f"double layer: <psi|psi> is not positive at chi = {chi}, which is much too small"
         )
-    logs = [math.log(part.norm) + part.log_scale for part in parts] or [0.0]
-    largest_bond = max((view.largest_bond for view in plan), default=0)
+    logs = [math.log(part.norm) + part.log_scale for part in parts]
+    largest_bond = max(view.largest_bond for view in plan)
     return DoubleLayerValue(
         float(sum(part.total / part.norm for part in parts)),
         chi,
@@ -175,9 +171,7 @@ class _Part:
     log_scale: float
 
 
-def _parts(
-    grid: Grid, view: View, rotations: _Rotations, chi: int, seed: int
-) -> Iterator[_Part]:
+def _parts(grid: Grid, view: View, rotations: _Rotations, chi: int, seed: int) -> Iterator[_Part]:
     """Close everything of a view, a chunk of rotations at a time."""
     chunks = _chunks(len(rotations.factors), grid, chi)
     found = [
@@ -193,15 +187,45 @@ def _parts(
         yield _Part(norm, total, log_scale)
 
 
-def _rotations(grid: Grid, operator: Operator, sector: Sector, chi: int) -> _Rotations:
-    """Choose the imaginary part of the angles, and how many of them count."""
-    logs = _norms(grid, sector.factors(operator, _TILTS), chi)[1]
+def _rotations(grid: Grid, sector: _Sector, chi: int) -> _Rotations:
+    """Choose the imaginary part of the angles, and how many angles are enough."""
+    logs = _norms(grid, sector.factors(_TILTS), chi)[1]
     tilt = _lowest(_TILTS, logs)
-    factors = sector.factors(operator, tilt + 1j * sector.angles)
-    phases, found = _norms(grid, factors, chi)
-    alive = np.flatnonzero((phases != 0) & (found - found[0] > math.log(_NEGLIGIBLE)))
-    last = int(alive.max()) + 1
-    return _Rotations(factors[:last], sector.multiplicity[:last], float(logs[_TILTS == 0][0]))
+    n_all = sector.largest + 1
+    half = _angles(n_all)
+    phases, found = _norms(grid, sector.factors(tilt + 1j * half), chi)
+    norms = phases * np.exp(found - found[0])
+    every = np.concatenate([norms, norms[1 : n_all - len(half) + 1][::-1].conj()])
+    share = np.roll(np.fft.fft(every).real / n_all, sector.n)
+    if not share[sector.n] > max(_EMPTY, -_CLEAR * share.min()):
+        raise EmptySector(
+            f"double layer: psi has no component with a sum of local states of {sector.n}, or chi = "
+            f"{chi} is too small to see it"
+        )
+    n_angles = _enough(share, sector.n)
+    angles = _angles(n_angles)
+    factors = sector.factors(tilt + 1j * angles) if n_angles > 1 else sector.factors(tilt + angles)
+    multiplicity = np.where(2 * np.arange(len(angles)) % n_angles == 0, 1, 2) / n_angles
+    return _Rotations(factors, multiplicity, float(logs[_TILTS == 0][0]))
+
+
+def _angles(n: int) -> Array:
+    """Angles 2 pi m / n from 0 to pi."""
+    return 2 * math.pi * np.arange(n // 2 + 1) / n
+
+
+def _enough(share: Array, n: int) -> int:
+    """Fewest angles that tell sector n from all that have any share of the (tilted) state.
+
+    With K angles the sectors n + K, n - K, n + 2 K, ... are added to sector n.  Shares cannot be
+    negative: the most negative one tells how large those are that truncation makes up.
+    """
+    allowed = share[n] * min(max(_FOREIGN, -2 * share.min() / share[n]), _MOST_FOREIGN)
+    for n_angles in range(1, len(share)):
+        others = np.arange(n % n_angles, len(share), n_angles)
+        if np.abs(share[others[others != n]]).sum() <= allowed:
+            return n_angles
+    return len(share)
 
 
 def _norms(grid: Grid, factors: Array, chi: int) -> tuple[Array, Array]:

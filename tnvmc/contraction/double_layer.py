@@ -17,7 +17,6 @@ is too large for a float.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,13 +28,10 @@ from tnvmc.contraction.double_boundary import (
     boundaries,
     conjugated,
     grid_of,
-    scaled,
-    upside_down,
 )
 from tnvmc.operators.term import Operator
 
 Array = Any
-Column = list[Array]  # of a strip of rows: boundary above, ket, bra, ket, bra, ..., boundary below
 String = Mapping[int, Array]  # a product of one-site matrices, by site
 
 _NEGLIGIBLE = 1e-9  # relative overlap with a rotated state below which it is left out
@@ -63,33 +59,25 @@ def log_norm(
 
 
 def expectation(
-    tensors: Sequence[Array],
-    operator: Operator,
-    *,
-    chi: int | None = None,
-    magnetisation: int | None = None,
-    seed: int = 0,
+    tensors: Sequence[Array], operator: Operator, *, magnetisation: int | None = None
 ) -> float:
-    """Give <psi|H|psi> / <psi|psi>: the total, in the operator's units.
+    """Give <psi|H|psi> / <psi|psi> exactly: the total, in the operator's units.
 
-    A term is taken as a sum of products of one-site matrices.
+    A term is taken as a sum of products of one-site matrices, and the whole double layer contracted
+    once for each: a reference for small lattices, see `boundary_expectation` for others.
 
     Args:
         tensors: site tensors (d, up, left, down, right), row by row.
         operator: on the grid of the tensors.
-        chi: bond of the boundary MPOs between which the h rows that a term touches are
-            contracted exactly; None contracts the whole double layer once per product, for small
-            lattices.
         magnetisation: twice the total Sz of a sector onto which psi is projected first, which
             gives the state that exchange moves sample.  It sums over N (d - 1) + 1 rotations of
             psi about z, in complex arithmetic, and is meant for operators that conserve the
             magnetisation (not checked).
-        seed: of the sketches.
 
     Raises:
         ValueError: the number of tensors does not fit the lattice; no such sector.
 
-    Cost: that of `log_norm`, and chi^3 D^(2 h + 2) operations a column and product.
+    Cost: that of `log_norm` for each product.
     """
     kets = grid_of(tensors, operator.lattice.shape)
     bras = conjugated(kets)
@@ -99,16 +87,13 @@ def expectation(
         for matrices in _products(np.asarray(term.matrix), operator.local_dim)
     ]
     total = norm = 0.0
-    reference = _log_overlap(kets, bras, chi, seed)[1]
+    reference = _log_overlap(kets, bras, None, 0)[1]
     for rotated, multiplicity in _rotations(kets, magnetisation):
-        phase, log_abs = _log_overlap(rotated, bras, chi, seed)
+        phase, log_abs = _log_overlap(rotated, bras, None, 0)
         weight = multiplicity * phase * math.exp(log_abs - reference)
         if abs(weight) < _NEGLIGIBLE:
             continue
-        if chi is None:
-            value = sum(_exact_values(rotated, bras, strings))
-        else:
-            value = sum(_values(rotated, bras, strings, chi, seed))
+        value = sum(_exact_values(rotated, bras, strings))
         total += (weight * value).real
         norm += weight.real
     return float(total / norm)
@@ -250,65 +235,3 @@ def _exact_values(kets: Grid, bras: Grid, strings: Sequence[String]) -> Iterator
         phase_string, log_string = _log_overlap(_acted_on(kets, string), bras, None, 0)
         if phase_string:
             yield phase_string / phase * math.exp(log_string - log_abs)
-
-
-# --- with boundary MPOs --------------------------------------------------------------------
-
-
-def _values(
-    kets: Grid, bras: Grid, strings: Sequence[String], chi: int, seed: int
-) -> Iterator[complex]:
-    """Expectation values of products of one-site matrices, between boundary MPOs."""
-    n_cols = len(kets[0])
-    above = boundaries(upside_down(kets), upside_down(bras), chi, seed)[::-1]
-    below = boundaries(kets, bras, chi, seed + 1)
-    by_rows: dict[tuple[int, int], list[String]] = defaultdict(list)
-    for string in strings:
-        by_rows[min(string) // n_cols, max(string) // n_cols].append(string)
-    for (first, last), members in by_rows.items():
-        rows = range(first, last + 1)
-
-        def column(c: int, grid: Grid, rows: range = rows) -> Column:
-            top, bottom = above[rows[0]].tensors[c], below[rows[-1] + 1].tensors[c]
-            return [top, *(layer[r][c] for r in rows for layer in (grid, bras)), bottom]
-
-        columns = [column(c, kets) for c in range(n_cols)]
-        lefts = _environments(columns)
-        rights = _environments([_mirrored(each) for each in columns[::-1]])[::-1]
-        for string in members:
-            changed = _acted_on(kets, string)
-            begin = min(site % n_cols for site in string)
-            end = max(site % n_cols for site in string)
-            x = y = lefts[begin]
-            for c in range(begin, end + 1):
-                x, y = _absorbed(x, column(c, changed)), _absorbed(y, columns[c])
-            yield complex((x * rights[end]).sum() / (y * rights[end]).sum())
-
-
-def _environments(columns: list[Column]) -> list[Array]:
-    """Entry c: the columns before c, scaled to largest entry 1."""
-    found = [np.ones([1] * len(columns[0]))]
-    for column in columns[:-1]:
-        found.append(scaled(_absorbed(found[-1], column))[0])
-    return found
-
-
-def _mirrored(column: Column) -> Column:
-    """The column with left and right exchanged."""
-    above, *sites, below = column
-    return [above.swapaxes(0, 3), *(site.swapaxes(2, 4) for site in sites), below.swapaxes(0, 3)]
-
-
-def _absorbed(environment: Array, column: Column) -> Array:
-    """Take an environment (above, ket, bra, ket, bra, ..., below) across a column.
-
-    All other legs are one leg x: (rows to come, below, above after, rows done).
-    """
-    above, *sites, below = column
-    x = contract("muwn,mx->xnuw", above, environment.reshape(above.shape[0], -1))
-    for ket, bra in zip(sites[::2], sites[1::2], strict=True):
-        legs = ket.shape[2], bra.shape[2], -1, ket.shape[1], bra.shape[1]
-        x = contract("swbqr,sukpl,kbxuw->xlrpq", bra, ket, x.reshape(legs))
-    x = contract("muwn,mxuw->xn", below, x.reshape(below.shape[0], -1, *below.shape[1:3]))
-    sizes = [above.shape[3], *(site.shape[4] for site in sites), below.shape[3]]
-    return x.reshape(sizes)

@@ -132,6 +132,8 @@ def views(operator: Operator) -> tuple[View, View]:
             _add_pair(rows, term, operator.local_dim)
         else:
             left_over.append(term.sites)
+    if rows.empty and columns.empty:  # the norm alone
+        rows.strips[0, 1] = StripTerms(0, 1)
     if left_over:
         raise TermsDoNotFit(left_over, len(operator.terms))
     return rows, columns

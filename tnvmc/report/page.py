@@ -104,6 +104,7 @@ def page_data(run: Run) -> dict[str, Any]:
         "about": _about(run, told),
         "stages": _stages(run),
         "chi_scan": _chi_scan(run),
+        "double_layer": _double_layer(run),
         "extrapolations": _extrapolations(run),
         "observables": [
             (row.name.replace("^2", "²"), row.detail.replace("-", "−"), row.value)
@@ -254,6 +255,17 @@ def _chi_scan(run: Run) -> list[Row]:
             between = [signed(off / n, error / n), f"{off / error:+.1f}"]
         spread = _short(point, "closure_spread")
         rows.append([str(point["chi"]), per_site(point, n), *between, spread])
+    return rows
+
+
+def _double_layer(run: Run) -> list[Row]:
+    """Energies by the double layer at several chi of its own."""
+    n, rows = run.n_sites or 1, []
+    found = ((run.result or {}).get("convergence") or {}).get("double_layer") or {}
+    for point in found.get("points") or []:
+        energy = None if point.get("energy") is None else ten_digits(point["energy"] / n)
+        seconds = None if point.get("seconds") is None else duration(point["seconds"])
+        rows.append([str(point["chi"]), energy, _short(point, "closure_spread"), seconds])
     return rows
 
 

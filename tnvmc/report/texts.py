@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.report.numbers import short, with_error
+from tnvmc.report.numbers import duration, short, with_error
 
 Values = Mapping[str, Any]
 
@@ -73,7 +73,7 @@ def _templates() -> Any:
     templates.context_class = WithPhrases
     filters = {
         "as": format, "short": short, "moved": _moved, "with_error": with_error, "listed": listed,
-        "sentence_of": sentence_of,
+        "sentence_of": sentence_of, "duration": duration,
     }  # fmt: skip
     templates.filters.update(filters)
     return templates

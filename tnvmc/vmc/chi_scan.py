@@ -1,4 +1,7 @@
-"""The energy at several chi on the same configurations: what truncation does, without noise."""
+"""The energy at several chi on the same configurations: what truncation does, without noise.
+
+Beside it stands the energy by the double layer, which needs no configurations at all.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from tnvmc.estimate.reweighting import ChiPoint, Remeasured, chi_points
 from tnvmc.sampling.snapshots import measure_configs
 from tnvmc.storage.identity import kind_in
 from tnvmc.vmc.measurement import Measured
+from tnvmc.vmc.second_opinion import DoubleLayerScan, agreement
 from tnvmc.vmc.state import finite_or_none
 
 Array = Any
@@ -58,6 +62,30 @@ class ChiScan:
         ]
         told = f"{self.units} units, {self.n_samples} samples drawn at chi {self.drawn_at}"
         return "\n".join([*lines, told, *map(str, self.diagnostics)])
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """A state measured at several chi, with samples and, where that is done, without."""
+
+    samples: ChiScan
+    double_layer: DoubleLayerScan | None  #: None where it was not wanted
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Those of the samples, and whether the two energies agree."""
+        if self.double_layer is None:
+            return self.samples.diagnostics
+        last = self.samples.points[-1]
+        found = agreement(
+            self.double_layer.as_dict(), last.energy, last.energy_error, self.samples.n_sites
+        )
+        return (*self.samples.diagnostics, found)
+
+    def __str__(self) -> str:
+        parts = [str(self.samples), *(str(each) for each in (self.double_layer,) if each)]
+        told = map(str, self.diagnostics[len(self.samples.diagnostics) :])
+        return "\n".join([*filter(None, parts), *told])
 
 
 def default_chis(ansatz: Ansatz) -> tuple[int, ...]:

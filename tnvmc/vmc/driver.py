@@ -21,9 +21,10 @@ from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.problem import Problem, Samples
 from tnvmc.vmc import checkpoint, step
-from tnvmc.vmc.chi_scan import ChiScan, checked_chis, scan_chi
+from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
+from tnvmc.vmc.second_opinion import When, scan_double_layer
 from tnvmc.vmc.state import Iterate, Measurement, State, StepRecord
 
 Array = Any
@@ -187,27 +188,35 @@ class VMC:
         n_burn: int = 10,
         n_thin: int | None = None,
         symmetries: Sequence[str] = (),
-    ) -> ChiScan:
-        """Measure the energy at several chi on the same configurations.
+        double_layer: When = None,
+    ) -> Convergence:
+        """Measure the energy at several chi on the same configurations, and without any.
 
-        They are drawn from |psi|^2 at the largest chi, where weights (|psi_chi|^2 over that, for
-        the others) are closest to even; what they share cancels in the differences.
+        Configurations are drawn from |psi|^2 at the largest chi, where weights (|psi_chi|^2 over that,
+        for the others) are closest to even; what they share cancels in the differences.
+
+        A PEPS is then asked once more by its double layer, in the sector that was sampled: an energy
+        without noise, whose chi (that of the double layer) is a number of its own.  `diagnostics` say
+        whether the two agree.
 
         Args:
             chis: 1, 1.5 and 2 times the chi of the ansatz by default.
             n_samples, n_burn, n_thin, symmetries: those of `measure`.
+            double_layer: None takes it where it is done within `MAX_SECONDS`; True always; False
+                never; or the chi of its scan, by default D^2, 2 D^2, ... until the energy stays.
 
         Cost: `measure` at the largest chi, and one measurement without a sweep per sample at
-        each other chi.
+        each other chi; of the double layer that of `estimated_cost`.
 
         Raises:
             ValueError: an ansatz that is contracted without chi; a chi below 1; fewer than two;
-                and as `measure`.
+                a double layer that was asked for and cannot be had; and as `measure`.
         """
         chis = checked_chis(self.ansatz, chis)
         plan = MeasurementPlan(n_samples, max(chis), n_burn, n_thin, tuple(symmetries))
         measured = measure(self.method, self.state, plan)
-        return scan_chi(measured, chis, self.sampler.threads, one_in=1)
+        samples = scan_chi(measured, chis, self.sampler.threads, one_in=1)
+        return Convergence(samples, scan_double_layer(measured, double_layer))
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, atomically; see `tnvmc.vmc.checkpoint`."""

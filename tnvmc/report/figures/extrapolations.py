@@ -41,6 +41,7 @@ def chi(run: Run) -> Any | str:
         chis, off / n_sites, np.nan_to_num(error) / n_sites, fmt="o-", color=style.BLUE, ms=5,
         capsize=2, label="same configurations",
     )  # fmt: skip
+    _double_layer(top, run, points[-1])
     label = rf"[$E(\chi) - E({int(np.nanmax(chis))})$] per site"
     top.set_ylabel(f"{label}\n({units_of(run)} units)")
     top.ticklabel_format(axis="y", scilimits=(-2, 2))
@@ -54,6 +55,15 @@ def chi(run: Run) -> Any | str:
     axes[-1].set_xticks(chis, [f"{value:g}" for value in chis])
     axes[-1].set_xlabel(r"boundary bond dimension $\chi$")
     return figure
+
+
+def _double_layer(axes: Any, run: Run, largest: Json) -> None:
+    """Draw where the energy of the double layer lies, which knows nothing of the samples."""
+    found = _part(run, "double_layer") or {}
+    if found.get("energy") is None or largest.get("energy") is None:
+        return
+    off = (found["energy"] - largest["energy"]) / (run.n_sites or 1)
+    axes.axhline(off, color=style.VERMILION, lw=1.1, ls="--", label="double layer, no samples")
 
 
 def extrapolation(key: str, run: Run) -> Any | str:

@@ -1,0 +1,156 @@
+"""The energy by the double layer beside the sampled one, and what is told of the two."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.wrappers.mixed import Mixed
+from tnvmc.contraction.double_layer import expectation
+from tnvmc.contraction.schemes import SRC
+from tnvmc.lattice import square
+from tnvmc.operators.models import heisenberg, tfim
+from tnvmc.operators.term import Operator
+from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.vmc import second_opinion
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
+from tnvmc.vmc.second_opinion import LeftOut, agreement, scan_double_layer
+
+ROUNDING = 1e-9
+
+
+def study(operator: Operator, sampler: Any = None, **rest: Any) -> VMC:
+    ansatz = PEPS(operator.lattice, D=2, scheme=SRC(8))
+    theta = 1.0 + 0.5 * np.random.default_rng(2).normal(size=ansatz.n_params)
+    return VMC(operator, ansatz, sampler or Enumerate(threads=1), theta=theta, **rest)
+
+
+def measured(vmc: VMC, **plan: Any) -> Measured:
+    return measure(vmc.method, vmc.state, MeasurementPlan(**plan))
+
+
+@pytest.mark.parametrize("magnetisation", [0, 2])
+def test_it_is_the_energy_in_the_sector_that_is_sampled(magnetisation: int) -> None:
+    operator = heisenberg(square(3, 4))
+    sampler = Sampler(n_walkers=8, n_samples=8, threads=1)
+    vmc = study(operator, sampler, magnetisation=magnetisation)
+    scan = scan_double_layer(measured(vmc))
+    assert scan is not None and scan.energy is not None
+    tensors = vmc.ansatz.tensors(vmc.theta)
+    exact = expectation(tensors, operator, magnetisation=magnetisation)
+    assert scan.energy == pytest.approx(exact, rel=1e-6)
+    assert {point.magnetisation for point in scan.points} == {magnetisation}
+    assert abs(expectation(tensors, operator) - exact) > 1e-3 * abs(exact)  # else nothing was tested
+
+
+@pytest.mark.parametrize("model", [heisenberg, tfim])
+def test_enumeration_and_double_layer_agree_to_truncation(model: Any) -> None:
+    vmc = study(model(square(3, 3)), Enumerate(1, threads=1), magnetisation=1)
+    found = vmc.converge((4, 8))
+    assert found.double_layer is not None and found.double_layer.energy is not None
+    assert found.double_layer.points[-1].uncut and found.double_layer.truncation == 0
+    assert found.double_layer.energy == pytest.approx(found.samples.points[-1].energy, rel=ROUNDING)
+    assert [(each.code, each.status) for each in found.diagnostics] == [
+        ("double_layer_agrees", "good")
+    ]
+    assert "double_layer_agrees" in str(found)
+
+
+def test_a_sampled_energy_agrees_within_its_error() -> None:
+    operator = heisenberg(square(3, 4))
+    found = study(operator, Sampler(n_walkers=64, n_samples=512, threads=1)).converge((4, 8))
+    (told,) = [each for each in found.diagnostics if each.code.startswith("double_layer")]
+    assert (told.code, told.status) == ("double_layer_agrees", "good")
+    assert told.values["sigmas"] < second_opinion.APART
+    assert told.values["chi"] == [point.chi for point in found.double_layer.points]
+    # the scan ends where chi no longer matters beside the sampled error
+    assert found.double_layer.truncation < 0.1 * found.samples.points[-1].energy_error
+
+
+def test_single_precision_sweeps_are_no_obstacle() -> None:
+    operator = heisenberg(square(3, 3))
+    vmc = study(operator, Sampler(8, 8, threads=1), magnetisation=1)
+    plain = scan_double_layer(measured(vmc))
+    mixed = VMC(operator, Mixed(vmc.ansatz), vmc.sampler, theta=vmc.theta, magnetisation=1)
+    found = scan_double_layer(measured(mixed))
+    assert plain is not None and found is not None
+    assert found.energy == pytest.approx(plain.energy, rel=ROUNDING)
+
+
+def reason(seen: Measured) -> Any:
+    """Why the double layer is left out; asked for, that is an error."""
+    scan = scan_double_layer(seen)
+    assert scan is not None and scan.left_out is not None
+    assert (scan.points, scan.energy, str(scan)) == ((), None, "")
+    told = agreement(scan.as_dict(), -1.0, 0.1, 4)
+    assert (told.code, told.status) == ("double_layer_left_out", "open")
+    with pytest.raises(LeftOut):
+        scan_double_layer(seen, True)
+    return scan.left_out
+
+
+def test_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator = heisenberg(square(3, 3))
+    seen = measured(study(operator, Sampler(4, 4, threads=1), magnetisation=1))
+    assert scan_double_layer(seen, False) is None
+    network = replace(seen.problem, ansatz=PeriodicMPS(operator.lattice, D=2))
+    assert reason(replace(seen, problem=network)) == {"reason": "state", "state": "PeriodicMPS"}
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(8, 8))
+    wide = Operator.from_terms(operator.lattice, [((0, 4, 8), matrix + matrix.T)])
+    found = reason(replace(seen, problem=replace(seen.problem, operator=wide)))
+    assert found == {"reason": "terms", "n_unfit": 1, "n_terms": 1}
+    snapshot = seen.observation.snapshot
+    configs = snapshot.configs.copy()
+    configs[0] = 0
+    mixed = replace(seen.observation, snapshot=replace(snapshot, configs=configs))
+    assert reason(replace(seen, observation=mixed)) == {"reason": "sectors", "n_sectors": 2}
+    monkeypatch.setattr(second_opinion, "available_bytes", lambda: 1000)
+    assert reason(seen)["reason"] == "memory"
+
+
+def test_time_is_limited_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = measured(study(heisenberg(square(3, 3)), Sampler(4, 4, threads=1), magnetisation=1))
+    monkeypatch.setattr(second_opinion, "MAX_SECONDS", 0.0)
+    scan = scan_double_layer(seen)
+    assert scan is not None and scan.left_out is not None
+    assert (scan.left_out["reason"], scan.left_out["D"], scan.left_out["chi"]) == ("cost", 2, 4)
+    forced, chosen = scan_double_layer(seen, True), scan_double_layer(seen, [2, 3])
+    assert forced is not None and forced.energy is not None
+    assert chosen is not None and [point.chi for point in chosen.points] == [2, 3]
+    with pytest.raises(ValueError, match="at least 1"):
+        scan_double_layer(seen, [0])
+
+
+LAYERS = {
+    "energy": -20.0, "truncation": 1e-6, "magnetisation": 0, "sector_weight": 0.2, "seconds": 1.0,
+    "points": [{"chi": 4}, {"chi": 8}], "left_out": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("energy", "error", "changed", "code", "status"),
+    [
+        (-20.02, 0.01, {}, "agrees", "good"),
+        (-20.05, 0.01, {}, "disagrees", "warning"),
+        (-19.95, 0.01, {}, "disagrees", "warning"),
+        (-20.05, 0.01, {"truncation": 0.02}, "undecided", "open"),
+        (-20.5, 0.01, {"truncation": 0.02}, "disagrees", "warning"),
+        (-20.0, 0.01, {"truncation": None}, "undecided", "open"),
+        (-20.0, 0.01, {"energy": None}, "undecided", "open"),
+        (float("nan"), 0.01, {}, "undecided", "open"),
+        # an enumeration has no error: a part in 10^6 counts as one
+        (-20.00001, 0.0, {}, "agrees", "good"),
+        (-20.001, None, {}, "disagrees", "warning"),
+    ],
+)
+def test_verdicts(energy: float, error: Any, changed: Any, code: str, status: str) -> None:
+    told = agreement(LAYERS | changed, energy, error, 36)
+    assert (told.code, told.status) == (f"double_layer_{code}", status)

@@ -1,0 +1,251 @@
+"""A second opinion on a sampled energy: that of the same PEPS by its double layer, without samples.
+
+What is sampled is psi in one sector where the operator conserves the magnetisation, so psi is
+projected on that sector first; elsewhere all of psi is meant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.protocol import description_of
+from tnvmc.ansatz.wrappers.mixed import Mixed
+from tnvmc.backend.namespace import to_host
+from tnvmc.backend.process import one_blas_thread
+from tnvmc.contraction.double_cost import estimated_cost
+from tnvmc.contraction.double_expectation import (
+    DoubleLayerValue,
+    EmptySector,
+    boundary_expectation,
+)
+from tnvmc.contraction.double_terms import TermsDoNotFit
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.exact import MEMORY_SHARE, available_bytes
+from tnvmc.storage.identity import kind_in
+from tnvmc.vmc.measurement import Measured
+from tnvmc.vmc.state import finite_or_none
+
+MAX_SECONDS = 120.0
+"""Longest time that a scan of the double layer takes unless it is asked for."""
+
+APART = 4.0
+"""Errors of both, that a sampled energy may lie off: chance does it once in 16 000 times."""
+
+_RESOLVED = 0.1  # of the sampled error: a change with chi that ends the scan
+_ROUNDING = 1e-9  # of the energy: a change that is none
+_SIGMA = 1e-6  # of the energy: what counts as the error of an enumeration
+_MOST_DOUBLINGS = 4
+
+When = bool | Sequence[int] | None
+"""Whether the double layer is asked: None where that is affordable, True always, False never;
+or the chi of its scan."""
+
+
+class LeftOut(ValueError):
+    """The double layer is not asked; `reason` says why, as plain values."""
+
+    def __init__(self, reason: str, **values: Any) -> None:
+        self.reason = {"reason": reason, **values}
+        told = ", ".join(f"{name} = {value}" for name, value in values.items())
+        super().__init__(
+            f"converge: no energy by the double layer: {reason}{told and f' ({told})'}"
+        )
+
+
+@dataclass(frozen=True)
+class DoubleLayerScan:
+    """Energies (totals) by the double layer at growing chi; none where it was left out."""
+
+    points: tuple[DoubleLayerValue, ...]
+    n_sites: int
+    units: str
+    left_out: Mapping[str, Any] | None = None  #: "reason", and the values it was judged by
+
+    @property
+    def energy(self) -> float | None:
+        """The energy at the largest chi; None where there is none."""
+        return self.points[-1].value if self.points else None
+
+    @property
+    def truncation(self) -> float | None:
+        """By how much the last step of chi moved it: 0 where no bond is cut, None for one chi."""
+        if self.points and self.points[-1].uncut:
+            return 0.0
+        if len(self.points) < 2:
+            return None
+        return abs(self.points[-1].value - self.points[-2].value)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give a dict for strict JSON."""
+        last = self.points[-1] if self.points else None
+        return finite_or_none(
+            {
+                "energy": self.energy,
+                "truncation": self.truncation,
+                "magnetisation": last and last.magnetisation,
+                "sector_weight": last and last.sector_weight,
+                "seconds": sum(point.seconds for point in self.points),
+                "points": [
+                    {"energy": point.value}
+                    | {key: value for key, value in asdict(point).items() if key in _OF_A_POINT}
+                    for point in self.points
+                ],
+                "left_out": None if self.left_out is None else dict(self.left_out),
+            }
+        )
+
+    def __str__(self) -> str:
+        if not self.points:
+            return ""
+        last = self.points[-1]
+        where = "all sectors"
+        if last.magnetisation is not None:
+            where = f"sector 2 Sz = {last.magnetisation}, {last.sector_weight:.2g} of |psi|^2"
+        lines = [
+            f"chi {point.chi:>4}: energy per site {point.value / self.n_sites:.8f}, closure spread "
+            f"{point.closure_spread:.1e}, {point.seconds:.1f} s"
+            for point in self.points
+        ]
+        return "\n".join([f"double layer, {where}", *lines])
+
+
+_OF_A_POINT = ("chi", "closure_spread", "uncut", "n_angles", "seconds")
+
+
+def scan_double_layer(measured: Measured, when: When = None) -> DoubleLayerScan | None:
+    """Contract the double layer of what was measured, at growing chi.
+
+    It begins at chi = D^2 and doubles it until the energy moves by less than a tenth of the sampled
+    error, or no bond is cut.
+
+    Args:
+        measured: a measurement of a PEPS.
+        when: whether to do it at all, and at which chi.
+
+    Raises:
+        ValueError: it was asked for and cannot be done; a chi below 1.
+
+    Cost: see `estimated_cost`; without being asked for `MAX_SECONDS` at most.
+    """
+    if when is False:
+        return None
+    operator = measured.problem.operator
+    forced = when is not None
+    try:
+        points = tuple(_points(measured, () if isinstance(when, bool) else when or (), forced))
+        return DoubleLayerScan(points, operator.n_sites, operator.units)
+    except LeftOut as error:
+        if forced:
+            raise
+        return DoubleLayerScan((), operator.n_sites, operator.units, error.reason)
+
+
+def _points(measured: Measured, chis: Sequence[int], forced: bool) -> Iterator[DoubleLayerValue]:
+    """Energies at one chi after another, until that is enough or too much."""
+    operator, energy = measured.problem.operator, measured.measurement
+    peps, sector = _state(measured), _sector(measured)
+    theta = to_host(measured.point.theta)
+    theta = theta.astype(np.result_type(theta.dtype, np.float64))
+    enough = max(_RESOLVED * energy.energy_error, _ROUNDING * abs(energy.energy))
+    spent, slower, before = 0.0, 1.0, None
+    for chi in sorted(set(chis)) or [peps.D**2 << k for k in range(_MOST_DOUBLINGS + 1)]:
+        seconds = _checked_cost(measured, peps, chi, sector, forced)
+        if not forced and spent + slower * seconds > MAX_SECONDS:
+            if before is None:
+                raise LeftOut("cost", D=peps.D, chi=chi, seconds=seconds, most=MAX_SECONDS)
+            return
+        try:
+            with one_blas_thread():
+                point = boundary_expectation(
+                    peps.tensors(theta), operator, chi, magnetisation=sector
+                )
+        except EmptySector:
+            raise LeftOut("empty", chi=chi, magnetisation=sector) from None
+        yield point
+        spent, slower = spent + point.seconds, point.seconds / seconds
+        small = before is not None and abs(point.value - before.value) <= enough
+        if not chis and (point.uncut or small):
+            return
+        before = point
+
+
+def _checked_cost(
+    measured: Measured, peps: PEPS, chi: int, sector: int | None, forced: bool
+) -> float:
+    """Estimate the seconds that a chi takes; refuse what does not fit the memory."""
+    try:
+        cost = estimated_cost(measured.problem.operator, peps.D, chi, sector=sector is not None)
+    except TermsDoNotFit as error:
+        raise LeftOut("terms", n_unfit=error.n_unfit, n_terms=error.n_terms) from None
+    most = MEMORY_SHARE * available_bytes()
+    if cost.n_bytes > most:
+        raise LeftOut("memory", D=peps.D, chi=chi, n_bytes=cost.n_bytes, most=most)
+    return cost.seconds
+
+
+def _state(measured: Measured) -> PEPS:
+    """The PEPS whose energy was measured."""
+    ansatz = measured.problem.ansatz
+    if isinstance(ansatz, Mixed):
+        ansatz = ansatz.ansatz
+    if not isinstance(ansatz, PEPS):
+        raise LeftOut("state", state=kind_in(description_of(ansatz)))
+    return ansatz
+
+
+def _sector(measured: Measured) -> int | None:
+    """Twice the total Sz of what was sampled; None where that is not conserved."""
+    operator, seen = measured.problem.operator, measured.observation
+    if not operator.conserves_magnetisation:
+        return None
+    sums = np.unique(to_host(seen.snapshot.configs).sum(axis=1, dtype=np.int64))
+    if len(sums) > 1:
+        raise LeftOut("sectors", n_sectors=len(sums))
+    return operator.n_sites * (operator.local_dim - 1) - 2 * int(sums[0])
+
+
+def agreement(
+    double_layer: Mapping[str, Any], energy: float, error: float | None, n_sites: int
+) -> Diagnostic:
+    """Tell whether a sampled energy and that of the double layer agree.
+
+    Args:
+        double_layer: `DoubleLayerScan.as_dict`.
+        energy: sampled (total).
+        error: of it; 0 or None where nothing was drawn.
+        n_sites: of the lattice.
+
+    Returns:
+        double_layer_agrees, double_layer_disagrees, double_layer_undecided where truncation is
+        larger than the sampled error or not known, or double_layer_left_out.
+    """
+    if double_layer["left_out"] is not None:
+        return Diagnostic("double_layer_left_out", "open", double_layer["left_out"])
+    other, truncation = double_layer["energy"], double_layer["truncation"]
+    sigma = error or _SIGMA * abs(energy)
+    known = other is not None and math.isfinite(energy) and math.isfinite(sigma)
+    sigmas = abs(energy - other) / math.hypot(sigma, truncation or 0.0) if known else None
+    values = finite_or_none(
+        {
+            "energy_per_site": None if other is None else other / n_sites,
+            "truncation_per_site": None if truncation is None else truncation / n_sites,
+            "sampled_per_site": energy / n_sites,
+            "sampled_error_per_site": None if error is None else error / n_sites,
+            "sigmas": sigmas,
+            "chi": [point["chi"] for point in double_layer["points"]],
+            "seconds": double_layer["seconds"],
+            "magnetisation": double_layer["magnetisation"],
+            "sector_weight": double_layer["sector_weight"],
+        }
+    )
+    if sigmas is not None and sigmas > APART:
+        return Diagnostic("double_layer_disagrees", "warning", values)
+    if sigmas is None or truncation is None or truncation > sigma:
+        return Diagnostic("double_layer_undecided", "open", values)
+    return Diagnostic("double_layer_agrees", "good", values)
