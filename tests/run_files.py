@@ -98,6 +98,14 @@ def result() -> dict[str, Any]:
                 _rung(9, -9.18775, -0.00004, 1e-5, 1e-4),
                 _rung(12, energy, 0.0, 0.0, 3e-5),
             ],
+            "double_layer": {
+                "energy": -9.18790, "truncation": 2e-6, "magnetisation": 0, "sector_weight": 0.3,
+                "seconds": 0.9, "left_out": None,
+                "points": [
+                    {"chi": 9, "energy": -9.187898, "closure_spread": 2e-6, "seconds": 0.3},
+                    {"chi": 18, "energy": -9.18790, "closure_spread": 1e-8, "seconds": 0.6},
+                ],
+            },
             "variance": {
                 "points": [
                     {"label": "D = 2", "variance": 0.06, "energy": -9.162, "energy_error": 0.003},

@@ -27,7 +27,7 @@ RESULT: Json = {
         "sampler": {"n_walkers": 64}, "measure": {"chi": 16}, "ansatz": {"kind": "peps", "D": 4},
     },
 }  # fmt: skip
-NOTHING: Json = {"chi": [], "variance": None, "bond_dimension": None}
+NOTHING: Json = {"chi": [], "double_layer": None, "variance": None, "bond_dimension": None}
 
 
 def line(step: int, energy: float | None = -21.0, **other: Any) -> Json:

@@ -62,6 +62,21 @@ def test_chi_says_nothing_where_nothing_is_known() -> None:
     assert of_chi(point(8, 0), {**point(16, 0), "difference": None}) == []
 
 
+def test_the_double_layer_is_compared_with_the_measured_energy() -> None:
+    layers = {
+        "energy": -21.726 + 0.5 * SIGMA, "truncation": 0.01 * SIGMA, "magnetisation": 0,
+        "sector_weight": 0.2, "seconds": 1.0, "points": [{"chi": 8}], "left_out": None,
+    }  # fmt: skip
+    for shift, code in ((0.0, "agrees"), (20 * SIGMA, "disagrees")):
+        part = {"double_layer": layers | {"energy": layers["energy"] + shift}}
+        (told,) = [d for d in found(part=part) if d.code.startswith("double_layer")]
+        assert told.code == f"double_layer_{code}"
+    assert told.values["sampled_per_site"] == -21.726 / 36
+    part = {"double_layer": layers | {"left_out": {"reason": "state", "state": "vit"}}}
+    (told,) = [d for d in found(part=part) if d.code.startswith("double_layer")]
+    assert (told.code, told.status) == ("double_layer_left_out", "open")
+
+
 def test_samples() -> None:
     (samples,) = found("samples_measured")
     assert samples.status == "good"

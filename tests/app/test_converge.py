@@ -54,19 +54,60 @@ def test_a_run_scans_chi_and_converge_replaces_it_and_nothing_else(
     history = Path("r/history.jsonl").read_bytes()
     assert [point["chi"] for point in before["convergence"]["chi"]] == [2, 3, 4]
     assert set(before["convergence"]) == {
-        "chi", "variance", "bond_dimension", "diagnostics",
+        "chi", "double_layer", "variance", "bond_dimension", "diagnostics",
     }  # fmt: skip
+    assert before["convergence"]["double_layer"] is None  # that is for `converge`
     assert main(["converge", "r", "--chi", "2", "--chi", "6", "--n-samples", "32"]) == 0
     shown = capsys.readouterr().out
     after = result_of("r")
     assert "32 samples drawn at chi 6" in shown
     assert [point["chi"] for point in after["convergence"]["chi"]] == [2, 4, 6]
+    assert after["convergence"]["double_layer"]["magnetisation"] == 0
+    assert "double layer, sector 2 Sz = 0" in shown
     for diagnostic in diagnostics_of(after):
         assert line(diagnostic) in shown
     assert {**after, "convergence": 0} == {**before, "convergence": 0}
     assert Path("r/history.jsonl").read_bytes() == history
     assert main(["converge", "r"]) == 0
     assert [point["chi"] for point in result_of("r")["convergence"]["chi"]] == [2, 3, 4]
+
+
+def test_the_double_layer_is_asked_as_one_likes(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(file), "--out", "r"]) == 0
+    assert main(["converge", "r", "--double-layer", "no"]) == 0
+    assert result_of("r")["convergence"]["double_layer"] is None
+    assert main(["converge", "r", "--double-chi", "3", "--double-chi", "2"]) == 0
+    found = result_of("r")["convergence"]["double_layer"]
+    assert [point["chi"] for point in found["points"]] == [2, 3]
+    assert main(["converge", "r", "--double-layer", "yes"]) == 0
+    found = result_of("r")["convergence"]
+    assert found["double_layer"]["points"][-1]["uncut"]
+    assert found["double_layer"]["truncation"] == 0
+    codes = [each["code"] for each in found["diagnostics"]]
+    assert "double_layer_agrees" in codes
+    capsys.readouterr()
+    content = Path("r/result.json").read_bytes()
+    assert "at least 1" in complaint(capsys, "converge", "r", "--double-chi", "0")
+    both = ("converge", "r", "--double-layer", "no", "--double-chi", "2")
+    assert "--double-layer no" in complaint(capsys, *both)
+    assert Path("r/result.json").read_bytes() == content
+
+
+def test_a_symmetrised_measurement_has_no_double_layer(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["run", str(file), "--out", "r", "--set", 'measure.symmetrise=["spin"]']
+    assert main(run) == 0
+    capsys.readouterr()
+    content = Path("r/result.json").read_bytes()
+    assert "double layer" in complaint(capsys, "converge", "r", "--double-layer", "yes")
+    assert Path("r/result.json").read_bytes() == content
+    assert main(["converge", "r"]) == 0
+    assert "a Symmetrised is no PEPS" in capsys.readouterr().out
+    left_out = result_of("r")["convergence"]["double_layer"]["left_out"]
+    assert left_out == {"reason": "state", "state": "Symmetrised"}
 
 
 def test_a_run_without_a_scan(file: Path) -> None:

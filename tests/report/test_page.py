@@ -16,7 +16,9 @@ from tnvmc.report.page import page_data, report_html
 from tnvmc.storage.run_files import read_run
 
 CHI_ENOUGH = {"chi": 9, "largest_chi": 12, "sigmas": 0.1, "per_site": 2e-6, "too_small": []}
-TABLES = ("comparison", "stages", "chi_scan", "extrapolations", "observables", "bonds")
+TABLES = (
+    "comparison", "stages", "chi_scan", "double_layer", "extrapolations", "observables", "bonds"
+)  # fmt: skip
 _VOID = {"meta", "br", "link", "path", "use", "rect", "circle", "image", "stop", "clippath"}
 
 
@@ -99,8 +101,9 @@ def test_the_data_of_the_page(tmp_path: Path) -> None:
         "-0.574232(26)", "+1.63(46)e-4", "7.6e-4", "2.3e-3",
     ]  # fmt: skip
     sizes = {name: {len(row) for row in found[name]} for name in TABLES}
-    assert [len(found[name]) for name in TABLES] == [4, 3, 3, 6, 5, 24]
-    assert list(sizes.values()) == [{5}, {10}, {5}, {4}, {3}, {3}]
+    assert [len(found[name]) for name in TABLES] == [4, 3, 3, 2, 6, 5, 24]
+    assert list(sizes.values()) == [{5}, {10}, {5}, {4}, {4}, {3}, {3}]
+    assert found["double_layer"][1] == ["18", "-0.5742437500", "1e-8", "0.6 s"]
     assert found["chi_scan"][0] == ["6", "-0.574251(26)", "-2.12(25)e-5", "-8.5", "8e-4"]
     assert found["chi_scan"][-1][2:4] == [None, None]
     assert found["comparison"][2][2:] == ["-0.57744(38)", "-5.43(66)e-3", "-8.2"]
@@ -136,7 +139,7 @@ def test_an_unfinished_run(tmp_path: Path) -> None:
     found = page_data(run)
     assert [status for status, _ in found["words"]] == ["warning", "fact"]
     assert len(found["headline"]) == 2 and found["comparison"][0][1] == "at step 12"
-    missing = ("total", "stages", "chi_scan", "extrapolations", "observables", "bonds")
+    missing = ("total", *TABLES[1:])
     assert all(not found[name] for name in missing)
     text = " ".join(_Page(report_html(run)).text.split())
     assert "Warning. The run is not finished: 12 of 40 steps are done." in text

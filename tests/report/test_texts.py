@@ -33,6 +33,13 @@ BELOW = {
     "raise": ["contraction.chi", "measure.chi"],
 }
 
+LAYERS = {
+    "energy_per_site": -0.6035221, "truncation_per_site": 2e-8, "sampled_per_site": -0.60354,
+    "sampled_error_per_site": 2e-5, "sigmas": 0.9, "chi": [9, 18], "seconds": 4.2,
+    "magnetisation": 0, "sector_weight": 0.2,
+}  # fmt: skip
+LEFT = "double layer: no energy without sampling, since "
+
 EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("chi_enough", {"chi": 12, "largest_chi": 16, "too_small": [], "sigmas": 0.1, "per_site": 2e-6},
      "chi 12 is enough: going to 16 moves the energy by 0.1 sigma (2e-6 per site)"),
@@ -45,6 +52,32 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("chi_undecided", {**SMALL, **CHANGE, "largest_chi": 16, "too_small": []},
      ("chi 8: too few samples to tell whether it is enough; going to 16 moves the energy by "
      "-1.2e-04 +- 4e-05 per site")),
+    ("double_layer_agrees", LAYERS,
+     ("double layer: -0.6035221 per site with 2 Sz = 0 (chi 18, the last step of chi moved it by "
+     "2e-8; 4.2 s) without sampling; the sampled energy agrees, 0.9 sigma from it")),
+    ("double_layer_disagrees", LAYERS | {"magnetisation": None, "sigmas": 8.1},
+     ("double layer: -0.6035221 per site (chi 18, the last step of chi moved it by 2e-8; 4.2 s) "
+     "without sampling, and the sampled energy (-0.603540(20)) lies 8.1 sigma below it: one of them "
+     "is wrong; raise measure.chi, sampler.n_burn and measure.n_samples, or --double-chi")),
+    ("double_layer_undecided", LAYERS | {"truncation_per_site": None, "chi": [9]},
+     ("double layer: -0.6035221 per site with 2 Sz = 0 (chi 9, no other chi; 4.2 s) without "
+     "sampling; too rough to tell whether the sampled energy agrees, raise --double-chi")),
+    ("double_layer_undecided", LAYERS | {"energy_per_site": None, "sigmas": None, "chi": []},
+     ("double layer: nothing without sampling; too rough to tell whether the sampled energy agrees, "
+     "raise --double-chi")),
+    ("double_layer_left_out", {"reason": "state", "state": "rbm"},
+     LEFT + "a rbm is no PEPS whose layers could be contracted"),
+    ("double_layer_left_out", {"reason": "sectors", "n_sectors": 2},
+     LEFT + "the samples lie in 2 sectors of 2 Sz"),
+    ("double_layer_left_out", {"reason": "terms", "n_unfit": 3, "n_terms": 9},
+     LEFT + "3 of 9 terms act on three or four sites over more than two rows and columns"),
+    ("double_layer_left_out", {"reason": "cost", "D": 6, "chi": 36, "seconds": 4000.0, "most": 120.0},
+     (LEFT + "D = 6 at chi 36 would take about 1 h 6 min, more than 2 min 0 s; --double-layer yes "
+     "takes it")),
+    ("double_layer_left_out", {"reason": "memory", "D": 9, "chi": 81, "n_bytes": 4e10, "most": 8e9},
+     LEFT + "D = 9 at chi 81 needs 40 GB, more than the 8 GB there are"),
+    ("double_layer_left_out", {"reason": "empty", "magnetisation": 4, "chi": 4},
+     LEFT + "the state has no weight with 2 Sz = 4 that chi 4 could see"),
     ("steps_too_few", {"steps": 20}, "steps: 20 are too few to tell whether the energy has settled"),
     ("steps_too_few", {"steps": 1}, "steps: 1 is too few to tell whether the energy has settled"),
     ("steps_settled", {"steps": 20, **MOVED, **CHANGE},

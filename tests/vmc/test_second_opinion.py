@@ -47,7 +47,9 @@ def test_it_is_the_energy_in_the_sector_that_is_sampled(magnetisation: int) -> N
     exact = expectation(tensors, operator, magnetisation=magnetisation)
     assert scan.energy == pytest.approx(exact, rel=1e-6)
     assert {point.magnetisation for point in scan.points} == {magnetisation}
-    assert abs(expectation(tensors, operator) - exact) > 1e-3 * abs(exact)  # else nothing was tested
+    assert abs(expectation(tensors, operator) - exact) > 1e-3 * abs(
+        exact
+    )  # else nothing was tested
 
 
 @pytest.mark.parametrize("model", [heisenberg, tfim])

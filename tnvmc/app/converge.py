@@ -69,7 +69,7 @@ def converge_run(
                 measure.symmetrise,
                 double_layer,
             )
-            layers = found.double_layer and found.double_layer.as_dict()
+            layers = None if found.double_layer is None else found.double_layer.as_dict()
             result["convergence"] = convergence(
                 result, folder.history(), found.samples.as_dicts(), layers
             )

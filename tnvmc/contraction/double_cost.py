@@ -64,7 +64,7 @@ def estimated_cost(operator: Operator, D: int, chi: int, *, sector: bool = False
 
 def _column(chi: int, D: int, n_rows: int) -> float:
     """Multiplications of one transfer."""
-    return 2.0 * chi**3 * D ** (2 * n_rows + 2) + n_rows * chi**2 * D ** (2 * n_rows + 6)
+    return float(2 * chi**3 * D ** (2 * n_rows + 2) + n_rows * chi**2 * D ** (2 * n_rows + 6))
 
 
 def _absorbed(view: View) -> int:

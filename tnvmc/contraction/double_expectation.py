@@ -257,7 +257,7 @@ def _chunks(n: int, grid: Grid, chi: int) -> list[slice]:
 
 
 def _bond_dimension(grid: Grid) -> int:
-    return max(max(tensor.shape[1:]) for row in grid for tensor in row)
+    return int(max(max(tensor.shape[1:]) for row in grid for tensor in row))
 
 
 def _reflected(grid: Grid) -> Grid:

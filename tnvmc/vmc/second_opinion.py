@@ -50,12 +50,9 @@ or the chi of its scan."""
 class LeftOut(ValueError):
     """The double layer is not asked; `reason` says why, as plain values."""
 
-    def __init__(self, reason: str, **values: Any) -> None:
-        self.reason = {"reason": reason, **values}
-        told = ", ".join(f"{name} = {value}" for name, value in values.items())
-        super().__init__(
-            f"converge: no energy by the double layer: {reason}{told and f' ({told})'}"
-        )
+    def __init__(self, told: str, **reason: Any) -> None:
+        self.reason = reason
+        super().__init__(f"converge: no energy by the double layer: {told}")
 
 
 @dataclass(frozen=True)
@@ -158,15 +155,18 @@ def _points(measured: Measured, chis: Sequence[int], forced: bool) -> Iterator[D
         seconds = _checked_cost(measured, peps, chi, sector, forced)
         if not forced and spent + slower * seconds > MAX_SECONDS:
             if before is None:
-                raise LeftOut("cost", D=peps.D, chi=chi, seconds=seconds, most=MAX_SECONDS)
+                raise LeftOut(
+                    f"D = {peps.D} at chi = {chi} would take about {seconds:.0f} s",
+                    reason="cost", D=peps.D, chi=chi, seconds=seconds, most=MAX_SECONDS,
+                )  # fmt: skip
             return
         try:
             with one_blas_thread():
                 point = boundary_expectation(
                     peps.tensors(theta), operator, chi, magnetisation=sector
                 )
-        except EmptySector:
-            raise LeftOut("empty", chi=chi, magnetisation=sector) from None
+        except EmptySector as error:
+            raise LeftOut(str(error), reason="empty", chi=chi, magnetisation=sector) from None
         yield point
         spent, slower = spent + point.seconds, point.seconds / seconds
         small = before is not None and abs(point.value - before.value) <= enough
@@ -182,10 +182,16 @@ def _checked_cost(
     try:
         cost = estimated_cost(measured.problem.operator, peps.D, chi, sector=sector is not None)
     except TermsDoNotFit as error:
-        raise LeftOut("terms", n_unfit=error.n_unfit, n_terms=error.n_terms) from None
+        raise LeftOut(
+            str(error), reason="terms", n_unfit=error.n_unfit, n_terms=error.n_terms
+        ) from None
     most = MEMORY_SHARE * available_bytes()
     if cost.n_bytes > most:
-        raise LeftOut("memory", D=peps.D, chi=chi, n_bytes=cost.n_bytes, most=most)
+        raise LeftOut(
+            f"D = {peps.D} at chi = {chi} needs {cost.n_bytes / 1e9:.2g} GB, more than the "
+            f"{most / 1e9:.2g} GB that there are; take a smaller chi",
+            reason="memory", D=peps.D, chi=chi, n_bytes=cost.n_bytes, most=most,
+        )  # fmt: skip
     return cost.seconds
 
 
@@ -195,7 +201,10 @@ def _state(measured: Measured) -> PEPS:
     if isinstance(ansatz, Mixed):
         ansatz = ansatz.ansatz
     if not isinstance(ansatz, PEPS):
-        raise LeftOut("state", state=kind_in(description_of(ansatz)))
+        kind = kind_in(description_of(ansatz))
+        raise LeftOut(
+            f"a {kind} is no PEPS whose layers could be contracted", reason="state", state=kind
+        )
     return ansatz
 
 
@@ -206,7 +215,10 @@ def _sector(measured: Measured) -> int | None:
         return None
     sums = np.unique(to_host(seen.snapshot.configs).sum(axis=1, dtype=np.int64))
     if len(sums) > 1:
-        raise LeftOut("sectors", n_sectors=len(sums))
+        raise LeftOut(
+            f"the samples lie in {len(sums)} sectors of 2 Sz; start all walkers in one",
+            reason="sectors", n_sectors=len(sums),
+        )  # fmt: skip
     return operator.n_sites * (operator.local_dim - 1) - 2 * int(sums[0])
 
 

@@ -142,6 +142,7 @@ def test_convergence_pictures(pictures: Figures) -> None:
     x, y = labelled(top, "same configurations")
     assert x.tolist() == [6, 9, 12]
     assert np.allclose(y, np.array([-0.00034, -0.00004, 0]) / N, rtol=1e-9)
+    assert np.allclose(labelled(top, "double layer, no samples")[1], (-9.18790 + 9.18771) / N)
     assert below.lines[0].get_ydata().tolist() == [8e-4, 1e-4, 3e-5]
     for name, where in (
         ("zero_variance", [0.06 / N, 0.0121 / N]),
