@@ -114,8 +114,18 @@ def test_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     configs[0] = 0
     mixed = replace(seen.observation, snapshot=replace(snapshot, configs=configs))
     assert reason(replace(seen, observation=mixed)) == {"reason": "sectors", "n_sectors": 2}
+    down = replace(snapshot, configs=np.ones_like(snapshot.configs))
+    product = np.array([1.0, 0.0])  # all up, and samples all down
+    theta = np.concatenate(
+        [np.multiply.outer(product, np.ones(n)).ravel() for n in (4, 8, 4, 8, 16, 8, 4, 8, 4)]
+    )
+    moved = replace(seen.observation, snapshot=down)
+    elsewhere = replace(seen, observation=moved, point=replace(seen.point, theta=theta))
+    assert reason(elsewhere)["reason"] == "empty"
     monkeypatch.setattr(second_opinion, "available_bytes", lambda: 1000)
     assert reason(seen)["reason"] == "memory"
+    with pytest.raises(LeftOut):
+        scan_double_layer(seen, [4])
 
 
 def test_time_is_limited_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,7 +203,7 @@ class VMC:
             chis: 1, 1.5 and 2 times the chi of the ansatz by default.
             n_samples, n_burn, n_thin, symmetries: those of `measure`.
             double_layer: None takes it where it is done within `MAX_SECONDS`; True always; False
-                never; or the chi of its scan, by default D^2, 2 D^2, ... until the energy stays.
+                never; or the chi of its scan, by default D^2 / 2, D^2, ... until the energy stays.
 
         Cost: `measure` at the largest chi, and one measurement without a sweep per sample at
         each other chi; of the double layer that of `estimated_cost`.

@@ -40,7 +40,7 @@ APART = 4.0
 _RESOLVED = 0.1  # of the sampled error: a change with chi that ends the scan
 _ROUNDING = 1e-9  # of the energy: a change that is none
 _SIGMA = 1e-6  # of the energy: what counts as the error of an enumeration
-_MOST_DOUBLINGS = 4
+_DOUBLINGS = 5
 
 When = bool | Sequence[int] | None
 """Whether the double layer is asked: None where that is affordable, True always, False never;
@@ -118,8 +118,8 @@ _OF_A_POINT = ("chi", "closure_spread", "uncut", "n_angles", "seconds")
 def scan_double_layer(measured: Measured, when: When = None) -> DoubleLayerScan | None:
     """Contract the double layer of what was measured, at growing chi.
 
-    It begins at chi = D^2 and doubles it until the energy moves by less than a tenth of the sampled
-    error, or no bond is cut.
+    It begins at chi = D^2 / 2 and doubles it until the energy moves by less than a tenth of the
+    sampled error, or no bond is cut.
 
     Args:
         measured: a measurement of a PEPS.
@@ -135,7 +135,7 @@ def scan_double_layer(measured: Measured, when: When = None) -> DoubleLayerScan 
     operator = measured.problem.operator
     forced = when is not None
     try:
-        points = tuple(_points(measured, () if isinstance(when, bool) else when or (), forced))
+        points = tuple(_points(measured, when))
         return DoubleLayerScan(points, operator.n_sites, operator.units)
     except LeftOut as error:
         if forced:
@@ -143,56 +143,71 @@ def scan_double_layer(measured: Measured, when: When = None) -> DoubleLayerScan 
         return DoubleLayerScan((), operator.n_sites, operator.units, error.reason)
 
 
-def _points(measured: Measured, chis: Sequence[int], forced: bool) -> Iterator[DoubleLayerValue]:
+def _points(measured: Measured, when: When) -> Iterator[DoubleLayerValue]:
     """Energies at one chi after another, until that is enough or too much."""
-    operator, energy = measured.problem.operator, measured.measurement
+    energy = measured.measurement
     peps, sector = _state(measured), _sector(measured)
-    theta = to_host(measured.point.theta)
-    theta = theta.astype(np.result_type(theta.dtype, np.float64))
+    tensors = peps.tensors(to_host(measured.point.theta))
+    tensors = [tensor.astype(np.result_type(tensor.dtype, np.float64)) for tensor in tensors]
     enough = max(_RESOLVED * energy.energy_error, _ROUNDING * abs(energy.energy))
-    spent, slower, before = 0.0, 1.0, None
-    for chi in sorted(set(chis)) or [peps.D**2 << k for k in range(_MOST_DOUBLINGS + 1)]:
-        seconds = _checked_cost(measured, peps, chi, sector, forced)
-        if not forced and spent + slower * seconds > MAX_SECONDS:
-            if before is None:
-                raise LeftOut(
-                    f"D = {peps.D} at chi = {chi} would take about {seconds:.0f} s",
-                    reason="cost", D=peps.D, chi=chi, seconds=seconds, most=MAX_SECONDS,
-                )  # fmt: skip
+    chosen = _chosen(when)
+    costs = _costs(measured, peps.D, sector, when)
+    spent, slower, before, error = 0.0, 1.0, None, None
+    for chi, seconds in costs.items():
+        if before is not None and when is None and spent + slower * seconds > MAX_SECONDS:
             return
         try:
             with one_blas_thread():
                 point = boundary_expectation(
-                    peps.tensors(theta), operator, chi, magnetisation=sector
+                    tensors, measured.problem.operator, chi, magnetisation=sector
                 )
-        except EmptySector as error:
-            raise LeftOut(str(error), reason="empty", chi=chi, magnetisation=sector) from None
+        except EmptySector as found:  # a larger chi may see it
+            error = found
+            continue
         yield point
         spent, slower = spent + point.seconds, point.seconds / seconds
         small = before is not None and abs(point.value - before.value) <= enough
-        if not chis and (point.uncut or small):
+        if not chosen and (point.uncut or small):
             return
         before = point
+    if before is None:
+        raise LeftOut(str(error), reason="empty", chi=max(costs), magnetisation=sector)
 
 
-def _checked_cost(
-    measured: Measured, peps: PEPS, chi: int, sector: int | None, forced: bool
-) -> float:
-    """Estimate the seconds that a chi takes; refuse what does not fit the memory."""
+def _chosen(when: When) -> tuple[int, ...]:
+    """The chi that were asked for, none where the scan chooses."""
+    return () if when is None or isinstance(when, bool) else tuple(sorted(set(when)))
+
+
+def _costs(measured: Measured, D: int, sector: int | None, when: When) -> dict[int, float]:
+    """Estimate the seconds of each chi of the scan.
+
+    Raises:
+        LeftOut: one that is asked for does not fit the memory, or the first two not the time.
+    """
+    operator, most = measured.problem.operator, MEMORY_SHARE * available_bytes()
+    chosen = _chosen(when)
+    chis = chosen or tuple(max(2, D**2 // 2) << k for k in range(_DOUBLINGS + 1))
     try:
-        cost = estimated_cost(measured.problem.operator, peps.D, chi, sector=sector is not None)
+        costs = {chi: estimated_cost(operator, D, chi, sector=sector is not None) for chi in chis}
     except TermsDoNotFit as error:
         raise LeftOut(
             str(error), reason="terms", n_unfit=error.n_unfit, n_terms=error.n_terms
         ) from None
-    most = MEMORY_SHARE * available_bytes()
-    if cost.n_bytes > most:
+    for chi in chis if chosen else chis[:1]:
+        if costs[chi].n_bytes > most:
+            raise LeftOut(
+                f"D = {D} at chi = {chi} needs {costs[chi].n_bytes / 1e9:.2g} GB, more than the "
+                f"{most / 1e9:.2g} GB that there are; take a smaller chi",
+                reason="memory", D=D, chi=chi, n_bytes=costs[chi].n_bytes, most=most,
+            )  # fmt: skip
+    seconds = sum(costs[chi].seconds for chi in chis[:2])
+    if when is None and seconds > MAX_SECONDS:
         raise LeftOut(
-            f"D = {peps.D} at chi = {chi} needs {cost.n_bytes / 1e9:.2g} GB, more than the "
-            f"{most / 1e9:.2g} GB that there are; take a smaller chi",
-            reason="memory", D=peps.D, chi=chi, n_bytes=cost.n_bytes, most=most,
+            f"D = {D} at chi = {chis[1]} would take about {seconds:.0f} s",
+            reason="cost", D=D, chi=chis[1], seconds=seconds, most=MAX_SECONDS,
         )  # fmt: skip
-    return cost.seconds
+    return {chi: cost.seconds for chi, cost in costs.items() if cost.n_bytes <= most}
 
 
 def _state(measured: Measured) -> PEPS:
