@@ -89,7 +89,7 @@ def main() -> None:
     for model, L, D in rows:
         found.append(row(model, L, D, options))
         print(line(found[-1]), flush=True)
-    options.json.write_text(json.dumps({"seed": options.seed, "rows": found}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"seed": options.seed, "rows": found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

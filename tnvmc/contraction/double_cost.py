@@ -53,7 +53,7 @@ def estimated_cost(operator: Operator, D: int, chi: int, *, sector: bool = False
             work += n_transfers * (one if strip.n_rows == 1 else two)
             n_columns += n_transfers
         rows = 2 if any(strip.n_rows == 2 for strip in view.strips.values()) else 1
-        kept = 2 * n * narrow**2 * D**2
+        kept = 2 * n_angles * n * narrow**2 * D**2
         arrays = max(
             arrays,
             kept + copies * (3 * narrow**2 * D ** (2 * rows + 2) + 2 * view.shape[1] * D**8),
