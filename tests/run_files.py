@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import tomli_w
 
@@ -14,6 +18,15 @@ from tnvmc.lattice.grids import square
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.sparse import sparse_matrix
+from tnvmc.storage.hdf5 import sealed
+from tnvmc.storage.seals import (
+    CHECK,
+    next_check,
+    read_lines,
+    sealed_json,
+    sealed_toml,
+    unsealed_json,
+)
 
 SHAPE = (4, 4)
 N = 16
@@ -216,11 +229,48 @@ def _with_errors(mean: np.ndarray, error: float) -> dict[str, Any]:
 def write_run(folder: Path, *, finished: bool = True, measured: bool = True, seed: int = 0) -> Path:
     """Write the files of a run, all but the checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.toml").write_text(tomli_w.dumps(CONFIG))
-    lines = history(seed=seed)[: None if finished else 12]
-    (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_toml(folder / "config.toml", CONFIG)
+    write_history(folder, history(seed=seed)[: None if finished else 12])
     if finished:
-        (folder / "result.json").write_text(json.dumps(result()))
+        write_json(folder / "result.json", result())
     if measured:
-        (folder / "observables.json").write_text(json.dumps(observables()))
+        write_json(folder / "observables.json", observables())
     return folder
+
+
+def write_toml(path: Path, content: dict[str, Any]) -> None:
+    """Write settings as a run does, with their checksum."""
+    path.write_bytes(sealed_toml(tomli_w.dumps(content)))
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON object with its checksum."""
+    path.write_bytes(sealed_json(content))
+
+
+def write_history(folder: Path, lines: list[dict[str, Any]]) -> None:
+    """Write history.jsonl, every line with its checksum."""
+    check, text = "", ""
+    for line in lines:
+        check = next_check(check, line)
+        text += json.dumps({**line, CHECK: check}) + "\n"
+    (folder / "history.jsonl").write_text(text)
+
+
+def read_history(folder: Path) -> list[dict[str, Any]]:
+    """Read history.jsonl, without checksums."""
+    return list(read_lines((folder / "history.jsonl").read_bytes()).records)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a strict JSON object, without its checksum, which must be right."""
+    return unsealed_json(path.read_text())
+
+
+@contextmanager
+def hdf5_of(path: Path) -> Iterator[Any]:
+    """Change a state file on purpose: its HDF5 content, and the checksum with it."""
+    image = io.BytesIO(path.read_bytes()[: -len(sealed(b""))])
+    with h5py.File(image, "r+") as file:
+        yield file
+    path.write_bytes(sealed(image.getvalue()))

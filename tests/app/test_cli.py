@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import tnvmc
+from tests.run_files import read_history
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.report.plots import energy_picture
@@ -80,14 +81,14 @@ def strict_json(path: Path) -> Any:
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
-    lines = map(json.loads, (folder / "history.jsonl").read_text().splitlines())
+    lines = read_history(folder)
     return [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
 
 
 def outcome(folder: Path) -> tuple[Any, ...]:
     """All that two equal runs share: history, parameters, result; not times and places."""
     result = strict_json(folder / "result.json")
-    timing = ("seconds", "seconds_per_sample", "wall_time_s", "config")
+    timing = ("seconds", "seconds_per_sample", "wall_time_s", "config", "checksum")
     _, theta = read_parameters(folder / "checkpoint.h5")
     return history(folder), theta.tobytes(), {k: v for k, v in result.items() if k not in timing}
 
@@ -318,7 +319,7 @@ def test_a_run_is_never_overwritten(file: Path, capsys: pytest.CaptureFixture[st
         "ansatz.D=3": "D 2 (now 3)",
         "sampler.n_walkers=8": "4 walkers (now 8)",
         "hamiltonian.h=0.5": "couplings",
-        "optimizer.momentum=0.5": "another optimizer",
+        "optimizer.momentum=0.5": "other settings of the optimizer",
         "ansatz.dtype=complex128": "dtype float64 (now complex128)",
     }.items():
         assert words in complaint(capsys, 2, "run", "--resume", "first", "--set", change)

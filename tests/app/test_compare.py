@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from tests.compare_files import SETTINGS, history, strict_json
+from tests.run_files import write_toml
 from tnvmc.app import compare
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
@@ -217,7 +219,7 @@ def test_a_run_cannot_have_made_more_steps_than_it_may(
     """The same samples, twice as many in a step."""
     shutil.copytree(whole, "out")
     begun = Path("out/comparison.toml")
-    begun.write_text(begun.read_text().replace("steps = 4", "samples = 80"))
+    write_toml(begun, tomllib.loads(begun.read_text().replace("steps = 4", "samples = 80")))
     assert main(["compare", "--resume", "out", "--set", "sampler.n_samples=32"]) == 2
     told = "ansatz 'product': may make 2 steps, has made 4 already"
     assert told in capsys.readouterr().err

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.run_files import read_json
 from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.app.cli import main
 from tnvmc.report.texts import line
@@ -34,7 +34,7 @@ threads = 1
 
 
 def result_of(folder: str) -> dict[str, Any]:
-    return json.loads((Path(folder) / "result.json").read_text())
+    return read_json(Path(folder) / "result.json")
 
 
 def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

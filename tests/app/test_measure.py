@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests import oracles
+from tests.run_files import read_json
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.app.measure import Asked, measure_run
@@ -71,8 +71,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def strict(folder: Path) -> Any:
-    content = (folder / "observables.json").read_text()
-    return json.loads(content, parse_constant=lambda name: pytest.fail(name))
+    return read_json(folder / "observables.json")
 
 
 class Dense:

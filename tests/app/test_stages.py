@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.oracles import all_configs, dense_state
+from tests.run_files import read_history, read_json
 from tnvmc.ansatz.initial.parameters import grown, initial_parameters
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.app import run as session
@@ -90,7 +90,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    return read_history(folder)
 
 
 def outcome(folder: Path) -> tuple[Any, ...]:
@@ -104,7 +104,7 @@ def outcome(folder: Path) -> tuple[Any, ...]:
 
     files = sorted(path.name for path in folder.glob("*.h5"))
     parameters = [read_parameters(folder / name)[1].tobytes() for name in files]
-    result = json.loads((folder / "result.json").read_text())
+    result = read_json(folder / "result.json")
     return timeless(history(folder)), files, parameters, timeless(result)
 
 
@@ -338,7 +338,7 @@ def test_what_would_be_lost_is_not_cut(file: Path) -> None:
     moved.rename("run/checkpoint.h5")
     damaged = kept.replace(b"{", b"#", 1)
     Path("run/history.jsonl").write_bytes(damaged)
-    with pytest.raises(FolderError, match="line 1 is damaged and others follow"):
+    with pytest.raises(FolderError, match="line 1 is damaged"):
         resume_run("run", ["stage.4.steps=4"])
     assert Path("run/history.jsonl").read_bytes() == damaged
     Path("run/history.jsonl").write_bytes(kept)

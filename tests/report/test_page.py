@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from tests.run_files import result, write_run
+from tests.run_files import result, write_json, write_run
 from tnvmc.app.cli import main
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.page import page_data, report_html
@@ -189,7 +188,7 @@ def test_a_result_of_an_earlier_state_is_refused(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", measured=False)
     found = result()
     del found["convergence"]["diagnostics"]
-    (run / "result.json").write_text(json.dumps(found))
+    write_json(run / "result.json", found)
     (damage,) = read_run(run).damage
     assert (damage.file, damage.code) == ("result.json", "bad_content")
     assert "diagnostics" in damage.detail

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import math
 import os
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from tnvmc.report.plots import energy_picture
 from tnvmc.storage import run_folder as records
+from tnvmc.storage.files import write_atomically
 from tnvmc.storage.run_files import Run
 from tnvmc.storage.run_folder import FolderError, RunFolder
 from tnvmc.vmc.state import StepRecord
@@ -116,3 +119,105 @@ def test_the_picture_is_drawn(exact: float | None, n_steps: int) -> None:
     }  # fmt: skip
     picture = energy_picture(Run(Path("run"), {}, tuple(history), result), "t")
     assert picture.startswith(b"\x89PNG")
+
+
+def test_a_missing_a_doubled_and_a_changed_line_are_found(tmp_path: Path) -> None:
+    with RunFolder.create(tmp_path / "run", SETTINGS) as folder:
+        for step in range(6):
+            folder.append(record(step).as_dict())
+    path = tmp_path / "run" / "history.jsonl"
+    content = path.read_bytes()
+    lines = content.splitlines(keepends=True)
+    for bad, words in (
+        (lines[:2] + lines[3:], "step 2 is missing"),
+        (lines[:3] + lines[2:], "step 2 is followed by one that was there already"),
+        ([*lines[:3], lines[3].replace(b"-9.0", b"-9.1"), *lines[4:]], "line 4 is damaged"),
+        (lines[:4], "tells of 4 steps, the checkpoint of 5"),
+        ([*lines[:3], b"null\n", *lines[4:]], "line 4 is damaged"),
+        ([], "tells of 0 steps"),
+    ):
+        path.write_bytes(b"".join(bad))
+        with pytest.raises(FolderError, match=words):
+            RunFolder.reopen(tmp_path / "run", next_step=5)
+        assert path.read_bytes() == b"".join(bad)
+    path.write_bytes(content)
+    RunFolder.reopen(tmp_path / "run", next_step=5).close()
+    assert path.read_bytes() == b"".join(lines[:5])
+    path.unlink()
+    with pytest.raises(FolderError, match=r"history\.jsonl is missing"):
+        RunFolder.reopen(tmp_path / "run", next_step=5)
+    path.mkdir()
+    with pytest.raises(FolderError, match="a folder, not a file"):
+        RunFolder.reopen(tmp_path / "run", next_step=5)
+
+
+def test_a_run_killed_before_its_settings_can_be_started_again(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "history.jsonl").touch()
+    with pytest.raises(FolderError, match="stopped before it began: start it again"):
+        RunFolder.reopen(run, 0)
+    with RunFolder.create(run, SETTINGS) as folder:
+        folder.append(record(0).as_dict())
+    with pytest.raises(FolderError, match="holds a run already"):
+        RunFolder.create(run, SETTINGS)
+
+
+def test_settings_that_were_changed_are_refused(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "run", SETTINGS).close()
+    path = tmp_path / "run" / "config.toml"
+    records.check_run_folder(tmp_path / "run")
+    path.write_text(path.read_text().replace("seed = 1", "seed = 3"))
+    with pytest.raises(FolderError, match="its checksum is another one"):
+        records.check_run_folder(tmp_path / "run")
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_a_folder_that_was_replaced_is_not_written(tmp_path: Path, anew: bool) -> None:
+    run = tmp_path / "run"
+    with RunFolder.create(run, SETTINGS) as folder:
+        folder.append(record(0).as_dict())
+        shutil.rmtree(run)
+        if anew:
+            RunFolder.create(run, {"other": {"x": 1}}).close()
+        words = "another folder has taken its place" if anew else "the folder is gone"
+        for write in (
+            lambda: folder.append(record(1).as_dict()),
+            lambda: folder.write_result({"energy": 1.0}),
+            lambda: folder.write_settings(SETTINGS),
+            folder.sync,
+        ):
+            with pytest.raises(FolderError, match=words):
+                write()
+    assert sorted(run.iterdir()) == [run / "config.toml", run / "history.jsonl"][: 2 * anew]
+
+
+def test_a_result_that_was_changed_is_none(tmp_path: Path) -> None:
+    with RunFolder.create(tmp_path / "run", SETTINGS) as folder:
+        for content in ({"energy": -9.0}, [1], None, "x"):
+            (folder.path / "result.json").write_text(json.dumps(content))
+            assert folder.read_result() is None
+        folder.write_result({"energy": -9.0})
+        path = folder.path / "result.json"
+        path.write_text(path.read_text().replace("-9.0", "-9.5"))
+        assert folder.read_result() is None
+
+
+def test_what_dead_processes_left_is_cleared(tmp_path: Path) -> None:
+    """A temporary file whose process lives is locked, and stays."""
+    dead, living, other = (tmp_path / name for name in (".tnvmc.1.tmp", ".tnvmc.2.tmp", ".1.tmp"))
+    for path in (dead, living, other):
+        path.write_bytes(b"x")
+    with open(living, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        RunFolder.create(tmp_path, SETTINGS).close()
+        assert not dead.exists() and living.exists() and other.exists()
+    RunFolder.reopen(tmp_path, 0).close()
+    assert other.exists() and not living.exists()
+
+
+def test_a_name_may_be_as_long_as_the_system_takes(tmp_path: Path) -> None:
+    write_atomically(tmp_path / ("n" * 255), b"x")
+    with pytest.raises(OSError, match="too long"):
+        write_atomically(tmp_path / ("n" * 300), b"x")
+    assert os.listdir(tmp_path) == ["n" * 255]

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tomli_w
 
-from tests.run_files import CONFIG, observables, result, write_run
+from tests.run_files import CONFIG, observables, result, write_run, write_toml
 from tnvmc.storage.run_files import (
     Damage,
     is_finished,
@@ -19,6 +18,7 @@ from tnvmc.storage.run_files import (
     steps_asked,
     steps_done,
 )
+from tnvmc.storage.seals import CHECK, next_check, sealed_json
 
 
 def test_a_whole_run(tmp_path: Path) -> None:
@@ -32,6 +32,14 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert (steps_done(unknown), is_finished(unknown)) == (12, False)
 
 
+def line(step: int) -> bytes:
+    record = {"step": step, "seconds": 0.5}
+    return (json.dumps(record | {CHECK: next_check("", record)}) + "\n").encode()
+
+
+LINE = line(0)
+
+
 def _without(key: str) -> dict[str, Any]:
     return {name: value for name, value in result().items() if name != key}
 
@@ -41,8 +49,15 @@ def _without(key: str) -> dict[str, Any]:
     [
         ("config.toml", b"[lattice", Damage("config.toml", "bad_content")),
         ("config.toml", None, Damage("config.toml", "missing")),
-        ("history.jsonl", b'{"step": 0}\nx\n{}', Damage("history.jsonl", "bad_line", "", 2, 1)),
-        ("history.jsonl", b"{}", Damage("history.jsonl", "bad_line", "", 1, 0)),
+        ("history.jsonl", LINE + b"x\n{}", Damage("history.jsonl", "bad_line", "", 2, 1)),
+        ("history.jsonl", b"{}\n", Damage("history.jsonl", "bad_line", "", 1, 0)),
+        ("history.jsonl", LINE + b"{}", Damage("history.jsonl", "bad_line", "", 2, 0)),
+        ("history.jsonl", LINE + LINE, Damage("history.jsonl", "bad_line", "", 2, 0)),
+        ("history.jsonl", line(1), Damage("history.jsonl", "bad_line", "", 1, 0)),
+        (
+            "history.jsonl", LINE.replace(b"0.5", b"0.6"),
+            Damage("history.jsonl", "bad_line", "", 1, 0),
+        ),
         ("result.json", b"\xff\xfe", Damage("result.json", "not_text")),
         ("result.json", b"[]", Damage("result.json", "bad_content")),
         ("result.json", _without("units"), Damage("result.json", "bad_content")),
@@ -57,20 +72,21 @@ def test_damage(tmp_path: Path, name: str, content: Any, damage: Damage) -> None
     folder = write_run(tmp_path / "run")
     (folder / name).unlink()
     if content is not None:
-        content = json.dumps(content).encode() if isinstance(content, dict) else content
+        content = sealed_json(content) if isinstance(content, dict) else content
         (folder / name).write_bytes(content)
     (found,) = read_run(folder).damage
     assert replace(found, detail="") == damage
-    assert bool(found.detail) == (damage.code == "bad_content")
+    told = damage.code == "bad_content" or (damage.code == "bad_line" and content[-1:] == b"\n")
+    assert bool(found.detail) == (told or damage.lost > 0)
 
 
 def test_steps_of_all_stages_count(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", finished=False, measured=False)
     stages = [{"kind": "simple_update", "D": 2}, {"D": 2, "steps": 30}, {"D": 3}]
-    (folder / "config.toml").write_text(tomli_w.dumps(CONFIG | {"stage": stages}))
+    write_toml(folder / "config.toml", CONFIG | {"stage": stages})
     assert steps_asked(read_run(folder)) == 70
     timed = CONFIG | {"optimizer": {"kind": "sr", "steps": 40, "seconds": 60}}
-    (folder / "config.toml").write_text(tomli_w.dumps(timed))
+    write_toml(folder / "config.toml", timed)
     assert steps_asked(read_run(folder)) is None
 
 

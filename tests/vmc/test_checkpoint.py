@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,17 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.lattice import Lattice, square
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.models import heisenberg, tfim
-from tnvmc.storage.hdf5 import FORMAT_VERSION, StateFileError, read_parameters, read_stages
+from tnvmc.operators.term import Operator
+from tnvmc.optimize.first_order import GradientDescent
+from tnvmc.optimize.rule import Rule
+from tnvmc.optimize.sr import SR
+from tnvmc.storage.hdf5 import (
+    FORMAT_VERSION,
+    StateFileError,
+    read_parameters,
+    read_stages,
+    sealed,
+)
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.guard import Recent
 from tnvmc.vmc.state import Iterate, State
@@ -24,15 +36,22 @@ OPERATOR = heisenberg(square(2, 3))
 
 
 def ansatz(lattice: Lattice) -> Any:
-    return PEPS(lattice, 3)
+    return PEPS(lattice, 2)
 
 
-IDENTITY = checkpoint.identity(ansatz(OPERATOR.lattice), OPERATOR)
+def identity(operator: Operator, rule: Rule = SR(momentum=0.5)) -> dict[str, Any]:  # noqa: B008
+    return checkpoint.identity(ansatz(operator.lattice), operator, rule)
+
+
+IDENTITY = identity(OPERATOR)
+
+
+N_PARAMETERS = ansatz(OPERATOR.lattice).n_params
 
 
 def point(seed: int, dtype: str = "complex128") -> Iterate:
     rng = np.random.default_rng(seed)
-    theta = rng.normal(size=12).astype(dtype)
+    theta = rng.normal(size=N_PARAMETERS).astype(dtype)
     configs = rng.integers(2, size=(4, 6), dtype=np.int8)
     memory = {"momentum": theta / 3, "count": 7, "rate": 0.1 + 0.2, "empty": np.zeros(0)}
     return Iterate(theta, configs, memory)
@@ -90,14 +109,14 @@ def test_the_stages_behind_are_kept(tmp_path: Path) -> None:
 def test_another_problem_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.h5"
     checkpoint.save(path, STATE, IDENTITY)
-    other = checkpoint.identity(ansatz(OPERATOR.lattice), tfim(OPERATOR.lattice))
+    other = identity(tfim(OPERATOR.lattice))
     with pytest.raises(StateFileError, match=r"another problem.*heisenberg \(now tfim\)"):
         checkpoint.load(path, other, like=point(3))
     turned = heisenberg(square(3, 2))
     with pytest.raises(StateFileError, match="lattice"):
-        checkpoint.load(path, checkpoint.identity(ansatz(turned.lattice), turned), point(3))
+        checkpoint.load(path, identity(turned), point(3))
     with pytest.raises(StateFileError, match="couplings"):
-        weaker = checkpoint.identity(ansatz(OPERATOR.lattice), heisenberg(OPERATOR.lattice, J=0.9))
+        weaker = identity(heisenberg(OPERATOR.lattice, J=0.9))
         checkpoint.load(path, weaker, like=point(3))
     with pytest.raises(StateFileError, match=r"dtype complex128 \(now float32\)"):
         checkpoint.load(path, IDENTITY, like=point(3, "float32"))
@@ -105,7 +124,7 @@ def test_another_problem_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateFileError, match=r"4 walkers \(now 2\)"):
         checkpoint.load(path, IDENTITY, like=fewer)
     plain = Iterate(point(3).theta, point(3).configs, {})
-    with pytest.raises(StateFileError, match="another optimizer"):
+    with pytest.raises(StateFileError, match="other settings of the optimizer"):
         checkpoint.load(path, IDENTITY, like=plain)
 
 
@@ -133,17 +152,125 @@ def test_damaged_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
     with h5py.File(path, "w") as file:
         file["x"] = 1
     assert "another program" in refusal()
-    checkpoint.save(path, STATE, IDENTITY)
-    with h5py.File(path, "a") as file:
-        file.attrs["format_version"] = FORMAT_VERSION + 1
+    path.write_bytes(sealed(path.read_bytes()))
+    assert "another program" in refusal()
+    changed(path, lambda file: file.attrs.__setitem__("format_version", FORMAT_VERSION + 1))
     assert "format version 2 is newer than 1" in refusal()
     for read in (read_parameters, read_stages):
         with pytest.raises(StateFileError, match="update tnvmc"):
             read(path)
-    checkpoint.save(path, STATE, IDENTITY)
-    with h5py.File(path, "a") as file:
-        del file["here/theta"]
+    changed(path, lambda file: file.__delitem__("here/theta"))
     assert "damaged" in refusal()
+
+
+def changed(path: Path, change: Callable[[Any], None], seal: bool = True) -> None:
+    """A checkpoint that was changed on purpose, with a checksum that is right, or without one."""
+    checkpoint.save(path, STATE, IDENTITY)
+    image = io.BytesIO(path.read_bytes()[: -len(sealed(b""))])
+    with h5py.File(image, "r+") as file:
+        change(file)
+    path.write_bytes(sealed(image.getvalue()) if seal else image.getvalue())
+
+
+def test_a_file_without_its_checksum_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.h5"
+    changed(path, lambda file: None)
+    assert checkpoint.load(path, IDENTITY, like=point(3)).step == STATE.step
+    changed(path, lambda file: None, seal=False)
+    with pytest.raises(StateFileError, match="without the checksum"):
+        checkpoint.load(path, IDENTITY, like=point(3))
+    for read in (read_parameters, read_stages):
+        with pytest.raises(StateFileError, match="without the checksum"):
+            read(path)
+
+
+def replaced(name: str, value: Any) -> Callable[[Any], None]:
+    def change(file: Any) -> None:
+        del file[name]
+        kind = "array" if np.ndim(value) else type(value).__name__
+        file.create_dataset(name, data=value).attrs["type"] = kind
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("here/theta", np.full(N_PARAMETERS, np.nan, complex)),
+        ("here/theta", np.ones(N_PARAMETERS - 1, complex)),
+        ("good/theta", np.full(N_PARAMETERS, np.inf, complex)),
+        ("good/theta", np.ones((1, N_PARAMETERS), complex)),
+        ("good/configs", np.zeros((3, 6), np.int8)),
+        ("here/optimizer/momentum", np.ones(2, complex)),
+        ("step", -1),
+    ],
+)
+def test_bad_numbers_are_refused_and_no_older_ones_taken(
+    tmp_path: Path, name: str, value: Any
+) -> None:
+    changed(tmp_path / "c.h5", replaced(name, value))
+    with pytest.raises(StateFileError):
+        checkpoint.load(tmp_path / "c.h5", IDENTITY, like=point(3))
+
+
+def outside(file: Any) -> None:
+    del file["here/theta"]
+    stored = [("theta.raw", 0, 16 * N_PARAMETERS)]
+    data = file.create_dataset("here/theta", (N_PARAMETERS,), complex, external=stored)
+    data.attrs["type"] = "array"
+
+
+def elsewhere(file: Any) -> None:
+    del file["here/theta"]
+    file["here/theta"] = h5py.ExternalLink("other.h5", "/here/theta")
+
+
+def twice(file: Any) -> None:
+    file["here/again"] = file["here"]
+
+
+def compressed(file: Any) -> None:
+    del file["here/theta"]
+    data = file.create_dataset("here/theta", (10**9,), complex, compression="gzip")
+    data.attrs["type"] = "array"
+
+
+@pytest.mark.parametrize("change", [outside, elsewhere, twice, compressed])
+def test_all_that_a_file_holds_is_in_it(tmp_path: Path, change: Callable[[Any], None]) -> None:
+    checkpoint.save(tmp_path / "other.h5", STATE, IDENTITY)
+    (tmp_path / "theta.raw").write_bytes(STATE.here.theta.tobytes())
+    changed(tmp_path / "c.h5", change)
+    for read in (read_parameters, read_stages):
+        with pytest.raises(StateFileError, match="damaged"):
+            read(tmp_path / "c.h5")
+
+
+def test_nothing_but_files_is_read(tmp_path: Path) -> None:
+    """Not what a link in the folder leads to elsewhere, no folder, pipe or device."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    checkpoint.save(tmp_path / "c.h5", STATE, IDENTITY)
+    checkpoint.save(folder / "kept.h5", STATE, IDENTITY)
+    (folder / "inside.h5").symlink_to("kept.h5")
+    assert read_parameters(folder / "inside.h5")[0] == IDENTITY
+    (folder / "out.h5").symlink_to("../c.h5")
+    (folder / "loop.h5").symlink_to("loop.h5")
+    (folder / "device.h5").symlink_to("/dev/zero")
+    (folder / "folder.h5").mkdir()
+    os.mkfifo(folder / "pipe.h5")
+    for name in ("out", "loop", "device", "folder", "pipe"):
+        with pytest.raises(StateFileError, match="cannot be read"):
+            read_parameters(folder / f"{name}.h5")
+
+
+def test_what_another_rule_carries_is_refused(tmp_path: Path) -> None:
+    """Plain SR and gradient descent both carry nothing: the names tell them apart."""
+    path, plain = tmp_path / "c.h5", Iterate(point(1).theta, point(1).configs, {})
+    for old, new in ((SR(), GradientDescent()), (GradientDescent(), SR())):
+        checkpoint.save(path, State(3, plain), identity(OPERATOR, old))
+        assert checkpoint.load(path, identity(OPERATOR, old), like=plain).step == 3
+        with pytest.raises(StateFileError, match="another optimizer"):
+            checkpoint.load(path, identity(OPERATOR, new), like=plain)
 
 
 def test_every_flipped_byte_is_noticed(tmp_path: Path) -> None:

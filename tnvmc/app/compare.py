@@ -29,7 +29,8 @@ from tnvmc.settings.load import read_toml
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.run_files import read_run, steps_done
-from tnvmc.storage.run_folder import CONFIG, FolderError, refuse_occupied
+from tnvmc.storage.run_folder import CONFIG, FolderError, check_settings, refuse_occupied
+from tnvmc.storage.seals import sealed_json, sealed_toml
 from tnvmc.vmc.step import OptimisationFailed
 
 SETTINGS, TABLE, PAGE = "comparison.toml", "comparison.json", "comparison.md"
@@ -86,6 +87,7 @@ def resume_comparison(
     folder = Path(folder)
     if not (folder / SETTINGS).is_file():
         raise FolderError(f"{folder}: holds no comparison to resume ({SETTINGS} is missing)")
+    check_settings(folder / SETTINGS)
     before = read_toml(folder / SETTINGS)
     data = before if file is None else read_toml(Path(file))
     compared = comparison(data, _with_out(overrides, folder))
@@ -123,7 +125,7 @@ def _compare(compared: Comparison) -> ComparisonTable:
     reference = find_reference(compared.operator, compared.magnetisation)
     try:
         compared.out.mkdir(parents=True, exist_ok=True)
-        write_atomically(compared.out / SETTINGS, tomli_w.dumps(compared.data).encode())
+        write_atomically(compared.out / SETTINGS, sealed_toml(tomli_w.dumps(compared.data)))
     except OSError as error:
         raise DiskError(f"{compared.out}: cannot be written ({error.strerror})") from None
     failed: dict[str, str] = {}
@@ -153,7 +155,6 @@ def _run(settings: Settings, reference: Reference) -> None:
 
 def _write(compared: Comparison, table: ComparisonTable) -> None:
     """Write the table as JSON and Markdown, and the pictures of what is in it."""
-    content = json.dumps(table.as_dict(), indent=2, allow_nan=False) + "\n"
     names = [name for name in compared.runs if name in {row.name for row in table.rows}]
     figures: Mapping[str, Any] = draw_comparison([read_run(compared.out / name) for name in names])
     folder = compared.out / FOLDER
@@ -164,7 +165,7 @@ def _write(compared: Comparison, table: ComparisonTable) -> None:
     }
     check_ours(folder, tuple(places), style.MADE_BY)
     try:
-        write_atomically(compared.out / TABLE, content.encode())
+        write_atomically(compared.out / TABLE, sealed_json(table.as_dict(), indent=2))
         write_atomically(compared.out / PAGE, markdown(table).encode())
         folder.mkdir(exist_ok=True)
         for path, image in places.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from tnvmc.analysis.convergence import convergence
 from tnvmc.app.stages import StagedRun
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.load import load
+from tnvmc.storage.files import read_plain
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.run_files import refuse_comparison
 from tnvmc.storage.run_folder import (
@@ -22,6 +22,7 @@ from tnvmc.storage.run_folder import (
     RunFolder,
     check_run_folder,
 )
+from tnvmc.storage.seals import unsealed_json
 from tnvmc.vmc.chi_scan import ONE_IN, Convergence, checked_chis, default_chis
 from tnvmc.vmc.second_opinion import When
 
@@ -58,9 +59,10 @@ def converge_run(
     asked = {*(chis or default_chis(vmc.ansatz)), *([measure.chi] if measure.chi else [])}
     checked_chis(vmc.ansatz, tuple(asked))
     try:
-        with RunFolder.reopen(path, sys.maxsize) as folder:
+        with RunFolder.reopen(path) as folder:
             result = folder.read_result()
-            assert result is not None
+            if result is None:
+                raise FolderError(f"{path / RESULT}: was removed meanwhile")
             found = vmc.converge(
                 tuple(asked),
                 n_samples or max(1, (measure.n_samples or 0) // ONE_IN),
@@ -89,6 +91,8 @@ def _check_finished(path: Path) -> None:
             f"finish it with: tnvmc run --resume {path}"
         )
     try:
-        json.loads((path / RESULT).read_text(encoding="utf-8"))["energy"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        unsealed_json(read_plain(path / RESULT).decode())["energy"]
+    except OSError as error:
+        raise FolderError(f"{path / RESULT}: cannot be read ({error.strerror})") from None
+    except (ValueError, KeyError) as error:
         raise FolderError(f"{path / RESULT}: damaged, or no result ({error})") from None

@@ -29,6 +29,7 @@ from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.run_files import OBSERVABLES, refuse_comparison
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, FolderError, check_run_folder
+from tnvmc.storage.seals import sealed_json
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import collect
@@ -101,8 +102,7 @@ def measure_run(path: str | Path, asked: Asked = Asked()) -> dict[str, Any]:
     }
     found = finite_or_none(found)
     try:
-        content = json.dumps(found, allow_nan=False)
-        write_atomically(path / OBSERVABLES, (content + "\n").encode())
+        write_atomically(path / OBSERVABLES, sealed_json(found))
     except OSError as error:
         raise FolderError(f"{path}: cannot be written ({error.strerror or error})") from None
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,7 +35,9 @@ from tnvmc.storage.run_folder import (
     PICTURE,
     FolderError,
     RunFolder,
+    check_settings,
     refuse_occupied,
+    require_settings,
 )
 from tnvmc.vmc.chi_scan import default_chis, scan_chi
 from tnvmc.vmc.driver import VMC
@@ -104,6 +107,8 @@ def resume_run(
     """
     path = Path(path)
     _require_run(path)
+    if file is None:
+        check_settings(path / CONFIG)
     return continued_run(load(Path(file or path / CONFIG), _with_out(overrides, path)))
 
 
@@ -113,14 +118,15 @@ def continued_run(settings: Settings, reference: Reference | None = None) -> dic
     path = Path(settings.run.out or "")
     _require_run(path)
     checkpoint = path / CHECKPOINT
-    if not checkpoint.exists() and (path / HISTORY).exists() and (path / HISTORY).stat().st_size:
+    begun = os.path.lexists(checkpoint)  # a link that leads nowhere is told as one
+    if not begun and (path / HISTORY).exists() and (path / HISTORY).stat().st_size:
         raise FolderError(
             f"{path}: {CHECKPOINT} is missing, so there is nothing to go on from, but {HISTORY} tells "
             "of steps that were made; put the checkpoint back, or start again in another folder"
         )
-    done = read_stages(checkpoint) if checkpoint.exists() else []
-    run, console = _set_up(settings, done, blank=checkpoint.exists())
-    if checkpoint.exists():
+    done = read_stages(checkpoint) if begun else []
+    run, console = _set_up(settings, done, blank=begun)
+    if begun:
         run.restore(checkpoint)
     _refuse_fewer_steps(run, path)
     with RunFolder.reopen(path, run.vmc.state.step) as folder:
@@ -132,7 +138,7 @@ def continued_run(settings: Settings, reference: Reference | None = None) -> dic
                 _draw(folder, old)
             _show(console, old, folder)
             return old
-        if checkpoint.exists():
+        if begun:
             console.say(f"going on after step {run.vmc.state.step}")
         folder.write_settings(settings.as_dict())
         return _carry_on(run, settings, folder, console, started, reference)
@@ -153,9 +159,9 @@ def _refuse_fewer_steps(run: StagedRun, path: Path) -> None:
 
 
 def _require_run(path: Path) -> None:
-    if not (path / CONFIG).is_file():
-        refuse_comparison(path)
-        raise FolderError(f"{path}: holds no run to resume ({CONFIG} is missing)")
+    """Raise `FolderError` where a folder holds no run to resume."""
+    refuse_comparison(path)
+    require_settings(path)
 
 
 def _set_up(

@@ -263,4 +263,6 @@ class StagedRun:
         state = self.vmc.state
         if point is not None:
             state = replace(state, here=point, good=None)
-        checkpoint.save(path, state, checkpoint.identity(self.vmc.ansatz, self.operator), done)
+        vmc = self.vmc
+        identity = checkpoint.identity(vmc.ansatz, self.operator, vmc.optimizer)
+        checkpoint.save(path, state, identity, done)

@@ -18,7 +18,7 @@ from tnvmc.report.numbers import duration, per_site, short, signed, ten_digits, 
 from tnvmc.report.observables import observed, samples_text
 from tnvmc.report.plots import check_ours
 from tnvmc.report.texts import sentence
-from tnvmc.storage.files import write_atomically
+from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import Json, Run, is_finished, read_run, steps_asked, steps_done
 from tnvmc.storage.run_folder import CONFIG
 
@@ -307,6 +307,6 @@ def _bonds(run: Run) -> list[Row]:
 
 def _settings(run: Run) -> str:
     try:
-        return (run.path / CONFIG).read_text(encoding="utf-8").strip()
+        return read_plain(run.path / CONFIG).decode().strip()
     except (OSError, UnicodeDecodeError):
         return ""

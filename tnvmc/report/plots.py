@@ -10,7 +10,7 @@ from pathlib import Path
 from tnvmc.report.describe import damage_text
 from tnvmc.report.figures import COMPARED, HISTORIES, NAMES, draw, style
 from tnvmc.report.figures.history import history_of, overview
-from tnvmc.storage.files import write_atomically
+from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import Run, read_run
 
 FOLDER = "pictures"
@@ -106,5 +106,11 @@ def check_ours(folder: Path, paths: Sequence[Path], mark: str) -> None:
     if folder.exists() and not folder.is_dir():
         raise PictureError(f"{folder}: is a file, not a folder; choose another --out")
     for path in paths:
-        if path.is_dir() or (path.exists() and mark.encode() not in path.read_bytes()):
+        try:
+            ours = mark.encode() in read_plain(path, anywhere=True)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            ours = False
+        if not ours:
             raise PictureError(f"{path}: exists and was not made by {mark}; choose another --out")

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.report import describe as words
@@ -15,7 +14,7 @@ from tnvmc.report.numbers import duration, per_site, ten_digits
 from tnvmc.report.observables import observed
 from tnvmc.report.texts import step_sentence
 from tnvmc.storage import run_files
-from tnvmc.storage.hdf5 import StateFileError, attribute, opened
+from tnvmc.storage.hdf5 import StateFileError, opened, parameters_in
 from tnvmc.storage.identity import kind_in
 from tnvmc.storage.run_files import OBSERVABLES, Damage, Json, Run
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, PICTURE, RESULT
@@ -117,15 +116,14 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
 def _read_checkpoint(path: Path) -> Json:
     """Give "identity", "version", "dtype" and, but for a saved state, "step" and "n_walkers"."""
     with opened(path) as file:
-        theta, found = file["here/theta"][()], {}
-        if not np.isfinite(theta).all():
-            raise StateFileError(f"{path}: damaged: parameters that are not finite")
+        identity, theta = parameters_in(file)
+        found: dict[str, Any] = {}
         if "step" in file:
             found["step"] = int(file["step"][()])
         if "here/configs" in file:
             found["n_walkers"] = int(file["here/configs"].shape[0])
         version = str(file.attrs.get("tnvmc_version", "unknown"))
-        about = {"identity": attribute(file, "identity"), "version": version}
+        about = {"identity": identity, "version": version}
         return {**found, **about, "dtype": str(theta.dtype)}
 
 

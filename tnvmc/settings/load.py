@@ -17,6 +17,7 @@ from tnvmc.settings.config import SECTIONS, Settings, keys, selector
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.problems import ConfigError, ConfigProblem, nearest
 from tnvmc.settings.section import Section, allowed, properties
+from tnvmc.storage.files import read_plain
 
 S = TypeVar("S", bound=Section)
 
@@ -40,13 +41,17 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file, raising `ConfigError` where it is missing or not TOML."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_plain(path, anywhere=True).decode())
     except tomllib.TOMLDecodeError as error:
         told = f"not valid TOML: {error}"
     except UnicodeDecodeError:
         told = "not a text file; settings are TOML in UTF-8"
+    except RecursionError:
+        told = "not valid TOML: nested too deeply"
+    except FileNotFoundError:
+        told = "no such file"
     except OSError as error:
-        told = f"cannot be read ({error.strerror})" if path.exists() else "no such file"
+        told = f"cannot be read ({error.strerror})"
     raise ConfigError(ConfigProblem(str(path), "file", told))
 
 

@@ -1,28 +1,115 @@
-"""Files that are replaced as a whole or not at all."""
+"""Files that are replaced as a whole or not at all, and reading nothing but files."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
+
+_OURS, _UNDER_WAY = ".tnvmc.", ".tmp"  # how names of temporary files begin and end
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file: temporary file in the same folder, fsync, rename, fsync of the folder.
 
+    The temporary file is locked as long as its process lives, so `clear_leftovers` can tell.
+
     Raises:
         OSError: no space, no permission; the old file is then still in place.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
+    name = f"{_OURS}{zlib.crc32(path.name.encode()):08x}.{os.getpid()}{_UNDER_WAY}"
+    temporary = path.with_name(name)  # as short for a long name
+    with _locked_file(temporary) as file:
+        try:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     _sync_folder(path.parent)
+
+
+@contextmanager
+def _locked_file(path: Path) -> Iterator[IO[bytes]]:
+    """Make a file that is locked from the moment on in which others can see that it is not."""
+    while True:
+        with open(path, "wb") as file:
+            # Whoever clears leftovers may have removed it before it was locked.
+            if (
+                _lock(file)
+                and path.exists()
+                and os.path.samestat(path.stat(), os.fstat(file.fileno()))
+            ):
+                yield file
+                return
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Try to lock a file; True too where the system has no locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):  # a system, or a file system, without them
+        return True
+    return True
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove the temporary files that killed processes left in a folder; nobody else's."""
+    if os.name != "posix":
+        return
+    with os.scandir(folder) as found:
+        names = [each.name for each in found if each.is_file(follow_symlinks=False)]
+    for name in names:
+        if name.startswith(_OURS) and name.endswith(_UNDER_WAY):
+            path = folder / name
+            try:
+                with open(path, "rb+") as file:
+                    if _lock(file):
+                        path.unlink()
+            except OSError:  # gone meanwhile, or not ours to remove
+                continue
+
+
+def read_plain(path: Path, *, anywhere: bool = False) -> bytes:
+    """Read a whole file, which must be one.
+
+    A pipe would be waited for and a device read without end; a link may lead to a file that is
+    not part of the folder.
+
+    Args:
+        path: of the file.
+        anywhere: follow a link that leads to another folder, as for a file that people name.
+
+    Raises:
+        OSError: no file, a folder, pipe or device, a link out of the folder, no permission;
+            `strerror` says which.
+    """
+    if not anywhere and path.is_symlink():
+        target = Path(os.path.realpath(path))
+        if target.parent != Path(os.path.realpath(path.parent)):
+            raise OSError(errno.EXDEV, "a link to another folder, which is not followed", str(path))
+    # Without waiting for the other end of a pipe; and the file that was looked at is the one read.
+    descriptor = os.open(
+        path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    )
+    with open(descriptor, "rb") as file:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise OSError(errno.EISDIR, "a folder, not a file", str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "a pipe or a device, not a file", str(path))
+        return file.read()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -19,10 +19,13 @@ import numpy as np
 
 from tnvmc._version import __version__
 from tnvmc.backend.namespace import to_host, to_namespace
+from tnvmc.storage.files import read_plain
 
 FORMAT, FORMAT_VERSION = "tnvmc checkpoint", 1
 _NUMBERS = {"int": int, "float": float, "bool": bool}
-_SEAL = b"\ntnvmc sha256 "  # and the hash of all before it end a file; HDF5 does not look there
+_SEAL = b"\ntnvmc sha256 "  # and the hash of all before it end a file
+_SEAL_SIZE = len(_SEAL) + hashlib.sha256().digest_size
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 class StateFileError(ValueError):
@@ -44,8 +47,7 @@ def encoded(tree: Mapping[str, Any], attributes: Mapping[str, Any]) -> bytes:
         for name, value in attributes.items():
             file.attrs[name] = json.dumps(value)
         _write(file, tree)
-    content = image.getvalue()
-    return content + _SEAL + hashlib.sha256(content).digest()
+    return sealed(image.getvalue())
 
 
 def _write(group: Any, tree: Mapping[str, Any]) -> None:
@@ -82,24 +84,22 @@ def attribute(file: Any, name: str, default: Any = None) -> Any:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """Open a state or checkpoint for reading; every way it is unusable becomes a StateFileError."""
+    """Open a state or checkpoint for reading; every way it is unusable becomes a StateFileError.
+
+    The checksum covers every byte, and HDF5 sees none before it was found right: its library takes
+    damaged headers for granted, up to a crash.
+    """
     import h5py
 
     try:
-        content = path.read_bytes()
+        content = read_plain(path)
     except FileNotFoundError:
         raise StateFileError(f"{path}: no such file") from None
     except OSError as error:
         raise StateFileError(f"{path}: cannot be read ({error.strerror})") from None
-    head, seal, digest = content.rpartition(_SEAL)
-    if seal and hashlib.sha256(head).digest() != digest:
-        raise StateFileError(f"{path}: damaged (its checksum is another one)")
+    image = _unsealed(path, content)
     try:
-        file = h5py.File(io.BytesIO(content), "r")
-    except (OSError, RuntimeError):
-        raise StateFileError(f"{path}: not a saved state, or damaged (no HDF5 file)") from None
-    with file:
-        try:
+        with h5py.File(io.BytesIO(image), "r") as file:
             if file.attrs.get("format") != FORMAT:
                 raise StateFileError(f"{path}: an HDF5 file of another program, not of tnvmc")
             version = int(file.attrs["format_version"])
@@ -108,21 +108,82 @@ def opened(path: Path) -> Iterator[Any]:
                     f"{path}: format version {version} is newer than {FORMAT_VERSION}, the newest "
                     f"that tnvmc {__version__} reads; update tnvmc"
                 )
+            _check_whole(file)
             yield file
-        except StateFileError:
-            raise
-        except (KeyError, OSError, RuntimeError, TypeError, ValueError, AttributeError) as error:
-            raise StateFileError(f"{path}: damaged ({error})") from None
+    except StateFileError:
+        raise
+    except (KeyError, OSError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+        raise StateFileError(f"{path}: damaged ({error})") from None
+
+
+def sealed(image: bytes) -> bytes:
+    """Give the content of a file: an HDF5 image and the checksum behind it."""
+    return image + _SEAL + hashlib.sha256(image).digest()
+
+
+def _unsealed(path: Path, content: bytes) -> memoryview:
+    """Give the HDF5 image in the content of a file, of which no bit has changed."""
+    whole = memoryview(content)
+    image, end = whole[:-_SEAL_SIZE], content[-_SEAL_SIZE:]
+    if end.startswith(_SEAL):
+        if hashlib.sha256(image).digest() != end[len(_SEAL) :]:
+            raise StateFileError(f"{path}: damaged (its checksum is another one)")
+        return image
+    if not content.startswith(_HDF5):
+        raise StateFileError(f"{path}: not a saved state, or damaged (no HDF5 file)")
+    raise StateFileError(
+        f"{path}: an HDF5 file without the checksum that ends those of tnvmc: damaged, or written "
+        "by another program"
+    )
+
+
+def _check_whole(group: Any) -> None:
+    """Raise ValueError unless all that a file holds is in it, once, as plain numbers.
+
+    So we write it.  Links to other files or places, data that is stored elsewhere, compressed or
+    not at all, were put there on purpose.
+    """
+    import h5py
+
+    for name in group:
+        if group.get(name, getlink=True).__class__ is not h5py.HardLink:
+            raise ValueError(f"{name} is a link to another place or file")
+        item = group[name]
+        if h5py.h5o.get_info(item.id).rc != 1:
+            raise ValueError(f"{name} stands in several places")
+        if isinstance(item, h5py.Group):
+            _check_whole(item)
+        elif not isinstance(item, h5py.Dataset) or item.dtype.kind not in "biufc":
+            raise ValueError(f"{name} holds no numbers")
+        elif item.external or item.is_virtual or item.id.get_storage_size() != item.nbytes:
+            raise ValueError(f"{name} is not stored in the file as it is")
 
 
 def read_parameters(path: Path) -> tuple[dict[str, Any], np.ndarray]:
     """Give what a state belongs to and its parameters (P,) on the host.
 
     Raises:
-        StateFileError: a damaged or foreign file.
+        StateFileError: a damaged or foreign file; parameters that are not finite, or not as many
+            as the file says.
     """
     with opened(path) as file:
-        return attribute(file, "identity"), file["here/theta"][()]
+        return parameters_in(file)
+
+
+def parameters_in(file: Any) -> tuple[dict[str, Any], np.ndarray]:
+    """Give what an open file belongs to and its parameters (P,); ValueError where they are bad."""
+    described, theta = attribute(file, "identity"), file["here/theta"][()]
+    check_parameters("here", theta, (described["n_parameters"],))
+    return described, theta
+
+
+def check_parameters(where: str, theta: Any, shape: tuple[int, ...]) -> None:
+    """Raise ValueError where parameters have another shape or are not finite."""
+    if tuple(theta.shape) != tuple(shape):
+        raise ValueError(f"theta of '{where}' has the shape {tuple(theta.shape)}, not {shape}")
+    bad = int(np.sum(~np.isfinite(to_host(theta))))
+    if bad:
+        raise ValueError(f"theta of '{where}': {bad} of {theta.size} parameters are not finite")
 
 
 def read_stages(path: Path) -> list[dict[str, Any]]:

@@ -6,8 +6,6 @@ listed as damage.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.storage.files import read_plain
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, RESULT, FolderError
+from tnvmc.storage.seals import check_toml, read_lines, unsealed_json
 
 OBSERVABLES = "observables.json"
 
@@ -29,7 +29,8 @@ class Damage:
     """What is wrong with one file of a run.
 
     `code` is "missing", "unreadable", "not_text", "bad_content" (`detail` says why) or "bad_line"
-    (`line` is its number, from 1, and `lost` the number of lines after it, which are not read).
+    (`line` is its number, from 1, and `lost` the number of lines after it, which are not read;
+    without `detail` it was cut short).
     """
 
     file: str
@@ -106,7 +107,7 @@ def read_run(path: str | Path) -> Run:
     damage: list[Damage] = []
     return Run(
         path,
-        _parsed(path / CONFIG, tomllib.loads, damage) or {},
+        _parsed(path / CONFIG, _config, damage) or {},
         _parsed(path / HISTORY, partial(_history, damage=damage), damage) or (),
         _parsed(path / RESULT, _result, damage),
         _parsed(path / OBSERVABLES, _observables, damage),
@@ -126,7 +127,7 @@ def refuse_comparison(path: Path) -> None:
 def _parsed(path: Path, parse: Callable[[str], Any], damage: list[Damage]) -> Any:
     """Give what `parse` makes of the text of a file; None where that fails, as `damage` tells."""
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        return parse(read_plain(path).decode())
     except FileNotFoundError:
         found = [Damage(CONFIG, "missing")] if path.name == CONFIG else []
     except OSError as error:
@@ -135,35 +136,28 @@ def _parsed(path: Path, parse: Callable[[str], Any], damage: list[Damage]) -> An
         found = [Damage(path.name, "not_text")]
     except KeyError as error:
         found = [Damage(path.name, "bad_content", f"{error} is missing")]
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         found = [Damage(path.name, "bad_content", str(error))]
     damage += found
     return None
 
 
-def _object(text: str) -> dict[str, Any]:
-    with contextlib.suppress(ValueError):
-        if isinstance(content := json.loads(text), dict):
-            return content
-    raise TypeError("not a JSON object")
+def _config(text: str) -> dict[str, Any]:
+    check_toml(text.encode())
+    return tomllib.loads(text)
 
 
 def _history(text: str, damage: list[Damage]) -> tuple[Json, ...]:
     """All lines up to the first bad one; a torn last line is how a killed run may end."""
-    lines, found = text.splitlines(), []
-    for number, line in enumerate(lines, 1):
-        with contextlib.suppress(TypeError):
-            record = _object(line)
-            if isinstance(record.get("step"), int):
-                found.append(record)
-                continue
-        damage.append(Damage(HISTORY, "bad_line", line=number, lost=len(lines) - number))
-        break
-    return tuple(found)
+    lines = read_lines(text.encode())
+    if lines.bad is not None:
+        detail = "" if lines.torn else lines.why
+        damage.append(Damage(HISTORY, "bad_line", detail, lines.bad, lines.lost))
+    return lines.records
 
 
 def _result(text: str) -> Json:
-    content = _object(text)
+    content = unsealed_json(text)
     for key in ("energy", "energy_error", "variance", "energy_per_site", "units"):
         content[key]
     content.get("convergence", {"diagnostics": ()})["diagnostics"]
@@ -173,7 +167,7 @@ def _result(text: str) -> Json:
 
 
 def _observables(text: str) -> Json:
-    content = _object(text)
+    content = unsealed_json(text)
     rows, columns = content["shape"]
     n_sites = int(rows) * int(columns)
     shapes = {"sites": (n_sites,), "correlations": (n_sites, n_sites), "structure_factor": None}

@@ -11,7 +11,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
-from tnvmc.storage.files import write_atomically
+from tnvmc.storage.files import clear_leftovers, read_plain, write_atomically
+from tnvmc.storage.seals import (
+    CHECK,
+    SealBroken,
+    check_toml,
+    next_check,
+    read_lines,
+    sealed_json,
+    sealed_toml,
+    unsealed_json,
+)
 
 CONFIG, HISTORY, RESULT = "config.toml", "history.jsonl", "result.json"
 CHECKPOINT, PICTURE = "checkpoint.h5", "energy.png"
@@ -38,10 +48,13 @@ class RunFolder:
         self.path = path
         self.labels: dict[str, Any] = {}  #: of every line of history.jsonl from now on
         self._history = history
+        self._check = ""  #: of the last line
 
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any]) -> RunFolder:
         """Make the folder and write config.toml.
+
+        A run that was killed before it had written that is started again.
 
         Raises:
             FolderError: the folder holds a run already, or is no folder.
@@ -51,7 +64,12 @@ class RunFolder:
         path.mkdir(parents=True, exist_ok=True)
         folder = cls(path, _locked(path))
         try:
+            refuse_occupied(path)  # another process may have been faster
+            clear_leftovers(path)
             folder.write_settings(settings)
+        except FolderError:
+            folder.close()
+            raise
         except BaseException:
             folder.close()
             (path / HISTORY).unlink()
@@ -59,51 +77,80 @@ class RunFolder:
         return folder
 
     @classmethod
-    def reopen(cls, path: Path, next_step: int) -> RunFolder:
+    def reopen(cls, path: Path, next_step: int | None = None) -> RunFolder:
         """Open the folder of a run that goes on with `next_step`; later history is cut off.
 
+        Without `next_step` all of it stays.
+
         Raises:
-            FolderError: the folder holds no run, or another process is writing it.
+            FolderError: the folder holds no run, another process is writing it, or a line of its
+                history before `next_step` is missing, doubled or changed.
+            OSError: no permission.
         """
-        if not (path / CONFIG).is_file():
-            raise FolderError(f"{path}: holds no run to resume ({CONFIG} is missing)")
+        require_settings(path)
+        if next_step != 0 and not (path / HISTORY).exists():
+            raise FolderError(f"{path}: {HISTORY} is missing; put it back. {_NEW_RUN}")
         history = _locked(path)
-        _cut(history, next_step)
-        return cls(path, history)
+        folder = cls(path, history)
+        try:
+            folder._check = _cut(history, path / HISTORY, next_step)
+            clear_leftovers(path)
+        except BaseException:
+            folder.close()
+            raise
+        return folder
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
         """Write config.toml: everything that ran, defaults filled in."""
         import tomli_w
 
-        write_atomically(self.path / CONFIG, tomli_w.dumps(settings).encode())
+        self.check_in_place()
+        write_atomically(self.path / CONFIG, sealed_toml(tomli_w.dumps(settings)))
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Add one line, strict JSON, to history.jsonl; it is in the hands of the system on return."""
-        written = {**record, **self.labels}
-        line = (json.dumps(written, allow_nan=False) + "\n").encode()
+        self.check_in_place()
+        written = json.loads(json.dumps({**record, **self.labels}, allow_nan=False))
+        check = next_check(self._check, written)
+        line = (json.dumps({**written, CHECK: check}) + "\n").encode()
         while line:  # a disk that is nearly full takes a part, and refuses the rest
             line = line[self._history.write(line) :]
+        self._check = check
 
     def sync(self) -> None:
         """Wait until history.jsonl is on the disk."""
+        self.check_in_place()
         os.fsync(self._history.fileno())
 
     def history(self) -> list[dict[str, Any]]:
         """Read all lines of history.jsonl."""
-        return [line for line, _ in _lines((self.path / HISTORY).read_bytes())]
+        self.check_in_place()
+        return list(read_lines((self.path / HISTORY).read_bytes()).records)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Write result.json, strict JSON."""
-        text = json.dumps(dict(result), indent=2, allow_nan=False) + "\n"
-        write_atomically(self.path / RESULT, text.encode())
+        self.check_in_place()
+        write_atomically(self.path / RESULT, sealed_json(result, indent=2))
 
     def read_result(self) -> dict[str, Any] | None:
-        """Read result.json; None where there is none, or none that can be read."""
+        """Read result.json; None where there is none, or none that can be trusted."""
         try:
-            result = json.loads((self.path / RESULT).read_text(encoding="utf-8"))
+            return unsealed_json(read_plain(self.path / RESULT).decode())
         except (OSError, ValueError):
             return None
-        return result if isinstance(result, dict) else None
+
+    def check_in_place(self) -> None:
+        """Raise `FolderError` where the folder was removed, or another one stands in its place."""
+        try:
+            there = os.stat(self.path / HISTORY)
+        except OSError:
+            there = None
+        if there is not None and os.path.samestat(there, os.fstat(self._history.fileno())):
+            return
+        what = "the folder is gone"
+        if self.path.exists():
+            what = f"{HISTORY} is gone" if there is None else "another folder has taken its place"
+        raise FolderError(f"{self.path}: {what}, and the run with it; start again")
 
     def close(self) -> None:
         """Close history.jsonl and let go of its lock."""
@@ -117,21 +164,52 @@ class RunFolder:
 
 
 def check_run_folder(path: Path) -> None:
-    """Raise `FolderError` where a path is no folder that holds a run."""
+    """Raise `FolderError` where a path is no folder that holds a run, with its settings unchanged."""
     if not path.is_dir():
         what = "is a file, not the folder of a run" if path.exists() else "no such folder"
         raise FolderError(f"{path}: {what}")
     if not (path / CONFIG).is_file():
         raise FolderError(f"{path}: holds no run ({CONFIG} is missing)")
+    check_settings(path / CONFIG)
+
+
+def check_settings(path: Path) -> None:
+    """Raise `FolderError` where a file of settings is not as a run wrote it."""
+    try:
+        check_toml(read_plain(path))
+    except OSError as error:
+        raise FolderError(f"{path}: cannot be read ({error.strerror})") from None
+    except SealBroken as error:
+        raise FolderError(
+            f"{path}: {error}. Put it back; to change settings use --set, or name a file of your "
+            "own to go on by"
+        ) from None
+
+
+def require_settings(path: Path) -> None:
+    """Raise `FolderError` where a folder holds no settings to resume by."""
+    if (path / CONFIG).is_file():
+        return
+    told = ""
+    if path.is_dir() and (path / HISTORY).is_file() and not _occupied(path):
+        told = "; it was stopped before it began: start it again, with tnvmc run FILE.toml"
+    raise FolderError(f"{path}: holds no run to resume ({CONFIG} is missing){told}")
+
+
+def _occupied(path: Path) -> list[str]:
+    """The files of a run in a folder; an empty history alone is left by one that never began."""
+    held = [name for name in _FILES if os.path.lexists(path / name)]
+    held += sorted(file.name for file in path.glob(stage_file("*")))
+    begun = held != [HISTORY] or (path / HISTORY).stat().st_size > 0
+    return held if begun else []
 
 
 def refuse_occupied(path: Path) -> None:
     """Raise `FolderError` where a folder holds a run already, or the path is no folder."""
-    if path.exists() and not path.is_dir():
-        raise FolderError(f"{path}: is a file, not a folder; choose another --out")
-    held = [name for name in _FILES if (path / name).exists()]
-    held += sorted(file.name for file in path.glob(stage_file("*")))
-    if held:
+    if os.path.lexists(path) and not path.is_dir():
+        what = "is a file" if path.exists() else "is a link that leads nowhere"
+        raise FolderError(f"{path}: {what}, not a folder; choose another --out")
+    if held := _occupied(path):
         raise FolderError(
             f"{path}: holds a run already ({', '.join(held)}); "
             f"continue it with --resume {path} or choose another --out"
@@ -139,8 +217,14 @@ def refuse_occupied(path: Path) -> None:
 
 
 def _locked(path: Path) -> IO[bytes]:
+    place = path / HISTORY
+    if os.path.lexists(place):
+        try:
+            read_plain(place)
+        except OSError as error:
+            raise FolderError(f"{place}: cannot be read ({error.strerror})") from None
     # Unbuffered: a line that a full disk refused must not come back when the file is closed.
-    history = open(path / HISTORY, "ab+", buffering=0)  # noqa: SIM115
+    history = open(place, "ab+", buffering=0)  # noqa: SIM115
     try:
         import fcntl
 
@@ -153,39 +237,32 @@ def _locked(path: Path) -> IO[bytes]:
     return history
 
 
-def _cut(history: IO[bytes], next_step: int) -> None:
-    """Cut history.jsonl before the first line that is not before `next_step`, or torn at the end.
+def _cut(history: IO[bytes], path: Path, next_step: int | None) -> str:
+    """Cut history.jsonl after the line before `next_step`; the checksum of what stays.
 
-    Raises FolderError where lines that can be read follow one that cannot: they would be lost.
+    Raises FolderError where one of the lines that should stay is not there.
     """
     history.seek(0)
-    content = history.read()
-    lines = _lines(content)
-    read = lines[-1][1] if lines else 0
-    if b"\n" in content[read:].rstrip(b"\n"):
+    lines = read_lines(history.read())
+    n_steps = len(lines.records)
+    if lines.bad is not None and not lines.torn and (next_step is None or n_steps < next_step):
         raise FolderError(
-            f"{Path(history.name)}: line {len(lines) + 1} is damaged and others follow it; put it "
-            "right, or remove it, and resume again (nothing has been changed)"
+            f"{path}: line {lines.bad} is damaged ({lines.why}); put the file back. {_NEW_RUN}"
         )
-    end = 0
-    for line, stop in lines:
-        if line["step"] >= next_step:
-            break
-        end = stop
-    history.truncate(end)
+    if next_step is not None and n_steps < next_step:
+        raise FolderError(
+            f"{path}: tells of {n_steps} steps, the checkpoint of {next_step}; put the missing "
+            f"lines back. {_NEW_RUN}"
+        )
+    kept = lines.records if next_step is None else lines.records[:next_step]
+    history.truncate(lines.ends[len(kept) - 1] if kept else 0)
+    check = ""
+    for record in kept:
+        check = next_check(check, record)
+    return check
 
 
-def _lines(content: bytes) -> list[tuple[dict[str, Any], int]]:
-    """Parse lines up to the first torn one; with each, the offset of its end."""
-    parsed: list[tuple[dict[str, Any], int]] = []
-    end = 0
-    for line in content.splitlines(keepends=True):
-        end += len(line)
-        try:
-            record = json.loads(line)
-        except ValueError:
-            break
-        if not line.endswith(b"\n") or not isinstance(record, dict) or "step" not in record:
-            break
-        parsed.append((record, end))
-    return parsed
+_NEW_RUN = (
+    "Without them a new run can start from the state, with ansatz.init = the checkpoint "
+    "(nothing has been changed)"
+)

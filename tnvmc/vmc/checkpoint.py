@@ -10,14 +10,24 @@ from tnvmc.ansatz.protocol import Ansatz, description_of
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.term import Operator
+from tnvmc.optimize.rule import Rule
 from tnvmc.storage.files import write_atomically
-from tnvmc.storage.hdf5 import StateFileError, attribute, decoded, encoded, opened
+from tnvmc.storage.hdf5 import (
+    StateFileError,
+    attribute,
+    check_parameters,
+    decoded,
+    encoded,
+    opened,
+)
 from tnvmc.storage.identity import differences
 from tnvmc.vmc.state import Iterate, State, as_tree, from_tree
 
+_RULE = "optimizer"
 
-def identity(ansatz: Ansatz, operator: Operator) -> dict[str, Any]:
-    """Describe what a checkpoint belongs to: state, lattice and the operator's fingerprint."""
+
+def identity(ansatz: Ansatz, operator: Operator, rule: Rule) -> dict[str, Any]:
+    """Describe what a checkpoint belongs to: state, lattice, the operator's fingerprint, the rule."""
     lattice, about = ansatz.lattice, description_of(ansatz)
     return {
         "ansatz": about.pop("ansatz"),
@@ -28,6 +38,7 @@ def identity(ansatz: Ansatz, operator: Operator) -> dict[str, Any]:
         "n_parameters": int(ansatz.n_params),
         "operator": operator.name,
         "fingerprint": fingerprint(operator),
+        _RULE: type(rule).__name__,
     }
 
 
@@ -55,36 +66,57 @@ def load(path: Path, belongs_to: Mapping[str, Any], like: Iterate) -> State:
 
     Raises:
         StateFileError: a damaged or foreign file; one of another problem, dtype, number of walkers or
-            optimizer; the message says which, and what differs.
+            optimizer; parameters that are not finite; the message says which, and what differs.
     """
     with opened(path) as file:
         stored = attribute(file, "identity")
         # The checkpoint may tell more, as one of a later version.
-        differing = differences({key: stored.get(key) for key in belongs_to}, belongs_to)
+        differing = differences(
+            {key: stored.get(key) for key in belongs_to if key != _RULE},
+            {key: value for key, value in belongs_to.items() if key != _RULE},
+        )
         if differing:
             raise StateFileError(f"{path}: checkpoint of another problem: {', '.join(differing)}")
+        _check_rule(path, stored.get(_RULE), belongs_to.get(_RULE))
         tree = decoded(file, array_namespace(like.theta))
         absent = {name: None for name, value in like.optimizer.items() if value is None}
-        for name in {"here", "good"} & set(tree):
+        points = sorted({"here", "good"} & set(tree), reverse=True)
+        for name in points:
             tree[name]["optimizer"] = absent | tree[name].get("optimizer", {})
         state = from_tree(tree)
-    _check(path, state.here, like)
+        for name in points:
+            _check(path, name, getattr(state, name), like)
+        if state.step < 0:
+            raise ValueError(f"step {state.step}")
     return state
 
 
-def _check(path: Path, here: Iterate, like: Iterate) -> None:
-    if here.theta.dtype != like.theta.dtype:
+def _check_rule(path: Path, stored: Any, wanted: Any) -> None:
+    """Raise `StateFileError` where another rule wrote what the optimizer carries, if anything."""
+    if stored != wanted:
         raise StateFileError(
-            f"{path}: checkpoint of another problem: dtype {here.theta.dtype} "
+            f"{path}: written with another optimizer, {stored} (now {wanted}); {_NEW_RUN}"
+        )
+
+
+_NEW_RUN = "keep it, or start a new run with ansatz.init = this file"
+
+
+def _check(path: Path, name: str, point: Iterate, like: Iterate) -> None:
+    if point.theta.dtype != like.theta.dtype:
+        raise StateFileError(
+            f"{path}: checkpoint of another problem: dtype {point.theta.dtype} "
             f"(now {like.theta.dtype})"
         )
-    if here.configs.shape != like.configs.shape:
+    if point.configs.shape != like.configs.shape:
         raise StateFileError(
-            f"{path}: written with {here.configs.shape[0]} walkers (now {like.configs.shape[0]}); "
+            f"{path}: written with {point.configs.shape[0]} walkers (now {like.configs.shape[0]}); "
             "keep the number, or start a new run with ansatz.init = this file"
         )
-    if set(here.optimizer) != set(like.optimizer):
-        raise StateFileError(
-            f"{path}: written with another optimizer; keep it, or start a new run with "
-            "ansatz.init = this file"
-        )
+    if set(point.optimizer) != set(like.optimizer):
+        raise StateFileError(f"{path}: written with other settings of the optimizer; {_NEW_RUN}")
+    check_parameters(name, point.theta, like.theta.shape)
+    for key, wanted in like.optimizer.items():
+        shape, found = getattr(wanted, "shape", ()), getattr(point.optimizer[key], "shape", ())
+        if tuple(found) != tuple(shape):
+            raise ValueError(f"'{key}' of the optimizer has the shape {found}, not {shape}")

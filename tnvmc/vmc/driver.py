@@ -220,12 +220,12 @@ class VMC:
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, atomically; see `tnvmc.vmc.checkpoint`."""
-        identity = checkpoint.identity(self.ansatz, self.operator)
+        identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer)
         checkpoint.save(Path(path), self.state, identity)
 
     def restore(self, path: str | Path) -> None:
         """Continue from a checkpoint of the same ansatz and operator."""
-        identity = checkpoint.identity(self.ansatz, self.operator)
+        identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer)
         self.state = checkpoint.load(Path(path), identity, self.state.here)
 
 

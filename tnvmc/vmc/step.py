@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, cast
 
+import numpy as np
+
 from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.backend.device import DeviceError
 from tnvmc.backend.namespace import array_namespace
@@ -179,7 +181,10 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
     if not math.isfinite(length):
         return _undone(method, state, here, Diagnostic("direction_not_finite", "warning"))
     factor = guard.shortened(state.recent, length, learning_rate, norm(here.theta))
-    theta = here.theta - (learning_rate * factor) * direction
+    with np.errstate(over="ignore", invalid="ignore"):
+        theta = here.theta - (learning_rate * factor) * direction
+    if not all_finite(theta):  # beyond the largest number of its type
+        return _undone(method, state, here, Diagnostic("direction_not_finite", "warning"))
     recent = guard.accepted(
         state.recent, energy.mean, energy.error, energy.variance, length * factor,
         retried=state.good is None and state.recent.rollbacks > 0,
@@ -203,6 +208,12 @@ def _undone(method: Method, state: State, back: Iterate, objection: Diagnostic) 
             "optimizer.diag_shift, or contraction.chi where the state has one"
         )
     return _Outcome(State(state.step + 1, back, None, recent), diagnostics=(objection,))
+
+
+def all_finite(v: Array) -> bool:
+    """Tell whether no entry of an array is NaN or infinite."""
+    xp = array_namespace(v)
+    return bool(xp.all(xp.isfinite(v)))
 
 
 def norm(v: Array) -> float:

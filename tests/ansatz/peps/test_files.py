@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 
 from tests.oracles import all_configs, dense_state
+from tests.run_files import hdf5_of
 from tnvmc import PEPS, SRC, heisenberg
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.initial.tensors import grow, random_positive
@@ -107,11 +107,11 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StateFileError, match="damaged"):
         PEPS.load(path)
     path.write_bytes(content)
-    with h5py.File(path, "a") as file:
+    with hdf5_of(path) as file:
         file.attrs["format_version"] = FORMAT_VERSION + 1
     with pytest.raises(StateFileError, match="is newer than .* update tnvmc"):
         PEPS.load(path)
-    with h5py.File(path, "a") as file:
+    with hdf5_of(path) as file:
         file.attrs["format"] = "quimb"
     with pytest.raises(StateFileError, match="another program"):
         PEPS.load(path)
@@ -126,7 +126,7 @@ def test_other_states_are_refused(tmp_path: Path) -> None:
         ('"square"', '"square', "damaged"),
     ):
         peps.save(path, theta, overwrite=True)
-        with h5py.File(path, "a") as file:
+        with hdf5_of(path) as file:
             file.attrs["identity"] = file.attrs["identity"].replace(old, new)
         with pytest.raises(StateFileError, match=complaint):
             PEPS.load(path)

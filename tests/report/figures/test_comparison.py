@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.run_files import EXACT, write_run
+from tests.run_files import EXACT, read_json, write_json, write_run
 from tnvmc.report.figures.comparison import draw_comparison
 from tnvmc.report.figures.style import CYCLE
 from tnvmc.storage.run_files import Run, read_run
@@ -21,9 +20,9 @@ def runs(tmp_path: Path) -> list[Run]:
     found = []
     for number in range(8):
         folder = write_run(tmp_path / f"state {number}", measured=False, seed=number)
-        result = json.loads((folder / "result.json").read_text())
+        result = read_json(folder / "result.json")
         result |= {"v_score": 10.0 ** -(number % 3) / (1 + number), "variance": 0.1 / (1 + number)}
-        (folder / "result.json").write_text(json.dumps(result))
+        write_json(folder / "result.json", result)
         found.append(read_run(folder))
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,15 @@ import pytest
 from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import to_hex
 
-from tests.run_files import EXACT, N, exact_correlations, history, observables, write_run
+from tests.run_files import (
+    EXACT,
+    N,
+    exact_correlations,
+    history,
+    observables,
+    write_history,
+    write_run,
+)
 from tnvmc.report.figures import HISTORIES, NAMES, Figures, draw, style
 from tnvmc.report.figures.history import history_of
 from tnvmc.report.figures.maps import _pieces
@@ -177,6 +184,6 @@ def test_an_undefined_energy_is_left_out_and_a_single_step_is_drawn(tmp_path: Pa
     run = write_run(tmp_path / "run", finished=False, measured=False)
     lines = history()[:2]
     lines[1]["energy"] = None
-    (run / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_history(run, lines)
     made = draw([read_run(run)], tuple(HISTORIES))
     assert labelled(made.figures["energy"].axes[0], "each step")[0].tolist() == [0]

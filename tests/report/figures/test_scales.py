@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.run_files import N, history, result, write_run
+from tests.run_files import N, history, result, write_history, write_json, write_run
 from tnvmc.report.figures import draw, scales, style
 from tnvmc.report.figures.comparison import draw_comparison
 from tnvmc.storage.run_files import Run, read_run
@@ -21,7 +20,7 @@ def changed(tmp_path: Path, changes: dict[int, dict[str, Any]], n_steps: int = 4
     """A run of some steps, some of which say something else."""
     folder = write_run(tmp_path / "run")
     lines = [line | changes.get(line["step"], {}) for line in history(n_steps, stages=False)]
-    (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_history(folder, lines)
     return read_run(folder)
 
 
@@ -30,7 +29,7 @@ def concluded(tmp_path: Path, part: str, value: Any) -> Run:
     folder = write_run(tmp_path / "run")
     found = result()
     found["convergence"][part] = value
-    (folder / "result.json").write_text(json.dumps(found))
+    write_json(folder / "result.json", found)
     return read_run(folder)
 
 

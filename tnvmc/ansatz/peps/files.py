@@ -17,7 +17,7 @@ import numpy as np
 from tnvmc.contraction import schemes
 from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
 from tnvmc.storage.files import write_atomically
-from tnvmc.storage.hdf5 import StateFileError, attribute, encoded, opened
+from tnvmc.storage.hdf5 import StateFileError, attribute, encoded, opened, parameters_in
 
 _SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact)}
 _GRIDS = {"square": square, "shastry_sutherland": shastry_sutherland}
@@ -78,7 +78,7 @@ def read_peps(path: str | Path) -> SavedPEPS:
     """
     path = Path(path)
     with opened(path) as file:
-        identity = attribute(file, "identity")
+        identity, theta = parameters_in(file)
         if identity["ansatz"] != "PEPS":
             raise StateFileError(f"{path}: holds a {identity['ansatz']}, not a PEPS")
         return SavedPEPS(
@@ -86,7 +86,7 @@ def read_peps(path: str | Path) -> SavedPEPS:
             identity["D"],
             identity["local_dim"],
             _scheme(attribute(file, "scheme")),
-            file["here/theta"][()],
+            theta,
         )
 
 

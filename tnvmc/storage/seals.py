@@ -1,0 +1,131 @@
+"""Checksums by which a file that was changed after it was written is known.
+
+JSON carries that of its content under the key "checksum", whatever its layout; a line of
+history.jsonl under "check" that of itself and all lines before it; TOML in a last line, a comment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+CHECKSUM, CHECK = "checksum", "check"
+_LAST_LINE = "# sha256 "
+
+
+class SealBroken(ValueError):
+    """A file that was changed, or not written by tnvmc."""
+
+    def __init__(self) -> None:
+        super().__init__("its checksum is another one: it was changed after it was written")
+
+
+def _digest(content: Any) -> str:
+    """Hash what JSON makes of a value; NaN and infinities, which strict JSON lacks, are refused."""
+    layout = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(layout.encode()).hexdigest()
+
+
+def sealed_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:
+    """Give a JSON file, strict and with its checksum."""
+    plain = json.loads(json.dumps(dict(content), allow_nan=False))  # keys become strings
+    return (json.dumps({**plain, CHECKSUM: _digest(plain)}, indent=indent) + "\n").encode()
+
+
+def unsealed_json(text: str) -> dict[str, Any]:
+    """Read a JSON file of `sealed_json`, without the checksum.
+
+    Raises:
+        SealBroken: its checksum is missing or another one.
+        ValueError: no JSON, or no object.
+    """
+    content = json_object(text)
+    if content.pop(CHECKSUM, None) != _digest(content):
+        raise SealBroken
+    return content
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        ValueError: no JSON, or no object.
+    """
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(content := json.loads(text), dict):
+            return content
+    raise ValueError("not a JSON object")
+
+
+def sealed_toml(text: str) -> bytes:
+    """Give a TOML file whose last line is its checksum, a comment."""
+    return f"{text}{_LAST_LINE}{hashlib.sha256(text.encode()).hexdigest()}\n".encode()
+
+
+def check_toml(content: bytes) -> None:
+    """Raise `SealBroken` where a file is not as `sealed_toml` wrote it."""
+    mark = f"\n{_LAST_LINE}".encode()
+    text, found, digest = content.rpartition(mark)
+    if not found or digest != (hashlib.sha256(text + b"\n").hexdigest() + "\n").encode():
+        raise SealBroken
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What can be read of history.jsonl, from its beginning, and the first line that cannot."""
+
+    records: tuple[dict[str, Any], ...]
+    ends: tuple[int, ...]  #: offsets in the file behind each of them
+    bad: int | None = None  #: number of the first bad line, from 1
+    lost: int = 0  #: number of lines behind it
+    why: str = ""
+
+    @property
+    def torn(self) -> bool:
+        """Tell whether only the last line is bad, cut short: so a killed process ends."""
+        return self.why == _CUT_SHORT
+
+
+_CUT_SHORT = "cut short"
+
+
+def next_check(check: str, record: Mapping[str, Any]) -> str:
+    """Give the checksum of a line behind one with the checksum `check`, "" for the first."""
+    return _digest([check, record])[:16]
+
+
+def read_lines(content: bytes) -> Lines:
+    """Read history.jsonl as far as it is whole: line i tells of step i, and none was changed."""
+    records: list[dict[str, Any]] = []
+    ends: list[int] = []
+    lines, check = content.split(b"\n"), ""
+    rest = lines.pop()  # behind the last end of a line: nothing, or a line that was cut short
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json_object(line.decode())
+            claimed = record.pop(CHECK, None)
+            _require(record.get("step"), number - 1)
+            if claimed != (check_here := next_check(check, record)):
+                raise SealBroken
+        except ValueError as error:
+            why = "not a text" if isinstance(error, UnicodeDecodeError) else str(error)
+            lost = len(lines) - number + bool(rest)
+            return Lines(tuple(records), tuple(ends), number, lost, why)
+        check = check_here
+        records.append(record)
+        ends.append((ends[-1] if ends else 0) + len(line) + 1)
+    if rest:
+        return Lines(tuple(records), tuple(ends), len(lines) + 1, 0, _CUT_SHORT)
+    return Lines(tuple(records), tuple(ends))
+
+
+def _require(step: Any, expected: int) -> None:
+    if type(step) is not int:
+        raise ValueError(f"no step where step {expected} should be")
+    if step != expected:
+        what = "is missing" if step > expected else "is followed by one that was there already"
+        raise ValueError(f"step {expected if step > expected else expected - 1} {what}")
