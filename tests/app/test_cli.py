@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from tests.run_files import read_history
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.report.plots import energy_picture
+from tnvmc.report.show import describe
 from tnvmc.report.texts import sentence
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_folder import RunFolder
@@ -368,18 +370,127 @@ def test_errors_of_the_program_keep_their_traceback(
         main(["run", "study.toml"])
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("folder", ["replaced", "gone"])
+def test_a_folder_that_was_made_anew_is_left_alone(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: str
+) -> None:
+    """As by a second run, started after the first one's folder was removed."""
+    append = RunFolder.append
+
+    def removed(self: RunFolder, record: Any) -> None:
+        if record["step"] == 3:
+            shutil.rmtree(self.path)
+            if folder == "replaced":
+                RunFolder.create(self.path, {"other": {"x": 1}}).close()
+        append(self, record)
+
+    monkeypatch.setattr(RunFolder, "append", removed)
+    line = complaint(capsys, 2, "run", "study.toml", "--out", "run")
+    assert "start again" in line
+    held = sorted(os.listdir("run")) if Path("run").exists() else []
+    assert held == (["config.toml", "history.jsonl"] if folder == "replaced" else [])
+
+
+PEPS_SETTINGS = """
+[lattice]
+shape = [2, 2]
+
+[hamiltonian]
+model = "heisenberg"
+
+[ansatz]
+D = 2
+
+[sampler]
+n_walkers = 8
+n_samples = 16
+chunk = 4
+
+[optimizer]
+steps = 4
+
+[measure]
+n_samples = 32
+ladder = false
+
+[run]
+threads = 2
+"""
+
+
+def test_a_killed_worker_costs_a_message_and_no_step(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(PEPS_SETTINGS)
+    assert main(["run", "study.toml", "--out", "whole"]) == 0
+    append = RunFolder.append
+
+    def killing(self: RunFolder, record: Any) -> None:
+        append(self, record)
+        if record["step"] == 1:
+            for process in multiprocessing.active_children():
+                os.kill(process.pid or 0, signal.SIGKILL)
+
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "append", killing)
+        line = complaint(capsys, 1, "run", "study.toml", "--out", "parts")
+    assert "worker processes died" in line
+    assert "stopped after 2 steps, checkpoint written" in line
+    assert "tnvmc run --resume parts" in line
+    assert main(["run", "--resume", "parts"]) == 0
+    assert outcome(file.parent / "whole") == outcome(file.parent / "parts")
+
+
+def test_output_that_is_lost_stops_the_run_with_a_checkpoint(file: Path) -> None:
+    """A reader that goes away, and a terminal that closes: nothing is told, all is kept."""
+    for name, (reads, writes) in {"pipe": os.pipe(), "terminal": os.openpty()}.items():
+        with subprocess.Popen(
+            [*LONG_RUN, "--out", name, "--set", "optimizer.steps=4000"],
+            stdout=writes,
+            stderr=writes,
+            start_new_session=True,
+        ) as process:
+            os.close(writes)
+            await_steps(Path(name), process)
+            os.close(reads)
+            assert process.wait(60) == 141
+        steps = len(history(file.parent / name))
+        shown = describe(name)
+        assert f"checkpoint after {steps}" in str(shown)
+        assert shown.damage == ()
+
+
+def test_a_full_disk_for_the_output_is_no_traceback(file: Path) -> None:
+    command = [sys.executable, "-m", "tnvmc", "exact", "study.toml"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, check=False, stdout=full, stderr=-1, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (2, "tnvmc: output: No space left on device\n")
+
+
+LONG_RUN = [
+    sys.executable, "-m", "tnvmc", "run", "study.toml",
+    "--set", "optimizer.steps=100000", "--set", "run.checkpoint_every=1000",
+]  # fmt: skip
+
+
+def await_steps(folder: Path, process: Any) -> None:
+    """Wait until a run has made some steps."""
+    deadline = time.monotonic() + 60
+    while not (
+        (lines := folder / "history.jsonl").exists() and lines.read_bytes().count(b"\n") > 3
+    ):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_real_signals_to_a_real_process(file: Path, number: signal.Signals, status: int) -> None:
-    command = [
-        sys.executable, "-m", "tnvmc", "run", str(file),
-        "--set", "optimizer.steps=100000", "--set", "run.checkpoint_every=1000",
-    ]  # fmt: skip
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
-        lines = file.parent / "runs" / "study" / "history.jsonl"
-        deadline = time.monotonic() + 60
-        while not (lines.exists() and lines.read_bytes().count(b"\n") > 3):
-            assert time.monotonic() < deadline and process.poll() is None
-            time.sleep(0.05)
+    with subprocess.Popen(LONG_RUN, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        folder = file.parent / "runs" / "study"
+        await_steps(folder, process)
         process.send_signal(number)
         try:
             error = process.communicate(timeout=60)[1].decode()
@@ -388,5 +499,5 @@ def test_real_signals_to_a_real_process(file: Path, number: signal.Signals, stat
     assert process.returncode == status
     assert error.count("\n") == 1
     assert "checkpoint written; continue with: tnvmc run --resume" in error
-    steps = len(history(lines.parent))
+    steps = len(history(folder))
     assert f"stopped after {steps} steps" in error

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.drawing import sample
 from tnvmc import PEPS, SRC, Sampler, heisenberg, square
+from tnvmc.backend.process import SIGNALS
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.workers import WorkerLost, in_workers
@@ -48,3 +54,68 @@ def test_a_lost_worker_is_told_and_replaced() -> None:
     with pytest.raises(WorkerLost, match=r"run\.threads"):
         in_workers(_dies, chunks, 2, processes=True)
     assert in_workers(sum, chunks, 2, processes=True) == [1, 5]
+
+
+def _dies_while_it_sends(chunk: range) -> int:
+    """Write the begin of a result, as a kill in the middle leaves it."""
+    frame = sys._getframe()
+    while "result_queue" not in frame.f_locals:
+        assert frame.f_back is not None
+        frame = frame.f_back
+    os.write(frame.f_locals["result_queue"]._writer.fileno(), struct.pack("!i", 1000) + b"x")
+    return _dies(chunk)
+
+
+@pytest.mark.timeout(60)
+def test_a_worker_that_dies_while_it_sends_is_told() -> None:
+    with pytest.raises(WorkerLost):
+        in_workers(_dies_while_it_sends, [range(1), range(1, 2)], 2, processes=True)
+    assert in_workers(len, [range(2), range(2, 4)], 2, processes=True) == [2, 2]
+
+
+PARENT = """
+import os, time
+from tnvmc.sampling.workers import in_workers
+
+def task(chunk):
+    os.write(1, f"{os.getpid()}\\n".encode())
+    time.sleep(600)
+
+in_workers(task, [range(1), range(1, 2)], 2, processes=True)
+"""
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_no_worker_outlives_its_parent(number: signal.Signals) -> None:
+    """Not a parent that was killed, nor one that was interrupted, which does not wait for them."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as parent:
+        assert parent.stdout is not None
+        workers = [int(parent.stdout.readline()) for _ in range(2)]
+        parent.send_signal(number)
+        parent.wait(30)
+    deadline = time.monotonic() + 5
+    while alive := [pid for pid in workers if _lives(pid)]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.1)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def _signals_itself(chunk: range) -> int:
+    for number in SIGNALS:
+        os.kill(os.getpid(), number)
+    return len(chunk)
+
+
+def test_workers_leave_signals_to_their_parent() -> None:
+    """Those of a terminal, or of a batch system, go to all processes at once."""
+    assert in_workers(_signals_itself, [range(2), range(2, 4)], 2, processes=True) == [2, 2]

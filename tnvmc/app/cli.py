@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tnvmc._version import __version__
-from tnvmc.backend.process import termination_as_exception
+from tnvmc.backend.process import OutputLost, termination_as_exception
 
 EXAMPLE = """\
 example, heisenberg.toml:
@@ -39,39 +41,76 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit status; bad input is one line on stderr and 2."""
-    options = _parser().parse_args(arguments)
+    _open_streams()
     try:
-        return options.command(options)
-    except KeyboardInterrupt as stop:
-        status = getattr(stop, "exit_status", INTERRUPTED)
-        return _complain(status, "stopped; nothing was written")
-    except BrokenPipeError:  # the reader of our output has gone
-        sys.stderr.close()
-        return FAILED
-    except Exception as error:
-        if options.traceback:
-            raise
-        return _explain(error)
+        options = _parser().parse_args(arguments)
+        try:
+            status = options.command(options)
+            sys.stdout.flush()
+            return status
+        except OutputLost:
+            return FAILED
+        except KeyboardInterrupt as stop:
+            status = getattr(stop, "exit_status", INTERRUPTED)
+            return _complain(status, "stopped; no result was written")
+        except BrokenPipeError:  # the reader of our output has gone
+            return FAILED
+        except Exception as error:
+            if options.traceback:
+                raise
+            return _explain(error)
+    finally:
+        _give_up_lost_streams()
+
+
+def _open_streams() -> None:
+    """Let what is printed go nowhere where the process was started without standard streams."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+
+
+def _give_up_lost_streams() -> None:
+    """Keep Python from complaining, at its end, that it cannot write what nobody reads."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _explain(error: Exception) -> int:
     """Print errors that users can do something about; let others through with their traceback."""
     from tnvmc.app.run import DiskError, Interrupted
+    from tnvmc.sampling.workers import WorkerLost
     from tnvmc.vmc.step import OptimisationFailed
 
-    if not isinstance(
-        error, ValueError | MemoryError | DiskError | Interrupted | OptimisationFailed
-    ):
+    known = (
+        ValueError,
+        MemoryError,
+        OSError,
+        DiskError,
+        Interrupted,
+        OptimisationFailed,
+        WorkerLost,
+    )
+    if not isinstance(error, known):
         raise error
-    told = "not enough memory: " if isinstance(error, MemoryError) else ""
-    status = FAILED if isinstance(error, OptimisationFailed) else BAD_INPUT
-    lines = getattr(error, "lines", [f"{told}{error}"])
-    return _complain(getattr(error, "exit_status", status), *lines)
+    told = f"{error}"
+    if isinstance(error, MemoryError):
+        told = f"not enough memory: {error}"
+    elif isinstance(error, OSError):  # of the system; mistakes of the program are others
+        told = f"{error.filename or 'output'}: {error.strerror or error}"
+    failed = isinstance(error, OptimisationFailed | WorkerLost)
+    lines = getattr(error, "lines", [told])
+    return _complain(getattr(error, "exit_status", FAILED if failed else BAD_INPUT), *lines)
 
 
 def _complain(status: int, *lines: str) -> int:
     for line in lines:
-        print(f"tnvmc: {' '.join(line.split())}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # nobody reads it
+            print(f"tnvmc: {' '.join(line.split())}", file=sys.stderr, flush=True)
     return status
 
 

@@ -41,11 +41,13 @@ _FORMATS = ("png", "pdf")
 class ComparisonInterrupted(Interrupted):
     """A comparison that was stopped from outside; what its runs have done is kept."""
 
-    def __init__(self, name: str, folder: Path, exit_status: int) -> None:
+    def __init__(self, name: str, folder: Path, exit_status: int, because: str = "") -> None:
         Exception.__init__(
-            self, f"stopped in ansatz '{name}'; continue with: tnvmc compare --resume {folder}"
+            self,
+            f"{because and because + '; '}stopped in ansatz '{name}'; continue with: tnvmc compare "
+            f"--resume {folder}",
         )
-        self.exit_status = exit_status
+        self.exit_status, self.because = exit_status, because
 
 
 def compare_file(
@@ -138,8 +140,9 @@ def _compare(compared: Comparison) -> ComparisonTable:
                 name, compared.out, getattr(stop, "exit_status", 130)
             ) from None
         except Interrupted as stop:
-            raise ComparisonInterrupted(name, compared.out, stop.exit_status) from None
-        # JAX's own errors and a lost worker are RuntimeErrors.
+            status, because = stop.exit_status, stop.because
+            raise ComparisonInterrupted(name, compared.out, status, because) from None
+        # JAX's own errors are RuntimeErrors.
         except (OptimisationFailed, ValueError, MemoryError, RuntimeError) as error:
             failed[name] = " ".join(str(error).split()) or type(error).__name__
             print(f"failed: {failed[name]}", flush=True)

@@ -15,10 +15,11 @@ from tnvmc._version import __version__
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.app.stages import StagedRun
-from tnvmc.backend.process import Terminated, uninterrupted
+from tnvmc.backend.process import uninterrupted
 from tnvmc.operators.bounds import energy_bound
 from tnvmc.report.console import RunConsole, headline, nothing_to_do, stage_line
 from tnvmc.report.plots import energy_picture
+from tnvmc.sampling.workers import WorkerLost
 from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.comparison import samples_per_step
@@ -45,17 +46,18 @@ from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 from tnvmc.vmc.state import Measurement, StepRecord, finite_or_none
 
 _SECONDS_BETWEEN_CHECKPOINTS = 60.0
+_FAILED = 1  # exit status of what is not the fault of the input
 
 
 class Interrupted(Exception):
-    """A run that was stopped from outside, with its checkpoint written."""
+    """A run that was stopped, with its checkpoint written; `because` says by what."""
 
-    def __init__(self, step: int, folder: Path, exit_status: int) -> None:
+    def __init__(self, step: int, folder: Path, exit_status: int, because: str = "") -> None:
         super().__init__(
-            f"stopped after {step} steps, checkpoint written; "
+            f"{because and because + '; '}stopped after {step} steps, checkpoint written; "
             f"continue with: tnvmc run --resume {folder}"
         )
-        self.exit_status = exit_status
+        self.exit_status, self.because = exit_status, because
 
 
 class DiskError(Exception):
@@ -71,7 +73,8 @@ def run_file(
         ConfigError: settings that cannot run.
         FolderError: `out` holds a run already.
         DiskError: no space left; the last checkpoint is good.
-        Interrupted: Ctrl-C or SIGTERM, with a checkpoint written.
+        Interrupted: Ctrl-C, SIGTERM, SIGHUP, a closed terminal or a worker that was killed, with a
+            checkpoint written.
     """
     return new_run(load(Path(path), _with_out(overrides, out)))
 
@@ -86,7 +89,8 @@ def new_run(settings: Settings, reference: Reference | None = None) -> dict[str,
     refuse_occupied(path)
     run, console = _set_up(settings)
     try:
-        folder = RunFolder.create(path, settings.as_dict())
+        with uninterrupted():
+            folder = RunFolder.create(path, settings.as_dict())
     except OSError as error:
         raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
     with folder:
@@ -129,7 +133,7 @@ def continued_run(settings: Settings, reference: Reference | None = None) -> dic
     if begun:
         run.restore(checkpoint)
     _refuse_fewer_steps(run, path)
-    with RunFolder.reopen(path, run.vmc.state.step) as folder:
+    with _reopened(path, run.vmc.state.step) as folder:
         run.recall(folder.history())
         old = folder.read_result()
         if old is not None and _asks_the_same(old.get("config", {}), settings.as_dict()):
@@ -140,8 +144,22 @@ def continued_run(settings: Settings, reference: Reference | None = None) -> dic
             return old
         if begun:
             console.say(f"going on after step {run.vmc.state.step}")
-        folder.write_settings(settings.as_dict())
+        _settled(folder, settings)
         return _carry_on(run, settings, folder, console, started, reference)
+
+
+def _reopened(path: Path, next_step: int) -> RunFolder:
+    try:
+        return RunFolder.reopen(path, next_step)
+    except OSError as error:
+        raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def _settled(folder: RunFolder, settings: Settings) -> None:
+    try:
+        folder.write_settings(settings.as_dict())
+    except OSError as error:
+        raise DiskError(f"{folder.path}: cannot be written ({error.strerror})") from None
 
 
 def _refuse_fewer_steps(run: StagedRun, path: Path) -> None:
@@ -240,17 +258,18 @@ def _carry_on(
         result["convergence"] = convergence(result, folder.history(), scan)
         folder.write_result(result)
         _draw(folder, result)
-    except KeyboardInterrupt as stop:
+    except (KeyboardInterrupt, WorkerLost, MemoryError) as stop:
         with contextlib.suppress(KeyboardInterrupt), uninterrupted():  # a second Ctrl-C
             try:
                 keeper.save()
             except OSError as error:
                 raise _not_written(error, folder, keeper.saved_step) from None
-        status = stop.exit_status if isinstance(stop, Terminated) else 128 + signal.SIGINT
-        raise Interrupted(run.vmc.state.step, folder.path, status) from None
-    except BrokenPipeError:  # nobody reads what is shown
-        keeper.save()
-        raise
+        status, because = _FAILED, f"not enough memory: {stop}".rstrip(": ")
+        if isinstance(stop, KeyboardInterrupt):
+            status, because = getattr(stop, "exit_status", 128 + signal.SIGINT), ""
+        elif isinstance(stop, WorkerLost):
+            because = str(stop)
+        raise Interrupted(run.vmc.state.step, folder.path, status, because) from None
     except OSError as error:
         raise _not_written(error, folder, keeper.saved_step) from None
     _show(console, result, folder)
@@ -273,8 +292,7 @@ def _scanned(vmc: VMC, settings: Settings, measured: Measured) -> list[dict[str,
 
 def _not_written(error: OSError, folder: RunFolder, saved_step: int | None) -> DiskError:
     """The error of a run that cannot write any more."""
-    if not folder.path.exists():
-        return DiskError(f"{folder.path}: the folder is gone, and the run with it; start again")
+    folder.check_in_place()
     rescue = "make room and start again"
     if saved_step is not None:
         rescue = (

@@ -10,9 +10,11 @@ record.
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -64,24 +66,35 @@ def keep_freed_memory() -> bool:
     return all(accepted)
 
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""Those by which a process is asked to end."""
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end (SIGTERM), as batch systems do before they kill."""
+    """The process was asked to end, as batch systems (SIGTERM) or terminals that close (SIGHUP) do."""
 
-    exit_status = 128 + signal.SIGTERM
+    def __init__(self, number: int = signal.SIGTERM) -> None:
+        super().__init__()
+        self.exit_status = 128 + number
+
+
+class OutputLost(KeyboardInterrupt):
+    """Nothing can be shown any more: the terminal was closed, or the reader of a pipe is gone."""
+
+    exit_status = 128 + 13  # that of a process that SIGPIPE ends
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold back SIGINT and SIGTERM inside the block; they arrive when it ends."""
+    """Hold back `SIGNALS` inside the block; they arrive when it ends."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     held: list[tuple[int, FrameType | None]] = []
     before: dict[signal.Signals, Any] = {}
-    for number in _SIGNALS:
+    for number in SIGNALS:
         handler = signal.getsignal(number)
         if callable(handler):
             before[number] = handler
@@ -97,13 +110,58 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def termination_as_exception() -> Iterator[None]:
-    """Turn SIGTERM into `Terminated` inside the block."""
+    """Turn SIGTERM and SIGHUP into `Terminated` inside the block, the first of them.
+
+    What comes after it changes nothing: the process is about to end.  A SIGHUP that is ignored, as
+    under nohup, stays so.
+    """
+    numbers = [
+        number
+        for number in SIGNALS
+        if number != signal.SIGINT and signal.getsignal(number) != signal.SIG_IGN
+    ]
+    asked = False
 
     def raise_terminated(number: int, frame: FrameType | None) -> None:
-        raise Terminated
+        nonlocal asked
+        if not asked:
+            asked = True
+            raise Terminated(number)
 
-    before = signal.signal(signal.SIGTERM, raise_terminated)
+    before = {number: signal.signal(number, raise_terminated) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def blocked_signals() -> Iterator[None]:
+    """Let processes that are started inside the block never see `SIGNALS`, from the beginning on."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_BETWEEN_LOOKS = 0.5  # seconds
+
+
+def end_with(parent: int) -> None:
+    """Let this process end as soon as its parent has: at most a second later.
+
+    Nobody else tells a process of a parent that was killed.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_BETWEEN_LOOKS)
+        os._exit(1)
+
+    if os.name == "posix":
+        threading.Thread(target=watch, daemon=True).start()

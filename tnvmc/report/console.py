@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any, cast
 
 from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.backend.device import describe
+from tnvmc.backend.process import OutputLost
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import DRAWS, measured_numbers, sampling_parts
 from tnvmc.report.numbers import LARGE, duration, per_site, ten_digits, with_error
@@ -21,16 +23,43 @@ _PLAIN_LINES = 20
 _EVEN = 0.9  # effective part of the samples of a step below which it is shown
 
 
+class _Output:
+    """Standard output that can be lost: a thread that draws writes to it too, and must not fail."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.lost = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        return self._try(self._stream.write, text) or 0
+
+    def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def _try(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        if not self.lost:
+            try:
+                return call(*arguments)
+            except (OSError, ValueError):  # or closed
+                self.lost = True
+        return None
+
+
 class RunConsole:
     """Shows steps as they come; on a terminal one live line, elsewhere a line every few steps.
 
-    The run ends after `steps`, or once the steps have taken `seconds`.
+    The run ends after `steps`, or once the steps have taken `seconds`.  Every method raises
+    `OutputLost` where nothing can be shown any more.
     """
 
     def __init__(self, steps: int, n_sites: int, seconds: float | None = None) -> None:
         from rich.console import Console
 
-        self.console = Console(highlight=False)
+        self._output = _Output(sys.stdout)
+        self.console = Console(file=cast(IO[str], self._output), highlight=False)
         self._steps = steps
         self._n_sites = n_sites
         self._seconds = seconds
@@ -63,10 +92,16 @@ class RunConsole:
     def say(self, text: str) -> None:
         """Print a line, above the live one where there is one."""
         self.console.print(text, markup=False, soft_wrap=True)
+        self._check_output()
+
+    def _check_output(self) -> None:
+        if self._output.lost:
+            raise OutputLost
 
     def result(self, result: Mapping[str, Any]) -> None:
         """Print the final table and the diagnostics below it, from the content of result.json."""
         self.console.print(result_table(result))
+        self._check_output()
         for diagnostic in diagnostics_of(result):
             self.say(line(diagnostic))
 
@@ -86,6 +121,7 @@ class RunConsole:
                 self.say(f"step {number:>4}  {self.used:.1f}/{self._seconds:g} s  {numbers}")
         elif record.step % max(1, self._steps // _PLAIN_LINES) == 0 or number == self._steps:
             self.say(f"step {number:>4}/{self._steps}  {numbers}  {record.seconds:.2f} s")
+        self._check_output()
 
     def _numbers(self, record: StepRecord) -> str:
         n = self._n_sites

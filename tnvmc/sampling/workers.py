@@ -7,11 +7,13 @@ D = 4, chi = 8); processes do not share the lock.  Results are the same in any b
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache, partial
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +21,12 @@ import numpy as np
 from tnvmc.ansatz.protocol import Ansatz, execution_of
 from tnvmc.backend.device import out_of_room, walkers_that_fit
 from tnvmc.backend.namespace import is_gpu
-from tnvmc.backend.process import keep_freed_memory, one_blas_thread
+from tnvmc.backend.process import (
+    blocked_signals,
+    end_with,
+    keep_freed_memory,
+    one_blas_thread,
+)
 
 T = TypeVar("T")
 
@@ -101,28 +108,69 @@ def in_workers(
     """
     n_workers = min(workers or available_cores(), len(chunks))
     if processes and n_workers > 1:
+        pool = _processes(n_workers)
         try:
-            return list(_processes(n_workers).map(partial(_pinned, task), chunks))
+            return _results(pool, [pool.submit(_pinned, task, chunk) for chunk in chunks])
         except BrokenProcessPool as error:
-            _processes.cache_clear()
+            _abandon(pool)
             raise WorkerLost(
                 f"one of {n_workers} worker processes died, most likely for lack of memory; lower "
                 "the number of workers (run.threads) or of walkers in a batch (sampler.chunk)"
             ) from error
+        except KeyboardInterrupt:  # the end of this process would wait for what they still do
+            _abandon(pool)
+            raise
     keep_freed_memory()
     with one_blas_thread():  # around all threads: the number is that of the process
         if n_workers == 1:
             return [task(chunk) for chunk in chunks]
-        with ThreadPoolExecutor(n_workers) as pool:
-            return list(pool.map(task, chunks))
+        with ThreadPoolExecutor(n_workers) as threads:
+            return list(threads.map(task, chunks))
+
+
+def _results(pool: Any, futures: Sequence[Future[T]]) -> list[T]:
+    """Wait for all results.
+
+    A worker that was killed in the middle of sending a result leaves a part of it in the pipe, on
+    whose rest the pool would wait for ever; that it is dead is seen here then.
+    """
+    dead = False
+    while wait(futures, _BETWEEN_LOOKS).not_done:
+        was_dead, dead = dead, not all(each.is_alive() for each in [*pool._processes.values()])
+        if dead and was_dead:
+            raise BrokenProcessPool("a worker died while it sent a result")
+    return [future.result() for future in futures]
+
+
+_BETWEEN_LOOKS = 2.0  # seconds
+
+
+def _abandon(pool: Any) -> None:
+    """Kill the workers of a pool, and let its thread end, which the exit of Python waits for."""
+    _processes.cache_clear()
+    for each in [*pool._processes.values()]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+    pool._result_queue._writer.close()  # the last end to write to: what is read ends here
+    pool.shutdown(wait=False)
 
 
 @cache
 def _processes(n_workers: int) -> Any:
-    """Processes of our own: the pool that loky shares is also taken by other libraries."""
-    from loky import ProcessPoolExecutor
+    """Processes of our own: the pool that loky shares is also taken by other libraries.
 
-    return ProcessPoolExecutor(n_workers)
+    They end with this process, also where it was killed, and leave signals to it: those of a
+    terminal or a batch system go to all processes at once.
+    """
+    from loky import ProcessPoolExecutor
+    from loky.backend.resource_tracker import ensure_running
+
+    with blocked_signals():
+        ensure_running()  # unblocks some
+        with blocked_signals():
+            pool = ProcessPoolExecutor(n_workers, initializer=end_with, initargs=(os.getpid(),))
+            pool.submit(int)  # which starts them
+    return pool
 
 
 def _pinned(task: Callable[[range], T], chunk: range) -> T:

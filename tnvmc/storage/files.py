@@ -99,15 +99,10 @@ def read_plain(path: Path, *, anywhere: bool = False) -> bytes:
         target = Path(os.path.realpath(path))
         if target.parent != Path(os.path.realpath(path.parent)):
             raise OSError(errno.EXDEV, "a link to another folder, which is not followed", str(path))
-    # Without waiting for the other end of a pipe; and the file that was looked at is the one read.
-    descriptor = os.open(
-        path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    )
-    with open(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise OSError(errno.EISDIR, "a folder, not a file", str(path))
-        if not stat.S_ISREG(mode):
+    # Without waiting for the other end of a pipe; and what is looked at is what is read.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "a pipe or a device, not a file", str(path))
         return file.read()
 
