@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tests.oracles import dense_hamiltonian, dense_sector
 from tnvmc import exact
 from tnvmc import lattice as lattices
+from tnvmc.app.cli import main
 from tnvmc.exact import TooLargeError, estimate_bytes, exact_ground_state
 from tnvmc.lattice import Lattice, chain, from_bonds, square
 from tnvmc.operators import (
@@ -23,6 +26,7 @@ from tnvmc.operators import (
     xxz,
 )
 from tnvmc.operators.spin import SIGMA_X, SIGMA_Y, SIGMA_Z
+from tnvmc.settings import build
 
 LAST_DIGIT = 1e-12  # of the reference totals
 
@@ -184,6 +188,21 @@ def test_too_large_is_refused_before_anything_is_built(
     with pytest.raises(TooLargeError) as caught:
         exact_ground_state(operator)
     assert all(part in str(caught.value) for part in parts)
+
+
+def test_the_command_refuses_at_once_what_no_machine_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without building a million sites and their terms first."""
+    monkeypatch.setattr(build, "build_operator", None)
+    file = tmp_path / "large.toml"
+    file.write_text('[lattice]\nshape = [1000, 1000]\n[hamiltonian]\nmodel = "heisenberg"\n')
+    assert main(["exact", str(file)]) == 2
+    assert "1000000 sites" in capsys.readouterr().err
+    for n_sites, local_dim in ((62, 2), (31, 4)):
+        exact.check_size(n_sites, local_dim)
+        with pytest.raises(TooLargeError):
+            exact.check_size(n_sites + 1, local_dim)
 
 
 def test_a_limit_can_be_given() -> None:

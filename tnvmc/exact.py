@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from operator import index
@@ -9,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tnvmc.operators.basis import Basis, smallest_magnetisation
+from tnvmc.operators.basis import CODE_BITS, Basis, smallest_magnetisation
 from tnvmc.operators.sparse import count_elements
 from tnvmc.operators.term import Operator
 
@@ -91,6 +92,18 @@ def exact_ground_state(
         units=operator.units,
         vector=vectors[:, 0] if vector else None,
     )
+
+
+def check_size(n_sites: int, local_dim: int = 2) -> None:
+    """Raise `TooLargeError` for a lattice of which no sector can be diagonalised here.
+
+    At once for any size: before the terms of a large Hamiltonian are built.
+    """
+    if n_sites * math.log2(local_dim) > CODE_BITS:
+        raise TooLargeError(
+            f"exact diagonalisation of {n_sites} sites: they have {local_dim}^{n_sites} states, and "
+            f"at most 2^{CODE_BITS} can be numbered. Try a smaller lattice, or a variational run"
+        )
 
 
 def estimate_bytes(operator: Operator, states: Basis) -> int:

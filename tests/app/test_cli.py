@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import multiprocessing
@@ -444,20 +445,23 @@ def test_a_killed_worker_costs_a_message_and_no_step(
 
 def test_output_that_is_lost_stops_the_run_with_a_checkpoint(file: Path) -> None:
     """A reader that goes away, and a terminal that closes: nothing is told, all is kept."""
-    for name, (reads, writes) in {"pipe": os.pipe(), "terminal": os.openpty()}.items():
-        with subprocess.Popen(
-            [*LONG_RUN, "--out", name, "--set", "optimizer.steps=4000"],
-            stdout=writes,
-            stderr=writes,
-            start_new_session=True,
-        ) as process:
+    ends = {"pipe": os.pipe(), "terminal": os.openpty()}
+    with contextlib.ExitStack() as stack:
+        runs = {}
+        for name, (reads, writes) in ends.items():
+            command = [*LONG_RUN, "--out", name, "--set", "optimizer.steps=2000"]
+            begun = subprocess.Popen(command, stdout=writes, stderr=writes, start_new_session=True)
+            runs[name] = stack.enter_context(begun)
             os.close(writes)
+        for name, process in runs.items():
             await_steps(Path(name), process)
-            os.close(reads)
-            assert process.wait(60) == 141
-        steps = len(history(file.parent / name))
+            os.close(ends[name][0])
+        assert {name: process.wait(60) for name, process in runs.items()} == dict.fromkeys(
+            ends, 141
+        )
+    for name in ends:
         shown = describe(name)
-        assert f"checkpoint after {steps}" in str(shown)
+        assert f"checkpoint after {len(history(file.parent / name))}" in str(shown)
         assert shown.damage == ()
 
 

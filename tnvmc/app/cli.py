@@ -82,27 +82,19 @@ def _give_up_lost_streams() -> None:
 
 def _explain(error: Exception) -> int:
     """Print errors that users can do something about; let others through with their traceback."""
-    from tnvmc.app.run import DiskError, Interrupted
-    from tnvmc.sampling.workers import WorkerLost
-    from tnvmc.vmc.step import OptimisationFailed
-
-    known = (
-        ValueError,
-        MemoryError,
-        OSError,
-        DiskError,
-        Interrupted,
-        OptimisationFailed,
-        WorkerLost,
-    )
-    if not isinstance(error, known):
-        raise error
-    told = f"{error}"
+    told, failed = f"{error}", False
     if isinstance(error, MemoryError):
         told = f"not enough memory: {error}"
     elif isinstance(error, OSError):  # of the system; mistakes of the program are others
         told = f"{error.filename or 'output'}: {error.strerror or error}"
-    failed = isinstance(error, OptimisationFailed | WorkerLost)
+    elif not isinstance(error, ValueError):
+        from tnvmc.app.run import DiskError, Interrupted
+        from tnvmc.sampling.workers import WorkerLost
+        from tnvmc.vmc.step import OptimisationFailed
+
+        failed = isinstance(error, OptimisationFailed | WorkerLost)
+        if not failed and not isinstance(error, DiskError | Interrupted):
+            raise error
     lines = getattr(error, "lines", [told])
     return _complain(getattr(error, "exit_status", FAILED if failed else BAD_INPUT), *lines)
 
@@ -221,12 +213,14 @@ def _compare(options: argparse.Namespace) -> int:
     _option("--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"),
 )
 def _exact(options: argparse.Namespace) -> int:
-    from tnvmc.exact import exact_ground_state
+    from tnvmc.exact import check_size, exact_ground_state
     from tnvmc.settings.build import build_operator
+    from tnvmc.settings.config import n_sites
     from tnvmc.settings.load import read_toml, validate
 
-    path = Path(options.file)
-    operator = build_operator(validate(read_toml(path), options.overrides))
+    settings = validate(read_toml(Path(options.file)), options.overrides)
+    check_size(n_sites(settings.lattice))
+    operator = build_operator(settings)
     exact = exact_ground_state(operator, "auto" if options.sector is None else options.sector)
     space = "full space" if exact.sector is None else f"sector 2 Sz = {exact.sector}"
     print(f"{operator.name}, {operator.n_sites} sites, {space}, dimension {exact.dimension}")

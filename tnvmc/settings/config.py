@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
@@ -71,6 +72,11 @@ class BondsSettings(_Lattice):
 LatticeSettings = Annotated[
     GridSettings | ChainSettings | BondsSettings, Field(discriminator="kind")
 ]
+
+
+def n_sites(lattice: LatticeSettings) -> int:
+    """Give the number of sites, without building anything."""
+    return math.prod(lattice.shape) if isinstance(lattice.shape, list) else lattice.shape
 
 
 class _Hamiltonian(Section):
