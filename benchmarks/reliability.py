@@ -40,12 +40,12 @@ BAD = ("silent", "traceback", "untold", "crash", "hang", "worker left")
 SETTINGS: dict[str, Any] = {
     "lattice": {"shape": [2, 2]},
     "hamiltonian": {"model": "heisenberg"},
-    "ansatz": {"D": 2},
-    "sampler": {"n_walkers": 8, "n_samples": 16, "chunk": 4},
+    "ansatz": {"D": 2, "init": "random"},
+    "sampler": {"n_walkers": 4, "n_samples": 8, "chunk": 2, "n_thin": 1, "n_burn": 1},
     "optimizer": {"momentum": 0.5},
-    "measure": {"n_samples": 32, "chi": 4, "ladder": False},
+    "measure": {"n_samples": 16, "n_burn": 1, "chi": 4, "ladder": False},
     "run": {"threads": 1, "checkpoint_every": 2},
-    "stage": [{"steps": 3}, {"steps": 4, "D": 3}],
+    "stage": [{"steps": 3}, {"steps": 4, "D": 3, "evolve": 1}],
 }
 TIMES = ("seconds", "seconds_per_sample", "wall_time_s", "config", "version")
 
