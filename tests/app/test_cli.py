@@ -24,6 +24,7 @@ from tnvmc.app.cli import main
 from tnvmc.report.plots import energy_picture
 from tnvmc.report.show import describe
 from tnvmc.report.texts import sentence
+from tnvmc.storage import run_folder
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_folder import RunFolder
 
@@ -305,6 +306,53 @@ def test_bad_input(
     assert words in complaint(capsys, 2, *arguments)
     assert os.listdir(file.parent) == ["study.toml"]
     assert file.read_text() == SETTINGS
+
+
+def test_names_and_places_that_cannot_be(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Too long, a loop of links, a pipe that nobody writes, a device that never ends: one line each."""
+    Path("loop").symlink_to("loop")
+    os.mkfifo("pipe")
+    before = sorted(os.listdir(file.parent))
+    for place in ("n" * 300, "loop", "loop/x", "pipe", "/dev/zero", "study.toml/x"):
+        complaint(capsys, 2, "run", place)
+        complaint(capsys, 2, "exact", place)
+        for command in (["run", "--resume"], ["show"], ["measure"], ["converge"], ["report"]):
+            complaint(capsys, 2, *command, place)
+    for place in ("n" * 300, "loop", "pipe", "/dev/null"):
+        complaint(capsys, 2, "run", "study.toml", "--out", place)
+    assert sorted(os.listdir(file.parent)) == before
+
+
+def test_files_of_a_run_that_are_something_else(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["run", "study.toml", "--out", "whole"]) == 0
+    capsys.readouterr()
+    resume = ("run", "--resume", "part", "--set", "optimizer.steps=8")
+    for name in ("history.jsonl", "checkpoint.h5", "config.toml"):
+        for content in (b"null\n", b"[]", b'{"step": null}\n', b"", "folder", "pipe", "link"):
+            shutil.rmtree("part", ignore_errors=True)
+            shutil.copytree("whole", "part")
+            path = Path("part") / name
+            path.unlink()
+            if isinstance(content, bytes):
+                path.write_bytes(content)
+            elif content == "link":
+                path.symlink_to(f"../whole/{name}")
+            else:
+                (Path.mkdir if content == "folder" else os.mkfifo)(path)
+            kept = {p.name for p in Path("part").iterdir()}
+            complaint(capsys, 2, *resume)
+            assert {p.name for p in Path("part").iterdir()} == kept
+    for content in (b"null", b"[]", b'{"energy": -1}', b""):  # the run goes on, and writes it anew
+        Path("whole/result.json").write_bytes(content)
+        complaint(capsys, 2, "converge", "whole")
+
+    def not_ours(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(run_folder, "open", not_ours, raising=False)
+    assert "Permission denied" in complaint(capsys, 2, "run", "--resume", "whole")
 
 
 def test_toml_errors_name_the_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

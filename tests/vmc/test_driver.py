@@ -194,6 +194,15 @@ def test_values_that_are_not_finite_never_reach_theta(bad: float) -> None:
     assert np.isfinite(vmc.theta).all()
 
 
+def test_an_update_beyond_the_largest_number_is_undone() -> None:
+    """So no checkpoint holds parameters that are not finite, which none would be resumed from."""
+    vmc = study(guard=Guard(enabled=False), learning_rate=1e308)
+    before = vmc.theta.copy()
+    (record,) = vmc.run(1)
+    assert codes(record) == ["direction_not_finite"]
+    assert np.array_equal(vmc.theta, before)
+
+
 def test_when_nothing_helps_it_says_so() -> None:
     vmc = study(optimizer=Sabotage(dict.fromkeys(range(100), math.nan)))
     with pytest.raises(OptimisationFailed, match="not finite"):
