@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import to_host
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.reliability import slowest
+from tnvmc.estimate.scatter import error_of_mean, wider_by_walkers
 from tnvmc.sampling.problem import FEWEST_WALKERS
 
 Array = Any
@@ -23,7 +26,9 @@ class Blocks:
     up to `N_BLOCKS` groups).  With fewer than `FEWEST_WALKERS` every call of `add` makes new
     blocks, one for each walker, which must then be longer than the autocorrelation time.
     Errors are by the jackknife over blocks: for a linear function of the means, such as a structure
-    factor, that is the scatter of its values in the blocks, correlations between terms included.
+    factor, that is the scatter of its values in the blocks, correlations between terms included,
+    widened as that of `scatter.error_of_mean`.  Where whole walkers, few as they are, scatter more
+    than blocks of their chains allow, the error is theirs.
 
     `exact` samples enumerate all configurations: errors are 0.  Memory: blocks times T numbers.
     """
@@ -34,6 +39,8 @@ class Blocks:
         self._sums: list[np.ndarray] = []  #: per layer of blocks (G, T)
         self._weights: list[np.ndarray] = []  #: per layer (G,)
         self._square = 0.0
+        self._squares: np.ndarray | float = 0.0  #: sums of w x^2 (T,)
+        self._walkers = 0
 
     def add(self, values: Array, weight: Array | None = None, n_walkers: int = 1) -> None:
         """Add samples.
@@ -67,6 +74,8 @@ class Blocks:
             self._sums[0] += sums
             self._weights[0] += weights
         self._square += float((w**2).sum())
+        self._squares = self._squares + w @ x**2
+        self._walkers = n_walkers
         self.n_samples += n_samples
 
     @property
@@ -81,13 +90,39 @@ class Blocks:
         Raises:
             ValueError: nothing was added, or no weight.
         """
-        return self._all()[0]
+        return self._without()[0]
 
-    def _all(self) -> tuple[np.ndarray, np.ndarray]:
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Tell of blocks that disagree: chains too slow for the term with the longest of them.
+
+        Code walkers_disagree, with the R-hat of that term and its place; for weighted samples the
+        disagreement of weights counts too.
+        """
+        if self.exact or self._walkers < 2:
+            return ()
+        n_draws = self.n_samples / self._walkers
+        mean, without = self._without(by_walkers=True)
+        n = len(without)
+        if n < 2:
+            return ()
+        weight = sum(float(weights.sum()) for weights in self._weights)
+        variance = self._squares / weight - mean**2
+        # A variance that is rounding alone is none.
+        seen = variance > _ROUNDING * np.maximum(mean**2, self._squares / weight)
+        scatter = (n - 1) * ((without - without.mean(axis=0)) ** 2).mean(axis=0)
+        taus = np.where(seen, scatter / np.where(seen, variance, 1.0), 0.0)
+        found = slowest(0.5 * self.effective_samples * taus, n_draws, n)
+        return () if found is None else (found,)
+
+    def _without(self, by_walkers: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Means over all blocks (T,), and leaving out each block (G, T); no rows for one block."""
         if not self._sums:
             raise ValueError("Blocks: no samples were added")
-        sums, weights = np.concatenate(self._sums), np.concatenate(self._weights)
+        if by_walkers and not self.exact:
+            # Layers of few walkers are their chains one after another.
+            sums, weights = (np.sum(parts, axis=0) for parts in (self._sums, self._weights))
+        else:
+            sums, weights = np.concatenate(self._sums), np.concatenate(self._weights)
         total, weight = sums.sum(axis=0), weights.sum()
         if weight <= 0:
             raise ValueError("Blocks: all weights are 0")
@@ -112,7 +147,7 @@ class Blocks:
             return means
 
         apply = identity if function is None else function
-        mean, without = self._all()
+        mean, without = self._without()
         whole = np.asarray(apply(mean))
         if self.exact:
             return whole, np.zeros(whole.shape)
@@ -121,7 +156,31 @@ class Blocks:
             return whole, np.full(whole.shape, np.inf)
         partial = np.array([apply(row) for row in without])
         centre = partial.mean(axis=0)
-        error = np.sqrt((n - 1) * ((partial - centre) ** 2).mean(axis=0))
+        error = error_of_mean((n - 1) * (partial - centre))
+        if len(self._sums) > 1 and self._walkers > 1:
+            walkers = np.array([apply(row) for row in self._without(by_walkers=True)[1]])
+            error = _or_by_walkers(error, (n - 1) * (partial - centre), walkers)
         if function is not None:
             whole = n * whole - (n - 1) * centre
         return whole, error
+
+
+_ROUNDING = 1e-13  # of a square
+
+
+def _or_by_walkers(error: np.ndarray, blocks: np.ndarray, without: np.ndarray) -> np.ndarray:
+    """Errors by whole walkers in the place of those by blocks, where they are larger beyond chance.
+
+    Args:
+        error: by blocks (K,).
+        blocks: their pseudo-values less the mean (G, K).
+        without: values leaving out each walker (W, K).
+    """
+    n, n_blocks = len(without), len(blocks)
+    if n < 2:
+        return error
+    walkers = (n - 1) * (without - without.mean(axis=0))
+    plain = np.sqrt((walkers**2).sum(axis=0) / (n * (n - 1)))
+    of_blocks = np.sqrt((blocks**2).sum(axis=0) / (n_blocks * (n_blocks - 1)))
+    ratio = plain / np.where(of_blocks > 0, of_blocks, np.inf)
+    return np.where(wider_by_walkers(ratio, n, n_blocks), error_of_mean(walkers), error)

@@ -16,15 +16,19 @@ import numpy as np
 
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.mixing import split_r_hat
+from tnvmc.estimate.scatter import ENOUGH, error_of_mean, largest_share, wider_by_walkers
 from tnvmc.sampling.problem import SampleInfo
 
 Array = Any
 
 BINS_FOR_AN_ERROR = 16
-"""Fewest bins whose scatter is taken for an error: 18 % uncertain then."""
+"""Fewest bins of the chains of few walkers that are taken for independent."""
 
 TAUS_PER_BIN = 16.0
 """Length of a bin in autocorrelation times, at least: errors come out 3 % small then."""
+
+_LEAST_TAU = 0.5  # that bins are measured by: of anticorrelated draws it would be none
 
 
 @dataclass(frozen=True)
@@ -32,12 +36,14 @@ class Estimate:
     """The mean of a quantity and what is known about its reliability."""
 
     mean: float
-    error: float  #: standard error of the mean; 0 for enumeration, inf where nothing is known
+    error: float  #: of the mean; 0 for enumeration, inf where nothing is known; see `estimate`
     variance: float  #: of the quantity itself; for local energies that of the Hamiltonian
     tau: float  #: integrated autocorrelation time 1/2 + sum_t rho(t) in draws; 1/2: independent
     r_hat: float  #: split R-hat; NaN where it cannot be measured
     n_samples: int
-    diagnostics: tuple[Diagnostic, ...] = ()  #: of the state it was measured in
+    diagnostics: tuple[Diagnostic, ...] = ()  #: of the state it was measured in, and of its error
+    largest_share: float = 0.0
+    """Of the sum of squares, in the sample farthest from the mean; above 0.3 the tail is heavy."""
 
     def __str__(self) -> str:
         told = "".join(f"; {found}" for found in self.diagnostics)
@@ -47,13 +53,19 @@ class Estimate:
 def estimate(values: Array, n_walkers: int = 1, weight: Array | None = None) -> Estimate:
     """Estimate the mean of `values`, (M,) or (n_draws, W), with its error.
 
-    Error by binning: the draws of each walker are averaged in bins of 1, 2, 4, ... draws, and the
-    scatter of the bin means (all walkers, about the common mean) gives an error for each length,
-    which grows to a plateau.  The plateau is read at the first length that is at least 16 tau, with
-    tau from that same length, tau = error^2 M / (2 variance).  Where no length is (few draws per
-    walker, or slow chains), whole walkers are the bins: they are independent, so 8 draws of 128
-    walkers have an honest error.  With fewer than 16 walkers and chains too short for a plateau
-    the largest error over all lengths with at least 16 bins is given, which is then too small.
+    Walkers are independent, draws of one walker are not.  With 8 walkers or more the error is that
+    of the mean of their means, whatever the autocorrelation is, and widened where they are few or
+    one of them lies far off (`scatter.error_of_mean`).  Anticorrelated draws cannot make it smaller
+    than the walkers' means allow.
+
+    The chains of fewer walkers are cut into bins of 1, 2, 4, ... draws.  Bins count as independent
+    from the first length that is at least 16 tau and 8 draws, tau = error^2 M / (2 variance) of that
+    same length, with 16 bins at least; whole walkers take their place where they scatter more than
+    chance allows.  Where no length is long enough the largest error over all lengths and over
+    whole walkers is given, which may be too small (`reliability.doubts`).
+
+    `tau` is that of such bins for any number of walkers, and of whole walkers where none is long
+    enough.
 
     Values may be complex, as local values of a Hermitian operator are: the mean and its error
     are those of the real part, the variance is that of the complex values.  Other complex
@@ -90,9 +102,10 @@ def estimate(values: Array, n_walkers: int = 1, weight: Array | None = None) -> 
         return Estimate(mean, math.inf, variance, 0.5, r_hat, 1)
     if real_variance == 0:
         return Estimate(mean, 0.0, variance, 0.5, r_hat, n_samples)
-    error = _plateau(deviation, real_variance)
-    tau = 0.5 * error**2 * n_samples / real_variance
-    return Estimate(mean, error, variance, tau, r_hat, n_samples)
+    plain, error = _errors(deviation, real_variance)
+    tau = 0.5 * plain**2 * n_samples / real_variance
+    share = float(largest_share(deviation.ravel()))
+    return Estimate(mean, error, variance, tau, r_hat, n_samples, largest_share=share)
 
 
 def binning(values: Array, n_walkers: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -115,17 +128,39 @@ def binning(values: Array, n_walkers: int = 1) -> tuple[np.ndarray, np.ndarray, 
     return np.array(lengths), np.array(errors), np.array(counts)
 
 
-def _plateau(series: np.ndarray, variance: float) -> float:
-    """The error of the mean of (n_draws, W) deviations, as `estimate` describes."""
-    lengths, errors, counts = binning(series, series.shape[1])
-    taus = 0.5 * errors**2 * series.size / variance
+def _errors(series: np.ndarray, variance: float) -> tuple[float, float]:
+    """Errors of the mean of (n_draws, W) deviations, as `estimate` describes: for tau, and to give."""
+    n_draws, walkers = series.shape
+    lengths, errors, counts = binning(series, walkers)
+    taus = np.maximum(0.5 * errors**2 * series.size / variance, _LEAST_TAU)
     usable = counts >= BINS_FOR_AN_ERROR
     reached = np.flatnonzero(usable & (lengths >= TAUS_PER_BIN * taus))
+    by_walkers = float(error_of_mean(series.mean(axis=0)))
+    finite = np.isfinite(errors)
     if reached.size:
-        return float(errors[reached[0]])
-    if usable[-1]:
-        return float(errors[-1])
-    return float(errors[usable].max() if usable.any() else errors[0])
+        plain = float(errors[reached[0]])
+    elif usable[-1]:
+        plain = float(errors[-1])
+    else:
+        plain = float(errors[finite].max())
+    if walkers >= ENOUGH:
+        return plain, by_walkers
+    if not reached.size:
+        every = [_of_bins(series, int(length)) for length in lengths[finite]]
+        return plain, max(every)
+    of_bins = _of_bins(series, int(lengths[reached[0]]))
+    count = int(counts[reached[0]])
+    if walkers > 1 and wider_by_walkers(float(errors[-1]) / plain, walkers, count):
+        return float(errors[-1]), by_walkers
+    return plain, of_bins
+
+
+def _of_bins(series: np.ndarray, length: int) -> float:
+    """The error of the mean by independent bins of (n_draws, W) deviations."""
+    n_draws, walkers = series.shape
+    used = n_draws // length * length
+    bins = series[n_draws - used :].reshape(-1, length, walkers).mean(axis=1).ravel()
+    return float(error_of_mean(bins - bins.mean())) * math.sqrt(used / n_draws)
 
 
 def _enumerated(values: np.ndarray, weight: np.ndarray) -> Estimate:
@@ -145,49 +180,6 @@ def _enumerated(values: np.ndarray, weight: np.ndarray) -> Estimate:
     with np.errstate(over="ignore"):
         variance = float(w @ np.abs(x - mean) ** 2)
     return Estimate(mean, 0.0, variance, 0.5, 1.0, n_samples)
-
-
-def split_r_hat(values: Array, n_walkers: int = 1) -> float:
-    """Rank-normalised split R-hat (Vehtari et al., Bayesian Analysis 16, 667 (2021), eq. 14).
-
-    Each chain is cut into halves; 1 means that all halves look alike in location and in spread
-    (the larger of the two numbers is given).  Chains that are not much longer than tau give more
-    than 1 even in equilibrium.  Chains of 2 or 3 draws are not cut.
-
-    NaN where there is nothing to compare: one draw per walker, or 2 to 3 draws of one walker.
-    1 where all values are equal; inf where chains are constant and differ.
-    """
-    series = np.asarray(_series(values, n_walkers).real, dtype=np.float64)
-    n_draws, walkers = series.shape
-    if n_draws >= 4:
-        half = n_draws // 2
-        series = np.concatenate([series[:half], series[n_draws - half :]], axis=1)
-    elif n_draws < 2 or walkers < 2:
-        return math.nan
-    if not np.isfinite(series).all():
-        return math.inf
-    folded = np.abs(series - np.median(series))
-    return max(_r_hat(_normal_scores(series)), _r_hat(_normal_scores(folded)))
-
-
-def _r_hat(chains: np.ndarray) -> float:
-    """sqrt of (variance between and within) / (variance within) for (n_draws, n_chains)."""
-    n = chains.shape[0]
-    within = float(chains.var(axis=0, ddof=1).mean())
-    between = float(chains.mean(axis=0).var(ddof=1))
-    if within == 0:
-        return 1.0 if between == 0 else math.inf
-    return math.sqrt((n - 1) / n + between / within)
-
-
-def _normal_scores(values: np.ndarray) -> np.ndarray:
-    """Normal quantiles of the ranks, ties sharing their mean rank."""
-    from scipy.special import ndtri
-
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    rank = np.cumsum(count) - 0.5 * (count - 1)
-    scores: np.ndarray = ndtri((rank - 0.375) / (values.size + 0.25))
-    return scores[place].reshape(values.shape)
 
 
 def ratio(numerator: Array, denominator: Array, n_walkers: int = 1) -> Estimate:
@@ -213,19 +205,22 @@ def weighted_estimate(values: Array, weight: Array, n_walkers: int = 1) -> Estim
     """Estimate the mean sum(w x) / sum(w) of weighted samples, (M,) or (n_draws, W) both.
 
     For samples drawn from another distribution than the one wanted, with weights (wanted / drawn,
-    to any common factor); an enumeration goes to `estimate`.  The error bins the jackknife's
-    w (x - mean) / (<w> (1 - h)) with h = w / sum(w), as `estimate` does, so chains and
-    correlations of weight and value count, and a sample that dominates is not mistaken for
-    certainty.  `variance` is that of x under the wanted distribution, freed of bias by the
-    effective number of samples; `tau` and `r_hat` are those of the binned series.  The bias of
-    the mean, of order one over `effective_samples`, stays.  Values without weight may be anything.
+    to any common factor); an enumeration goes to `estimate`.  The bias of order one over
+    `effective_samples`, - sum h^2 (x - mean) with the shares h of walkers in the weight, is taken
+    off.  The error is made as in `estimate` of the pseudo-values of the jackknife that leaves out
+    walkers, w (x - mean) / <w> times (1 - 1 / W) / (1 - h), so chains and correlations of weight and
+    value count, and a walker that dominates is not mistaken for certainty.  (The draws of a single
+    walker stand for walkers there.)  `variance` is that of x under the wanted distribution, freed of
+    bias by the effective number of samples; `tau`, `r_hat` and `largest_share` are those of the
+    pseudo-values.  Values without weight may be anything.
 
     Values may be complex, as for `estimate`.  All weight on one sample: error inf, variance 0.
 
     Raises:
         ValueError: weights of another number than values, negative, not finite or all zero.
 
-    Source: A. B. Owen, Monte Carlo theory, methods and examples, chapter 9.2 (2013).
+    Source: A. B. Owen, Monte Carlo theory, methods and examples, chapter 9.2 (2013); the
+    jackknife: B. Efron, The jackknife, the bootstrap and other resampling plans (1982).
     """
     x, w = _series(values, n_walkers), _series(weight, n_walkers)
     share = _shares(w, x.size)
@@ -241,7 +236,13 @@ def weighted_estimate(values: Array, weight: Array, n_walkers: int = 1) -> Estim
         if seen.sum() == 1:
             return Estimate(mean, math.inf, 0.0, 0.5, math.nan, x.size)
         variance /= 1 - 1 / effective
-        linear = share * x.size * (x.real - mean) / (1 - share)
+        left_out = share.sum(axis=0) if x.shape[1] > 1 else share
+        n = x.shape[1] if x.shape[1] > 1 else x.size
+        if left_out.max() == 1:  # one walker has it all: its draws are all there is
+            left_out, n = share, x.size
+        pull = share * (x.real - mean)
+        linear = pull * x.size * (1 - 1 / n) / (1 - left_out)
+        mean += float((left_out * pull).sum())
     return replace(estimate(linear), mean=mean, variance=variance)
 
 
@@ -275,7 +276,7 @@ def jackknife(
     """Give a function of means, freed of its bias of order 1/M, and its error.
 
     `values` is (M, k), k quantities per sample in draw-major order; `function` takes their k means.
-    Blocks left out in turn are whole walkers where there are at least 16; otherwise the chains
+    Blocks left out in turn are whole walkers where there are at least 8; otherwise the chains
     are cut into about 32 blocks, which must be longer than tau.
 
     Raises ValueError for a single block.
@@ -283,7 +284,7 @@ def jackknife(
     values = np.asarray(to_host(values))
     series = values.reshape(-1, n_walkers, values.shape[1])
     n_draws = series.shape[0]
-    per_walker = 1 if n_walkers >= BINS_FOR_AN_ERROR else min(n_draws, -(-32 // n_walkers))
+    per_walker = 1 if n_walkers >= ENOUGH else min(n_draws, -(-32 // n_walkers))
     length = n_draws // per_walker
     used = series[n_draws - length * per_walker :]
     blocks = used.reshape(per_walker, length, *series.shape[1:]).mean(axis=1)
@@ -294,7 +295,7 @@ def jackknife(
     without = (blocks.sum(axis=0) - blocks) / (n - 1)
     partial = np.array([function(means) for means in without])
     whole = float(function(blocks.mean(axis=0)))
-    error = math.sqrt((n - 1) * float(partial.var()))
+    error = float(error_of_mean((n - 1) * (partial - partial.mean())))
     return n * whole - (n - 1) * float(partial.mean()), error
 
 

@@ -17,7 +17,7 @@ from tnvmc.sampling.moves import moves_for
 
 Array = Any
 
-FEWEST_WALKERS = 16
+FEWEST_WALKERS = 8
 """Fewest walkers whose scatter gives an error of the mean; chains of fewer are cut into blocks."""
 
 

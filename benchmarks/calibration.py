@@ -1,0 +1,400 @@
+"""Are the error bars right? Repeated measurements of states whose exact values are known.
+
+    python benchmarks/calibration.py [--rows NAME ...] [--repetitions 1000] [--seed 0] [--json FILE]
+
+For each row: the share of repetitions whose exact value lies within 1 and 2 error bars (asked: 68
+and 95 %), the largest deviation in error bars, the bias in standard errors of the mean over all
+repetitions, the median error bar over the true one, the share that comes with a warning, and the
+share of misses: the true error is more than twice the error bar, and no warning says so.
+
+Repetitions are groups of walkers of one draw, since a chain is a function of (seed, step, walker) and
+walkers are independent; each group goes through the estimator of a run.  Exact values are those of
+the enumeration of the same parameters.  One core, some seconds to minutes a row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from tnvmc import PEPS, VMC, DirectSampler, Enumerate, Operator, Sampler, SRC
+from tnvmc import chain, heisenberg, j1j2, rydberg, square, tfim, xxz
+from tnvmc.backend.namespace import to_host
+from tnvmc.estimate.blocks import Blocks
+from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import at_fixed_magnetisation, energy_terms, products
+from tnvmc.estimate.reliability import Drawn, doubts
+from tnvmc.estimate.statistics import (
+    Estimate, difference, effective_samples, estimate, estimate_samples, jackknife, ratio,
+)  # fmt: skip
+from tnvmc.estimate.structure import staggering
+from tnvmc.operators.spin import SIGMA_Z
+from tnvmc.sampling import streams
+from tnvmc.sampling.configurations import initial_configs
+from tnvmc.sampling.problem import SampleInfo
+from tnvmc.vmc.measurement import in_parts
+
+RESULTS = Path(__file__).parent / "results" / "calibration.json"
+SIGMA, TWO_SIGMA, TOLERANCE = 0.6827, 0.9545, 0.04
+
+
+@dataclass(frozen=True)
+class Group:
+    """The samples of one repetition, in draw-major order."""
+
+    values: np.ndarray  #: (n_draws, W)
+    weight: np.ndarray | None
+    exact: float
+
+    @property
+    def n_walkers(self) -> int:
+        return self.values.shape[1]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What an estimator says of one repetition."""
+
+    deviation: float
+    error: float
+    warned: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    asked: str  #: "hold": 68 and 95 %; "told": a warning where they do not hold
+    repetitions: int
+    within_1: float
+    within_2: float
+    worst: float
+    bias: float
+    error_over_true: float
+    warned: float
+    missed: float
+    seconds: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether both shares are within the tolerance, or above it (error bars too large)."""
+        return self.within_1 > SIGMA - TOLERANCE and self.within_2 > TWO_SIGMA - TOLERANCE
+
+
+Judge = Callable[[Group], Judged]
+
+
+def of_estimate(group: Group) -> Judged:
+    """Judge as a measurement of the energy or of an operator does."""
+    x, w = group.values, group.weight
+    info = SampleInfo(x.shape[1], x.shape[0], 0.0, acceptance=0.5)
+    flat = None if w is None else w.ravel()
+    found = estimate_samples(x.ravel(), flat, info)
+    effective = None if flat is None else effective_samples(flat)
+    return _judged(found, group, effective)
+
+
+def _judged(found: Estimate, group: Group, effective: float | None = None) -> Judged:
+    told = doubts(Drawn.of(found, group.n_walkers, effective))
+    return Judged(found.mean - group.exact, found.error, bool(told))
+
+
+def of_blocks(group: Group) -> Judged:
+    """Judge as `tnvmc measure` does."""
+    blocks = Blocks()
+    n = len(group.values)
+    layers = np.array_split(group.values, max(1, min(n, 32 // group.n_walkers)))
+    for part in layers:
+        blocks.add(part.reshape(-1, 1), None, group.n_walkers)
+    mean, error = blocks.derive()
+    return Judged(mean[0] - group.exact, error[0], bool(blocks.diagnostics()))
+
+
+def of_ratio(group: Group) -> Judged:
+    """The ratio of the values to 4 + their square."""
+    below = 4.0 + group.values**2
+    found = ratio(group.values + 2.0, below)
+    return _judged(found, group)
+
+
+def of_difference(group: Group) -> Judged:
+    """The difference of the values and of their cubes over 3."""
+    return _judged(difference(group.values, group.values**3 / 3 - 1.0, group.n_walkers), group)
+
+
+def of_square(group: Group) -> Judged:
+    """exp of the mean by the jackknife."""
+    columns = group.values.reshape(-1, 1)
+    value, error = jackknife(lambda means: math.exp(means[0]), columns, group.n_walkers)
+    told = doubts(Drawn.of(estimate(group.values), group.n_walkers))
+    return Judged(value - group.exact, error, bool(told))
+
+
+@dataclass(frozen=True)
+class State:
+    """A wave function: its Hamiltonian, and how its parameters are made."""
+
+    operator: Operator
+    D: int = 2
+    steps: int = 0  #: of SR from the default start
+    network: bool = False
+
+    def vmc(self, sampler: Any, seed: int) -> VMC:
+        """The state, ready to be measured with a sampler."""
+        ansatz: Any = PEPS(self.operator.lattice, self.D, scheme=SRC(4 * self.D))
+        if self.network:
+            from flax import nnx
+
+            from tnvmc.ansatz.neural.flax import FlaxAnsatz
+            from tnvmc.ansatz.neural.rbm import RBM
+
+            lattice = self.operator.lattice
+            ansatz = FlaxAnsatz(lattice, RBM(lattice, rngs=nnx.Rngs(0)))
+        start = VMC(self.operator, ansatz, Sampler(128, 1024, threads=1), learning_rate=0.05)
+        start.run(self.steps)
+        configs = initial_configs(self.operator, sampler.n_configs, seed)
+        return VMC(self.operator, ansatz, sampler, theta=start.theta, configs=configs, seed=seed)
+
+
+def values_of(snapshot: Any, operator: Operator, hamiltonian: Operator) -> np.ndarray:
+    """Local values (M,) of an operator, the Hamiltonian or another."""
+    if operator is hamiltonian:
+        return np.asarray(to_host(local_energy(operator, snapshot)).real)
+    terms = energy_terms(operator)
+    if hamiltonian.conserves_magnetisation:
+        terms = at_fixed_magnetisation(terms)
+    return np.asarray(to_host(terms.values(snapshot, terms.targets)).real.sum(axis=1))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row that is sampled: a state, a sampler of one repetition, an operator, a judge."""
+
+    name: str
+    state: State
+    sampler: Any
+    asked: str = "hold"
+    operator: Operator | None = None  #: other than the Hamiltonian
+    judge: Judge = of_estimate
+
+    def groups(self, repetitions: int, seed: int) -> list[Group]:
+        """Draw all repetitions at once."""
+        many, per = self._many(repetitions)
+        vmc = self.state.vmc(many, seed)
+        hamiltonian = vmc.operator
+        operator = self.operator or hamiltonian
+        targets = dict(operator.targets) if operator is hamiltonian else {}
+        values, weights = [], []
+        for snapshot, _ in in_parts(vmc.method, vmc.state.here, targets, streams.MEASURE):
+            values.append(values_of(snapshot, operator, hamiltonian))
+            if snapshot.weight is not None:
+                weights.append(to_host(snapshot.weight))
+        x = np.concatenate(values).reshape(-1, repetitions, per)
+        w = np.concatenate(weights).reshape(x.shape) if weights else None
+        exact = self._exact(vmc, targets, operator)
+        return [
+            Group(x[:, k], None if w is None else w[:, k], exact) for k in range(repetitions)
+        ]
+
+    def _many(self, repetitions: int) -> tuple[Any, int]:
+        """The sampler of all repetitions, and the independent walkers of each."""
+        own = self.sampler
+        if isinstance(own, DirectSampler):
+            return replace(own, n_samples=own.n_samples * repetitions, threads=1), own.n_samples
+        many = replace(
+            own, n_walkers=own.n_walkers * repetitions, n_samples=own.n_samples * repetitions,
+            threads=1,
+        )  # fmt: skip
+        return many, own.n_walkers
+
+    def _exact(self, vmc: VMC, targets: Any, operator: Operator) -> float:
+        method = replace(vmc.method, sampler=Enumerate(threads=1, by_orbit=False))
+        total = 0.0
+        for snapshot, _ in in_parts(method, vmc.state.here, targets, 0):
+            w = to_host(snapshot.weight)
+            local = values_of(snapshot, operator, vmc.operator)
+            total += float(np.where(w > 0, w * local, 0.0).sum())
+        return total
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """Autoregressive chains of unit variance: of Gaussian noise, or a function of them."""
+
+    name: str
+    shape: tuple[int, int]  #: draws, walkers
+    rho: float
+    asked: str = "hold"
+    judge: Judge = of_estimate
+    transform: Callable[[np.ndarray], np.ndarray] | None = None
+    exact: float = 0.0
+
+    def groups(self, repetitions: int, seed: int) -> list[Group]:
+        """Draw all repetitions at once."""
+        rng = np.random.default_rng(seed)
+        (n, walkers), rho = self.shape, self.rho
+        chain_ = rng.normal(size=(n, repetitions, walkers))
+        for t in range(1, n):
+            chain_[t] = rho * chain_[t - 1] + math.sqrt(1 - rho**2) * chain_[t]
+        if self.transform is not None:
+            chain_ = self.transform(chain_)
+        return [Group(chain_[:, k], None, self.exact) for k in range(repetitions)]
+
+
+def staggered(operator: Operator) -> Operator:
+    """Staggered Mz per site, in units of the spin."""
+    sign = staggering(operator.lattice)
+    n = operator.n_sites
+    return Operator.from_terms(
+        operator.lattice, [((k,), sign[k] / (2 * n) * SIGMA_Z) for k in range(n)]
+    )
+
+
+def rho_of(tau: float) -> float:
+    """Autoregression with an integrated autocorrelation time (1/2: independent)."""
+    return (2 * tau - 1) / (2 * tau + 1)
+
+
+def cases() -> list[Case | Synthetic]:
+    """All rows: those that once failed, ordinary ones, and chains of known autocorrelation."""
+    ising, weak = tfim(square(3, 3), h=30.0), tfim(square(3, 3), h=1.0)
+    anisotropic = xxz(square(3, 4), Jz=3.0)
+    heis = heisenberg(square(3, 4))
+    own = partial_sampler
+    return [
+        Case("TFIM 3x3 h=30, 8 walkers", State(ising), own(8, 256)),
+        Case("TFIM 3x3 h=30, 16 walkers", State(ising), own(16, 256)),
+        Case("TFIM 3x3 h=1, 8 walkers, 4096 samples", State(weak), own(8, 4096)),
+        Case("XXZ 3x4 Delta=3, 8 walkers, 256 samples", State(anisotropic), own(8, 256)),
+        Case("power 0.2, RBM, 64 walkers, 4096 samples", State(heis, steps=40, network=True),
+             Sampler(64, 4096, n_burn=10, power=0.2)),
+        Case("power 0.2, RBM, 64 walkers, 256 samples", State(heis, steps=40, network=True),
+             Sampler(64, 256, n_burn=10, power=0.2), asked="told"),
+        Case("direct, Heisenberg 3x4, 1024 samples", State(heis), DirectSampler(1024)),
+        Case("direct, XXZ 3x4 Delta=3, 1024 samples", State(anisotropic), DirectSampler(1024)),
+        Case("direct, TFIM 3x3 h=1, 1024 samples", State(weak), DirectSampler(1024)),
+        Case("staggered Mz, XXZ 3x4 Delta=3, 64 walkers, 256 samples", State(anisotropic),
+             own(64, 256), asked="told", operator=staggered(anisotropic)),
+        Case("Mz, TFIM 3x3 h=1, 64 walkers, 256 samples", State(weak), own(64, 256), asked="told",
+             operator=Operator.from_terms(weak.lattice, [((k,), SIGMA_Z / 9) for k in range(9)])),
+        Case("Heisenberg 4x4, 64 walkers, 1024 samples", State(heisenberg(square(4, 4))),
+             own(64, 1024)),
+        Case("Heisenberg 3x4, 16 walkers, 512 samples", State(heis, steps=20), own(16, 512)),
+        Case("Heisenberg 3x4, 8 walkers, 1024 samples", State(heis, steps=20), own(8, 1024)),
+        Case("Heisenberg 3x4, 4 walkers, 1024 samples", State(heis, steps=20), own(4, 1024)),
+        Case("Heisenberg 3x4, 2 walkers, 2048 samples", State(heis, steps=20), own(2, 2048)),
+        Case("Heisenberg 3x4, 1 walker, 2048 samples", State(heis, steps=20), own(1, 2048)),
+        Case("staggered Mz, Heisenberg 3x4, 64 walkers", State(heis, steps=20), own(64, 1024),
+             operator=staggered(heis)),
+        Case("J1-J2 3x4, 32 walkers, 512 samples", State(j1j2(square(3, 4)), steps=20),
+             own(32, 512)),
+        Case("Rydberg 3x3, 32 walkers, 512 samples", State(rydberg(square(3, 3)), steps=20),
+             own(32, 512)),
+        Case("Rydberg 3x3, direct, 512 samples", State(rydberg(square(3, 3)), steps=20),
+             DirectSampler(512)),
+        Case("TFIM 3x3 h=3, 16 walkers, 512 samples", State(tfim(square(3, 3), h=3.0)),
+             own(16, 512)),
+        *synthetic(),
+    ]  # fmt: skip
+
+
+def synthetic() -> list[Synthetic]:
+    """Chains of known autocorrelation times, and functions of them."""
+    found = [
+        Synthetic(f"AR(1), tau {tau:g}, {w} walkers of {n}", (n, w), rho_of(tau), asked)
+        for n, w, tau, asked in [
+            (32, 8, 0.1, "hold"), (32, 8, 0.5, "hold"), (32, 8, 4.0, "hold"),
+            (32, 8, 32.0, "hold"), (4, 64, 0.5, "hold"), (4, 64, 2.0, "hold"),
+            (64, 64, 64.0, "hold"), (512, 16, 5.0, "hold"), (1, 16, 0.5, "hold"),
+            (1024, 4, 0.1, "hold"), (1024, 4, 2.0, "hold"), (1024, 4, 64.0, "told"),
+            (1024, 4, 1024.0, "told"), (2048, 2, 2.0, "hold"), (1024, 2, 256.0, "told"),
+            (4096, 1, 0.1, "hold"), (4096, 1, 2.0, "hold"), (1024, 1, 32.0, "told"),
+            (1024, 1, 1024.0, "told"),
+        ]
+    ]  # fmt: skip
+    mean_square = 1.0
+    return [
+        *found,
+        Synthetic("ratio, tau 2, 32 walkers of 64", (64, 32), rho_of(2), judge=of_ratio,
+                  exact=2.0 / (4.0 + mean_square)),
+        Synthetic("difference, tau 2, 16 walkers of 64", (64, 16), rho_of(2),
+                  judge=of_difference, exact=1.0),
+        Synthetic("jackknife of exp, tau 2, 16 walkers of 64", (64, 16), rho_of(2),
+                  judge=of_square, exact=1.0),
+        Synthetic("blocks, tau 2, 64 walkers of 16", (16, 64), rho_of(2), judge=of_blocks),
+        Synthetic("blocks, tau 1, 4 walkers of 1024", (1024, 4), rho_of(1), judge=of_blocks),
+        Synthetic("skewed exp(x), tau 2, 16 walkers of 128", (128, 16), rho_of(2),
+                  transform=np.exp, exact=math.exp(0.5)),
+        Synthetic("rare events, one in 500, 1024 independent", (1, 1024), 0.0,
+                  transform=lambda x: (x > 2.878) * 10.0 + 0.3 * np.sin(7 * x), exact=0.02),
+    ]  # fmt: skip
+
+
+def partial_sampler(n_walkers: int, n_samples: int) -> Sampler:
+    """Chains with the burn-in of a measurement."""
+    return Sampler(n_walkers, n_samples, n_burn=10, threads=1)
+
+
+def measured(case: Case | Synthetic, repetitions: int, seed: int) -> Row:
+    """Draw, judge and count."""
+    began = time.perf_counter()
+    judged = [case.judge(group) for group in case.groups(repetitions, seed)]
+    deviation = np.array([found.deviation for found in judged])
+    error = np.array([found.error for found in judged])
+    warned = np.array([found.warned for found in judged])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sigmas = np.where(deviation == 0, 0.0, np.abs(deviation) / error)
+    true = float(np.sqrt(np.mean(deviation**2)))
+    return Row(
+        case.name, case.asked, repetitions,
+        float(np.mean(sigmas <= 1)), float(np.mean(sigmas <= 2)), float(sigmas.max()),
+        float(deviation.mean() / deviation.std() * math.sqrt(repetitions)),
+        float(np.median(error)) / true,
+        float(warned.mean()), float(np.mean((2 * error < true) & ~warned)),
+        time.perf_counter() - began,
+    )  # fmt: skip
+
+
+def line(row: Row) -> str:
+    """One line of the table."""
+    mark = "" if row.holds else "  told" if row.warned > 0.5 else "  <<<"
+    return (
+        f"{row.name:<60} {100 * row.within_1:5.1f} {100 * row.within_2:5.1f} {row.worst:6.1f} "
+        f"{row.bias:+6.1f} {row.error_over_true:6.2f} {100 * row.warned:6.1f} "
+        f"{100 * row.missed:6.1f} {row.seconds:6.0f}{mark}"
+    )
+
+
+def main() -> None:
+    """Measure the rows asked for, print the table and write the file."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rows", nargs="*", metavar="TEXT", help="names that hold one of these")
+    parser.add_argument("--repetitions", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    chosen = [c for c in cases() if not args.rows or any(text in c.name for text in args.rows)]
+    print(f"{'row':<60} {'1 err':>5} {'2 err':>5} {'worst':>6} {'bias':>6} {'/true':>6} "
+          f"{'warned':>6} {'missed':>6} {'s':>6}")  # fmt: skip
+    rows = []
+    with threadpool_limits(1):
+        for case in chosen:
+            rows.append(measured(case, args.repetitions, args.seed))
+            print(line(rows[-1]), flush=True)
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    found = {"seed": args.seed, "rows": [asdict(row) for row in rows]}
+    args.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

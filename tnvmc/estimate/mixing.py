@@ -1,0 +1,126 @@
+"""How well chains mix: rank-normalised split R-hat, effective sample sizes, and their chance.
+
+Source: A. Vehtari, A. Gelman, D. Simpson, B. Carpenter, P.-C. Buerkner, Bayesian Analysis 16, 667
+(2021).  Series are (n_draws, W).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+LEAST_TAU, DRAWS_PER_TAU = 2.0, 40.0
+"""Chains are well mixed where tau is below 2 draws, which burn-in outlasts, or below 1/40 of their
+length, where R-hat is 1.05 at most."""
+
+_CHANCE = 5e-4  # that R-hat of chains at that limit exceeds `r_hat_limit`; two numbers are compared
+
+_TAIL = 0.05  # on either side, of the tail effective sample size
+
+
+def split(series: np.ndarray) -> np.ndarray:
+    """Cut each chain into halves: (n_draws // 2, 2 W); chains of 2 or 3 draws are left whole."""
+    n_draws = series.shape[0]
+    if n_draws < 4:
+        return series
+    half = n_draws // 2
+    return np.concatenate([series[:half], series[n_draws - half :]], axis=1)
+
+
+def split_r_hat(values: np.ndarray) -> float:
+    """Rank-normalised split R-hat (eq. 14 of the source) of real values (n_draws, W).
+
+    Each chain is cut into halves; 1 means that all halves look alike in location and in spread
+    (the larger of the two numbers is given).  Chains that are not much longer than tau give more
+    than 1 even in equilibrium; `r_hat_limit` says how much chance allows.
+
+    NaN where there is nothing to compare: one draw per walker, or 2 to 3 draws of one walker.
+    1 where all values are equal; inf where chains are constant and differ.
+    """
+    n_draws, walkers = values.shape
+    if n_draws < 2 or n_draws < 4 and walkers < 2:
+        return math.nan
+    chains = split(values)
+    if not np.isfinite(chains).all():
+        return math.inf
+    folded = np.abs(chains - np.median(chains))
+    return max(_r_hat(_normal_scores(chains)), _r_hat(_normal_scores(folded)))
+
+
+def r_hat_limit(n_draws: int, n_walkers: int) -> float:
+    """Give the R-hat above which chains of this shape are not well mixed, by more than chance.
+
+    For chains of length n and autocorrelation time tau, n (R-hat^2 - 1) + 1 is 2 tau times a
+    variable of Fisher's F distribution.  The limit has the largest tau that counts as well mixed
+    (`LEAST_TAU`, `DRAWS_PER_TAU`) and the quantile of F that one of two thousand exceeds: a fixed
+    limit of 1.05 or 1.01 calls every sixth sample of few draws badly mixed.
+
+    inf where R-hat is NaN.
+    """
+    from scipy.special import fdtri
+
+    if n_draws < 2 or n_draws < 4 and n_walkers < 2:
+        return math.inf
+    n, chains = (n_draws // 2, 2 * n_walkers) if n_draws >= 4 else (n_draws, n_walkers)
+    tau = max(LEAST_TAU, n_draws / DRAWS_PER_TAU)
+    quantile = float(fdtri(chains - 1, chains * (n - 1), 1 - _CHANCE))
+    return math.sqrt((n - 1) / n + 2 * tau * quantile / n)
+
+
+def bulk_ess(values: np.ndarray) -> float:
+    """Effective number of samples for the location (section 4 of the source).
+
+    That of the rank-normalised halves; of independent draws (n_draws = 1 to 3) their number.
+    """
+    return _ess(_normal_scores(split(values)))
+
+
+def tail_ess(values: np.ndarray) -> float:
+    """Effective number of samples for the tails: the smaller one of the 5 % and 95 % quantiles."""
+    edges = np.quantile(values, [_TAIL, 1 - _TAIL])
+    chains = split(values)
+    return min(_ess((chains <= edge).astype(np.float64)) for edge in edges)
+
+
+def _ess(chains: np.ndarray) -> float:
+    """Effective samples of (n, m) chains by Geyer's initial monotone sequence (eqs. 10 to 13)."""
+    n, m = chains.shape
+    if n < 4 or not np.isfinite(chains).all():
+        return float(n * m)
+    means = chains.mean(axis=0)
+    centred = chains - means
+    size = 2 ** (2 * n - 1).bit_length()
+    spectrum = np.fft.rfft(centred, size, axis=0)
+    covariance = np.fft.irfft(np.abs(spectrum) ** 2, size, axis=0)[:n].mean(axis=1) / n
+    within = covariance[0] * n / (n - 1)
+    total = covariance[0] + (float(means.var(ddof=1)) if m > 1 else 0.0)
+    if total <= 0:
+        return float(n * m)
+    rho = 1 - (within - covariance * n / (n - 1)) / total
+    rho[0] = 1.0
+    pairs = rho[: n - n % 2].reshape(-1, 2).sum(axis=1)
+    negative = np.flatnonzero(pairs <= 0)
+    pairs = np.minimum.accumulate(pairs[: negative[0] if negative.size else len(pairs)])
+    two_tau = max(2 * float(pairs.sum()) - 1, 1 / math.log10(n * m))
+    return n * m / two_tau
+
+
+def _r_hat(chains: np.ndarray) -> float:
+    """sqrt of (variance between and within) / (variance within) for (n_draws, n_chains)."""
+    n = chains.shape[0]
+    within = float(chains.var(axis=0, ddof=1).mean())
+    between = float(chains.mean(axis=0).var(ddof=1))
+    if within == 0:
+        return 1.0 if between == 0 else math.inf
+    return math.sqrt((n - 1) / n + between / within)
+
+
+def _normal_scores(values: np.ndarray) -> np.ndarray:
+    """Normal quantiles of the ranks, ties sharing their mean rank."""
+    from scipy.special import ndtri
+
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    rank = np.cumsum(count) - 0.5 * (count - 1)
+    scores: np.ndarray = ndtri((rank - 0.375) / (values.size + 0.25))
+    return scores[place].reshape(values.shape)

@@ -1,0 +1,113 @@
+"""Whether an error bar can be trusted: what the samples themselves tell against it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.mixing import r_hat_limit
+from tnvmc.estimate.scatter import ENOUGH, MANY
+from tnvmc.estimate.statistics import BINS_FOR_AN_ERROR, TAUS_PER_BIN, Estimate
+
+_HEAVY_TAIL = 0.3
+"""Of the variance, in one of `MANY` samples: the sixth or so of that is usual for 32 normal ones."""
+
+_LEAST_PART, _LEAST_EFFECTIVE = 0.1, 30.0
+"""Effective samples of a weighted draw: part of all, and number, at least."""
+
+_FEWEST_ALONE = 4  # walkers whose own scatter is an error, as wide as Student's t has it
+
+_LEAST_TAU = 0.5  # of independent draws; anticorrelated ones are not trusted to be better
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How samples were drawn, and what is known of the quantity that they estimate."""
+
+    n_samples: int
+    n_walkers: int
+    tau: float | None  #: None for an enumeration
+    r_hat: float | None  #: None and NaN where there is none
+    largest_share: float = 0.0
+    effective_samples: float | None = None  #: of weighted samples
+
+    @classmethod
+    def of(cls, found: Estimate, n_walkers: int, effective_samples: float | None = None) -> Drawn:
+        """Take the numbers of an estimate."""
+        return cls(
+            found.n_samples, n_walkers, found.tau, found.r_hat, found.largest_share,
+            effective_samples,
+        )  # fmt: skip
+
+    @property
+    def draws(self) -> float:
+        """Draws of each walker."""
+        return self.n_samples / self.n_walkers
+
+
+def doubts(drawn: Drawn, limits: tuple[str, ...] = ("n_samples",)) -> tuple[Diagnostic, ...]:
+    """Give what makes an error bar less certain than it looks; nothing for an enumeration.
+
+    Codes: walkers_disagree (R-hat beyond `mixing.r_hat_limit`), few_walkers (chains of less than 8
+    walkers, too short to be cut into independent parts; a handful of independent samples),
+    heavy_tail (one sample makes a third of the variance), few_effective_samples.
+
+    Args:
+        drawn: what is judged.
+        limits: names of what is to be raised where weights are uneven.
+    """
+    if drawn.tau is None or not math.isfinite(drawn.tau):
+        return ()
+    found = []
+    draws, r_hat, effective = drawn.draws, drawn.r_hat, drawn.effective_samples
+    limit = r_hat_limit(math.ceil(draws), drawn.n_walkers)
+    if r_hat is not None and r_hat > limit:
+        values = {"r_hat": None if math.isinf(r_hat) else r_hat, "limit": limit}
+        found.append(Diagnostic("walkers_disagree", "warning", values))
+    tau = max(drawn.tau, _LEAST_TAU)
+    if drawn.n_walkers < ENOUGH and not _long_enough(drawn.n_walkers, draws, tau):
+        values = {"n_walkers": drawn.n_walkers, "draws": draws, "tau": tau}
+        found.append(Diagnostic("few_walkers", "warning", values))
+    if drawn.n_samples >= MANY and drawn.largest_share > _HEAVY_TAIL:
+        values = {"share": drawn.largest_share, "n_samples": drawn.n_samples}
+        found.append(Diagnostic("heavy_tail", "warning", values))
+    if effective is not None and effective < max(
+        _LEAST_PART * drawn.n_samples, min(_LEAST_EFFECTIVE, 0.5 * drawn.n_samples)
+    ):
+        values = {"n_samples": drawn.n_samples, "effective_samples": effective}
+        values["raise"] = list(limits)
+        found.append(Diagnostic("few_effective_samples", "warning", values))
+    return tuple(found)
+
+
+def _long_enough(n_walkers: int, draws: float, tau: float) -> bool:
+    """Whether chains of few walkers can be cut into parts that are independent for sure.
+
+    Four walkers and more need not be cut, so a tau that is known will do.  Of fewer, what is seen of
+    tau is too small where chains are short, so there must be as many parts as make an error.
+    """
+    parts = 1 if n_walkers >= _FEWEST_ALONE else BINS_FOR_AN_ERROR / n_walkers
+    return draws >= parts * TAUS_PER_BIN * tau
+
+
+def slowest(taus: np.ndarray, n_draws: float, n_groups: int) -> Diagnostic | None:
+    """Judge many quantities by their autocorrelation times; the slowest one, where it is too slow.
+
+    Args:
+        taus: (T,), 1/2 of the variance between walkers times their draws over that of all samples.
+        n_draws: of each walker.
+        n_groups: of independent walkers.
+    """
+    if not taus.size or n_groups < 2 or n_draws < 2:
+        return None
+    worst = int(np.argmax(taus))
+    r_hat = math.sqrt((n_draws - 1) / n_draws + 2 * float(taus[worst]) / n_draws)
+    # Halves of chains are what `r_hat_limit` counts; whole ones have twice the draws, half as many.
+    limit = r_hat_limit(math.ceil(n_draws), n_groups)
+    if r_hat <= limit:
+        return None
+    values = {"r_hat": r_hat, "limit": limit, "term": worst}
+    return Diagnostic("walkers_disagree", "warning", values)
