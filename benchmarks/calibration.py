@@ -8,8 +8,9 @@ repetitions, the median error bar over the true one, the share that comes with a
 share of misses: the true error is more than twice the error bar, and no warning says so.
 
 Repetitions are groups of walkers of one draw, since a chain is a function of (seed, step, walker) and
-walkers are independent; each group goes through the estimator of a run.  Exact values are those of
-the enumeration of the same parameters.  One core, some seconds to minutes a row.
+walkers are independent; each group goes through the estimator of a run.  Chains look amplitudes up
+in a table of all of them, which changes nothing but the time.  Exact values are those of the
+enumeration of the same state.  One core, some seconds to minutes a row.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from tnvmc import PEPS, VMC, DirectSampler, Enumerate, Operator, Sampler, SRC
-from tnvmc import chain, heisenberg, j1j2, rydberg, square, tfim, xxz
+from tnvmc import PEPS, VMC, DirectSampler, Enumerate, Exact, Operator, Sampler
+from tnvmc import heisenberg, j1j2, rydberg, square, tfim, xxz
+from tnvmc.ansatz.generic import GenericAnsatz
+from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.local import local_energy
-from tnvmc.estimate.observables import at_fixed_magnetisation, energy_terms, products
+from tnvmc.estimate.observables import at_fixed_magnetisation, energy_terms
 from tnvmc.estimate.reliability import Drawn, doubts
 from tnvmc.estimate.statistics import (
     Estimate, difference, effective_samples, estimate, estimate_samples, jackknife, ratio,
@@ -140,6 +143,35 @@ def of_square(group: Group) -> Judged:
     return Judged(value - group.exact, error, bool(told))
 
 
+class Tabulated(GenericAnsatz):
+    """The amplitudes of another wave function, looked up: its chains, a hundred times faster."""
+
+    def __init__(self, other: Any, theta: np.ndarray, operator: Operator) -> None:
+        super().__init__(other.lattice, operator.local_dim)
+        size = operator.local_dim**operator.n_sites
+        self.powers = operator.local_dim ** np.arange(operator.n_sites - 1, -1, -1)
+        self.phase, self.log_abs = np.zeros(size), np.full(size, -np.inf)
+        configs = initial_configs(operator, 1, 0)
+        total = int(configs.sum()) if operator.conserves_magnetisation else None
+        every = np.arange(size)[:, None] // self.powers % operator.local_dim
+        every = every[every.sum(axis=1) == total] if total is not None else every
+        for begin in range(0, len(every), 4096):
+            part = every[begin : begin + 4096].astype(np.int8)
+            found = other.log_amplitude(theta, part)
+            place = part @ self.powers
+            self.phase[place] = np.sign(to_host(found.phase).real)
+            self.log_abs[place] = to_host(found.log_abs)
+
+    def log_amplitude(self, theta: Any, configs: Any) -> LogAmplitude:
+        """psi(s) of a table."""
+        place = np.asarray(configs, dtype=np.int64) @ self.powers
+        return LogAmplitude(self.phase[place], self.log_abs[place])
+
+    def random(self, seed: int) -> np.ndarray:
+        """No parameters are free."""
+        return np.zeros(1)
+
+
 @dataclass(frozen=True)
 class State:
     """A wave function: its Hamiltonian, and how its parameters are made."""
@@ -151,7 +183,7 @@ class State:
 
     def vmc(self, sampler: Any, seed: int) -> VMC:
         """The state, ready to be measured with a sampler."""
-        ansatz: Any = PEPS(self.operator.lattice, self.D, scheme=SRC(4 * self.D))
+        ansatz: Any = PEPS(self.operator.lattice, self.D, scheme=Exact())
         if self.network:
             from flax import nnx
 
@@ -161,9 +193,14 @@ class State:
             lattice = self.operator.lattice
             ansatz = FlaxAnsatz(lattice, RBM(lattice, rngs=nnx.Rngs(0)))
         start = VMC(self.operator, ansatz, Sampler(128, 1024, threads=1), learning_rate=0.05)
-        start.run(self.steps)
+        for _ in range(self.steps):
+            start.step()
+        theta = start.theta
+        if isinstance(sampler, Sampler):
+            ansatz = Tabulated(ansatz, theta, self.operator)
+            theta = ansatz.random(0)
         configs = initial_configs(self.operator, sampler.n_configs, seed)
-        return VMC(self.operator, ansatz, sampler, theta=start.theta, configs=configs, seed=seed)
+        return VMC(self.operator, ansatz, sampler, theta=theta, configs=configs, seed=seed)
 
 
 def values_of(snapshot: Any, operator: Operator, hamiltonian: Operator) -> np.ndarray:

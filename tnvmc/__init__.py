@@ -26,6 +26,7 @@ _NAMES_OF = {
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
     "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
     "tnvmc.contraction.schemes": ("SRC", "Exact", "ZipUp"),
+    "tnvmc.estimate.diagnostic": ("UnreliableWarning",),
     "tnvmc.sampling.chains": ("Sampler",),
     "tnvmc.sampling.direct": ("DirectSampler",),
     "tnvmc.optimize.sr": ("SR",),

@@ -12,6 +12,9 @@ from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import change_over_last_quarter
+from tnvmc.estimate.reliability import Drawn, doubts
+from tnvmc.vmc import reliability
+from tnvmc.vmc.reliability import BELOW_EXACT, FEWEST_STEPS, UNSTABLE
 from tnvmc.vmc.second_opinion import agreement
 
 Json = Mapping[str, Any]
@@ -19,20 +22,12 @@ Json = Mapping[str, Any]
 SIGNIFICANT = 3.0
 """Own errors that a change must have to count as seen."""
 
-BELOW_EXACT = 4.0
-"""Errors below a known energy that chance does not explain: once in 30 000 runs."""
-
 ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
 """Errors above a known energy, and part of it, that are not told as a success."""
 
 _RELATIVE = 1e-6  # of the energy: what counts as sigma where there is none (enumeration)
-_LARGEST_R_HAT = 1.05
-_DRAWS_FOR_R_HAT = 16  # with fewer draws of each walker R-hat and tau are mostly noise
-_TAUS_PER_CHAIN = 16.0
-_LEAST_EFFECTIVE = 0.1  # of the samples
 _EVEN_WEIGHTS = 0.5  # effective part of the samples of a chi scan, at least
 _WORSE = 4.0  # errors of both, that the end may lie above the beginning
-_FEWEST_STEPS, _UNSTABLE = 8, 0.25  # steps, and the part of them that the guard may hold back
 _BEYOND_BOUND = 1.5  # times the largest energy that a state can have: no noise of a mean
 _BEYOND_FINAL = 100.0  # times the measured energy, where that bound is not known
 _NAMED = 3  # steps of a diagnostic that are named one by one
@@ -67,10 +62,14 @@ def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnos
 
 
 def diagnostics_of(result: Json) -> list[Diagnostic]:
-    """Give all that stands in a result.json: of the measurement, then of its convergence."""
-    convergence = result.get("convergence") or {}
-    held = [*(result.get("diagnostics") or ()), *(convergence.get("diagnostics") or ())]
-    return [Diagnostic.from_dict(found) for found in held]
+    """Give all that stands in a result.json: of the measurement, then of its convergence.
+
+    What both tell is told once.
+    """
+    later = (result.get("convergence") or {}).get("diagnostics") or ()
+    told = {found["code"] for found in later}  # with the names of settings
+    measured = [found for found in result.get("diagnostics") or () if found["code"] not in told]
+    return [Diagnostic.from_dict(found) for found in (*measured, *later)]
 
 
 def sigma(result: Json) -> float:
@@ -95,16 +94,8 @@ def good_lines(history: Sequence[Json]) -> list[Json]:
 
 
 def closure_threshold(result: Json) -> float:
-    """Give the closure spread above which truncation may show in the energy.
-
-    Errors eta(s) of ln|psi(s)| that differ from one configuration to the next without aim add
-    noise to local energies at first order and raise the energy at second, by sum_ss' psi H psi
-    (eta - eta')^2 / 2: a relative bias of about s^2 for a spread s.  So s^2 is to stay below the
-    relative error of the energy, s < sqrt(sigma / |E|).  Measured: Heisenberg 4x4, D = 4,
-    enumerated, chi = 2, 3, 4: biases of 0.15, 0.04 and 0.25 s^2; 6x6, D = 4, chi = 4: 1.0(7) s^2;
-    below a spread of 1e-3 the bias is first order and under 4e-4 s, which no run resolves.
-    """
-    return math.sqrt(sigma(result) / max(abs(result["energy"]), 1e-300))
+    """Give the closure spread above which truncation may show; see `vmc.reliability`."""
+    return reliability.closure_threshold(result["energy"], sigma(result))
 
 
 def final_D(result: Json) -> int | None:
@@ -188,23 +179,21 @@ def _samples(result: Json) -> Iterator[Diagnostic]:
     """Give what the samples are worth, and doubt the error bar where they are worth little."""
     if result["energy_error"] is None:
         yield Diagnostic("energy_without_error", "warning")
-    doubts, n_samples, tau = [], result["n_samples"], result["tau"]
-    draws = n_samples / result["config"]["sampler"]["n_walkers"]
-    effective = result.get("effective_samples")
-    if draws >= _DRAWS_FOR_R_HAT and tau is not None:
-        if (result["r_hat"] or 1.0) > _LARGEST_R_HAT:
-            doubts.append(Diagnostic("walkers_disagree", "warning", {"r_hat": result["r_hat"]}))
-        if draws < _TAUS_PER_CHAIN * tau:
-            doubts.append(Diagnostic("chains_too_short", "warning", {"tau": tau, "draws": draws}))
-    if effective is not None and effective < _LEAST_EFFECTIVE * n_samples:
-        values = {"n_samples": n_samples, "effective_samples": effective}
-        values["raise"] = ["measure.n_samples", *(["chi"] if _contracted(result) else [])]
-        doubts.append(Diagnostic("few_effective_samples", "warning", values))
+    n_samples, n_walkers = result["n_samples"], result["config"]["sampler"]["n_walkers"]
+    drawn = Drawn(
+        n_samples, n_walkers, result["tau"], result["r_hat"],
+        effective_samples=result.get("effective_samples"),
+    )  # fmt: skip
+    keys = ("measure.n_samples", *(("chi",) if _contracted(result) else ()))
+    found = doubts(drawn, keys)
     if result["energy_error"]:
-        values = {"n_samples": n_samples, "draws": draws, "tau": tau, "r_hat": result["r_hat"]}
+        by_measurement = {each["code"] for each in result.get("diagnostics") or ()}
+        values = {"n_samples": n_samples, "draws": drawn.draws, "tau": result["tau"]}
+        values |= {"r_hat": result["r_hat"]}
         values["error_per_site"] = result["energy_error"] / result["n_sites"]
-        yield Diagnostic("samples_measured", "open" if doubts else "good", values)
-    yield from doubts
+        doubtful = found or by_measurement & {"heavy_tail", "walkers_disagree"}
+        yield Diagnostic("samples_measured", "open" if doubtful else "good", values)
+    yield from found
 
 
 def _bond_dimension(result: Json, fit: Json | None) -> Iterator[Diagnostic]:
@@ -322,7 +311,7 @@ def _unstable(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
     """Warn where the guard held back too many steps of the last stage."""
     own = of_last_stage(history)
     held = sum(map(_held_back, own))
-    if len(own) >= _FEWEST_STEPS and held > _UNSTABLE * len(own):
+    if len(own) >= FEWEST_STEPS and held > UNSTABLE * len(own):
         of_sr = result["config"].get("optimizer", {}).get("kind") == "sr"
         keys = ["sampler.n_samples", *(["optimizer.diag_shift"] if of_sr else [])]
         values = {"held_back": held, "steps": len(own), "raise": keys}

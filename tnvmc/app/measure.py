@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -12,6 +13,7 @@ from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import Truncated, chi_of, with_chi
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observable_set import ENERGY, ObservableSet
 from tnvmc.operators.term import Operator
@@ -33,6 +35,7 @@ from tnvmc.storage.seals import sealed_json
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import collect
+from tnvmc.vmc.reliability import DIAGONALISED, below_exact
 from tnvmc.vmc.state import Iterate, finite_or_none
 from tnvmc.vmc.step import Method, trusted
 
@@ -164,6 +167,8 @@ def _measured(
     method = _method(vmc, point, settings, asked)
     found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
     blocks, energy = dict(found.blocks), found.total.estimate()
+    sector = settings.sampler.magnetisation if vmc.operator.conserves_magnetisation else None
+    against = below_exact((energy.mean, energy.error), vmc.operator, sector, DIAGONALISED)
     pair_samples, pair_chi = 0, None
     if asked.pair_samples != 0 and observables.some_samples():
         pairs = _pair_method(method, vmc, settings, asked)
@@ -177,13 +182,24 @@ def _measured(
         "effective_samples": blocks[ENERGY].effective_samples,
         "drawn": "direct" if asked.direct else _DRAWN[str(settings.sampler.kind)],
         "symmetry": list(settings.measure.symmetrise),
-        "diagnostics": [each.as_dict() for each in diagnostics],
+        "diagnostics": [
+            each.as_dict()
+            for each in (*diagnostics, *energy.diagnostics, *against, *_of_terms(blocks))
+        ],
         "chi": chi_of(method.problem.ansatz),
         "pair_chi": pair_chi,
         "energy": {"mean": energy.mean, "error": energy.error},
         "variance": energy.variance,
         **observables.report(blocks),
     }
+
+
+def _of_terms(blocks: Mapping[str, Blocks]) -> Iterator[Diagnostic]:
+    """What speaks against the error bars of observables, by name; of the energy there is more."""
+    for name, found in blocks.items():
+        if name != ENERGY:
+            for each in found.diagnostics():
+                yield replace(each, values={**each.values, "observable": name})
 
 
 _DRAWN = {"metropolis": "chains", "direct": "direct", "enumerate": "enumerate"}

@@ -139,7 +139,7 @@ class StagedRun:
             callback(record)
 
         while self.stopped() is None:
-            self.vmc.run(1, on_step)
+            self.vmc.step(on_step)
 
     def next_stage(self, folder: Path) -> Record:
         """Measure the present stage, keep its end as stage-K.h5, go on to the next; its record.

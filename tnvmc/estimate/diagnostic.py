@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -34,6 +35,24 @@ class Diagnostic:
     def __str__(self) -> str:
         shown = ", ".join(f"{name} = {_short(value)}" for name, value in self.values.items())
         return f"{self.status}: {self.code}" + (f" ({shown})" if shown else "")
+
+
+class UnreliableWarning(UserWarning):
+    """A number is less certain than it looks, or none to use; the code says why."""
+
+
+def warn_of(diagnostics: Iterable[Diagnostic], where: str, stacklevel: int = 3) -> None:
+    """Emit one `UnreliableWarning` for each diagnostic that is a warning or an error.
+
+    Args:
+        diagnostics: any; those that are good or open are told in reports only.
+        where: what was called, as "VMC.measure".
+        stacklevel: of `warnings.warn`; 3 names the line that called the caller of this.
+    """
+    for found in diagnostics:
+        if found.status in ("warning", "error"):
+            text = f"{where}: {str(found).removeprefix(f'{found.status}: ')}"
+            warnings.warn(UnreliableWarning(text), stacklevel=stacklevel)
 
 
 def _short(value: Any) -> str:

@@ -12,6 +12,7 @@ from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import uninterrupted
+from tnvmc.estimate.diagnostic import warn_of
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import Rule
@@ -24,6 +25,7 @@ from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
+from tnvmc.vmc.reliability import of_steps
 from tnvmc.vmc.second_opinion import When, scan_double_layer
 from tnvmc.vmc.state import Iterate, Measurement, State, StepRecord
 
@@ -119,16 +121,22 @@ class VMC:
 
         An exception (Ctrl-C too) leaves `state` after the last finished step, whose callback
         has run.
+
+        Warns:
+            UnreliableWarning: at the end, for each code of `tnvmc.vmc.reliability.of_steps`.
         """
-        records = []
-        for _ in range(steps):
-            state, record = self.advance(self.state)
-            with uninterrupted():
-                self.state = state
-                records.append(record)
-                if callback is not None:
-                    callback(record)
+        records = [self.step(callback) for _ in range(steps)]
+        warn_of(of_steps(records, self.problem, self.sampler, self.state), "VMC.run")
         return records
+
+    def step(self, callback: Callable[[StepRecord], None] | None = None) -> StepRecord:
+        """Make one step, and warn of nothing; otherwise as `run`."""
+        state, record = self.advance(self.state)
+        with uninterrupted():
+            self.state = state
+            if callback is not None:
+                callback(record)
+        return record
 
     def advance(self, state: State) -> tuple[State, StepRecord]:
         """Make one step: a function of the state, and of the clock where the schedule reads it."""
@@ -159,9 +167,16 @@ class VMC:
 
         Raises:
             NotSymmetric: the Hamiltonian or the state lacks a symmetry.
+
+        Warns:
+            UnreliableWarning: for each of its `diagnostics` that is a warning or an error: chains
+                that disagree, few walkers, heavy tails, uneven weights, truncation, an energy below
+                the exact one; see `tnvmc.vmc.reliability.of_energy`.
         """
         plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, tuple(symmetries), sampler)
-        return measure(self.method, self.state, plan).measurement
+        found = measure(self.method, self.state, plan).measurement
+        warn_of(found.diagnostics, "VMC.measure")
+        return found
 
     def expect(
         self,
@@ -177,9 +192,14 @@ class VMC:
 
         Raises:
             ValueError: an operator on another lattice.
+
+        Warns:
+            UnreliableWarning: as `measure`, but that the exact value is not known.
         """
         plan = MeasurementPlan(n_samples, chi, n_burn)
-        return expect(self.method, self.state, operator, plan)
+        found = expect(self.method, self.state, operator, plan)
+        warn_of(found.diagnostics, "VMC.expect")
+        return found
 
     def converge(
         self,
@@ -216,6 +236,7 @@ class VMC:
         plan = MeasurementPlan(n_samples, max(chis), n_burn, n_thin, tuple(symmetries))
         measured = measure(self.method, self.state, plan)
         samples = scan_chi(measured, chis, self.sampler.threads, one_in=1)
+        warn_of(samples.diagnostics, "VMC.converge")
         return Convergence(samples, scan_double_layer(measured, double_layer))
 
     def save(self, path: str | Path) -> None:

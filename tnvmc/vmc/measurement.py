@@ -18,11 +18,14 @@ from tnvmc.estimate.observables import (
     energy_terms,
     merged_targets,
 )
-from tnvmc.estimate.statistics import Estimate, estimate_samples, v_score
+from tnvmc.estimate.mixing import bulk_ess, tail_ess
+from tnvmc.estimate.reliability import Drawn, doubts
+from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.characters import symmetrised
+from tnvmc.vmc.reliability import of_energy
 from tnvmc.vmc.state import Iterate, Measurement, State
 from tnvmc.vmc.step import Method, Observation, observe, trusted
 
@@ -92,10 +95,21 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         n_samples=int(seen.snapshot.configs.shape[0]),
         seconds=perf_counter() - started,
         units=operator.units,
-        diagnostics=diagnostics,
+        diagnostics=(*diagnostics, *of_energy(seen, problem)),
         precision_shift=seen.precision_shift,
+        **_effective(seen),
     )
     return Measured(measurement, point, seen, problem)
+
+
+def _effective(seen: Observation) -> dict[str, float]:
+    """Effective samples of chains; nothing of weighted samples, which have their own number."""
+    if seen.info.exact or seen.snapshot.weight is not None:
+        return {}
+    local = np.asarray(to_host(seen.local)).real.reshape(-1, seen.info.n_walkers)
+    if not np.isfinite(local).all():
+        return {}
+    return {"bulk_ess": bulk_ess(local), "tail_ess": tail_ess(local)}
 
 
 def expect(method: Method, state: State, operator: Operator, plan: MeasurementPlan) -> Estimate:
@@ -116,7 +130,8 @@ def expect(method: Method, state: State, operator: Operator, plan: MeasurementPl
     total = Total()
     for snapshot, info in in_parts(applied, point, terms.targets, streams.EXPECT):
         total.add(terms.values(snapshot, terms.targets), snapshot.weight, info)
-    return replace(total.estimate(), diagnostics=diagnostics)
+    found = total.estimate()
+    return replace(found, diagnostics=(*diagnostics, *found.diagnostics))
 
 
 def in_parts(
@@ -164,14 +179,18 @@ class Total:
         self._info = info
 
     def estimate(self) -> Estimate:
-        """The mean of the sums over terms."""
+        """The mean of the sums over terms, and what speaks against its error."""
         assert self._info is not None, "no samples were added"
         values = np.concatenate(self._values)
         weight = np.concatenate(self._weights) if self._weights else None
         info = self._info
         if info.independent:  # a chain whose last part holds one draw is not
             info = replace(info, n_walkers=len(values))
-        return estimate_samples(values, weight, info)
+        found = estimate_samples(values, weight, info)
+        if info.exact:
+            return found
+        effective = None if weight is None else effective_samples(weight)
+        return replace(found, diagnostics=doubts(Drawn.of(found, info.n_walkers, effective)))
 
 
 @dataclass

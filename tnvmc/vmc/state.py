@@ -74,8 +74,9 @@ class StepRecord:
 class Measurement:
     """The energy of one state, measured with theta at rest.
 
-    `diagnostics` hold measured_before_last_update where the last update led astray: the numbers are
-    those of the state before it.
+    `diagnostics` hold what makes the energy less certain than its error bar
+    (`vmc.reliability.of_energy`), and measured_before_last_update where the last update led astray:
+    the numbers are those of the state before it.
     """
 
     energy: float  #: total, in the operator's units
@@ -94,6 +95,8 @@ class Measurement:
     diagnostics: tuple[Diagnostic, ...] = ()
     effective_samples: float | None = None  #: of weighted draws, see `sampling.direct`
     precision_shift: float | None = None  #: of the energy by the weights of `ansatz.wrappers.mixed`
+    bulk_ess: float | None = None  #: effective samples of chains, for the mean (`estimate.mixing`)
+    tail_ess: float | None = None  #: the same for the 5 % and 95 % quantiles
 
     @property
     def energy_per_site(self) -> float:

@@ -1,0 +1,163 @@
+"""Whether a measured energy can be trusted: what its samples, psi and the exact energy say against it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.reliability import Drawn, doubts
+from tnvmc.exact import exact_ground_state
+from tnvmc.operators.basis import Basis
+from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.reference import KnownEnergy, known_energy
+from tnvmc.operators.term import Operator
+from tnvmc.sampling.problem import Problem, Samples
+from tnvmc.vmc.state import State, StepRecord
+from tnvmc.vmc.step import Observation
+
+BELOW_EXACT = 4.0
+"""Errors below a known energy that chance does not explain: once in 30 000 runs."""
+
+DIAGONALISED = 2**14
+"""Largest sector that is diagonalised to judge an energy: half a second, once for an operator."""
+
+DIAGONALISED_IN_DOUBT = 2**16
+"""The same where something else already speaks against the energy: some seconds."""
+
+FEWEST_STEPS, UNSTABLE = 8, 0.25
+"""Steps, and the part of them that the guard may hold back."""
+
+_EXACT_ERROR = 1e-9  # of an energy without error bar, that rounding may make
+
+_KNOWN: dict[tuple[str, int | None], KnownEnergy | None] = {}
+
+
+def of_energy(seen: Observation, problem: Problem) -> tuple[Diagnostic, ...]:
+    """Judge an energy by its samples, the closures of psi and the exact energy where it is known.
+
+    Codes: measured_energy_not_finite, energy_without_error, those of `estimate.reliability.doubts`,
+    closure_spread_large, below_reference.
+
+    Cost: that of diagonalising a sector of at most `DIAGONALISED` states (`DIAGONALISED_IN_DOUBT`
+    where another code is found), once for each operator.
+    """
+    statistics = seen.statistics()
+    energy, error = seen.energy.mean, seen.energy.error
+    if not math.isfinite(energy):
+        return (Diagnostic("measured_energy_not_finite", "error", {"raise": []}),)
+    found = []
+    if not math.isfinite(error):
+        found.append(Diagnostic("energy_without_error", "warning"))
+    effective = statistics["effective_samples"]
+    if not seen.info.exact:
+        found += doubts(Drawn.of(seen.energy, seen.info.n_walkers, effective))
+    spread, threshold = statistics["closure_spread"] or 0.0, closure_threshold(energy, error)
+    if not seen.info.exact and spread > threshold:
+        values = {"spread": spread, "threshold": threshold}
+        found.append(Diagnostic("closure_spread_large", "warning", values))
+    sector = sector_of(problem.operator, seen.snapshot.configs[0, :])
+    most = DIAGONALISED_IN_DOUBT if found else DIAGONALISED
+    return (*found, *below_exact((energy, error), problem.operator, sector, most))
+
+
+def of_steps(records: Sequence[StepRecord], problem: Problem, sampler: Samples, state: State) -> tuple[Diagnostic, ...]:
+    """Judge the steps of an optimisation: the last energy, and how many were held back.
+
+    Codes: energy_not_finite, optimisation_unstable, and those of `of_energy`, but that the spread of
+    closures and heavy tails are left to a measurement.
+    """
+    last = next((record for record in reversed(records) if not record.undone), None)
+    found = list(_unstable(records))
+    if last is None:
+        return tuple(found)
+    if not math.isfinite(last.energy):
+        return (*found, Diagnostic("energy_not_finite", "error"))
+    n_samples = getattr(sampler, "n_samples", None)  # an enumeration has none
+    if n_samples is not None:
+        drawn = Drawn(
+            -(-n_samples // sampler.n_walkers) * sampler.n_walkers, sampler.n_walkers, last.tau, last.r_hat,
+            effective_samples=last.effective_samples,
+        )  # fmt: skip
+        found += doubts(drawn)
+    sector = sector_of(problem.operator, state.here.configs[0, :])
+    energy = (last.energy, last.energy_error)
+    most = DIAGONALISED_IN_DOUBT if found else DIAGONALISED
+    return (*found, *below_exact(energy, problem.operator, sector, most))
+
+
+def closure_threshold(energy: float, error: float) -> float:
+    """Give the closure spread above which truncation may show in the energy.
+
+    Errors eta(s) of ln|psi(s)| that differ from one configuration to the next without aim add
+    noise to local energies at first order and raise the energy at second, by sum_ss' psi H psi
+    (eta - eta')^2 / 2: a relative bias of about s^2 for a spread s.  So s^2 is to stay below the
+    relative error of the energy, s < sqrt(sigma / |E|).  Measured: Heisenberg 4x4, D = 4,
+    enumerated, chi = 2, 3, 4: biases of 0.15, 0.04 and 0.25 s^2; 6x6, D = 4, chi = 4: 1.0(7) s^2;
+    below a spread of 1e-3 the bias is first order and under 4e-4 s, which no run resolves.
+    """
+    return math.sqrt(error / max(abs(energy), 1e-300))
+
+
+def sector_of(operator: Operator, config: object) -> int | None:
+    """Give twice the total Sz of a configuration where the operator conserves it, else None."""
+    if not operator.conserves_magnetisation:
+        return None
+    return operator.n_sites * (operator.local_dim - 1) - 2 * int(sum(map(int, config)))  # type: ignore[call-overload]
+
+
+def below_exact(
+    energy: tuple[float, float], operator: Operator, sector: int | None, most: int
+) -> Iterator[Diagnostic]:
+    """Compare an energy and its error with the lowest one there is, where that is known or cheap."""
+    known = lowest_energy(operator, sector, most)
+    if known is None or not math.isfinite(energy[1]):
+        return
+    error = math.hypot(energy[1], known.error or 0.0)
+    error = max(error, _EXACT_ERROR * max(1.0, abs(known.energy_total)))
+    below = known.energy_total - energy[0]
+    if below > BELOW_EXACT * error:
+        values = {
+            "sigmas": below / error,
+            "relative": below / max(abs(known.energy_total), 1e-300),
+            "method": known.method,
+            "reference": known.energy_total,
+            "raise": ["n_burn", "n_samples", "chi"],
+        }
+        yield Diagnostic("below_reference", "warning", values)
+
+
+def lowest_energy(operator: Operator, sector: int | None, most: int) -> KnownEnergy | None:
+    """Give the exact or QMC ground-state energy of a sector; None where it is not known.
+
+    Args:
+        operator: the Hamiltonian.
+        sector: twice the total Sz; None for the full space.
+        most: largest sector that is diagonalised.
+    """
+    if not sector:
+        with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
+            known = known_energy(operator)
+            if known is not None and known.method in ("exact", "QMC"):
+                return known
+    if Basis(operator.n_sites, operator.local_dim, sector).dimension > most:
+        return None
+    key = (fingerprint(operator), sector)
+    if key not in _KNOWN:
+        _KNOWN[key] = None
+        # A comparison that fails (memory, convergence) is no reason to give up the run.
+        with contextlib.suppress(ValueError, RuntimeError):
+            exact = exact_ground_state(operator, "full" if sector is None else sector)
+            _KNOWN[key] = KnownEnergy(exact.energy, 0.0, "diagonalisation")
+    return _KNOWN[key]
+
+
+def _unstable(records: Sequence[StepRecord]) -> Iterator[Diagnostic]:
+    held = sum(
+        record.undone or any(found.code == "step_shortened" for found in record.diagnostics)
+        for record in records
+    )
+    if len(records) >= FEWEST_STEPS and held > UNSTABLE * len(records):
+        values = {"held_back": held, "steps": len(records), "raise": ["n_samples", "diag_shift"]}
+        yield Diagnostic("optimisation_unstable", "warning", values)
