@@ -35,7 +35,7 @@ from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.observables import at_fixed_magnetisation, energy_terms
-from tnvmc.estimate.reliability import Drawn, doubts
+from tnvmc.estimate.reliability import Drawn, changed_part, doubts
 from tnvmc.estimate.statistics import (
     Estimate, difference, effective_samples, estimate, estimate_samples, jackknife, ratio,
 )  # fmt: skip
@@ -57,6 +57,7 @@ class Group:
     values: np.ndarray  #: (n_draws, W)
     weight: np.ndarray | None
     exact: float
+    changed: float | None = None  #: part of the draws that differ from the one before
 
     @property
     def n_walkers(self) -> int:
@@ -108,7 +109,7 @@ def of_estimate(group: Group) -> Judged:
 
 
 def _judged(found: Estimate, group: Group, effective: float | None = None) -> Judged:
-    told = doubts(Drawn.of(found, group.n_walkers, effective))
+    told = doubts(Drawn.of(found, group.n_walkers, effective, group.changed))
     return Judged(found.mean - group.exact, found.error, bool(told))
 
 
@@ -231,16 +232,20 @@ class Case:
         hamiltonian = vmc.operator
         operator = self.operator or hamiltonian
         targets = dict(operator.targets) if operator is hamiltonian else {}
-        values, weights = [], []
+        values, weights, configs = [], [], []
         for snapshot, _ in in_parts(vmc.method, vmc.state.here, targets, streams.MEASURE):
             values.append(values_of(snapshot, operator, hamiltonian))
+            configs.append(to_host(snapshot.configs))
             if snapshot.weight is not None:
                 weights.append(to_host(snapshot.weight))
         x = np.concatenate(values).reshape(-1, repetitions, per)
         w = np.concatenate(weights).reshape(x.shape) if weights else None
         exact = self._exact(vmc, targets, operator)
+        every = np.concatenate(configs).reshape(*x.shape, -1)
+        changed = [changed_part(every[:, k].reshape(-1, every.shape[-1]), per) for k in range(repetitions)]
         return [
-            Group(x[:, k], None if w is None else w[:, k], exact) for k in range(repetitions)
+            Group(x[:, k], None if w is None else w[:, k], exact, changed[k])
+            for k in range(repetitions)
         ]
 
     def _many(self, repetitions: int) -> tuple[Any, int]:

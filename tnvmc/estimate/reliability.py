@@ -13,7 +13,10 @@ from tnvmc.estimate.scatter import ENOUGH, MANY
 from tnvmc.estimate.statistics import BINS_FOR_AN_ERROR, TAUS_PER_BIN, Estimate
 
 _HEAVY_TAIL = 0.3
-"""Of the variance, in one of `MANY` samples: the sixth or so of that is usual for 32 normal ones."""
+"""Of the variance, in one of `MANY` samples or more: twice what is usual of 32 normal ones."""
+
+_LEAST_CHANGED = 0.25
+"""Part of the draws that differ from the one before."""
 
 _LEAST_PART, _LEAST_EFFECTIVE = 0.1, 30.0
 """Effective samples of a weighted draw: part of all, and number, at least."""
@@ -33,13 +36,20 @@ class Drawn:
     r_hat: float | None  #: None and NaN where there is none
     largest_share: float = 0.0
     effective_samples: float | None = None  #: of weighted samples
+    changed: float | None = None  #: see `changed_part`
 
     @classmethod
-    def of(cls, found: Estimate, n_walkers: int, effective_samples: float | None = None) -> Drawn:
+    def of(
+        cls,
+        found: Estimate,
+        n_walkers: int,
+        effective_samples: float | None = None,
+        changed: float | None = None,
+    ) -> Drawn:
         """Take the numbers of an estimate."""
         return cls(
             found.n_samples, n_walkers, found.tau, found.r_hat, found.largest_share,
-            effective_samples,
+            effective_samples, changed,
         )  # fmt: skip
 
     @property
@@ -53,7 +63,9 @@ def doubts(drawn: Drawn, limits: tuple[str, ...] = ("n_samples",)) -> tuple[Diag
 
     Codes: walkers_disagree (R-hat beyond `mixing.r_hat_limit`), few_walkers (chains of less than 8
     walkers, too short to be cut into independent parts; a handful of independent samples),
-    heavy_tail (one sample makes a third of the variance), few_effective_samples.
+    heavy_tail (one sample makes a third of the variance), few_configurations (three draws of four
+    are the configuration before them: it has nearly all the weight, or moves are seldom accepted,
+    and the rest decides the error), few_effective_samples.
 
     Args:
         drawn: what is judged.
@@ -74,6 +86,9 @@ def doubts(drawn: Drawn, limits: tuple[str, ...] = ("n_samples",)) -> tuple[Diag
     if drawn.n_samples >= MANY and drawn.largest_share > _HEAVY_TAIL:
         values = {"share": drawn.largest_share, "n_samples": drawn.n_samples}
         found.append(Diagnostic("heavy_tail", "warning", values))
+    if drawn.changed is not None and drawn.changed < _LEAST_CHANGED:
+        values = {"changed": drawn.changed, "n_samples": drawn.n_samples}
+        found.append(Diagnostic("few_configurations", "warning", values))
     if effective is not None and effective < max(
         _LEAST_PART * drawn.n_samples, min(_LEAST_EFFECTIVE, 0.5 * drawn.n_samples)
     ):
@@ -81,6 +96,19 @@ def doubts(drawn: Drawn, limits: tuple[str, ...] = ("n_samples",)) -> tuple[Diag
         values["raise"] = list(limits)
         found.append(Diagnostic("few_effective_samples", "warning", values))
     return tuple(found)
+
+
+def changed_part(configs: np.ndarray, n_walkers: int) -> float | None:
+    """Give the part of the draws (M, N) that differ from the one before them of the same walker.
+
+    Of independent draws the one before is another walker's.  None for a single sample.
+    """
+    draws = configs.reshape(-1, n_walkers, configs.shape[1])
+    if len(draws) == 1:
+        draws = draws.reshape(-1, 1, configs.shape[1])
+    if len(draws) < 2:
+        return None
+    return float((draws[1:] != draws[:-1]).any(axis=2).mean())
 
 
 def _long_enough(n_walkers: int, draws: float, tau: float) -> bool:

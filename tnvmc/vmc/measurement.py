@@ -19,7 +19,7 @@ from tnvmc.estimate.observables import (
     merged_targets,
 )
 from tnvmc.estimate.mixing import bulk_ess, tail_ess
-from tnvmc.estimate.reliability import Drawn, doubts
+from tnvmc.estimate.reliability import Drawn, changed_part, doubts
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
@@ -129,7 +129,7 @@ def expect(method: Method, state: State, operator: Operator, plan: MeasurementPl
     applied = plan.applied(method, point)
     total = Total()
     for snapshot, info in in_parts(applied, point, terms.targets, streams.EXPECT):
-        total.add(terms.values(snapshot, terms.targets), snapshot.weight, info)
+        total.add(terms.values(snapshot, terms.targets), snapshot, info)
     found = total.estimate()
     return replace(found, diagnostics=(*diagnostics, *found.diagnostics))
 
@@ -169,13 +169,16 @@ class Total:
 
     _values: list[np.ndarray] = field(default_factory=list)
     _weights: list[np.ndarray] = field(default_factory=list)
+    _changed: list[float] = field(default_factory=list)
     _info: SampleInfo | None = None
 
-    def add(self, values: Array, weight: Array | None, info: SampleInfo) -> None:
-        """Add the values (M, T) of one part."""
+    def add(self, values: Array, snapshot: Snapshot, info: SampleInfo) -> None:
+        """Add the values (M, T) of one part, and what its samples are."""
         self._values.append(to_host(values).sum(axis=1))
-        if weight is not None:
-            self._weights.append(to_host(weight))
+        if snapshot.weight is not None:
+            self._weights.append(to_host(snapshot.weight))
+        changed = changed_part(np.asarray(to_host(snapshot.configs)), info.n_walkers)
+        self._changed += [] if changed is None else [changed]
         self._info = info
 
     def estimate(self) -> Estimate:
@@ -190,7 +193,9 @@ class Total:
         if info.exact:
             return found
         effective = None if weight is None else effective_samples(weight)
-        return replace(found, diagnostics=doubts(Drawn.of(found, info.n_walkers, effective)))
+        changed = float(np.mean(self._changed)) if self._changed else None
+        drawn = Drawn.of(found, info.n_walkers, effective, changed)
+        return replace(found, diagnostics=doubts(drawn))
 
 
 @dataclass
@@ -214,5 +219,5 @@ def collect(
             fresh = Blocks(exact=info.exact)
             found.blocks.setdefault(name, fresh).add(values, weight, info.n_walkers)
             if name == first:
-                found.total.add(values, weight, info)
+                found.total.add(values, snapshot, info)
     return found

@@ -6,8 +6,11 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
+from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.reliability import Drawn, doubts
+from tnvmc.estimate.reliability import Drawn, changed_part, doubts
 from tnvmc.exact import exact_ground_state
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.fingerprint import fingerprint
@@ -52,7 +55,9 @@ def of_energy(seen: Observation, problem: Problem) -> tuple[Diagnostic, ...]:
         found.append(Diagnostic("energy_without_error", "warning"))
     effective = statistics["effective_samples"]
     if not seen.info.exact:
-        found += doubts(Drawn.of(seen.energy, seen.info.n_walkers, effective))
+        walkers = seen.info.n_walkers
+        changed = changed_part(np.asarray(to_host(seen.snapshot.configs)), walkers)
+        found += doubts(Drawn.of(seen.energy, walkers, effective, changed))
     spread, threshold = statistics["closure_spread"] or 0.0, closure_threshold(energy, error)
     if not seen.info.exact and spread > threshold:
         values = {"spread": spread, "threshold": threshold}
