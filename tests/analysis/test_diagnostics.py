@@ -11,6 +11,8 @@ from tests.analysis.results import NOTHING, RESULT, SIGMA, found, warnings
 from tnvmc.analysis.diagnostics import closure_threshold, diagnostics_of
 from tnvmc.estimate.diagnostic import Diagnostic
 
+FOUR_WALKERS = RESULT["config"] | {"sampler": {"n_walkers": 4}}
+
 
 def point(chi: int, difference: float, error: float = 7e-5, **other: Any) -> dict[str, Any]:
     """One of a chi scan; differences in units of the error of the measured energy."""
@@ -88,6 +90,16 @@ def test_samples() -> None:
     assert not found("samples_measured", energy_error=0.0, tau=None, r_hat=None)
 
 
+def test_what_the_measurement_told_is_told_once() -> None:
+    told = Diagnostic("walkers_disagree", "warning", {"r_hat": 1.2, "limit": 1.1})
+    only = Diagnostic("heavy_tail", "warning", {"share": 0.5, "n_samples": 8192})
+    held = {"diagnostics": [told.as_dict(), only.as_dict()]}
+    (samples,) = found("samples_measured", **held)
+    assert samples.status == "open"
+    result = RESULT | held | {"convergence": {"diagnostics": [told.as_dict()]}}
+    assert [each.code for each in diagnostics_of(result)] == ["heavy_tail", "walkers_disagree"]
+
+
 def fit(*energies: float, error: float | None = 0.02) -> dict[str, Any]:
     points = [
         {"D": D, "energy": energy, "energy_error": 7e-4} for D, energy in enumerate(energies, 2)
@@ -137,7 +149,7 @@ def test_an_energy_that_is_not_finite() -> None:
     ("changed", "code", "values"),
     [
         ({"r_hat": 1.2}, "walkers_disagree", {"r_hat": 1.2}),
-        ({"tau": 10.0}, "chains_too_short", {"tau": 10.0, "draws": 128.0}),
+        ({"config": FOUR_WALKERS, "n_samples": 256, "tau": 10.0}, "few_walkers", {"draws": 64.0}),
         ({"closure_spread": 0.1}, "closure_spread_large", {"spread": 0.1}),
         ({"signed_error": -1e-3}, "below_reference", {"method": "exact", "relative": 1e-3}),
         ({"signed_error": -1e-3, "exact_method": "QMC"}, "below_reference", {"method": "QMC"}),

@@ -159,11 +159,21 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      ("3 of 8 steps were undone or shortened: the optimisation is unstable; lower "
      "optimizer.learning_rate, raise sampler.n_samples or optimizer.diag_shift")),
     ("walkers_disagree", {"r_hat": 1.2},
-     ("R-hat is 1.200: the walkers disagree, the error bar is too small; raise sampler.n_burn or "
-     "measure.n_samples")),
-    ("chains_too_short", {"tau": 10.0, "draws": 128.0},
-     ("tau is 10.0 draws and the chains have 128: they are too short to forget their start for "
-     "sure; raise measure.n_samples or measure.n_thin")),
+     ("R-hat is 1.200: the walkers disagree, chains are too slow to forget where they began; raise "
+     "measure.n_burn, measure.n_thin or measure.n_samples")),
+    ("walkers_disagree", {"r_hat": None, "limit": 1.08, "observable": "Sz"},
+     ("R-hat of Sz is infinite, above 1.080: the walkers disagree, chains are too slow to forget "
+     "where they began; raise measure.n_burn, measure.n_thin or measure.n_samples")),
+    ("few_walkers", {"n_walkers": 2, "draws": 8.0, "tau": 0.7},
+     ("2 walkers of 8 draws, tau 0.7: too few independent samples for an error bar, which is "
+     "widened for it; take 8 walkers or more, or raise measure.n_samples")),
+    ("heavy_tail", {"share": 0.42, "n_samples": 1024},
+     ("one of 1024 samples makes 42 % of the variance: what is rare and large may not have been "
+     "seen, and the error bar may be too small; raise measure.n_samples")),
+    ("few_configurations", {"changed": 0.12, "n_samples": 256},
+     ("only 12 % of 256 draws differ from the one before: one configuration has nearly all the "
+     "weight or moves are seldom accepted, and the error bar knows nothing of what is rare; raise "
+     "measure.n_samples or measure.n_thin")),
     ("few_effective_samples", {"n_samples": 8192, "effective_samples": 300.2, "raise": ["measure.n_samples", "chi"]},
      ("8192 weighted samples are worth 300: few of them carry the weight, and the error bar may be "
      "too small; raise measure.n_samples or chi")),

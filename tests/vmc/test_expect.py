@@ -74,8 +74,8 @@ def test_the_error_of_chains_knows_their_walkers_in_parts_of_any_size(
     assert [info.n_draws for _, info in seen] == [draws] * (16 // draws) + [1] * (16 % draws)
     total, terms = measurement.Total(), measurement.energy_terms(FAR)
     values = [np.asarray(terms.values(snapshot, FAR.targets)) for snapshot, _ in seen]
-    for value, (_, info) in zip(values, seen, strict=True):
-        total.add(value, None, info)
+    for value, (snapshot, info) in zip(values, seen, strict=True):
+        total.add(value, snapshot, info)
     whole = estimate(np.concatenate(values).sum(axis=1), n_walkers=32)
     assert total.estimate() == whole
 

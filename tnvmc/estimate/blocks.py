@@ -109,9 +109,12 @@ class Blocks:
         variance = self._squares / weight - mean**2
         # A variance that is rounding alone is none.
         seen = variance > _ROUNDING * np.maximum(mean**2, self._squares / weight)
-        scatter = (n - 1) * ((without - without.mean(axis=0)) ** 2).mean(axis=0)
-        taus = np.where(seen, scatter / np.where(seen, variance, 1.0), 0.0)
-        found = slowest(0.5 * self.effective_samples * taus, n_draws, n)
+        # Of walker means; groups of walkers have that much less.
+        between = (n - 1) * ((without - without.mean(axis=0)) ** 2).sum(axis=0)
+        between = between * self._walkers / n
+        within = np.maximum(variance - between, _LEAST_WITHIN * variance)
+        ratios = np.where(seen, n_draws * between / np.where(seen, within, 1.0), 0.0)
+        found = slowest(ratios, n_draws, n)
         return () if found is None else (found,)
 
     def _without(self, by_walkers: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -166,6 +169,8 @@ class Blocks:
 
 
 _ROUNDING = 1e-13  # of a square
+
+_LEAST_WITHIN = 1e-6  # of the variance, where walkers do not move at all
 
 
 def _or_by_walkers(error: np.ndarray, blocks: np.ndarray, without: np.ndarray) -> np.ndarray:

@@ -32,7 +32,8 @@ def split_r_hat(values: np.ndarray) -> float:
     """Rank-normalised split R-hat (eq. 14 of the source) of real values (n_draws, W).
 
     Each chain is cut into halves; 1 means that all halves look alike in location and in spread
-    (the larger of the two numbers is given).  Chains that are not much longer than tau give more
+    (the largest number is given).  Beside ranks the values themselves are compared: in ranks, chains
+    of 4 draws that stay in wells far apart look like slow ones.  Chains that are not much longer than tau give more
     than 1 even in equilibrium; `r_hat_limit` says how much chance allows.
 
     NaN where there is nothing to compare: one draw per walker, or 2 to 3 draws of one walker.
@@ -45,7 +46,8 @@ def split_r_hat(values: np.ndarray) -> float:
     if not np.isfinite(chains).all():
         return math.inf
     folded = np.abs(chains - np.median(chains))
-    return max(_r_hat(_normal_scores(chains)), _r_hat(_normal_scores(folded)))
+    plain = chains - chains[0, 0]  # equal values give 0, not rounding
+    return max(_r_hat(plain), _r_hat(_normal_scores(chains)), _r_hat(_normal_scores(folded)))
 
 
 def r_hat_limit(n_draws: int, n_walkers: int) -> float:
@@ -65,7 +67,12 @@ def r_hat_limit(n_draws: int, n_walkers: int) -> float:
     n, chains = (n_draws // 2, 2 * n_walkers) if n_draws >= 4 else (n_draws, n_walkers)
     tau = max(LEAST_TAU, n_draws / DRAWS_PER_TAU)
     quantile = float(fdtri(chains - 1, chains * (n - 1), 1 - _CHANCE))
-    return math.sqrt((n - 1) / n + 2 * tau * quantile / n)
+    return r_hat_of(2 * tau * quantile, n)
+
+
+def r_hat_of(ratio: float, n_draws: float) -> float:
+    """Give R-hat for n times the variance between over that within chains: 2 tau."""
+    return math.sqrt((n_draws - 1) / n_draws + ratio / n_draws)
 
 
 def bulk_ess(values: np.ndarray) -> float:
@@ -103,7 +110,7 @@ def _ess(chains: np.ndarray) -> float:
     negative = np.flatnonzero(pairs <= 0)
     pairs = np.minimum.accumulate(pairs[: negative[0] if negative.size else len(pairs)])
     two_tau = max(2 * float(pairs.sum()) - 1, 1 / math.log10(n * m))
-    return n * m / two_tau
+    return float(n * m / two_tau)
 
 
 def _r_hat(chains: np.ndarray) -> float:
@@ -111,9 +118,11 @@ def _r_hat(chains: np.ndarray) -> float:
     n = chains.shape[0]
     within = float(chains.var(axis=0, ddof=1).mean())
     between = float(chains.mean(axis=0).var(ddof=1))
+    if not math.isfinite(within + between):
+        return math.inf
     if within == 0:
         return 1.0 if between == 0 else math.inf
-    return math.sqrt((n - 1) / n + between / within)
+    return r_hat_of(n * between / within, n)
 
 
 def _normal_scores(values: np.ndarray) -> np.ndarray:

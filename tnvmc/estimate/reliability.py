@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.mixing import r_hat_limit
+from tnvmc.estimate.mixing import r_hat_limit, r_hat_of
 from tnvmc.estimate.scatter import ENOUGH, MANY
 from tnvmc.estimate.statistics import BINS_FOR_AN_ERROR, TAUS_PER_BIN, Estimate
 
@@ -92,9 +92,10 @@ def doubts(drawn: Drawn, limits: tuple[str, ...] = ("n_samples",)) -> tuple[Diag
     if effective is not None and effective < max(
         _LEAST_PART * drawn.n_samples, min(_LEAST_EFFECTIVE, 0.5 * drawn.n_samples)
     ):
-        values = {"n_samples": drawn.n_samples, "effective_samples": effective}
-        values["raise"] = list(limits)
-        found.append(Diagnostic("few_effective_samples", "warning", values))
+        worth = {"n_samples": drawn.n_samples, "effective_samples": effective}
+        found.append(
+            Diagnostic("few_effective_samples", "warning", worth | {"raise": list(limits)})
+        )
     return tuple(found)
 
 
@@ -121,21 +122,21 @@ def _long_enough(n_walkers: int, draws: float, tau: float) -> bool:
     return draws >= parts * TAUS_PER_BIN * tau
 
 
-def slowest(taus: np.ndarray, n_draws: float, n_groups: int) -> Diagnostic | None:
-    """Judge many quantities by their autocorrelation times; the slowest one, where it is too slow.
+def slowest(ratios: np.ndarray, n_draws: float, n_walkers: int) -> Diagnostic | None:
+    """Judge many quantities by how far walkers disagree: the worst one, where it is too far.
 
     Args:
-        taus: (T,), 1/2 of the variance between walkers times their draws over that of all samples.
-        n_draws: of each walker.
-        n_groups: of independent walkers.
+        ratios: (T,), n_draws times the variance between over that within walkers; 2 tau.
+        n_draws, n_walkers: of the chains; halves of theirs are what the limit is made for.
     """
-    if not taus.size or n_groups < 2 or n_draws < 2:
+    if not ratios.size or n_walkers < 2 or n_draws < 2:
         return None
-    worst = int(np.argmax(taus))
-    r_hat = math.sqrt((n_draws - 1) / n_draws + 2 * float(taus[worst]) / n_draws)
-    # Halves of chains are what `r_hat_limit` counts; whole ones have twice the draws, half as many.
-    limit = r_hat_limit(math.ceil(n_draws), n_groups)
-    if r_hat <= limit:
+    worst = int(np.argmax(ratios))
+    n = math.floor(n_draws)
+    r_hat = r_hat_of(float(ratios[worst]), n)
+    # Whole chains of n draws, to be compared as if they were the halves of twice as long ones.
+    limit = r_hat_limit(2 * n, max(2, n_walkers // 2)) if n >= 2 else math.inf
+    if not r_hat > limit:
         return None
-    values = {"r_hat": r_hat, "limit": limit, "term": worst}
+    values = {"r_hat": None if math.isinf(r_hat) else r_hat, "limit": limit, "term": worst}
     return Diagnostic("walkers_disagree", "warning", values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tnvmc.sampling.problem import FEWEST_WALKERS
@@ -53,7 +55,7 @@ def error_of_mean(deviations: np.ndarray) -> np.ndarray:
         return np.full(total.shape, np.inf)
     if n in _FEW:
         return np.asarray(_FEW[n] * np.sqrt(total / (n * (n - 1))))
-    c = 1.0 if n < ENOUGH else 1.0 - 2.0 / n
+    c: Any = 1.0 if n < ENOUGH else 1.0 - 2.0 / n
     if n >= MANY:
         share = largest_share(deviations)
         c = c + _MORE * np.clip((share - _HEAVY_FROM) / (_HEAVY_TO - _HEAVY_FROM), 0.0, 1.0)
@@ -63,9 +65,7 @@ def error_of_mean(deviations: np.ndarray) -> np.ndarray:
 _BY_CHANCE = 0.01  # that walkers of well-mixed chains are taken to scatter more than their bins
 
 
-def wider_by_walkers(
-    ratio: float | np.ndarray, n_walkers: int, n_bins: int
-) -> bool | np.ndarray:
+def wider_by_walkers(ratio: float | np.ndarray, n_walkers: int, n_bins: int) -> bool | np.ndarray:
     """Tell whether whole walkers scatter more than independent bins of their chains allow.
 
     Args:

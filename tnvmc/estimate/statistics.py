@@ -130,7 +130,7 @@ def binning(values: Array, n_walkers: int = 1) -> tuple[np.ndarray, np.ndarray, 
 
 def _errors(series: np.ndarray, variance: float) -> tuple[float, float]:
     """Errors of the mean of (n_draws, W) deviations, as `estimate` describes: for tau, and to give."""
-    n_draws, walkers = series.shape
+    walkers = series.shape[1]
     lengths, errors, counts = binning(series, walkers)
     taus = np.maximum(0.5 * errors**2 * series.size / variance, _LEAST_TAU)
     usable = counts >= BINS_FOR_AN_ERROR

@@ -12,13 +12,13 @@ import numpy as np
 from tnvmc.ansatz.protocol import Snapshot, Targets, with_chi
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
+from tnvmc.estimate.mixing import bulk_ess, tail_ess
 from tnvmc.estimate.observables import (
     Observable,
     at_fixed_magnetisation,
     energy_terms,
     merged_targets,
 )
-from tnvmc.estimate.mixing import bulk_ess, tail_ess
 from tnvmc.estimate.reliability import Drawn, changed_part, doubts
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
 from tnvmc.operators.term import Operator

@@ -67,7 +67,9 @@ def of_energy(seen: Observation, problem: Problem) -> tuple[Diagnostic, ...]:
     return (*found, *below_exact((energy, error), problem.operator, sector, most))
 
 
-def of_steps(records: Sequence[StepRecord], problem: Problem, sampler: Samples, state: State) -> tuple[Diagnostic, ...]:
+def of_steps(
+    records: Sequence[StepRecord], problem: Problem, sampler: Samples, state: State
+) -> tuple[Diagnostic, ...]:
     """Judge the steps of an optimisation: the last energy, and how many were held back.
 
     Codes: energy_not_finite, optimisation_unstable, and those of `of_energy`, but that the spread of

@@ -1,0 +1,88 @@
+"""What is told of an error bar: one sample that provokes each code, and one that has none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.estimate.test_statistics import ar1
+from tnvmc.estimate.blocks import Blocks
+from tnvmc.estimate.diagnostic import Diagnostic, UnreliableWarning, warn_of
+from tnvmc.estimate.reliability import Drawn, changed_part, doubts
+from tnvmc.estimate.statistics import estimate
+
+RNG = np.random.default_rng
+
+
+def codes(values: np.ndarray, **known: float) -> list[str]:
+    return [found.code for found in doubts(Drawn.of(estimate(values), values.shape[1], **known))]
+
+
+@pytest.mark.parametrize("shape", [(4, 64), (32, 8), (1, 1024), (512, 4), (4096, 1), (1, 16)])
+def test_healthy_samples(shape: tuple[int, int]) -> None:
+    assert (
+        codes(RNG(1).normal(size=shape), changed=0.9, effective_samples=shape[0] * shape[1]) == []
+    )
+
+
+@pytest.mark.parametrize(("shape", "tau"), [((8, 2), 0.5), ((4, 4), 0.5), ((1024, 1), 1024.0)])
+def test_few_walkers(shape: tuple[int, int], tau: float) -> None:
+    rho = (2 * tau - 1) / (2 * tau + 1)
+    assert "few_walkers" in codes(ar1(*shape, rho, seed=3)[0])
+
+
+def test_walkers_that_stay_apart() -> None:
+    assert codes(RNG(2).normal(size=(4, 64)) + 9.0 * (np.arange(64) % 2)) == ["walkers_disagree"]
+    (found,) = doubts(Drawn(256, 64, 2.0, np.inf))
+    assert found.values["r_hat"] is None  # as JSON holds it
+
+
+def test_a_heavy_tail() -> None:
+    values = RNG(3).normal(size=(1, 1024))
+    values[0, 7] = 30.0
+    assert codes(values) == ["heavy_tail"]
+
+
+@pytest.mark.parametrize(("n_samples", "worth"), [(8192, 300.0), (256, 9.0)])
+def test_few_effective_samples(n_samples: int, worth: float) -> None:
+    (found,) = doubts(Drawn(n_samples, 64, 0.5, 1.0, effective_samples=worth))
+    assert found.code == "few_effective_samples"
+
+
+def test_draws_that_hardly_change() -> None:
+    configs = np.zeros((8, 4, 5), dtype=np.int8)
+    configs[3:, 0] = 1
+    assert changed_part(configs.reshape(32, 5), 4) == pytest.approx(1 / 28)
+    assert changed_part(np.eye(5, dtype=np.int8), 5) == 1.0  # independent draws
+    assert changed_part(np.zeros((1, 5)), 1) is None
+    assert codes(RNG(4).normal(size=(8, 8)), changed=0.1) == ["few_configurations"]
+
+
+def test_an_enumeration_has_no_doubts() -> None:
+    assert doubts(Drawn(100, 1, None, None)) == ()
+
+
+def test_blocks_tell_of_the_term_whose_walkers_disagree() -> None:
+    values = RNG(5).normal(size=(4, 64, 3))
+    values[:, :, 1] += 9.0 * (np.arange(64) % 2)
+    blocks, healthy = Blocks(), Blocks()
+    blocks.add(values.reshape(-1, 3), None, 64)
+    healthy.add(values.reshape(-1, 3)[:, [0, 2]], None, 64)
+    (found,) = blocks.diagnostics()
+    assert (found.code, found.values["term"]) == ("walkers_disagree", 1)
+    assert healthy.diagnostics() == ()
+
+
+def test_blocks_of_few_walkers_take_the_scatter_of_walkers_that_stay_apart() -> None:
+    blocks, places = Blocks(), np.array([0.0, 0.0, 1.0, 1.0])
+    for part in 0.01 * RNG(6).normal(size=(32, 8, 4)) + places:
+        blocks.add(part.reshape(-1, 1), None, 4)
+    _, (error,) = blocks.derive()
+    assert error > places.std(ddof=1) / 2
+
+
+def test_python_warns_of_what_a_command_would_print() -> None:
+    told = [Diagnostic("a", "good"), Diagnostic("b", "open"), Diagnostic("c", "warning", {"x": 1})]
+    with pytest.warns(UnreliableWarning) as seen:
+        warn_of([*told, Diagnostic("d", "error")], "VMC.measure")
+    assert [str(each.message) for each in seen] == ["VMC.measure: c (x = 1)", "VMC.measure: d"]

@@ -1,0 +1,84 @@
+"""What Python says of a number that it should not trust."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tnvmc import PEPS, VMC, Enumerate, Sampler, UnreliableWarning, heisenberg, square, tfim
+from tnvmc.operators.models import xxz
+from tnvmc.vmc import reliability
+from tnvmc.vmc.reliability import below_exact, lowest_energy, of_steps, sector_of
+
+LATTICE = square(3, 2)
+
+
+def vmc(sampler: Any, operator: Any = None) -> VMC:
+    operator = operator or heisenberg(LATTICE)
+    return VMC(operator, PEPS(operator.lattice, 2), sampler)
+
+
+def codes(found: Any) -> list[str]:
+    return [each.code for each in found.diagnostics]
+
+
+@pytest.mark.parametrize("sampler", [Sampler(64, 512, threads=1), Enumerate(threads=1)])
+def test_healthy_use_is_silent(sampler: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        state = vmc(sampler)
+        state.run(2)
+        found = state.measure()
+        state.expect(state.operator)
+    assert found.diagnostics == ()
+    sampled = isinstance(sampler, Sampler)
+    assert (found.bulk_ess is not None) == (found.tail_ess is not None) == sampled
+
+
+def test_an_energy_below_the_exact_one_is_told_first_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A Hamiltonian whose known energy is moved up stands for a sampler that is wrong."""
+    true = lowest_energy(heisenberg(LATTICE), 0, 100)
+    assert true is not None
+    raised = replace(true, energy_total=true.energy_total + 5.0)
+    monkeypatch.setattr(reliability, "lowest_energy", lambda *_: raised)
+    state = vmc(Sampler(64, 512, threads=1))
+    with pytest.warns(UnreliableWarning, match="VMC.measure: below_reference"):
+        found = state.measure()
+    assert "below_reference" in codes(found)
+    with pytest.warns(UnreliableWarning, match="VMC.run: below_reference"):
+        state.run(1)
+
+
+def test_the_exact_energy_of_a_sector() -> None:
+    operator = xxz(LATTICE, Jz=3.0)
+    assert sector_of(operator, np.array([0, 1, 0, 1, 0, 0])) == 2
+    assert sector_of(tfim(LATTICE), np.zeros(6)) is None
+    low, high = lowest_energy(operator, 0, 100), lowest_energy(operator, 4, 100)
+    assert low is not None and high is not None
+    assert low.energy_total < high.energy_total
+    assert lowest_energy(operator, 0, 19) is None  # of 20 states
+    (told,) = below_exact((low.energy_total - 0.5, 0.1), operator, 0, 100)
+    assert told.values["sigmas"] == pytest.approx(5.0)
+    assert not list(below_exact((low.energy_total - 0.3, 0.1), operator, 0, 100))
+
+
+def test_few_walkers_and_their_operators() -> None:
+    state = vmc(Sampler(2, 16, threads=1))
+    with pytest.warns(UnreliableWarning, match="few_walkers"):
+        found = state.measure()
+    assert "few_walkers" in codes(found)
+    with pytest.warns(UnreliableWarning, match="VMC.expect: few_walkers"):
+        assert "few_walkers" in codes(state.expect(state.operator))
+
+
+def test_steps_that_were_held_back() -> None:
+    state = vmc(Enumerate(threads=1))
+    records = [replace(state.step(), undone=step % 2 == 0) for step in range(8)]
+    (told,) = of_steps(records, state.problem, state.sampler, state.state)
+    assert (told.code, told.values["held_back"]) == ("optimisation_unstable", 4)
