@@ -23,6 +23,7 @@ from tnvmc.ansatz.protocol import (
     Walkers,
     check_start,
 )
+from tnvmc.ansatz.tally import Tally
 from tnvmc.backend import kernels
 from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.lattice.lattice import Lattice, Patch
@@ -188,8 +189,7 @@ def amplitude_sweep(
     configs = xp.asarray(walkers.configs, copy=True)
     phase = xp.asarray(walkers.amplitude.phase, copy=True)
     log_abs = xp.asarray(walkers.amplitude.log_abs, copy=True)
-    proposed = xp.zeros(configs.shape[0], dtype=xp.float64)
-    accepted = xp.zeros(configs.shape[0], dtype=xp.float64)
+    tally = Tally(configs.shape[0], local_dim, uniforms)
     for column, (patch, table) in enumerate(moves.items()):
         states = local_states(configs, patch, local_dim)
         target, remainder = propose(table, states, uniforms[:, column])
@@ -210,9 +210,8 @@ def amplitude_sweep(
             new.phase[taken],
             new.log_abs[taken],
         )
-        proposed += xp.astype(possible, xp.float64)
-        accepted += xp.astype(moved, xp.float64)
-    return Walkers(configs, LogAmplitude(phase, log_abs)), SweepInfo(proposed, accepted)
+        tally.add(len(patch), states, xp.where(possible, target, states), possible, moved)
+    return Walkers(configs, LogAmplitude(phase, log_abs)), tally.info()
 
 
 def as_log_amplitude(value: Array, log_scale: Array | float = 0.0) -> LogAmplitude:

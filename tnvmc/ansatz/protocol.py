@@ -25,6 +25,10 @@ may replace local state `a`, padded with -1.  The local state of a patch is
 ``sum(config[site_j] * d**(k-1-j))``: its first site is the most significant digit."""
 
 
+MOVE_KINDS = ("flips", "exchanges", "pair_flips", "terms")
+"""What moves are counted by: one site changes; two, and their sum stays; two, and it changes; more."""
+
+
 @dataclass(frozen=True)
 class LogAmplitude:
     """psi = phase * exp(log_abs), for B configurations; overflow-free at any system size."""
@@ -56,10 +60,13 @@ class Walkers:
 
 @dataclass(frozen=True)
 class SweepInfo:
-    """What a sweep reports: moves that were possible and moves that were accepted, per walker."""
+    """What a sweep reports: moves that were possible and moves that were accepted, per walker.
 
-    proposed: Array  #: (B,) float counts
-    accepted: Array  #: (B,) float counts
+    Columns belong to `MOVE_KINDS`; `ansatz.tally` counts.
+    """
+
+    proposed: Array  #: (B, kinds) float counts
+    accepted: Array  #: (B, kinds) float counts
 
 
 class Jacobian(Protocol):

@@ -39,7 +39,14 @@ def measured_numbers(result: Json, keys: Sequence[str]) -> Iterator[tuple[str, s
     for key in keys:
         if result.get(key) is not None:
             name, written = _NUMBERS[key]
-            yield name, written(result[key])
+            yield name, written(result[key]) + (_by_move(result) if key == "acceptance" else "")
+
+
+def _by_move(result: Json) -> str:
+    """Write the acceptance of each kind of move, where there are several."""
+    kinds = result.get("acceptance_by_move") or {}
+    each = ", ".join(f"{kind.replace('_', ' ')} {share:.3f}" for kind, share in kinds.items())
+    return f" ({each})" if len(kinds) > 1 else ""
 
 
 def facts(run: Run) -> dict[str, str]:

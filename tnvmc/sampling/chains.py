@@ -8,9 +8,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
+from tnvmc.ansatz.protocol import (
+    MOVE_KINDS,
+    Ansatz,
+    LogAmplitude,
+    Snapshot,
+    SweepInfo,
+    Targets,
+    Walkers,
+)
 from tnvmc.ansatz.wrappers.mixed import Mixed
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms
 from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo
 from tnvmc.sampling.snapshots import join, tables_in
@@ -121,12 +129,20 @@ class Sampler:
         draws = [result.draws[draw] for draw in range(self.n_draws) for result in results]
         configs, snapshot = xp.concat([result.configs for result in results]), join(draws)
         snapshot, log_norm = self._weighted(snapshot)
-        proposed = sum(result.proposed for result in results)
+        proposed, accepted = (
+            np.sum([getattr(result, name) for result in results], axis=0)
+            for name in ("proposed", "accepted")
+        )
         info = SampleInfo(
             n_walkers=self.n_walkers,
             n_draws=self.n_draws,
             seconds=time.perf_counter() - began,
-            acceptance=float(sum(result.accepted for result in results) / max(proposed, 1.0)),
+            acceptance=float(accepted.sum() / max(proposed.sum(), 1.0)),
+            acceptance_by_move={
+                kind: float(taken / tried)
+                for kind, tried, taken in zip(MOVE_KINDS, proposed, accepted, strict=True)
+                if tried
+            },
             log_norm=log_norm,
             single_precision=self.precision is not None and self.power == 1,
         )
@@ -210,8 +226,8 @@ def _flattened(amplitude: LogAmplitude, weight: Array | None, power: float) -> A
 class _ChunkResult:
     configs: Array
     draws: list[Snapshot]
-    proposed: float
-    accepted: float
+    proposed: np.ndarray  #: (kinds,)
+    accepted: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -232,13 +248,13 @@ class _Chunk:
         rows = range(chunk.start * n_replicas, chunk.stop * n_replicas)
         walkers = self.ansatz.start(theta, self.point.configs[rows.start : rows.stop, :])
         draws: list[Snapshot] = []
-        proposed = accepted = 0.0
+        proposed = accepted = np.zeros(len(MOVE_KINDS))
         n_sweeps = 0
         for draw in range(-1, sampler.n_draws):
             for _ in range(sampler.n_thin if draw >= 0 else sampler.n_burn):
                 walkers, info = self._sweep(walkers, rows, n_sweeps, xp)
-                proposed += float(xp.sum(info.proposed[::n_replicas]))
-                accepted += float(xp.sum(info.accepted[::n_replicas]))
+                proposed = proposed + _summed(info.proposed, n_replicas)
+                accepted = accepted + _summed(info.accepted, n_replicas)
                 n_sweeps += 1
             if draw < 0:
                 _check_support(walkers, chunk, sampler.n_burn)
@@ -273,6 +289,12 @@ class _Chunk:
         measured = coldest(walkers, n_replicas)
         found = self.ansatz.measure(theta, measured, self.targets, jacobian=self.jacobian)
         return walkers, found[1]
+
+
+def _summed(counts: Array, n_replicas: int) -> np.ndarray:
+    """Counts (kinds,) of the coldest replicas together, on the host."""
+    xp = array_namespace(counts)
+    return to_host(xp.sum(counts[::n_replicas, :], axis=0))
 
 
 def _check_support(walkers: Walkers, chunk: range, n_burn: int) -> None:

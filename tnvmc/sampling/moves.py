@@ -1,23 +1,31 @@
 """Moves: which local states a walker may change into, patch by patch.
 
-A table of moves is symmetric (a is proposed from b as often as b from a), so that Metropolis
-acceptance with |psi'/psi|^2 alone leaves |psi|^2 unchanged.
+A table of moves is symmetric (b is proposed from a as often as a from b), so that acceptance by
+|psi'/psi|^2 alone leaves |psi|^2 unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Targets
+from tnvmc.ansatz.protocol import MOVE_KINDS, Targets
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.operators.term import Operator
+from tnvmc.sampling.ergodicity import check_reach, connected
+
+Moves = dict[Patch, np.ndarray]
 
 
-def exchanges(
-    lattice: Lattice, bonds: Iterable[Patch], local_dim: int = 2
-) -> dict[Patch, np.ndarray]:
+def flips(lattice: Lattice, local_dim: int = 2) -> Moves:
+    """Moves of one site into any other of its d local states (R = d - 1)."""
+    table = _table(~np.eye(local_dim, dtype=bool))
+    return {(site,): table for site in range(lattice.n_sites)}
+
+
+def exchanges(lattice: Lattice, bonds: Iterable[Patch], local_dim: int = 2) -> Moves:
     """Moves that keep the sum of the two local states of a bond, and so the magnetisation.
 
     For d = 2 the exchange of two unequal spins (R = 1).  For d > 2 any other pair (a', b') with
@@ -25,51 +33,172 @@ def exchanges(
     number of sites in each local state, and not reach (1, 1) from (0, 2).
     Raises ValueError for a bond that is not a pair of sites of the lattice.
     """
-    table = np.full((local_dim**2, local_dim - 1), -1, dtype=np.int64)
-    for state in range(local_dim**2):
-        total = sum(divmod(state, local_dim))
-        others = [
-            a * local_dim + total - a
-            for a in range(local_dim)
-            if 0 <= total - a < local_dim and a != state // local_dim
-        ]
-        table[state, : len(others)] = others
+    table = _table(_both_change(local_dim) & _same_sum(local_dim))
     return {_checked_bond(lattice, bond): table for bond in bonds}
 
 
-def flips(lattice: Lattice, local_dim: int = 2) -> dict[Patch, np.ndarray]:
-    """Moves of one site into any other of its d local states (R = d - 1)."""
-    table = np.array(
-        [[b for b in range(local_dim) if b != a] for a in range(local_dim)], dtype=np.int64
-    )
-    return {(site,): table for site in range(lattice.n_sites)}
+def pair_flips(lattice: Lattice, bonds: Iterable[Patch], local_dim: int = 2) -> Moves:
+    """Moves that change both local states of a bond, and their sum.
+
+    For d = 2 two equal spins turn over together (R = 1).
+    Raises ValueError for a bond that is not a pair of sites of the lattice.
+    """
+    table = _table(_both_change(local_dim) & ~_same_sum(local_dim))
+    return {_checked_bond(lattice, bond): table for bond in bonds}
 
 
-def moves_for(operator: Operator) -> Targets:
-    """Moves that fit a Hamiltonian: exchanges if it conserves the magnetisation, else flips.
+def own_moves(operator: Operator) -> Moves:
+    """Moves along the off-diagonal elements of an operator, on its own patches."""
+    d = operator.local_dim
+    return joined([operator.targets], d)
 
-    Exchanges go over the two-site patches that have off-diagonal elements (for J1-J2 the
-    diagonals too: their ratios are needed for the energy anyway, and they shorten the
-    autocorrelation); where these do not connect the lattice, over its nearest bonds as well.
+
+def joined(sets: Iterable[Targets], local_dim: int) -> Moves:
+    """All moves of several sets, each once; on one patch their replacements side by side."""
+    found: dict[Patch, np.ndarray] = {}
+    for moves in sets:
+        for patch, table in moves.items():
+            n_states = local_dim ** len(patch)
+            allowed = found.setdefault(patch, np.zeros((n_states, n_states), dtype=bool))
+            rows, columns = np.nonzero(np.asarray(table) >= 0)
+            allowed[rows, np.asarray(table)[rows, columns]] = True
+    return {patch: _table(allowed) for patch, allowed in found.items()}
+
+
+def moves_for(operator: Operator, chosen: Sequence[str] | Targets | None = None) -> Moves:
+    """Moves for a Hamiltonian: those that fit it, or those asked for.
+
+    By default, where it conserves the magnetisation, exchanges over its two-site patches that have
+    off-diagonal elements (for J1-J2 the diagonals too: their ratios are needed for the energy
+    anyway, and they shorten the autocorrelation).  Else flips of all sites and, on such patches,
+    exchanges and pair flips: flips alone would have to pass through configurations that an
+    anisotropic magnet hardly takes.  In both cases its own moves on three and four sites.  Where
+    the pairs do not connect the lattice, the nearest bonds are added.
+
+    Args:
+        operator: the Hamiltonian.
+        chosen: names out of `MOVE_KINDS` ("terms" are `own_moves`), or a table (d^k, R) by patch.
 
     Raises:
-        ValueError: neither set of bonds connects all sites, so that part of the sector would
-            never be reached.
+        ValueError: an unknown name; a table that is not symmetric; moves that leave the sector of
+            a conserved magnetisation, or do not reach all of it (see `ergodicity.check_reach`).
     """
-    lattice = operator.lattice
+    if chosen is None:
+        return _fitting(operator)
+    if isinstance(chosen, str):
+        raise ValueError(f"moves: give a list of names, [{chosen!r}]")  # noqa: TRY004
+    if isinstance(chosen, Mapping):
+        moves = _checked_tables(operator, chosen)
+    else:
+        moves = joined([_named(operator, name) for name in chosen], operator.local_dim)
+    check_reach(operator, moves)
+    return moves
+
+
+def _fitting(operator: Operator) -> Moves:
+    lattice, d = operator.lattice, operator.local_dim
+    bonds = _pairs(operator)
+    wide = {patch: table for patch, table in own_moves(operator).items() if len(patch) > 2}
     if not operator.conserves_magnetisation:
-        return flips(lattice, operator.local_dim)
-    bonds: list[Patch] = [patch for patch in operator.replacements if len(patch) == 2]
-    if not _connected(lattice.n_sites, bonds):
-        known = set(bonds)
-        bonds += [bond for bond in lattice.bonds.get("nearest", ()) if bond not in known]
-    if not _connected(lattice.n_sites, bonds):
+        pairs = bonds if any(len(patch) == 2 for patch in operator.replacements) else []
+        sets = [_SETS[kind](lattice, pairs, d) for kind in ("exchanges", "pair_flips")]
+        return joined([flips(lattice, d), *sets, wide], d)
+    if not connected(lattice.n_sites, bonds):
         raise ValueError(
             f"moves_for: the {len(bonds)} bonds of the operator and the lattice do not connect "
             f"its {lattice.n_sites} sites, so exchanges along them are not ergodic. Give your own "
             "moves, exchanges(lattice, bonds), with bonds between the separate parts."
         )
-    return exchanges(lattice, bonds, operator.local_dim)
+    return joined([exchanges(lattice, bonds, d), wide], d)
+
+
+_SETS: Mapping[str, Callable[[Lattice, Iterable[Patch], int], Moves]] = {
+    "flips": lambda lattice, _, local_dim: flips(lattice, local_dim),
+    "exchanges": exchanges,
+    "pair_flips": pair_flips,
+}
+
+
+def _named(operator: Operator, name: str) -> Moves:
+    if name not in MOVE_KINDS:
+        raise ValueError(f"moves: {name!r} is not known; choose from {', '.join(MOVE_KINDS)}")
+    if name == "terms":
+        found = own_moves(operator)
+    else:
+        found = _SETS[name](operator.lattice, _pairs(operator), operator.local_dim)
+    if not found:
+        raise ValueError(
+            f"moves: there are no {name!r} here; {operator.name} has "
+            f"{'no off-diagonal elements' if name == 'terms' else 'no pairs of sites'}"
+        )
+    return found
+
+
+def _pairs(operator: Operator) -> list[Patch]:
+    """Pairs with off-diagonal elements, and the nearest bonds where these do not connect."""
+    lattice = operator.lattice
+    bonds: list[Patch] = [patch for patch in operator.replacements if len(patch) == 2]
+    if not connected(lattice.n_sites, bonds):
+        known = set(bonds)
+        bonds += [bond for bond in lattice.bonds.get("nearest", ()) if bond not in known]
+    return bonds
+
+
+def _checked_tables(operator: Operator, given: Mapping[Any, Any]) -> Moves:
+    """Own tables, as arrays."""
+    moves = {}
+    for patch, values in given.items():
+        sites, table = tuple(int(site) for site in patch), np.asarray(values)
+        n_states = operator.local_dim ** len(sites)
+        if len(set(sites)) < len(sites) or not all(0 <= s < operator.n_sites for s in sites):
+            raise ValueError(
+                f"moves: patch {patch} must hold different sites of 0..{operator.n_sites - 1}"
+            )
+        if table.ndim != 2 or table.shape[0] != n_states or table.dtype.kind not in "iu":
+            raise ValueError(
+                f"moves: the table of patch {patch} has shape {table.shape} and type "
+                f"{table.dtype}; it must be whole numbers ({n_states}, R), a row for each of its "
+                "local states"
+            )
+        if table.size and not (-1 <= table.min() and table.max() < n_states):
+            raise ValueError(
+                f"moves: the table of patch {patch} leads to {table.min()}..{table.max()}; local "
+                f"states are 0..{n_states - 1}, and -1 stands for no move"
+            )
+        counts = np.zeros((n_states, n_states), dtype=int)
+        rows, columns = np.nonzero(table >= 0)
+        np.add.at(counts, (rows, table[rows, columns]), 1)
+        if (counts != counts.T).any():
+            a, b = (int(place) for place in np.argwhere(counts != counts.T)[0])
+            raise ValueError(
+                f"moves: the table of patch {patch} proposes {b} from {a} {counts[a, b]} times and "
+                f"{a} from {b} {counts[b, a]} times; acceptance by |psi'/psi|^2 keeps |psi|^2 only "
+                "where both are equal"
+            )
+        moves[sites] = table.astype(np.int64)
+    return moves
+
+
+def _table(allowed: np.ndarray) -> np.ndarray:
+    """Table (n, R) of the places where each row of a matrix (n, n) is true, padded with -1."""
+    table = np.full((len(allowed), int(allowed.sum(axis=1).max(initial=0))), -1, dtype=np.int64)
+    for state, row in enumerate(allowed):
+        places = np.flatnonzero(row)
+        table[state, : len(places)] = places
+    return table
+
+
+def _both_change(local_dim: int) -> np.ndarray:
+    """Matrix (d^2, d^2): whether two pairs of local states differ on both sites."""
+    first, second = np.divmod(np.arange(local_dim**2), local_dim)
+    changes: np.ndarray = (first[:, None] != first) & (second[:, None] != second)
+    return changes
+
+
+def _same_sum(local_dim: int) -> np.ndarray:
+    first, second = np.divmod(np.arange(local_dim**2), local_dim)
+    same: np.ndarray = (first + second)[:, None] == first + second
+    return same
 
 
 def _checked_bond(lattice: Lattice, bond: Patch) -> Patch:
@@ -79,17 +208,3 @@ def _checked_bond(lattice: Lattice, bond: Patch) -> Patch:
             f"exchanges: a bond joins two different sites of 0..{lattice.n_sites - 1}, got {bond}"
         )
     return sites
-
-
-def _connected(n_sites: int, bonds: Iterable[Patch]) -> bool:
-    """Tell whether the bonds join all sites into one component (union-find)."""
-    parent = list(range(n_sites))
-
-    def root(site: int) -> int:
-        while parent[site] != site:
-            parent[site] = site = parent[parent[site]]
-        return site
-
-    for a, b in bonds:
-        parent[root(a)] = root(b)
-    return len({root(site) for site in range(n_sites)}) == 1

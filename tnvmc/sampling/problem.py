@@ -7,7 +7,7 @@ A sampler is a frozen set of settings with one verb::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -56,6 +56,8 @@ class SampleInfo:
     acceptance: float | None = None
     """Accepted / possible moves of the chains that are measured; 0 if none was possible, None where
     nothing moves."""
+    acceptance_by_move: Mapping[str, float] | None = None
+    """The same for each kind of move that was possible (`MOVE_KINDS`)."""
     log_norm: float = 0.0
     """ln of the mean weight before weights were made to sum to 1: one scale for several draws.  Of
     direct draws it estimates ln <psi|psi> in the sector."""

@@ -55,6 +55,7 @@ class StepRecord:
     optimizer: Mapping[str, Any]  #: what the rule reports of itself
     seconds: float
     effective_samples: float | None = None  #: of draws with weights
+    acceptance_by_move: Mapping[str, float] | None = None  #: for each kind (`MOVE_KINDS`)
 
     def __str__(self) -> str:
         text = (
@@ -94,6 +95,7 @@ class Measurement:
     units: str
     diagnostics: tuple[Diagnostic, ...] = ()
     effective_samples: float | None = None  #: of weighted draws, see `sampling.direct`
+    acceptance_by_move: Mapping[str, float] | None = None  #: for each kind (`MOVE_KINDS`)
     precision_shift: float | None = None  #: of the energy by the weights of `ansatz.wrappers.mixed`
     bulk_ess: float | None = None  #: effective samples of chains, for the mean (`estimate.mixing`)
     tail_ess: float | None = None  #: the same for the 5 % and 95 % quantiles

@@ -61,6 +61,7 @@ class Observation:
             "tau": None if exact else float(self.energy.tau),
             "r_hat": None if exact else float(self.energy.r_hat),
             "acceptance": self.info.acceptance,
+            "acceptance_by_move": self.info.acceptance_by_move,
             "closure_spread": _mean_spread(self.snapshot),
             "effective_samples": effective_samples(weight) if weighted else None,
         }

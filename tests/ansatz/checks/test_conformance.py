@@ -14,7 +14,7 @@ from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.checks.sweeps import check_distribution
 from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.ansatz.mps import PeriodicMPS
-from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, SweepInfo, Walkers
+from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, Snapshot, SweepInfo, Walkers
 from tnvmc.lattice import square
 
 
@@ -165,13 +165,13 @@ class StaleEnvironment(BrokenSweep):
 
     def broken(self, right: Any, theta: Any, walkers: Any, moves: Any, uniforms: Any) -> Any:
         configs = walkers.configs.copy()
-        accepted = np.zeros(len(configs))
-        proposed = np.zeros(len(configs))
+        accepted = np.zeros((len(configs), len(MOVE_KINDS)))
+        proposed = np.zeros_like(accepted)
         for column, (patch, table) in enumerate(moves.items()):
             alone, info = right(theta, walkers, {patch: table}, uniforms[:, column : column + 1])
             changed = (alone.configs != walkers.configs).any(axis=1)
             configs[np.ix_(changed, patch)] = alone.configs[np.ix_(changed, patch)]
-            accepted += changed
+            accepted += info.accepted
             proposed += info.proposed
         return self.start(theta, configs), SweepInfo(proposed, accepted)
 

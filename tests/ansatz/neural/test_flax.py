@@ -190,7 +190,7 @@ def test_tempered_sweeps_take_more_moves() -> None:
     uniforms = np.random.default_rng(0).random((16, 4))
     moved, info = ansatz.tempered_sweep(theta, walkers, moves, uniforms, np.zeros(16))
     np.testing.assert_array_equal(moved.configs, 1 - CONFIGS)
-    np.testing.assert_array_equal(info.accepted, np.full(16, 4.0))
+    np.testing.assert_array_equal(info.accepted, np.tile([4.0, 0, 0, 0], (16, 1)))
 
 
 class Wide(nnx.Module):

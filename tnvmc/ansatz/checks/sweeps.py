@@ -36,7 +36,7 @@ def check_sweep(case: Case) -> None:
         np.array_equal(to_host(moved.configs), to_host(again.configs)),
         "sweep: the same walkers and uniforms gave different configurations",
     )
-    proposed, accepted = to_host(info.proposed), to_host(info.accepted)
+    proposed, accepted = (to_host(x).sum(axis=1) for x in (info.proposed, info.accepted))
     require(
         bool(np.all((accepted >= 0) & (accepted <= proposed) & (proposed <= len(moves)))),
         f"sweep: accepted {accepted} of {proposed} proposals, out of {len(moves)} moves",
@@ -78,14 +78,15 @@ def check_acceptance(case: Case) -> None:
             goal = to_host(trial if expected else configs)
             wrong = decided & np.any(to_host(moved.configs) != goal, axis=1)
             wrong |= ~possible & np.any(to_host(moved.configs) != to_host(configs), axis=1)
-            wrong |= to_host(info.proposed) != possible
+            proposed = to_host(info.proposed).sum(axis=1)
+            wrong |= proposed != possible
             require(
                 not wrong.any(),
                 f"sweep with the one move {patch}: walker {np.flatnonzero(wrong)[:1]} with "
                 f"remainder {remainder[wrong][:1]} of its uniform number and |psi'/psi|^2 = "
                 f"{threshold[wrong][:1]} went from {to_host(configs)[wrong][:1]} to "
                 f"{to_host(moved.configs)[wrong][:1]}; 'possible' was {possible[wrong][:1]} and "
-                f"'proposed' {to_host(info.proposed)[wrong][:1]}. Accept when the remainder is "
+                f"'proposed' {proposed[wrong][:1]}. Accept when the remainder is "
                 "below |psi'/psi|^2; count possible moves as proposed",
             )
 

@@ -46,6 +46,7 @@ from tnvmc.ansatz.neural.validation import (
     check_output,
 )
 from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude, SweepInfo, Targets, Walkers
+from tnvmc.ansatz.tally import Tally
 from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.symmetry import SymmetryGroup
@@ -223,8 +224,7 @@ class FlaxAnsatz(GenericAnsatz):
         xp = array_namespace(uniforms)
         n_walkers = walkers.configs.shape[0]
         if not moves:
-            zeros = xp.zeros(n_walkers, dtype=xp.float64)
-            return walkers, SweepInfo(zeros, zeros)
+            return walkers, Tally(n_walkers, self.local_dim, uniforms).info()
         plan = self._plan(moves, uniforms)
         size = padded_size(n_walkers)
         unused = xp.zeros((n_walkers, plan.sites.shape[0] - len(moves)), dtype=uniforms.dtype)

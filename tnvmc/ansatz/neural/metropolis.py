@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tnvmc.ansatz.protocol import Targets
+from tnvmc.ansatz.protocol import MOVE_KINDS, Targets
+from tnvmc.ansatz.tally import kind_table
 from tnvmc.backend.namespace import to_host
 
 Array = Any
@@ -41,6 +42,7 @@ class MovePlan(NamedTuple):
     powers: Array  #: (n, k) weight of each site's digit in the local state; 0 where padded
     tables: Array  #: (n, d^k or more, R); -1 where there is no replacement
     widths: Array  #: (n,) R of each move
+    kinds: Array  #: as `tables`: kind of the move, place in `MOVE_KINDS`
 
 
 class Chains(NamedTuple):
@@ -59,7 +61,7 @@ class Moved(NamedTuple):
     configs: Array  #: (B, N)
     phase: Array
     log_abs: Array
-    proposed: Array  #: (B,) float counts
+    proposed: Array  #: (B, kinds) float counts
     accepted: Array
 
 
@@ -83,13 +85,17 @@ def _plan(
     powers = np.zeros((rows, k), dtype=np.int64)
     tables = np.full((rows, states, width), -1)
     widths = np.ones(rows, dtype=np.int64)
+    kinds = np.zeros_like(tables)
     for move, (patch, (shape, dtype, content)) in enumerate(zip(patches, keys, strict=True)):
         table = np.frombuffer(content, dtype).reshape(shape)
         sites[move, : len(patch)] = patch
         powers[move, : len(patch)] = local_dim ** np.arange(len(patch) - 1, -1, -1)
         tables[move, : shape[0], : shape[1]] = table
         widths[move] = shape[1]
-    return MovePlan(np.array(n_moves), sites, powers, tables, widths)
+        targets = np.maximum(table, 0)
+        of_patch = kind_table(len(patch), local_dim)
+        kinds[move, : shape[0], : shape[1]] = np.take_along_axis(of_patch, targets, axis=1)
+    return MovePlan(np.array(n_moves), sites, powers, tables, widths, kinds)
 
 
 def sweep(
@@ -117,7 +123,8 @@ def sweep(
         states = jnp.sum(digits * plan.powers[seen], axis=2)
         scaled = uniforms[walker[:, None], seen] * plan.widths[seen]
         pick = jnp.floor(scaled)
-        target = plan.tables[seen, states, pick.astype(jnp.int64)]
+        column = pick.astype(jnp.int64)
+        target = plan.tables[seen, states, column]
         possible = inside & (target >= 0)
         first = jnp.argmax(possible, axis=1)
         found = possible[walker, first]
@@ -135,10 +142,13 @@ def sweep(
         phase = jnp.where(taken, new_phase, phase)
         log_abs = jnp.where(taken, new_log, log_abs)
         place = place + jnp.where(found, first + 1, _AHEAD)
-        return place, padded, phase, log_abs, proposed + found, accepted + taken
+        kind = plan.kinds[seen, states, column][walker, first]
+        here = found[:, None] & (kind[:, None] == jnp.arange(len(MOVE_KINDS)))
+        counts = proposed + here, accepted + (here & taken[:, None])
+        return place, padded, phase, log_abs, *counts
 
     place = jnp.where(active, 0, plan.n_moves)
-    zeros = jnp.zeros(n_walkers)
+    zeros = jnp.zeros((n_walkers, len(MOVE_KINDS)))
     carry = (place, padded, phase, log_abs, zeros, zeros)
     _, padded, phase, log_abs, proposed, accepted = jax.lax.while_loop(going, visit, carry)
     return Moved(padded[:, :n_sites], phase, log_abs, proposed, accepted)

@@ -19,6 +19,7 @@ from tnvmc.ansatz.peps.layers import Layers
 from tnvmc.ansatz.peps.views import Views
 from tnvmc.ansatz.peps.windows import Window, local_spins
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
+from tnvmc.ansatz.tally import Tally
 from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.contraction.row import BoundaryMPS, Environment, Strip, closure
 from tnvmc.contraction.schemes import Scheme
@@ -157,20 +158,19 @@ class Pass:
 
 
 def sample_strip(
-    walk: Pass, key: tuple[int, int], windows: tuple[Window, ...], moves: Targets, uniforms: Array
-) -> tuple[Array, Array, LogAmplitude]:
-    """Try the moves of one strip from left to right, with Metropolis acceptance.
+    walk: Pass, windows: tuple[Window, ...], moves: Targets, uniforms: Array, tally: Tally
+) -> LogAmplitude:
+    """Try the moves of one strip from left to right.
 
-    Changes `walk.configs`.  Returns possible and accepted moves (B,) and the last closure.
+    Changes `walk.configs` and `tally`, and gives the last closure.
     Cost per walker: two transfers per column, and one per column of each possible move.
     """
     xp = array_namespace(uniforms)
+    key = windows[0].row, windows[0].n_rows
     strip = walk.strip(*key)
     right = strip.right_environments()
     lefts = [strip.edge()]
     present = LogAmplitude(*closure(lefts[0], right[0]))
-    proposed = xp.zeros((walk.configs.shape[0],), dtype=xp.int64)
-    accepted = proposed
     for window in windows:
         while len(lefts) <= window.column:
             sites = walk.column((*key, len(lefts) - 1), {}, None)
@@ -193,9 +193,8 @@ def sample_strip(
             xp.where(moved, trial.log_abs, present.log_abs),
         )
         del lefts[window.column + 1 :]  # they hold the spins from before
-        proposed = proposed + xp.astype(possible, xp.int64)
-        accepted = accepted + xp.astype(moved, xp.int64)
-    return proposed, accepted, present
+        tally.add(len(window.patch), states, target, possible, moved)
+    return present
 
 
 def _movable(possible: Array) -> Array | None:

@@ -50,6 +50,7 @@ from tnvmc.ansatz.protocol import (
     check_start,
     chi_of,
 )
+from tnvmc.ansatz.tally import Tally
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.contraction.row import Strip, closure
 from tnvmc.contraction.schemes import SRC, Scheme
@@ -224,11 +225,9 @@ class PEPS(TensorLayout):
         Raises:
             TypeError: walkers without boundaries, which `start` has not made.
         """
-        xp = array_namespace(uniforms)
         chosen = self._routes(moves)
         ready, configs, amplitude = self._boundaries(walkers), walkers.configs, walkers.amplitude
-        proposed = xp.zeros((configs.shape[0],), dtype=xp.int64)
-        accepted = proposed
+        tally = Tally(configs.shape[0], self.local_dim, uniforms)
         for by_columns in (ready.by_columns, not ready.by_columns):
             plan = chosen.columns if by_columns else chosen.rows
             if not plan:
@@ -239,15 +238,13 @@ class PEPS(TensorLayout):
             for row in walk.rows():
                 for key in walk.first_rows(row):
                     if key in plan:
-                        new, taken, last = sample_strip(walk, key, plan[key], moves, uniforms)
-                        proposed, accepted = proposed + new, accepted + taken
+                        last = sample_strip(walk, plan[key], moves, uniforms, tally)
                         amplitude = self._with_scale(ready.layers, last)
             ready, configs = walk.boundaries(), walk.sites()
         swept = Walkers(configs, amplitude, ready)
-        if not chosen.far:
-            return swept, SweepInfo(proposed, accepted)
-        far, info = self._sweep_far(theta, swept, chosen, moves, uniforms)
-        return far, SweepInfo(proposed + info.proposed, accepted + info.accepted)
+        if chosen.far:
+            swept = self._sweep_far(theta, swept, moves, uniforms, tally)
+        return swept, tally.info()
 
     def measure(
         self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
@@ -357,15 +354,13 @@ class PEPS(TensorLayout):
         return SliceJacobian(slices, configs, self.local_dim)
 
     def _sweep_far(
-        self, theta: Array, walkers: Walkers, chosen: Routes, moves: Targets, uniforms: Array
-    ) -> tuple[Walkers, SweepInfo]:
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, tally: Tally
+    ) -> Walkers:
         """Try the moves that fit no window with full contractions, then rebuild the boundaries."""
         xp = array_namespace(uniforms)
         configs = walkers.configs
         present = self.log_amplitude(theta, configs)
-        proposed = xp.zeros((configs.shape[0],), dtype=xp.float64)
-        accepted = proposed
-        for index, patch in chosen.far:
+        for index, patch in self._routes(moves).far:
             states = local_states(configs, patch, self.local_dim)
             target, remainder = propose(moves[patch], states, uniforms[:, index])
             possible = target >= 0
@@ -378,9 +373,8 @@ class PEPS(TensorLayout):
                 xp.where(moved, trial.phase, present.phase),
                 xp.where(moved, trial.log_abs, present.log_abs),
             )
-            proposed = proposed + xp.astype(possible, xp.float64)
-            accepted = accepted + xp.astype(moved, xp.float64)
-        return self.start(theta, configs), SweepInfo(proposed, accepted)
+            tally.add(len(patch), states, target, possible, moved)
+        return self.start(theta, configs)
 
 
 def _spread(logs: list[Array]) -> Array:

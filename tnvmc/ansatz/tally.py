@@ -1,0 +1,78 @@
+"""How many moves of each kind a sweep found possible and accepted."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.protocol import MOVE_KINDS, SweepInfo
+from tnvmc.backend.namespace import array_namespace, to_namespace
+
+Array = Any
+
+
+class Tally:
+    """Counts of the moves of one sweep of B walkers, by kind."""
+
+    def __init__(self, n_walkers: int, local_dim: int, like: Array) -> None:
+        self._local_dim, self._xp = local_dim, array_namespace(like)
+        self._n_walkers = n_walkers
+        self._kinds: list[Array] = []
+        self._possible: list[Array] = []
+        self._moved: list[Array] = []
+
+    def add(
+        self, n_sites: int, states: Array, targets: Array, possible: Array, moved: Array
+    ) -> None:
+        """Count one move of every walker.
+
+        Args:
+            n_sites: of the patch.
+            states: (B,) its local states before.
+            targets: (B,) those that were proposed; the present one where none was.
+            possible: (B,) whether one was.
+            moved: (B,) whether it was accepted.
+        """
+        n_states = self._local_dim**n_sites
+        table = _kinds_in(self._xp, n_sites, self._local_dim)
+        self._kinds.append(self._xp.take(table, states * n_states + targets, axis=0))
+        self._possible.append(possible)
+        self._moved.append(moved)
+
+    def info(self) -> SweepInfo:
+        """All that was counted, (B, kinds)."""
+        xp = self._xp
+        if not self._kinds:
+            nothing = xp.zeros((self._n_walkers, len(MOVE_KINDS)), dtype=xp.float64)
+            return SweepInfo(nothing, nothing)
+        kinds, possible, moved = map(xp.stack, (self._kinds, self._possible, self._moved))
+
+        def counts(chosen: Array) -> Array:
+            columns = [
+                xp.sum(xp.astype(chosen & (kinds == kind), xp.float64), axis=0)
+                for kind in range(len(MOVE_KINDS))
+            ]
+            return xp.stack(columns, axis=1)
+
+        return SweepInfo(counts(possible), counts(moved))
+
+
+def kind_table(n_sites: int, local_dim: int) -> np.ndarray:
+    """Kind of the change from each local state of a patch to each, (d^k, d^k): place in `MOVE_KINDS`.
+
+    What changes decides, not the size of the patch: one site is a flip, two sites an exchange where
+    their sum stays and a pair flip where it does not, more are terms.
+    """
+    digits = np.indices((local_dim,) * n_sites).reshape(n_sites, -1)
+    n_changed = (digits[:, :, None] != digits[:, None, :]).sum(axis=0)
+    total = digits.sum(axis=0)
+    pair = np.where(total[:, None] == total, 1, 2)
+    kinds: np.ndarray = np.where(n_changed <= 1, 0, np.where(n_changed == 2, pair, 3))
+    return kinds
+
+
+@lru_cache(maxsize=32)
+def _kinds_in(xp: Any, n_sites: int, local_dim: int) -> Array:
+    return to_namespace(kind_table(n_sites, local_dim).ravel().astype(np.int8), xp)
