@@ -34,7 +34,7 @@ from tnvmc.vmc.measurement import in_parts
 def at(theta: np.ndarray, operator: Operator, magnetisation: int = 0, n: int = 1) -> Point:
     """A point with walkers in one sector; few of them, so that others are drawn for signs."""
     odd = operator.n_sites % 2 if operator.conserves_magnetisation else 0
-    return Point(theta, initial_configs(operator, n, 0, magnetisation or odd))
+    return Point(theta, initial_configs(operator, n, 0, magnetisation or odd or None))
 
 
 def rough(operator: Operator, D: int, noise: float, seed: int = 0) -> tuple[PEPS, np.ndarray]:

@@ -23,12 +23,12 @@ class Reference:
     method: str | None = None
 
 
-def find_reference(operator: Operator, magnetisation: int = 0) -> Reference:
+def find_reference(operator: Operator, magnetisation: int | None = None) -> Reference:
     """Find the exact energy: known, else by diagonalisation where that takes a few seconds.
 
     Published numbers that are not exact (QMC, other variational states) come last.
     """
-    sector = magnetisation if operator.conserves_magnetisation else None
+    sector = (magnetisation or 0) if operator.conserves_magnetisation else None
     known = None
     if not sector:
         with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers

@@ -297,6 +297,18 @@ class Typed(Protocol):
 
 
 @runtime_checkable
+class FollowsOperator(Protocol):
+    """Leaves something open that the Hamiltonian decides."""
+
+    def for_operator(self, operator: Any) -> Ansatz:
+        """The same kind of state with that decided; itself where nothing is open.
+
+        Args:
+            operator: the Hamiltonian.
+        """
+
+
+@runtime_checkable
 class SinglePrecision(Typed, Protocol):
     """Can make its sweeps in single precision."""
 
@@ -342,6 +354,16 @@ def no_start(ansatz: Any, kind: str) -> ValueError:
     return ValueError(
         f"ansatz.init = '{kind}': a {description_of(ansatz)['ansatz']} has no such start; take "
         f"{instead}"
+    )
+
+
+def real_state(operator: Any, found: str) -> ValueError:
+    """Give the error for a wave function without phases and a Hamiltonian that asks for them."""
+    return ValueError(
+        f"ansatz: {operator.name} has complex matrix elements in the sampled basis, so that psi has "
+        f"phases other than +-1, which a real wave function ({found}) cannot hold; its energy would "
+        "be far above the ground state's. Take dtype = 'complex128' (ansatz.dtype in a file), or a "
+        "state with complex amplitudes"
     )
 
 

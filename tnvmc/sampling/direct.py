@@ -17,8 +17,7 @@ import numpy as np
 from tnvmc.ansatz.protocol import Ansatz, Draw, Drawable, Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.random import uniforms
-from tnvmc.operators.term import Operator
-from tnvmc.sampling.configurations import check_magnetisation
+from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Point, Problem, SampleInfo
 from tnvmc.sampling.snapshots import join, measured, tables_in
 from tnvmc.sampling.streams import DRAW_PASS
@@ -44,7 +43,8 @@ class DirectSampler:
         chi, chi_mpo: bonds of the single- and the double-layer boundary that a PEPS is drawn with,
             by default those of its `drawer`: larger ones make the weights more even and never change
             what is estimated.
-        magnetisation: twice the total Sz, for an operator that conserves it.
+        magnetisation: twice the total Sz, for an operator that conserves it; by default that of
+            the problem.
         n_pilot: draws more, which teach how the rest of a configuration will make up for what is
             drawn (`Lookahead`); 0: only what is out of reach is left out.
         threads, chunk: as for `Sampler`.
@@ -56,7 +56,7 @@ class DirectSampler:
     n_samples: int = 512
     chi: int | None = None
     chi_mpo: int | None = None
-    magnetisation: int = 0
+    magnetisation: int | None = None
     n_pilot: int = 128
     threads: int | None = None
     chunk: int | None = None
@@ -96,8 +96,8 @@ class DirectSampler:
             (`estimate.statistics.weighted_estimate`).
 
         Raises:
-            ValueError: an ansatz that is not `Drawable`; a magnetisation that N sites cannot have;
-                psi vanishes at all draws.
+            ValueError: an ansatz that is not `Drawable`; a magnetisation that there is not
+                (`sector_of`); psi vanishes at all draws.
 
         Source: weights of perfect sampling with truncated boundaries, Vieijra, Haegeman, Verstraete
         and Vanderstraeten, PRB 104, 235141 (2021).
@@ -108,7 +108,7 @@ class DirectSampler:
         drawer = _drawable(ansatz).drawer(theta, chi=self.chi, chi_mpo=self.chi_mpo)
         spread = partial(in_chunks, ansatz=ansatz, xp=xp, workers=self.threads)
         parts = chunks(self.n_samples, ansatz, xp, self.chunk)
-        guide = _sector(operator, self.magnetisation)
+        guide = _sector(problem, self.magnetisation)
         if guide is not None and self.n_pilot and not _drawable(ansatz).exact_draws:
             stream_of = (problem.seed, stream, DRAW_PASS + 1)
             pilot = partial(_draw_chunk, drawer, operator.n_sites, xp, stream_of, None)
@@ -227,12 +227,12 @@ def _drawable(ansatz: Ansatz) -> Drawable:
     return ansatz
 
 
-def _sector(operator: Operator, magnetisation: int) -> SectorGuide | None:
-    if not operator.conserves_magnetisation:
+def _sector(problem: Problem, magnetisation: int | None) -> SectorGuide | None:
+    n_sites, local_dim = problem.operator.n_sites, problem.operator.local_dim
+    sector = sector_of(problem.operator, magnetisation, problem.magnetisation)
+    if sector is None:
         return None
-    n_sites, local_dim = operator.n_sites, operator.local_dim
-    check_magnetisation(n_sites, local_dim, magnetisation)
-    return SectorGuide(n_sites, local_dim, (n_sites * (local_dim - 1) - magnetisation) // 2)
+    return SectorGuide(n_sites, local_dim, (n_sites * (local_dim - 1) - sector) // 2)
 
 
 def _draw_chunk(

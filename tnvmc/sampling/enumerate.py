@@ -10,8 +10,7 @@ from typing import Any
 from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, WithOrbits
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
-from tnvmc.operators.term import Operator
-from tnvmc.sampling.configurations import check_magnetisation
+from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo
 from tnvmc.sampling.snapshots import join, measure_configs, measured, tables_in
 from tnvmc.sampling.workers import chunks, in_workers, one_after_another
@@ -27,14 +26,15 @@ class Enumerate:
     """Visits every configuration with its weight |psi|^2 instead of drawing some: no noise.
 
     Args:
-        magnetisation: twice the total Sz, for an operator that conserves it.
+        magnetisation: twice the total Sz, for an operator that conserves it; by default that of
+            the problem.
         threads, chunk: as for `Sampler`.
         by_orbit: measure one configuration of each orbit, with the weight of all, where the ansatz
             knows its symmetries (`WithOrbits`) and the operator has them too: enough for the energy,
             and for nothing that is not symmetric itself.
     """
 
-    magnetisation: int = 0
+    magnetisation: int | None = None
     threads: int | None = None
     chunk: int | None = None
     by_orbit: bool = True
@@ -64,11 +64,11 @@ class Enumerate:
             See `Samples.draw`; the point is the one given.
 
         Raises:
-            ValueError: more than `MAX_CONFIGS` configurations; a magnetisation that N sites cannot
-                have; psi = 0 everywhere.
+            ValueError: more than `MAX_CONFIGS` configurations; psi = 0 everywhere; a magnetisation
+                that there is not (`sector_of`).
         """
         began = time.perf_counter()
-        basis = _basis(problem.operator, self.magnetisation)
+        basis = _basis(problem, self.magnetisation)
         snapshot = self._by_orbits(problem, point, basis, jacobian) if self.by_orbit else None
         if snapshot is None:
             snapshot = self._all(problem, point, basis, jacobian)
@@ -80,7 +80,7 @@ class Enumerate:
 
         Cost: the amplitudes of all configurations.
         """
-        basis = _basis(problem.operator, self.magnetisation)
+        basis = _basis(problem, self.magnetisation)
         configs = to_namespace(basis.configs(basis.codes), array_namespace(point.theta))
         everywhere = measure_configs(
             problem.ansatz, point.theta, configs, {}, threads=self.threads
@@ -172,15 +172,13 @@ def born_weights(amplitude: LogAmplitude) -> Array:
     return weight / xp.sum(weight)
 
 
-def _basis(operator: Operator, magnetisation: int) -> Basis:
-    n_sites, local_dim = operator.n_sites, operator.local_dim
-    if operator.conserves_magnetisation:
-        check_magnetisation(n_sites, local_dim, magnetisation)
-    sector = magnetisation if operator.conserves_magnetisation else None
-    basis = Basis(n_sites, local_dim, sector)
+def _basis(problem: Problem, magnetisation: int | None) -> Basis:
+    operator = problem.operator
+    sector = sector_of(operator, magnetisation, problem.magnetisation)
+    basis = Basis(operator.n_sites, operator.local_dim, sector)
     if basis.dimension > MAX_CONFIGS:
         raise ValueError(
-            f"enumeration: {basis.dimension} configurations of {n_sites} sites, at most "
+            f"enumeration: {basis.dimension} configurations of {operator.n_sites} sites, at most "
             f"{MAX_CONFIGS} are enumerated. Use a smaller lattice, or sample."
         )
     return basis

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from tnvmc.ansatz.protocol import Ansatz, Snapshot, Targets
 from tnvmc.operators.term import Operator
@@ -30,11 +30,16 @@ class Problem:
     targets: Targets  #: replacements whose ratios are measured
     moves: Targets  #: of Markov chains
     seed: int = 0  #: key of all random numbers
+    magnetisation: int | None = None
+    """Twice the total Sz of the sector, where the operator conserves it; None: 0 there."""
 
     @classmethod
-    def of(cls, operator: Operator, ansatz: Ansatz, seed: int = 0) -> Problem:
+    def of(
+        cls, operator: Operator, ansatz: Ansatz, seed: int = 0, magnetisation: int | None = None
+    ) -> Problem:
         """Measure the ratios that `operator` needs, with the moves that fit it."""
-        return cls(ansatz, operator, operator.targets, moves_for(operator), seed)
+        moves = moves_for(operator)
+        return cls(ansatz, operator, operator.targets, moves, seed, magnetisation)
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,15 @@ class SampleInfo:
     def independent(self) -> bool:
         """Whether each sample is a walker by itself, as direct draws are: parts of them add up."""
         return self.acceptance is None and not self.exact
+
+
+@runtime_checkable
+class InSector(Protocol):
+    """A sampler that may be told the sector by itself."""
+
+    @property
+    def magnetisation(self) -> int | None:
+        """Twice the total Sz; None: that of the problem."""
 
 
 class Drawing(Protocol):

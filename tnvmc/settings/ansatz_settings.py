@@ -33,8 +33,9 @@ class _Ansatz(Section):
 
     kind: str
     """`mps` needs a lattice of one row; `product` and `dimer` have no bond dimension."""
-    dtype: Literal["float64", "float32", "complex128", "complex64"] = "float64"
-    """Type of the parameters and of all contractions."""
+    dtype: Literal["float64", "float32", "complex128", "complex64"] | None = None
+    """Type of the parameters and of all contractions. Default: `float64`, and `complex128` where the
+    Hamiltonian is complex."""
     init: Start = "simple_update"
     """`simple_update` is imaginary-time evolution from an ordered product state; `product` that
     product state, with a little noise on a PEPS. The path of a run, of a checkpoint or of a file of
@@ -78,6 +79,7 @@ class NetworkSettings(_Ansatz):
 
     architecture: ClassVar[type[architectures.Architecture]]
     dtype: Literal["float64"] = "float64"
+    """Type of the parameters. A network whose output is complex can have phases nevertheless."""
     init: Literal["random"] | Saved = "random"
     freeze: tuple[Group, ...] = ()
     """Groups of parameters that stay as they are, by the beginning of their names (`embedding`,

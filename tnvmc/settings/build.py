@@ -23,7 +23,7 @@ from tnvmc.optimize import schedules
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.configurations import check_magnetisation
+from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
@@ -59,14 +59,15 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     """Make the wave function of the [ansatz] and [contraction] sections."""
     ansatz, lattice, local_dim = settings.ansatz, operator.lattice, operator.local_dim
     if isinstance(ansatz, NetworkSettings):
-        return _network(ansatz, operator, settings.sampler.magnetisation)
+        return _network(ansatz, operator, settings.sampler.magnetisation or 0)
+    dtype = ansatz.dtype or default_dtype(operator)
     if ansatz.kind == "dimer":
-        return DimerCovering(lattice, pairs_of(lattice), local_dim, ansatz.dtype)
+        return DimerCovering(lattice, pairs_of(lattice), local_dim, dtype)
     if ansatz.kind == "product":
-        return ProductState(lattice, local_dim, ansatz.dtype)
+        return ProductState(lattice, local_dim, dtype)
     assert ansatz.D is not None
     if ansatz.kind == "periodic_mps":
-        return PeriodicMPS(lattice, ansatz.D, ansatz.dtype, local_dim)
+        return PeriodicMPS(lattice, ansatz.D, dtype, local_dim)
     if ansatz.kind == "mps" and lattice.shape[0] != 1:
         raise ValueError(
             f"ansatz.kind = 'mps': needs a lattice of one row, this one has {lattice.shape[0]}; "
@@ -76,7 +77,12 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     chosen: Any = schemes.Exact()
     if chi is not None and scheme != "exact":
         chosen = schemes.ZipUp(chi=chi) if scheme == "zipup" else schemes.SRC(chi=chi)
-    return PEPS(lattice, ansatz.D, dtype=ansatz.dtype, scheme=chosen)
+    return PEPS(lattice, ansatz.D, dtype=dtype, scheme=chosen)
+
+
+def default_dtype(operator: Operator) -> str:
+    """Give the type of the parameters of a tensor network where none is set."""
+    return "complex128" if operator.is_complex else "float64"
 
 
 def _network(settings: NetworkSettings, operator: Operator, magnetisation: int) -> Ansatz:
@@ -120,9 +126,7 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int) 
 def build_sampler(settings: Settings, operator: Operator) -> Samples:
     """Make the sampler of the [sampler] section."""
     sampler, threads = settings.sampler, settings.run.threads
-    magnetisation = sampler.magnetisation if operator.conserves_magnetisation else None
-    if magnetisation is not None:
-        check_magnetisation(operator.n_sites, operator.local_dim, magnetisation)
+    magnetisation = sector_of(operator, sampler.magnetisation)
     if sampler.kind == "enumerate":
         size = Basis(operator.n_sites, operator.local_dim, magnetisation).dimension
         if size > MAX_CONFIGS:
@@ -130,13 +134,13 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
                 f"sampler.kind = 'enumerate': {size} configurations of {operator.n_sites} sites, "
                 f"at most {MAX_CONFIGS} are enumerated; take a smaller lattice, or 'metropolis'"
             )
-        return Enumerate(sampler.magnetisation, threads)
+        return Enumerate(magnetisation, threads)
     if sampler.kind == "direct":
         return DirectSampler(
-            sampler.n_samples, magnetisation=sampler.magnetisation, threads=threads,
+            sampler.n_samples, magnetisation=magnetisation, threads=threads,
             chunk=sampler.chunk,
         )  # fmt: skip
-    chains = sampler.model_dump(exclude={"kind", "magnetisation"})
+    chains = sampler.model_dump(exclude={"kind", "magnetisation", "moves"})
     return Sampler(**chains, threads=threads)
 
 
@@ -204,5 +208,6 @@ def build_vmc(
         guard=Guard(**settings.guard.model_dump()),
         configs=configs,
         magnetisation=settings.sampler.magnetisation,
+        moves=settings.sampler.moves,
         device=settings.run.device,
     )

@@ -55,6 +55,8 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
             yield given and chains and not sweeps, where, why, value
             why = f"ansatz.dtype = '{ansatz.dtype}' is so; leave it out"
             yield given and chains and sweeps and ansatz.dtype in SINGLE.values(), where, why, value
+    why = "goes with sampler.kind = 'metropolis' only: nothing else makes moves"
+    yield sampler.moves is not None and not chains, "sampler.moves", why
     why = "goes with n_replicas = 1 only; replicas have their own"
     yield sampler.n_replicas > 1 and sampler.power < 1, "sampler.power", why, sampler.power
 
@@ -158,13 +160,20 @@ def set_by_every_stage(tables: Any, section: str, key: str) -> str | None:
 
 def sector_problems(settings: Settings) -> Iterator[ConfigProblem]:
     """Find magnetisations of the network, the sampler and the average that clash; builds H."""
-    ansatz, sampled = settings.ansatz, settings.sampler.magnetisation
+    ansatz, sampled = settings.ansatz, settings.sampler.magnetisation or 0
     own = ansatz.magnetisation if isinstance(ansatz, AutoregressiveSettings) else None
     own = None if own is False else own
     inverts = isinstance(ansatz, NetworkSettings) and "spin" in ansatz.average
-    if own is None and not (inverts and sampled):
+    asked = settings.sampler.magnetisation is not None
+    if own is None and not asked:
         return
-    conserved = conserves_magnetisation(settings)
+    operator = hamiltonian(settings)
+    if operator is None:
+        return
+    conserved = operator.conserves_magnetisation
+    if asked and not conserved:
+        why = "this Hamiltonian does not conserve it, so that there is no such sector; leave it out"
+        yield conflict("sampler.magnetisation", why, sampled)
     if own is not None and not conserved:
         why = "this Hamiltonian does not conserve it; leave it out"
         yield conflict("ansatz.magnetisation", why, own)
@@ -177,12 +186,30 @@ def sector_problems(settings: Settings) -> Iterator[ConfigProblem]:
         yield conflict("ansatz.magnetisation", why, own)
 
 
-def conserves_magnetisation(settings: Settings) -> bool:
-    """Tell whether the Hamiltonian does, which is built for that."""
-    # Couplings that do not fit the lattice are told when the run builds it.
-    with contextlib.suppress(ValueError):
-        return build_operator(settings).conserves_magnetisation
-    return False
+def type_problems(settings: Settings) -> Iterator[ConfigProblem]:
+    """Find a real wave function for a complex Hamiltonian; builds H."""
+    dtype, operator = settings.ansatz.dtype, None
+    if dtype in ("float64", "float32") and not isinstance(settings.ansatz, NetworkSettings):
+        operator = hamiltonian(settings)
+    if operator is not None and operator.is_complex:
+        why = "the Hamiltonian is complex, its ground state has phases; take 'complex128', or leave it out"
+        yield conflict("ansatz.dtype", why, dtype)
+
+
+def hamiltonian(settings: Settings) -> Operator | None:
+    """Build the Hamiltonian; None where the couplings do not fit, which the run tells."""
+    key = settings.lattice.model_dump_json() + settings.hamiltonian.model_dump_json()
+    if key not in _BUILT:
+        while len(_BUILT) >= _KEPT:
+            _BUILT.pop(next(iter(_BUILT)))
+        _BUILT[key] = None
+        with contextlib.suppress(ValueError):
+            _BUILT[key] = build_operator(settings)
+    return _BUILT[key]
+
+
+_KEPT = 4
+_BUILT: dict[str, Operator | None] = {}
 
 
 def check_symmetries(settings: Settings, operator: Operator, direct: bool = False) -> None:

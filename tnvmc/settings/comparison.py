@@ -94,7 +94,7 @@ def comparison(
         raise ConfigError(*problems)
     return Comparison(
         merged, out, budget, runs, operator, n_samples,
-        tuple(common.measure.symmetrise), common.sampler.magnetisation,
+        tuple(common.measure.symmetrise), common.sampler.magnetisation or 0,
     )  # fmt: skip
 
 

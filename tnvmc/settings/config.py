@@ -117,6 +117,9 @@ class ContractionSettings(Section):
     """Bond dimension of the boundary matrix product states. Default: 2 D, at least 4."""
 
 
+Move = Literal["flips", "exchanges", "pair_flips", "terms"]
+
+
 class SamplerSettings(Section):
     """How configurations are drawn."""
 
@@ -144,8 +147,14 @@ class SamplerSettings(Section):
     """Below 1, chains draw from |psi|^(2 power) and weights do the rest: signs of rare configurations
     can turn then, as frustrated models need; try 0.5. While optimising only, with `metropolis`
     only; not for `peps` and `mps`."""
-    magnetisation: StrictInt = 0
-    """Twice the total Sz, which exchange moves keep, where the Hamiltonian conserves it."""
+    magnetisation: StrictInt | None = None
+    """Twice the total Sz of the sector that is sampled. Default: 0 where the Hamiltonian conserves it;
+    refused where it does not."""
+    moves: Annotated[tuple[Move, ...], Predicate(bool)] | None = None
+    """What a sweep tries, with `metropolis` only: `flips` of single sites; `exchanges`, which keep the
+    magnetisation, and `pair_flips`, which do not, of two; `terms`, the off-diagonal terms of the
+    Hamiltonian themselves. Default: exchanges where the magnetisation is conserved, else flips with
+    what the terms on several sites need. What cannot reach all configurations is refused."""
 
 
 class GuardSettings(Section):

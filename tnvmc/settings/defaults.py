@@ -6,7 +6,8 @@ import os
 from typing import Any
 
 from tnvmc.settings.ansatz_settings import AutoregressiveSettings, NetworkSettings, PEPSSettings
-from tnvmc.settings.checks import DECAYING, conserves_magnetisation, sector_problems
+from tnvmc.settings.build import default_dtype
+from tnvmc.settings.checks import DECAYING, hamiltonian, sector_problems, type_problems
 from tnvmc.settings.config import Settings
 from tnvmc.settings.optimizer_settings import OptimiseStage, OptimizerSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem
@@ -34,7 +35,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         ConfigError: no D for an ansatz that needs one; a magnetisation that does not go with
             another, or with the Hamiltonian.
     """
-    if problems := list(sector_problems(settings)):
+    if problems := [*sector_problems(settings), *type_problems(settings)]:
         raise ConfigError(*problems)
     if settings.stage:
         settings = _with_stages(settings)
@@ -42,11 +43,19 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     if isinstance(ansatz, PEPSSettings) and ansatz.D is None:
         what = "the bond dimension, an integer >= 1"
         raise ConfigError(ConfigProblem("ansatz.D", "missing", what))
-    drawn = isinstance(ansatz, AutoregressiveSettings) and conserves_magnetisation(settings)
+    operator = hamiltonian(settings)
+    of_ansatz: dict[str, Any] = {}
+    sector = None
+    if operator is not None:
+        of_ansatz = {"dtype": default_dtype(operator)}
+        if operator.conserves_magnetisation:
+            sector = sampler.magnetisation or 0
+    if isinstance(ansatz, AutoregressiveSettings) and sector is not None:
+        of_ansatz["magnetisation"] = sector
     defaults: dict[str, dict[str, Any]] = {
-        "ansatz": {"magnetisation": sampler.magnetisation} if drawn else {},
+        "ansatz": of_ansatz,
         "contraction": {} if isinstance(ansatz, NetworkSettings) else {"scheme": "src", "chi": chi},
-        "sampler": {"kind": settings.sampler_kind},
+        "sampler": {"kind": settings.sampler_kind, "magnetisation": sector},
         "optimizer": _schedule(settings.optimizer),
         "measure": {
             "n_samples": 8 * sampler.n_samples, "n_thin": sampler.n_thin, "chi": chi and 2 * chi,

@@ -18,7 +18,7 @@ from tnvmc.operators.symmetry import NotSymmetric, SymmetryGroup, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.configurations import initial_configs
+from tnvmc.sampling.configurations import initial_configs, magnetisation_of
 from tnvmc.sampling.problem import Point, Problem
 from tnvmc.sampling.workers import chunks, in_chunks
 
@@ -80,7 +80,7 @@ def measured_characters(
     xp = array_namespace(point.theta)
     if point.configs.shape[0] < _WALKERS // 2:
         n_burn = 50
-        sector = _magnetisation(operator, point.configs)
+        sector = magnetisation_of(operator, point.configs)
         fresh = initial_configs(operator, _WALKERS, problem.seed, sector)
         point = Point(point.theta, to_namespace(fresh, xp))
     n_walkers = point.configs.shape[0]
@@ -104,16 +104,11 @@ def _overlaps(state: Symmetrised, theta: Array, configs: Array, chunk: range) ->
 def _check_sector(operator: Operator, group: SymmetryGroup, configs: Array) -> None:
     if not operator.conserves_magnetisation or not any(g.inverts for g in group.elements):
         return
-    if sector := _magnetisation(operator, configs):
+    if sector := magnetisation_of(operator, configs):
         raise NotSymmetric(
             f"spin inversion takes the sector 2 Sz = {sector} to 2 Sz = {-sector}, where these "
             "walkers never are; it is a symmetry of states with Sz = 0. Leave 'spin' out"
         )
-
-
-def _magnetisation(operator: Operator, configs: Array) -> int:
-    """Twice the total Sz of the first configuration."""
-    return operator.n_sites * (operator.local_dim - 1) - 2 * int(to_host(configs)[0].sum())
 
 
 def _check_signs(group: SymmetryGroup, found: list[Estimate]) -> None:

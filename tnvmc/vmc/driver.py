@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.ansatz.initial.parameters import initial_parameters
-from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets, real_state
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import uninterrupted
@@ -18,9 +18,14 @@ from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.configurations import initial_configs
+from tnvmc.sampling.configurations import (
+    check_configs,
+    initial_configs,
+    magnetisation_of,
+    sector_of,
+)
 from tnvmc.sampling.moves import moves_for
-from tnvmc.sampling.problem import Problem, Samples
+from tnvmc.sampling.problem import InSector, Problem, Samples
 from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.guard import Guard
@@ -51,7 +56,10 @@ class VMC:
         seed: key of all random numbers.
         guard: limits on steps; see `Guard`.
         configs: (W, N) where the walkers start; drawn when absent.
-        magnetisation: twice the total Sz of drawn configs, where the operator conserves it.
+        magnetisation: twice the total Sz of the sector, where the operator conserves it; by default
+            that of the sampler or of `configs`, else 0.
+        moves: of Markov chains: names out of "flips", "exchanges", "pair_flips", "terms", or a table
+            by patch; by default those that fit the operator (`moves_for`).
         device: "cpu", "gpu" or "auto"; by default where theta lies.  All arrays of the run live
             there; only the records of steps come back.
 
@@ -60,8 +68,9 @@ class VMC:
     at the clock, as that of `optimizer.seconds` does.
 
     Raises:
-        ValueError: two lattices; theta of a wrong shape or not finite; see also `initial_configs`,
-            `moves_for`.
+        ValueError: two lattices; theta of a wrong shape or not finite; a real wave function for a
+            complex Hamiltonian; moves for a sampler that makes none; see also `sector_of`,
+            `check_configs`, `moves_for`.
         OptimisationFailed: (from `run`) energies that stay infinite or undefined.
     """
 
@@ -77,10 +86,13 @@ class VMC:
         seed: int = 0,
         guard: Guard | None = None,
         configs: Array | None = None,
-        magnetisation: int = 0,
+        magnetisation: int | None = None,
+        moves: Sequence[str] | Targets | None = None,
         device: str | None = None,
     ) -> None:
         _check_lattices(operator, ansatz)
+        if isinstance(ansatz, FollowsOperator):
+            ansatz = ansatz.for_operator(operator)
         self.operator = operator
         self.ansatz = ansatz
         self.sampler: Samples = Sampler() if sampler is None else sampler
@@ -88,15 +100,19 @@ class VMC:
         self.schedule = learning_rate if callable(learning_rate) else lambda _: learning_rate
         self.seed = seed
         self.guard = Guard() if guard is None else guard
-        self.moves = moves_for(operator)
+        if moves is not None and not isinstance(self.sampler, Sampler):
+            raise ValueError(
+                f"VMC: moves are those of Markov chains, a {type(self.sampler).__name__} makes "
+                "none; leave them out"
+            )
+        self.moves = moves_for(operator, moves)
         if theta is None:
             theta = initial_parameters(ansatz, operator, seed)
         xp = array_namespace(theta) if device is None else namespace_of(device)
         theta = to_namespace(theta, xp)
         _check_parameters(ansatz, theta)
-        if configs is None:
-            configs = initial_configs(operator, self.sampler.n_configs, seed, magnetisation)
-        configs = to_namespace(configs, xp)
+        configs = to_namespace(self._configs(configs, magnetisation), xp)
+        _check_phases(operator, ansatz, theta, configs)
         self.state = State(0, Iterate(theta, configs, self.optimizer.init(theta)))
 
     @property
@@ -107,7 +123,9 @@ class VMC:
     @property
     def problem(self) -> Problem:
         """What is solved."""
-        return Problem(self.ansatz, self.operator, self.operator.targets, self.moves, self.seed)
+        sector = magnetisation_of(self.operator, self.state.here.configs)
+        targets = self.operator.targets
+        return Problem(self.ansatz, self.operator, targets, self.moves, self.seed, sector)
 
     @property
     def method(self) -> step.Method:
@@ -245,9 +263,32 @@ class VMC:
         checkpoint.save(Path(path), self.state, identity)
 
     def restore(self, path: str | Path) -> None:
-        """Continue from a checkpoint of the same ansatz and operator."""
+        """Continue from a checkpoint of the same ansatz, operator and sector.
+
+        Raises:
+            StateFileError: see `checkpoint.load`.
+            ValueError: its walkers have another magnetisation.
+        """
         identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer)
-        self.state = checkpoint.load(Path(path), identity, self.state.here)
+        found = checkpoint.load(Path(path), identity, self.state.here)
+        sectors = self.problem.magnetisation, magnetisation_of(self.operator, found.here.configs)
+        if sectors[0] != sectors[1]:
+            raise ValueError(
+                f"{path}: its walkers have 2 Sz = {sectors[1]}, those here {sectors[0]}; make the "
+                f"VMC with magnetisation = {sectors[1]}"
+            )
+        self.state = found
+
+    def _configs(self, given: Array | None, magnetisation: int | None) -> Array:
+        """Give the configurations to start from, checked."""
+        n_configs, sampler = self.sampler.n_configs, self.sampler
+        asked = [magnetisation, sampler.magnetisation if isinstance(sampler, InSector) else None]
+        if given is not None:
+            check_configs(self.operator, given, n_configs)
+            sector_of(self.operator, *asked, magnetisation_of(self.operator, given))
+            return given
+        sector = sector_of(self.operator, *asked)
+        return initial_configs(self.operator, n_configs, self.seed, sector)
 
 
 def _check_parameters(ansatz: Ansatz, theta: Array) -> None:
@@ -258,6 +299,14 @@ def _check_parameters(ansatz: Ansatz, theta: Array) -> None:
         )
     if not math.isfinite(step.norm(theta)):
         raise ValueError("VMC: theta holds numbers that are not finite")
+
+
+def _check_phases(operator: Operator, ansatz: Ansatz, theta: Array, configs: Array) -> None:
+    if not operator.is_complex:
+        return
+    phase = ansatz.log_amplitude(theta, configs[:1, :]).phase
+    if not array_namespace(phase).isdtype(phase.dtype, "complex floating"):
+        raise real_state(operator, f"{type(ansatz).__name__}, theta is {theta.dtype}")
 
 
 def _check_lattices(operator: Operator, ansatz: Ansatz) -> None:

@@ -12,7 +12,14 @@ from tnvmc.ansatz.initial.evolution import NOISE, evolved_from_product, noisy
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo, evolved
 from tnvmc.ansatz.initial.tensors import grow
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.protocol import Ansatz, Initialisable, Typed, description_of, no_start
+from tnvmc.ansatz.protocol import (
+    Ansatz,
+    Initialisable,
+    Typed,
+    description_of,
+    no_start,
+    real_state,
+)
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.operators.term import Operator
 from tnvmc.storage.hdf5 import StateFileError, read_parameters
@@ -57,6 +64,8 @@ def from_simple_update(
     ansatz: PEPS, operator: Operator, seed: int = 0, max_steps: int = 200
 ) -> tuple[Array, SimpleUpdateInfo]:
     """Give parameters (P,) after at most `max_steps` of each time step, and how it went."""
+    if operator.is_complex and ansatz.dtype.kind != "c":
+        raise real_state(operator, f"dtype = '{ansatz.dtype.name}'")
     tensors, info = evolved_from_product(operator, ansatz.D, seed, max_steps)
     return ansatz.flatten(tensors), info
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from tnvmc.ansatz.initial.tensors import bond_sizes
 from tnvmc.ansatz.peps.quimb import to_quimb
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.term import Operator
 
 Array = Any
 
@@ -24,17 +26,26 @@ class TensorLayout:
     """
 
     def __init__(
-        self, lattice: Lattice, D: int, dtype: str = "float64", local_dim: int = 2
+        self, lattice: Lattice, D: int, dtype: str | None = None, local_dim: int = 2
     ) -> None:
         if D < 1:
             raise ValueError(f"PEPS: bond dimension D must be at least 1, got {D}")
         self.lattice, self.D, self.local_dim = lattice, D, local_dim
-        self.dtype = np.dtype(dtype)
+        self.dtype = np.dtype(dtype or "float64")
+        self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
 
     @cached_property
     def shapes(self) -> list[tuple[int, int, int, int, int]]:
         """Shape (d, up, left, down, right) of each site's tensor."""
         return [(self.local_dim, *sizes) for sizes in bond_sizes(self.lattice.shape, self.D)]
+
+    def for_operator(self, operator: Operator) -> Self:
+        """The same state, complex if its dtype was left open and the Hamiltonian is complex."""
+        return self._of_type("complex128") if self.follows and operator.is_complex else self
+
+    @abstractmethod
+    def _of_type(self, dtype: str) -> Self:
+        """The same state for a theta of another type."""
 
     @property
     def n_params(self) -> int:
@@ -68,7 +79,8 @@ class TensorLayout:
         """Join one tensor per site into theta (P,); bonds smaller than D are filled up with zeros.
 
         Raises:
-            ValueError: a tensor is larger than this PEPS holds, or their number is wrong.
+            ValueError: a tensor is larger than this PEPS holds, or their number is wrong; complex
+                tensors for a real PEPS.
         """
         if len(tensors) != len(self.shapes):
             raise ValueError(f"PEPS.flatten: {len(tensors)} tensors for {len(self.shapes)} sites")
@@ -79,6 +91,11 @@ class TensorLayout:
                 raise ValueError(
                     f"PEPS.flatten: the tensor of site {site} has shape {tuple(tensor.shape)}, "
                     f"but D={self.D} holds {shape}; use a larger D"
+                )
+            if self.dtype.kind != "c" and xp.isdtype(tensor.dtype, "complex floating"):
+                raise ValueError(
+                    f"PEPS.flatten: the tensor of site {site} is {tensor.dtype}, this PEPS is "
+                    f"{self.dtype.name}; make it with dtype = 'complex128'"
                 )
             padded = xp.zeros(shape, dtype=getattr(xp, self.dtype.name))
             padded[tuple(slice(0, size) for size in tensor.shape)] = xp.astype(tensor, padded.dtype)

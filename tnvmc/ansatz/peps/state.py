@@ -49,6 +49,7 @@ from tnvmc.ansatz.protocol import (
     Walkers,
     check_start,
     chi_of,
+    real_state,
 )
 from tnvmc.ansatz.tally import Tally
 from tnvmc.backend.namespace import array_namespace, to_host
@@ -72,7 +73,8 @@ class PEPS(TensorLayout):
         lattice: its grid gives the network; periodic bonds of the Hamiltonian are served by
             wider windows or by full contractions.
         D: bond dimension of the state.
-        dtype: "float64", "float32", "complex128" or "complex64".
+        dtype: "float64", "float32", "complex128" or "complex64".  None: "float64", and "complex128"
+            where the Hamiltonian that it is given to (by `VMC`, `initial`) is complex.
         scheme: how rows are absorbed; `SRC(2 * D)` by default.
         local_dim: local dimension d.
 
@@ -87,7 +89,7 @@ class PEPS(TensorLayout):
         self,
         lattice: Lattice,
         D: int,
-        dtype: str = "float64",
+        dtype: str | None = None,
         scheme: Scheme | None = None,
         local_dim: int = 2,
     ) -> None:
@@ -96,13 +98,16 @@ class PEPS(TensorLayout):
 
     def with_scheme(self, scheme: Scheme) -> PEPS:
         """The same state contracted in another way; theta carries over."""
-        return PEPS(self.lattice, self.D, self.dtype.name, scheme, self.local_dim)
+        dtype = None if self.follows else self.dtype.name
+        return PEPS(self.lattice, self.D, dtype, scheme, self.local_dim)
+
+    def _of_type(self, dtype: str) -> PEPS:
+        return PEPS(self.lattice, self.D, dtype, self.scheme, self.local_dim)
 
     @property
     def single(self) -> PEPS:
         """The same state for a theta in single precision."""
-        dtype = "complex64" if self.dtype.kind == "c" else "float32"
-        return PEPS(self.lattice, self.D, dtype, self.scheme, self.local_dim)
+        return self._of_type("complex64" if self.dtype.kind == "c" else "float32")
 
     def save(self, path: str | Path, theta: Array, *, overwrite: bool = False) -> None:
         """Write the state to an HDF5 file that `load` and ansatz.init read, whole or not at all.
@@ -171,15 +176,19 @@ class PEPS(TensorLayout):
     """Evolved in imaginary time, positive random tensors, or a product state."""
 
     def initial(self, operator: Operator, seed: int = 0, kind: str | None = None) -> Array:
-        """Make theta (P,) for an operator; see `Initialisable`.
+        """Make theta (P,) for an operator, complex where this is left open and the operator is.
 
         "simple_update" evolves in imaginary time, "product" takes the ordered product state that
         this begins with, "random" positive tensors; the first two with a little noise where they are zero.
 
         Raises:
-            ValueError: another kind.
+            ValueError: another kind; a real state for a complex operator.
         """
         check_start(self, kind or "simple_update")
+        if self.dtype.kind != "c" and operator.is_complex:
+            if self.follows:
+                return self.for_operator(operator).initial(operator, seed, kind)
+            raise real_state(operator, f"dtype = '{self.dtype.name}'")
         n_steps = 0 if kind == "product" else 200
         if kind == "random":
             return self.flatten(
