@@ -12,8 +12,9 @@ import pytest
 
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.mps import MPS, PeriodicMPS
+from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.lattice import chain, square
+from tnvmc.lattice import chain, from_bonds, square
 
 ROUNDING = 1e-12  # of a product of a few matrices with entries of order one
 
@@ -111,3 +112,13 @@ def test_factory_picks_by_boundary() -> None:
 def test_open_factory_makes_a_peps_of_one_row() -> None:
     peps = pytest.importorskip("tnvmc.ansatz.peps.state")
     assert isinstance(MPS(chain(6), 4), peps.PEPS)
+
+
+def test_a_graph_is_no_peps() -> None:
+    """It used to be a matrix product state along the numbering, without a word."""
+    bonds = [(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)]
+    with pytest.raises(ValueError, match="without rows and columns"):
+        PEPS(from_bonds(6, bonds), 2)
+    assert PEPS(from_bonds((2, 3), bonds), 2).lattice.shape == (2, 3)
+    assert MPS(from_bonds(6, bonds), 2).lattice.shape == (1, 6)
+    assert PEPS(from_bonds(4, [(0, 1), (1, 2), (1, 3), (0, 3)]), 2).lattice.shape == (1, 4)

@@ -43,6 +43,7 @@ def data(
         ("cnn", "measure.chi=4", ("measure.chi", "conflict")),
         ("cnn", "sampler.kind=direct", ("sampler.kind", "conflict", "direct")),
         ("dimer", "sampler.kind=direct", ("sampler.kind", "conflict", "direct")),
+        ("product", "contraction.chi=4", ("contraction.chi", "conflict")),
         ("product", "ansatz.D=2", ("ansatz.D", "not_allowed", 2)),
         ("rnn", "ansatz.init=simple_update", ("ansatz.init", "not_allowed", "simple_update")),
         ("rnn", "ansatz.magnetisation=2", ("ansatz.magnetisation", "conflict", 2)),
@@ -145,3 +146,40 @@ def test_a_symmetrised_state_is_not_drawn(overrides: list[str]) -> None:
     assert [p.key for p in caught.value.problems] == ["measure.symmetrise"]
     if not overrides:
         check_symmetries(settings, operator)
+
+
+def test_what_has_no_effect_is_refused() -> None:
+    for value in (0, 2):
+        found = told(data("peps", "tfim"), [f"sampler.magnetisation={value}"])
+        assert found == [("sampler.magnetisation", "conflict", value)]
+    for kind in ("direct", "enumerate"):
+        changes = [f"sampler.kind={kind}", "sampler.moves=['exchanges']"]
+        assert told(data("peps"), changes) == [("sampler.moves", "conflict")]
+    exact = ["contraction.scheme=exact", "contraction.chi=4"]
+    assert told(data("peps"), exact) == [("contraction.chi", "conflict", 4)]
+
+
+def test_a_peps_needs_rows_and_columns() -> None:
+    across = [[0, 1], [1, 2], [3, 4], [4, 5], [0, 3], [1, 4], [2, 5]]
+    bonds: dict[str, Any] = {"kind": "bonds", "shape": 6, "bonds": across}
+    assert told(data("peps", lattice=bonds)) == [("lattice.shape", "conflict", 6)]
+    assert told(data("peps", lattice=bonds | {"shape": [6]})) == [
+        ("lattice.shape", "conflict", [6])
+    ]
+    for right in ({"shape": [2, 3]}, {"bonds": [[0, 1], [1, 2], [0, 5]]}):
+        assert complete(validate(data("peps", lattice=bonds | right)))
+    assert complete(validate(data("rbm", lattice=bonds)))
+
+
+def test_moves_are_names_out_of_a_list() -> None:
+    (found,) = told(data("peps"), ["sampler.moves=['hops']"])
+    assert found[:2] == ("sampler.moves", "not_allowed")
+    (found,) = told(data("peps"), ["sampler.moves=[]"])
+    assert found[:2] == ("sampler.moves", "not_allowed")
+
+
+@pytest.mark.parametrize(("model", "sector"), [("heisenberg", 0), ("tfim", None)])
+def test_sector_and_type_follow_the_hamiltonian(model: str, sector: int | None) -> None:
+    found = complete(validate(data("peps", model)))
+    assert (found.sampler.magnetisation, found.ansatz.dtype) == (sector, "float64")
+    assert complete(found) == found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,7 +111,7 @@ class PeriodicMPS(GenericAnsatz):
 
 
 def MPS(
-    lattice: Lattice, D: int, boundary: str | None = None, dtype: Any = "float64"
+    lattice: Lattice, D: int, boundary: str | None = None, dtype: Any = None
 ) -> PeriodicMPS | PEPS:
     """Make a matrix product state: a PEPS of one row when open, `PeriodicMPS` when periodic.
 
@@ -120,7 +120,7 @@ def MPS(
     """
     boundary = boundary or lattice.boundary
     if boundary == "periodic":
-        return PeriodicMPS(lattice, D, dtype)
+        return PeriodicMPS(lattice, D, dtype or "float64")
     if boundary != "open":
         raise ValueError(f"MPS: boundary must be 'open' or 'periodic', got {boundary!r}")
     if lattice.shape[0] != 1:
@@ -130,7 +130,8 @@ def MPS(
         )
     from tnvmc.ansatz.peps.state import PEPS
 
-    return PEPS(lattice, D, dtype=dtype)
+    on_a_row = replace(lattice, kind="custom") if lattice.kind == "graph" else lattice
+    return PEPS(on_a_row, D, dtype=dtype)
 
 
 def _normalised(matrices: Array, xp: Any) -> tuple[Array, Array]:

@@ -17,7 +17,8 @@ def from_bonds(
 ) -> Lattice:
     """Build a lattice from pairs of sites.
 
-    `shape` is a number of sites N, which stands for one row of N, or (n_rows, n_cols).  `bonds`
+    `shape` is (n_rows, n_cols), or a number of sites N: one row of N, a graph without a grid, which
+    a PEPS takes only where its bonds follow the row (`follows_row`).  `bonds`
     is a list of pairs (of kind "nearest" then) or a mapping from kind to pairs; the order of
     bonds is kept, the two sites of a bond are sorted.  `coordinates` (N, 2) are positions
     (row, column) in lattice constants, by default those of the grid; only distances (Rydberg)
@@ -30,12 +31,22 @@ def from_bonds(
     grid = _check_shape(shape)
     kinds = bonds if isinstance(bonds, Mapping) else {"nearest": bonds}
     return Lattice(
-        kind="custom",
+        kind="graph" if isinstance(shape, int) else "custom",
         shape=grid,
         boundary="open",
         coordinates=_check_coordinates(coordinates, grid),
         bonds={kind: _check_bonds(kind, pairs, grid) for kind, pairs in kinds.items()},
     )
+
+
+def follows_row(lattice: Lattice) -> bool:
+    """Tell whether bonds join sites that are at most two apart on one row, or close it to a ring."""
+    n = lattice.n_sites
+    gaps = [b - a for bonds in lattice.bonds.values() for a, b in bonds]
+    return lattice.n_rows == 1 and all(gap <= _NEAR or gap >= n - _NEAR for gap in gaps)
+
+
+_NEAR = 2  # a chain with next-nearest neighbours, or a ladder counted rung by rung
 
 
 def _check_shape(shape: int | tuple[int, int]) -> tuple[int, int]:

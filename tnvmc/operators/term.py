@@ -20,6 +20,10 @@ Array = Any
 MAX_SITES = 4
 """Most sites that one term may act on."""
 
+SMALLEST_SCALE = 1e-100
+"""Least size of the largest matrix element of an operator, if that is not 0.  Variances and errors go
+through squares: of energies of 1e-160 nothing is left, and an error of 0 would be printed."""
+
 HERMITIAN_TOLERANCE = 1e-12
 """Largest |h - h^dagger| allowed, relative to the largest |h|: a few roundings, no more."""
 
@@ -92,7 +96,8 @@ class Operator:
     Tables are derived from the terms on first use and kept.
 
     Raises:
-        ValueError: a term off the lattice, or of another local dimension.
+        ValueError: a term off the lattice, or of another local dimension; all matrix elements
+            below `SMALLEST_SCALE`, and not all 0.
     """
 
     lattice: Lattice
@@ -106,6 +111,13 @@ class Operator:
         terms = tuple(term.sorted() for term in self.terms)
         for term in terms:
             _check_on_lattice(term, self.lattice, self.local_dim)
+        largest = max((float(np.abs(term.matrix).max()) for term in terms), default=0.0)
+        if 0 < largest < SMALLEST_SCALE:
+            raise ValueError(
+                f"{self.name}: the largest matrix element is {largest:.3g}, the smallest that is "
+                f"taken is {SMALLEST_SCALE:g}, since squares of energies would underflow and errors "
+                "become 0. Give the couplings in other units"
+            )
         object.__setattr__(self, "terms", terms)
 
     @classmethod

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tnvmc.ansatz.wrappers.mixed import SINGLE
+from tnvmc.lattice.custom import follows_row
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.settings.ansatz_settings import (
@@ -14,8 +15,8 @@ from tnvmc.settings.ansatz_settings import (
     NetworkSettings,
     PEPSSettings,
 )
-from tnvmc.settings.build import build_operator
-from tnvmc.settings.config import Settings
+from tnvmc.settings.build import build_lattice, build_operator
+from tnvmc.settings.config import BondsSettings, Settings
 from tnvmc.settings.optimizer_settings import OptimiseStage, SRSettings, StageSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, named
 from tnvmc.settings.stages import SECTION_OF
@@ -29,7 +30,10 @@ Rule = tuple[Any, ...]
 
 def conflicts(settings: Settings) -> list[ConfigProblem]:
     """Find what does not go together, in one section or in two."""
-    rules = [*_of_samplers(settings), *_of_contractions(settings), *_of_schedules(settings)]
+    rules = [
+        *_of_lattices(settings), *_of_samplers(settings), *_of_contractions(settings),
+        *_of_schedules(settings),
+    ]  # fmt: skip
     rules += _of_stages(settings, settings.stage) if settings.stage else []
     return [conflict(*told) for broken, *told in rules if broken]
 
@@ -61,15 +65,31 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     yield sampler.n_replicas > 1 and sampler.power < 1, "sampler.power", why, sampler.power
 
 
+def _of_lattices(settings: Settings) -> Iterator[Rule]:
+    """Say that a PEPS needs rows and columns."""
+    lattice, n_rows = settings.lattice, 0
+    if isinstance(lattice, BondsSettings) and settings.ansatz.kind == "peps":
+        n_rows = 1 if isinstance(lattice.shape, int) else len(lattice.shape)
+    # Bonds that do not fit the lattice are told when the run builds it.
+    with contextlib.suppress(ValueError):
+        alone = n_rows == 1 and not follows_row(build_lattice(lattice))
+        why = "gives no rows and columns, and these bonds are not those of a chain; give [n_rows, n_cols], or take ansatz.kind = 'mps'"
+        yield alone, "lattice.shape", why, lattice.shape
+
+
 def _of_contractions(settings: Settings) -> Iterator[Rule]:
-    """Say what a network does without."""
+    """Say what a state that is not contracted does without, and one that is not truncated."""
     stages = enumerate(settings.stage or (), 1)
     values = {f"contraction.{key}": value for key, value in settings.contraction}
     values |= {"measure.chi": settings.measure.chi}
     values |= {f"stage.{number}.chi": stage.chi for number, stage in stages}
-    network = isinstance(settings.ansatz, NetworkSettings)
+    contracted = settings.ansatz.kind in ("peps", "mps")
     why = f"{named(settings.ansatz.kind)} is not contracted; leave it out"
-    yield from ((network and value is not None, key, why) for key, value in values.items())
+    yield from ((not contracted and value is not None, key, why) for key, value in values.items())
+    why = "scheme = 'exact' truncates nothing; leave it out"
+    cut = settings.contraction.chi
+    exact = contracted and settings.contraction.scheme == "exact"
+    yield exact and cut is not None, "contraction.chi", why, cut
 
 
 def _of_schedules(settings: Settings) -> Iterator[Rule]:

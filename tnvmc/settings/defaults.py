@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tnvmc.settings.ansatz_settings import AutoregressiveSettings, NetworkSettings, PEPSSettings
+from tnvmc.settings.ansatz_settings import AutoregressiveSettings, PEPSSettings
 from tnvmc.settings.build import default_dtype
 from tnvmc.settings.checks import DECAYING, hamiltonian, sector_problems, type_problems
 from tnvmc.settings.config import Settings
@@ -54,7 +54,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         of_ansatz["magnetisation"] = sector
     defaults: dict[str, dict[str, Any]] = {
         "ansatz": of_ansatz,
-        "contraction": {} if isinstance(ansatz, NetworkSettings) else {"scheme": "src", "chi": chi},
+        "contraction": {"scheme": "src", "chi": chi} if ansatz.kind in ("peps", "mps") else {},
         "sampler": {"kind": settings.sampler_kind, "magnetisation": sector},
         "optimizer": _schedule(settings.optimizer),
         "measure": {

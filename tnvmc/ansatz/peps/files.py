@@ -58,7 +58,7 @@ def write_peps(path: str | Path, state: SavedPEPS, *, overwrite: bool = False) -
     if type(state.scheme).__name__ in _SCHEMES:
         settings = dataclasses.asdict(state.scheme)  # type: ignore[call-overload]
         attributes["scheme"] = {"name": type(state.scheme).__name__, **settings}
-    if lattice.kind == "custom":
+    if lattice.kind in ("custom", "graph"):
         attributes["bonds"] = {
             kind: [list(map(int, pair)) for pair in bonds] for kind, bonds in lattice.bonds.items()
         }

@@ -13,6 +13,7 @@ import numpy as np
 from tnvmc.ansatz.initial.tensors import bond_sizes
 from tnvmc.ansatz.peps.quimb import to_quimb
 from tnvmc.backend.namespace import array_namespace, to_host
+from tnvmc.lattice.custom import follows_row
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.term import Operator
 
@@ -30,6 +31,12 @@ class TensorLayout:
     ) -> None:
         if D < 1:
             raise ValueError(f"PEPS: bond dimension D must be at least 1, got {D}")
+        if lattice.kind == "graph" and not follows_row(lattice):
+            raise ValueError(
+                f"PEPS: a list of bonds on {lattice.n_sites} sites without rows and columns, which "
+                "are not those of a chain; the state would be a matrix product state along the "
+                "numbering. Give from_bonds((n_rows, n_cols), bonds), or take MPS(lattice, D)"
+            )
         self.lattice, self.D, self.local_dim = lattice, D, local_dim
         self.dtype = np.dtype(dtype or "float64")
         self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
