@@ -30,6 +30,9 @@ from tnvmc.lattice.lattice import Lattice, Patch
 
 Array = Any
 
+CAP = 1.75
+"""Of `acceptance`: CAP / 2 of the moves are accepted where |psi| stays as it is."""
+
 _PHASE = 1e-4  # that a modulus may be off 1: rounding in single precision is 1e-7
 
 
@@ -199,9 +202,7 @@ def amplitude_sweep(
         trial = replaced(configs[possible], patch, target[possible], local_dim)
         new = log_amplitude(trial)
         old = LogAmplitude(phase[possible], log_abs[possible])
-        chance = acceptance(new, old)
-        if power is not None:
-            chance = chance ** power[possible]
+        chance = acceptance(new, old, 1.0 if power is None else power[possible])
         taken = remainder[possible] < chance
         moved = xp.asarray(possible, copy=True)
         moved[possible] = taken
@@ -248,7 +249,7 @@ def propose(table: Array, states: Array, uniforms: Array) -> tuple[Array, Array]
 
     Returns the new local state (B,), -1 where the move is impossible, and the remainder of the
     uniform number (B,), again uniform in [0, 1).  A move is accepted if the remainder is below
-    |psi'/psi|^2.
+    `acceptance`.
     """
     xp = array_namespace(uniforms)
     table = xp.asarray(table)
@@ -260,18 +261,26 @@ def propose(table: Array, states: Array, uniforms: Array) -> tuple[Array, Array]
     return xp.take(xp.reshape(table, (-1,)), places, axis=0), scaled - pick
 
 
-def acceptance(new: LogAmplitude, old: LogAmplitude) -> Array:
-    """min(1, |psi'/psi|^2) per walker, shape (B,).
+def acceptance(new: LogAmplitude, old: LogAmplitude, power: Array | float = 1.0) -> Array:
+    """min(1, r) min(1, CAP / (1 + min(r, 1/r))) per walker, (B,), with r = |psi'/psi|^(2 power).
+
+    The second factor is the same there and back, so detailed balance holds as it does with
+    min(1, r) alone.  It is 1 but where r is close to 1: there not every move may be accepted, or
+    moves that are tried one after another would be a map without chance (Hastings, Biometrika 57,
+    97 (1970), has the general form; CAP = 1 is Barker's, CAP = 2 that of Metropolis).
 
     Where psi = 0 a move to psi' != 0 is always accepted and a move to psi' = 0 half of the
     time, so that a walker put outside the support wanders at random until it gets inside.
     """
     xp = array_namespace(new.phase)
     if is_cupy(new.phase):
-        return kernels.acceptance((new.phase, new.log_abs), (old.phase, old.log_abs))
+        pair = (new.phase, new.log_abs), (old.phase, old.log_abs)
+        return kernels.acceptance(*pair, power, CAP)
     leaves_zero, enters_zero = old.phase == 0, new.phase == 0
-    gap = _log_quotient(new, old)
-    probability = xp.exp(2.0 * xp.where(gap < 0, gap, xp.zeros_like(gap)))
+    gap = 2.0 * power * _log_quotient(new, old)
+    probability = xp.exp(xp.where(gap < 0, gap, xp.zeros_like(gap)))
+    share = CAP / (1.0 + xp.exp(-xp.abs(gap)))
+    probability = probability * xp.where(share < 1, share, xp.ones_like(share))
     probability = xp.where(enters_zero, xp.zeros_like(gap), probability)
     escape = xp.where(enters_zero, xp.full_like(gap, 0.5), xp.ones_like(gap))
     return xp.where(leaves_zero, escape, probability)

@@ -144,7 +144,7 @@ class Ansatz(Protocol):
     def sweep(
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
-        """Propose every move once, with Metropolis acceptance.
+        """Propose every move once, with the acceptance of `ansatz.generic.acceptance`.
 
         Args:
             theta: (P,) parameters, those that the walkers were started with.

@@ -211,16 +211,26 @@ def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
     return phase, log_abs
 
 
-def acceptance(new: tuple[Array, Array], old: tuple[Array, Array]) -> Array:
-    """Give min(1, |psi'/psi|^2), (B,), from phases and log moduli; see `ansatz.generic.acceptance`."""
+def acceptance(
+    new: tuple[Array, Array], old: tuple[Array, Array], power: Array | float, cap: float
+) -> Array:
+    """Give the acceptance (B,) from phases and log moduli; see `ansatz.generic.acceptance`."""
+    import cupy
+
     return _elementwise(
-        "T new_phase, R new_log, T old_phase, R old_log",
+        "T new_phase, R new_log, T old_phase, R old_log, R power, float64 cap",
         "R probability",
-        """bool enters = new_phase == T(0), leaves = old_phase == T(0);
-        R gap = (enters ? 0 : new_log) - (leaves ? 0 : old_log);
-        probability = leaves ? (enters ? 0.5 : 1.0) : enters ? 0.0 : exp(2 * (gap < 0 ? gap : 0));""",
+        ACCEPTANCE,
         "acceptance",
-    )(*new, *old)
+    )(*new, *old, cupy.asarray(power, dtype=new[1].dtype), cap)
+
+
+ACCEPTANCE = """bool enters = new_phase == T(0), leaves = old_phase == T(0);
+    R gap = 2 * power * ((enters ? 0 : new_log) - (leaves ? 0 : old_log));
+    R share = cap / (1 + exp(-abs(gap)));
+    R moves = exp(gap < 0 ? gap : R(0)) * (share < 1 ? share : R(1));
+    probability = leaves ? (enters ? 0.5 : 1.0) : enters ? 0.0 : moves;"""
+"""CUDA of one element."""
 
 
 def ratio(new: tuple[Array, Array], old: tuple[Array, Array], largest: float) -> Array:

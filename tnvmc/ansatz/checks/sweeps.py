@@ -59,7 +59,7 @@ def check_sweep(case: Case) -> None:
 
 
 def check_acceptance(case: Case) -> None:
-    """A single move is accepted below |psi'/psi|^2 and rejected above, walker by walker."""
+    """A single move is taken below `generic.acceptance` and left above, walker by walker."""
     d, configs, old = case.ansatz.local_dim, case.configs, case.psi(case.configs)
     for patch, table in case.tables.items():
         n_columns = table.shape[1]
@@ -83,11 +83,11 @@ def check_acceptance(case: Case) -> None:
             require(
                 not wrong.any(),
                 f"sweep with the one move {patch}: walker {np.flatnonzero(wrong)[:1]} with "
-                f"remainder {remainder[wrong][:1]} of its uniform number and |psi'/psi|^2 = "
+                f"remainder {remainder[wrong][:1]} of its uniform number and acceptance "
                 f"{threshold[wrong][:1]} went from {to_host(configs)[wrong][:1]} to "
                 f"{to_host(moved.configs)[wrong][:1]}; 'possible' was {possible[wrong][:1]} and "
                 f"'proposed' {proposed[wrong][:1]}. Accept when the remainder is "
-                "below |psi'/psi|^2; count possible moves as proposed",
+                "below `ansatz.generic.acceptance`; count possible moves as proposed",
             )
 
 

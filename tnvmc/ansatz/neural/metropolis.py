@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tnvmc.ansatz.generic import CAP
 from tnvmc.ansatz.protocol import MOVE_KINDS, Targets
 from tnvmc.ansatz.tally import kind_table
 from tnvmc.backend.namespace import to_host
@@ -103,7 +104,7 @@ def sweep(
 ) -> Moved:
     """Visit all moves once with uniform numbers (B, n); traceable.
 
-    A move is accepted with probability min(1, |psi'/psi|^(2 power)).
+    A move is accepted with the probability of `ansatz.generic.acceptance`.
     """
     configs, phase, log_abs, power, active = chains
     n_walkers, n_sites = configs.shape
@@ -159,7 +160,8 @@ def _acceptance(
 ) -> Array:
     """As `ansatz.generic.acceptance`: out of psi = 0 always, within psi = 0 half of the time."""
     new_zero, old_zero = new_phase == 0, old_phase == 0
-    gap = jnp.where(new_zero | old_zero, 0.0, new_log - old_log)
-    chance = jnp.exp(2.0 * power * jnp.minimum(gap, 0.0))
+    gap = 2.0 * power * jnp.where(new_zero | old_zero, 0.0, new_log - old_log)
+    share = CAP / (1.0 + jnp.exp(-jnp.abs(gap)))
+    chance = jnp.exp(jnp.minimum(gap, 0.0)) * jnp.minimum(share, 1.0)
     chance = jnp.where(new_zero, 0.0, chance)
     return jnp.where(old_zero, jnp.where(new_zero, 0.5, 1.0), chance)
