@@ -116,12 +116,12 @@ def series(
     energies, slow, seconds, counts = [], [], [], np.zeros(2)
     for sweep in range(-30, n_sweeps):
         numbers = uniforms(seed, (0, sweep + 30), range(n_walkers), len(moves))
-        began = time.perf_counter()
+        began = time.process_time()
         walkers, info = peps.sweep(theta, walkers, moves, numbers)
         walkers, snapshot = peps.measure(theta, walkers, operator.targets, jacobian=False)
         energy = local_energy(operator, snapshot)
         if sweep >= 0:
-            seconds.append(time.perf_counter() - began)
+            seconds.append(time.process_time() - began)
             energies.append(np.real(energy))
             slow.append(np.asarray(walkers.configs) @ signs)
             counts += info.accepted.sum(), info.proposed.sum()
@@ -159,7 +159,9 @@ def sets_of_moves(operator: Any) -> dict[str, Any]:
     if not operator.conserves_magnetisation:
         found["flips"] = alone
         found["flips, exchanges"] = joined([alone, swaps], 2)
-        found["flips, exchanges, pair_flips"] = joined([alone, swaps, pair_flips(lattice, bonds)], 2)
+        found["flips, exchanges, pair_flips"] = joined(
+            [alone, swaps, pair_flips(lattice, bonds)], 2
+        )
     return found
 
 

@@ -16,9 +16,11 @@ from tnvmc.ansatz.checks.case import all_configs
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.finite_differences import central_differences
 from tnvmc.ansatz.generic import (
+    CAP,
     GenericAnsatz,
     acceptance,
     amplitude_ratio,
+    amplitude_sweep,
     as_log_amplitude,
     local_states,
     propose,
@@ -27,9 +29,11 @@ from tnvmc.ansatz.generic import (
 )
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.mps import PeriodicMPS
-from tnvmc.ansatz.protocol import Ansatz, LogAmplitude
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Walkers
 from tnvmc.backend.namespace import to_host
+from tnvmc.backend.random import uniforms
 from tnvmc.lattice import Lattice, chain, square
+from tnvmc.sampling.moves import flips
 
 
 @dataclass(frozen=True)
@@ -105,11 +109,41 @@ def test_propose_uses_one_uniform_for_choice_and_acceptance() -> None:
     assert last == [-1]
 
 
+def test_acceptance_keeps_detailed_balance_and_is_nowhere_sure_at_ratio_one() -> None:
+    one, gap = np.ones(101), np.linspace(-3, 3, 101)
+    here, there = LogAmplitude(one, 0 * gap), LogAmplitude(one, gap)
+    for power in (1.0, 0.4):
+        forth, back = acceptance(there, here, power), acceptance(here, there, power)
+        np.testing.assert_allclose(forth / back, np.exp(2 * power * gap), rtol=1e-12)
+        assert ((forth > 0) & (forth <= 1)).all()
+    forth = acceptance(there, here)
+    assert forth[50] == CAP / 2 < 1
+    far = np.abs(gap) > 0.5
+    np.testing.assert_allclose(forth[far], np.exp(2 * np.minimum(gap, 0))[far])
+
+
+def test_a_walker_visits_everything_where_psi_is_constant() -> None:
+    """With min(1, |psi'/psi|^2) a sweep was a map without chance: 2 of 512 in 3000 sweeps."""
+
+    def constant(configs: Any) -> LogAmplitude:
+        return LogAmplitude(np.ones(len(configs)), np.zeros(len(configs)))
+
+    walkers = Walkers(np.zeros((8, 9), np.int8), constant(np.zeros((8, 9))))
+    moves, seen = flips(square(3, 3)), set()
+    for sweep in range(400):
+        numbers = uniforms(0, (0, sweep), range(8), 9)
+        walkers, _ = amplitude_sweep(constant, 2, walkers, moves, numbers)
+        seen |= {config.tobytes() for config in walkers.configs}
+    # Of 3200 draws that were independent, exp(-3200/512) of the configurations would be missing: 1.
+    assert len(seen) > 500
+
+
 def test_acceptance_and_ratio_where_psi_vanishes() -> None:
     zero = (0.0, -np.inf)
     old = LogAmplitude(*map(np.array, zip((1.0, 0.3), (-1.0, 0.0), zero, zero, strict=True)))
     new = LogAmplitude(*map(np.array, zip((-1.0, 0.2), zero, (1.0, 9.0), zero, strict=True)))
-    np.testing.assert_allclose(acceptance(new, old), [np.exp(-0.2), 0.0, 1.0, 0.5])
+    expected = np.exp(-0.2) * CAP / (1 + np.exp(-0.2))
+    np.testing.assert_allclose(acceptance(new, old), [expected, 0.0, 1.0, 0.5])
     np.testing.assert_allclose(amplitude_ratio(new, old), [-np.exp(-0.1), 0.0, 0.0, 0.0])
 
 

@@ -73,8 +73,35 @@ def compiled(name: str, dtype: str, folder: Path) -> Any:
     options = [o for o in kernels.options(dtype) if not o[2:].split("=")[0] in chosen]
     options = [o for o in options if not o.startswith("--")]
     options += [f"-D{key}={value}" for key, value in chosen.items()]
+    return _built(name, _SHIM + source + call, options, folder)
+
+
+def accepted(
+    new: np.ndarray, new_log: np.ndarray, old: np.ndarray, old_log: np.ndarray,
+    power: float, cap: float, folder: Path,
+) -> np.ndarray:  # fmt: skip
+    """What the source of `kernels.acceptance` gives for real phases, element by element."""
+    text = f"""
+    #include <cmath>
+    using namespace std; typedef double T; typedef double R;
+    extern "C" void run(long long n, double* a, double* b, double* c, double* d, double power,
+                        double cap, double* out) {{
+        for (long long i = 0; i < n; ++i) {{
+            T new_phase = a[i], old_phase = c[i]; R new_log = b[i], old_log = d[i], probability;
+            {kernels.ACCEPTANCE}
+            out[i] = probability;
+        }}
+    }}"""
+    out = np.empty(len(new))
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (new, new_log, old, old_log, out)]
+    numbers = ctypes.c_double(power), ctypes.c_double(cap)
+    library = _built("acceptance", text, [], folder)
+    library.run(ctypes.c_longlong(len(new)), *pointers[:4], *numbers, pointers[4])
+    return out
+
+
+def _built(name: str, text: str, options: list[str], folder: Path) -> Any:
     compiler = ["g++", "-std=c++20", "-O1", "-pthread", "-shared", "-fPIC", "-w", *options]
-    text = _SHIM + source + call
     library = folder / f"{name}-{sha256(' '.join([*compiler, text]).encode()).hexdigest()}.so"
     if not library.exists():
         with TemporaryDirectory(dir=folder) as aside:  # moved whole: others may be looking

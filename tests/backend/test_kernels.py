@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from tests.backend import emulated
+from tnvmc.ansatz.generic import CAP, acceptance
+from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend import kernels
 from tnvmc.contraction.row import open_column, transfer
 
@@ -46,6 +48,17 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """Where kernels that were compiled for the host stay, from run to run if there is a cache."""
     cache = getattr(request.config, "cache", None)
     return tmp_path_factory.mktemp("kernels") if cache is None else cache.mkdir("kernels")
+
+
+@needs_compiler
+@pytest.mark.parametrize("power", [1.0, 0.3])
+def test_acceptance_is_that_of_numpy(folder: Path, power: float) -> None:
+    rng = np.random.default_rng(0)
+    phases = rng.choice([-1.0, 0.0, 1.0], size=(2, 200))
+    logs = np.where(phases == 0, -np.inf, rng.normal(size=(2, 200)))
+    found = emulated.accepted(phases[0], logs[0], phases[1], logs[1], power, CAP, folder)
+    pair = (LogAmplitude(phase, log) for phase, log in zip(phases, logs, strict=True))
+    np.testing.assert_allclose(found, acceptance(*pair, power), rtol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", DTYPES + [pytest.param(d, marks=SLOW) for d in OTHER_DTYPES])

@@ -151,7 +151,7 @@ def test_spin_one_reaches_its_whole_sector() -> None:
     exact = enumerated(ansatz, theta, operator, jacobian=False)
     inside = exact.weight > 0
     np.testing.assert_allclose(local_energy(operator, exact)[inside], -4.0, atol=1e-10)
-    sampler = Sampler(n_walkers=64, n_samples=64 * 20, n_burn=30, n_thin=2)
+    sampler = Sampler(n_walkers=64, n_samples=64 * 60, n_burn=30, n_thin=2)
     snapshot = run(sampler, operator, theta, ansatz, jacobian=False)[1]
     np.testing.assert_allclose(local_energy(operator, snapshot), -4.0, atol=1e-10)
     assert (snapshot.configs.sum(axis=1) == 6).all()

@@ -9,6 +9,7 @@ import pytest
 
 from tnvmc.ansatz.checks.case import all_configs
 from tnvmc.ansatz.checks.conformance import check_ansatz
+from tnvmc.ansatz.generic import CAP
 from tnvmc.ansatz.protocol import Drawable
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
@@ -182,15 +183,17 @@ def test_a_module_object_knows_its_own_start_only() -> None:
 
 
 def test_tempered_sweeps_take_more_moves() -> None:
-    """With power 0 every possible move is accepted."""
+    """With power 0 a share of CAP / 2 of the possible moves is accepted, wherever they lead."""
     ansatz = real()
     theta = 5 * ansatz.random(0)
     walkers = ansatz.start(theta, CONFIGS)
     moves = {(site,): np.array([[1], [0]]) for site in range(4)}
     uniforms = np.random.default_rng(0).random((16, 4))
+    taken = uniforms < CAP / 2
     moved, info = ansatz.tempered_sweep(theta, walkers, moves, uniforms, np.zeros(16))
-    np.testing.assert_array_equal(moved.configs, 1 - CONFIGS)
-    np.testing.assert_array_equal(info.accepted, np.tile([4.0, 0, 0, 0], (16, 1)))
+    np.testing.assert_array_equal(moved.configs, np.where(taken, 1 - CONFIGS, CONFIGS))
+    np.testing.assert_array_equal(info.accepted[:, 0], taken.sum(axis=1))
+    np.testing.assert_array_equal(info.accepted[:, 1:], np.zeros((16, 3)))
 
 
 class Wide(nnx.Module):
