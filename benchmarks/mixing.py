@@ -1,12 +1,15 @@
 """Effective samples per second of sweeps: rules of acceptance, and sets of moves.
 
-    python benchmarks/mixing.py [--systems NAME ...] [--sweeps T] [--sets] [--json FILE]
+    python benchmarks/mixing.py [--systems NAME ...] [--sweeps T] [--sets | --exact] [--json FILE]
 
 Theta is that of simple update and stays; walkers burn in under the rule that is measured.  For the
 local energy and for a slow observable (staggered Sz, or n, in the z basis) it prints the integrated
 autocorrelation time tau of one sweep and 1 / (2 tau) per second of a sample (sweep and measurement of
 the energy), over that of Metropolis acceptance.  Errors of the ratios are about 3 % at T = 200.
-"--sets" compares sets of moves under the rule of the package.  Last: how many of the 512
+"--sets" compares sets of moves under the rule of the package.  "--exact" walks on exact ground states
+of 4x4, looked up, where many sweeps cost little: also moves in random order, a new one for each sweep
+(a pass over the rows of a PEPS has its order); in place of the energy, which is constant, its diagonal
+part.  Last: how many of the 512
 configurations of 9 spins one walker visits in 3000 sweeps of flips where psi is constant.
 """
 
@@ -22,6 +25,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from scipy.sparse.linalg import eigsh
 from threadpoolctl import threadpool_limits
 
 from tnvmc import PEPS, SRC, chain, heisenberg, j1j2, rydberg, square, tfim
@@ -29,6 +33,7 @@ from tnvmc.ansatz.generic import CAP, amplitude_sweep
 from tnvmc.ansatz.protocol import LogAmplitude, Walkers
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
+from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import exchanges, flips, joined, moves_for, pair_flips
 
@@ -181,6 +186,50 @@ def visited(rule: Rule | None, n_sweeps: int = 3000) -> int:
     return len(seen)
 
 
+def looked_up(name: str, moves: Any, rule: Rule | None, in_order: bool, n_sweeps: int) -> Any:
+    """The diagonal energy and the slow observable of chains on an exact ground state."""
+    operator = SYSTEMS[name][0]()
+    sector = 0 if operator.conserves_magnetisation else None
+    basis = Basis(operator.n_sites, 2, sector)
+    vector = np.zeros(2**operator.n_sites)
+    vector[basis.codes] = eigsh(operator.sparse(sector), k=1, which="SA")[1][:, 0]
+    with np.errstate(divide="ignore"):
+        logs, signs, weights = np.log(np.abs(vector)), np.sign(vector), 2 ** np.arange(15, -1, -1)
+
+    def psi(configs: np.ndarray) -> LogAmplitude:
+        codes = configs @ weights
+        return LogAmplitude(signs[codes], logs[codes])
+
+    stagger = 1.0 - 2.0 * (np.indices((4, 4)).sum(axis=0).ravel() % 2)
+    configs = initial_configs(operator, 256, 0)
+    walkers, rng, found = Walkers(configs, psi(configs)), np.random.default_rng(0), []
+    patches = list(moves)
+    with accepted_by(rule):
+        for sweep in range(-50, n_sweeps):
+            order = patches if in_order else [patches[k] for k in rng.permutation(len(patches))]
+            numbers = uniforms(0, (2, sweep + 50), range(256), len(moves))
+            tried = {each: moves[each] for each in order}
+            walkers, _ = amplitude_sweep(psi, 2, walkers, tried, numbers)
+            found.append((operator.diagonal(walkers.configs), walkers.configs @ stagger))
+    energy, slow = (np.array(series) for series in zip(*found[50:], strict=True))
+    return {"energy": autocorrelation_time(energy), "slow": autocorrelation_time(slow)}
+
+
+def exact_rows(n_sweeps: int) -> list[dict[str, Any]]:
+    """Rules in the order of the table and in random order, on exact ground states."""
+    rows = []
+    print(f"{'exact state':>15} {'rule, order':>29} {'tau E_z':>8} {'slow':>8}")
+    for name in ("j1j2 4x4", "tfim 4x4 h=3", "rydberg 4x4"):
+        moves = moves_for(SYSTEMS[name][0]())
+        for label, rule in RULES.items():
+            for order in ("fixed", "random"):
+                tau = looked_up(name, moves, rule, order == "fixed", n_sweeps)
+                rows.append({"system": name, "label": label, "order": order, "tau": tau})
+                print(f"{name:>15} {f'{label}, {order}':>29} {tau['energy']:>8.3f} "
+                      f"{tau['slow']:>8.3f}", flush=True)  # fmt: skip
+    return rows
+
+
 def show(rows: list[dict[str, Any]], shared_time: bool) -> None:
     """Print rows of one system, over the first; rules share one time, since they cost the same."""
     first = rows[0]
@@ -205,9 +254,15 @@ def main() -> None:
     parser.add_argument("--systems", nargs="*", choices=list(SYSTEMS), default=list(SYSTEMS))
     parser.add_argument("--sweeps", type=int, default=200)
     parser.add_argument("--sets", action="store_true", help="sets of moves in place of rules")
+    parser.add_argument(
+        "--exact", action="store_true", help="exact ground states, and random order"
+    )
     parser.add_argument("--json", type=Path, default=None)
     args = parser.parse_args()
     report: dict[str, Any] = {"sweeps": args.sweeps, "cap": CAP, "rows": []}
+    if args.exact:
+        report["rows"] = exact_rows(args.sweeps)
+        args.systems = []
     print(f"{'system':>15} {'':>29} {'acc':>5} {'ms':>7} {'tau E':>7} {'slow':>7} "
           f"{'ESS/s E':>7} {'slow':>7}")  # fmt: skip
     with threadpool_limits(1):
@@ -220,11 +275,12 @@ def main() -> None:
             rows = [row(name, label, m, rule, args.sweeps) for label, m, rule in asked]
             show(rows, shared_time=not args.sets)
             report["rows"] += rows
-        if not args.sets:
+        if not (args.sets or args.exact):
             rules: dict[str, Rule | None] = {**RULES, "the package": None}
             report["visited_of_512"] = {label: visited(rule) for label, rule in rules.items()}
             print("visited of 512 at psi = const:", report["visited_of_512"])
-    where = args.json or Path(f"benchmarks/results/mixing{'_sets' if args.sets else ''}.json")
+    kind = "_sets" if args.sets else "_exact" if args.exact else ""
+    where = args.json or Path(f"benchmarks/results/mixing{kind}.json")
     where.parent.mkdir(parents=True, exist_ok=True)
     where.write_text(json.dumps(report, indent=1) + "\n")
 
