@@ -33,7 +33,7 @@ from tnvmc.ansatz.generic import CAP, amplitude_sweep
 from tnvmc.ansatz.protocol import LogAmplitude, Walkers
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
-from tnvmc.operators.basis import Basis
+from tnvmc.operators import basis
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import exchanges, flips, joined, moves_for, pair_flips
 
@@ -190,11 +190,13 @@ def looked_up(name: str, moves: Any, rule: Rule | None, in_order: bool, n_sweeps
     """The diagonal energy and the slow observable of chains on an exact ground state."""
     operator = SYSTEMS[name][0]()
     sector = 0 if operator.conserves_magnetisation else None
-    basis = Basis(operator.n_sites, 2, sector)
+    weights = 2 ** np.arange(15, -1, -1)
     vector = np.zeros(2**operator.n_sites)
-    vector[basis.codes] = eigsh(operator.sparse(sector), k=1, which="SA")[1][:, 0]
+    vector[basis(operator.n_sites, 2, sector) @ weights] = eigsh(
+        operator.sparse(sector), k=1, which="SA"
+    )[1][:, 0]
     with np.errstate(divide="ignore"):
-        logs, signs, weights = np.log(np.abs(vector)), np.sign(vector), 2 ** np.arange(15, -1, -1)
+        logs, signs = np.log(np.abs(vector)), np.sign(vector)
 
     def psi(configs: np.ndarray) -> LogAmplitude:
         codes = configs @ weights

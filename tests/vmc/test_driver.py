@@ -120,7 +120,7 @@ def test_advance_is_a_function_of_the_state() -> None:
 
 
 def test_a_step_that_leads_astray_is_undone_and_retried_smaller() -> None:
-    vmc = study(optimizer=Sabotage({12: 40.0}), learning_rate=0.05,
+    vmc = study(optimizer=Sabotage({12: 100.0}), learning_rate=0.05,
                 guard=Guard(norm_jump=1e9, max_relative_step=1e9))  # fmt: skip
     before = vmc.run(12)
     good = vmc.theta
@@ -139,7 +139,7 @@ def test_a_step_that_leads_astray_is_undone_and_retried_smaller() -> None:
 
 def test_after_an_update_that_leads_astray_all_measurements_see_the_state_before_it() -> None:
     """One state, one energy: `expect` used to measure the rejected parameters without a word."""
-    vmc = study(optimizer=Sabotage({11: 40.0}), learning_rate=0.05,
+    vmc = study(optimizer=Sabotage({11: 100.0}), learning_rate=0.05,
                 guard=Guard(norm_jump=1e9, max_relative_step=1e9))  # fmt: skip
     last = vmc.run(12)[-1]
     measured = vmc.measure(n_samples=512)
