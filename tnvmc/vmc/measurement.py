@@ -102,7 +102,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     return Measured(measurement, point, seen, problem)
 
 
-def _effective(seen: Observation) -> dict[str, float]:
+def _effective(seen: Observation) -> dict[str, Any]:
     """Effective samples of chains; nothing of weighted samples, which have their own number."""
     if seen.info.exact or seen.snapshot.weight is not None:
         return {}
