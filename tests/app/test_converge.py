@@ -138,7 +138,7 @@ def test_folders_that_cannot_converge(file: Path, capsys: pytest.CaptureFixture[
 def test_a_state_without_chi_cannot_converge_in_it(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = ["run", str(file), "--out", "r", "--set", "contraction.scheme=exact"]
-    assert main(run) == 0
+    file.write_text(SETTINGS.replace("chi = 2", 'scheme = "exact"'))
+    assert main(["run", str(file), "--out", "r"]) == 0
     capsys.readouterr()
     assert "no chi to converge in" in complaint(capsys, "converge", "r", "--chi", "4")

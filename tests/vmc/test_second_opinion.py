@@ -52,9 +52,11 @@ def test_it_is_the_energy_in_the_sector_that_is_sampled(magnetisation: int) -> N
     )  # else nothing was tested
 
 
-@pytest.mark.parametrize("model", [heisenberg, tfim])
-def test_enumeration_and_double_layer_agree_to_truncation(model: Any) -> None:
-    vmc = study(model(square(3, 3)), Enumerate(1, threads=1), magnetisation=1)
+@pytest.mark.parametrize(("model", "magnetisation"), [(heisenberg, 1), (tfim, None)])
+def test_enumeration_and_double_layer_agree_to_truncation(
+    model: Any, magnetisation: int | None
+) -> None:
+    vmc = study(model(square(3, 3)), Enumerate(magnetisation, threads=1))
     found = vmc.converge((4, 8))
     assert found.double_layer is not None and found.double_layer.energy is not None
     assert found.double_layer.points[-1].uncut and found.double_layer.truncation == 0
