@@ -13,6 +13,8 @@ README = (ROOT / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_the_python_example_runs_and_finds_the_ground_state(capsys: pytest.CaptureFixture) -> None:
     example = EXAMPLES[0]
     names: dict[str, Any] = {}
