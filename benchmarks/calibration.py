@@ -63,7 +63,7 @@ from tnvmc.operators.spin import SIGMA_Z
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.problem import SampleInfo
-from tnvmc.vmc.measurement import in_parts
+from tnvmc.vmc.measurement import FRESH_BURN, in_parts
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"
 SIGMA, TWO_SIGMA, TOLERANCE = 0.6827, 0.9545, 0.04
@@ -349,6 +349,9 @@ def cases() -> list[Case | Synthetic]:
              asked="told"),
         Case("staggered Mz, XXZ 3x4 Delta=3, 64 walkers, 256 samples", State(anisotropic),
              own(64, 256), asked="told", operator=staggered(anisotropic)),
+        Case("staggered Mz, XXZ 4x4 Delta=3, 64 walkers, 256 samples",
+             State(xxz(square(4, 4), Jz=3.0)), own(64, 256), judge=of_blocks,
+             operator=staggered(xxz(square(4, 4), Jz=3.0))),
         Case("Mz, TFIM 3x3 h=1, 64 walkers, 256 samples", State(weak), own(64, 256), asked="told",
              operator=Operator.from_terms(weak.lattice, [((k,), SIGMA_Z / 9) for k in range(9)])),
         Case("Heisenberg 4x4, 64 walkers, 1024 samples", State(heisenberg(square(4, 4))),
@@ -407,8 +410,8 @@ def synthetic() -> list[Synthetic]:
 
 
 def partial_sampler(n_walkers: int, n_samples: int) -> Sampler:
-    """Chains with the burn-in of a measurement."""
-    return Sampler(n_walkers, n_samples, n_burn=10, threads=1)
+    """Chains with the burn-in of a measurement of walkers that start at random."""
+    return Sampler(n_walkers, n_samples, n_burn=FRESH_BURN, threads=1)
 
 
 def measured(case: Case | Synthetic, repetitions: int, seed: int) -> Row:

@@ -15,8 +15,10 @@ from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.app.measure import Asked, measure_run
 from tnvmc.operators.spin import kron, spin_matrices
+from tnvmc.sampling.chains import Sampler
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_files import read_run
+from tnvmc.vmc.measurement import FRESH_BURN
 
 EXACT = 1e-10  # sums of a few hundred local values of order one
 SX, SY, SZ = spin_matrices()
@@ -220,6 +222,23 @@ def test_walkers_of_another_magnetisation_than_the_run(make: Any, sampler: str) 
     gap = drawn["energy"]["mean"] - exact["energy"]["mean"]
     assert 0 < abs(gap) < 5 * drawn["energy"]["error"] < 0.5
     assert exact["diagnostics"] == drawn["diagnostics"] == []
+
+
+@pytest.mark.parametrize("n_walkers", [64, 96])
+def test_walkers_that_have_not_moved_or_begin_together_walk_first(
+    make: Any, monkeypatch: pytest.MonkeyPatch, n_walkers: int
+) -> None:
+    n_burn = []
+    draw = Sampler.draw
+
+    def counted(self: Sampler, *args: Any, **more: Any) -> Any:
+        n_burn.append(self.n_burn)
+        return draw(self, *args, **more)
+
+    run = make("heisenberg", "2, 2", CHAINS)
+    monkeypatch.setattr(Sampler, "draw", counted)
+    measure_run(run, Asked(pair_samples=0, overrides=(f"sampler.n_walkers={n_walkers}",)))
+    assert n_burn[0] == FRESH_BURN
 
 
 def test_direct_draws_and_symmetries(make: Any) -> None:

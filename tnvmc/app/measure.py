@@ -18,6 +18,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observable_set import ENERGY, ObservableSet
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
+from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.problem import Point, Samples
@@ -34,10 +35,12 @@ from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, FolderError, check_run_
 from tnvmc.storage.seals import sealed_json
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.measurement import collect
+from tnvmc.vmc.measurement import FRESH_BURN, collect
 from tnvmc.vmc.reliability import DIAGONALISED, below_exact
 from tnvmc.vmc.state import Iterate, finite_or_none
 from tnvmc.vmc.step import Method, trusted
+
+Array = Any
 
 PAIR_SAMPLES = 2**16
 """Over N: most samples that S.S of all pairs is measured on where no number is given (1024 of 64
@@ -121,6 +124,7 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[VMC, 
     judged = trusted(vmc.method, vmc.state)  # by the sampler of the run, as its next step would
     here = vmc.state.here
     xp, sector = array_namespace(here.configs), settings.sampler.magnetisation
+    stood = here.configs
     if stored.kind != "metropolis" or stored.magnetisation != sector:  # no walkers, or of another
         fresh = initial_configs(operator, sampler.n_configs, vmc.seed, sector)
         here = replace(here, configs=to_namespace(fresh, xp))
@@ -128,7 +132,18 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[VMC, 
         places = xp.arange(sampler.n_configs) % here.configs.shape[0]  # some begin together
         here = replace(here, configs=xp.take(here.configs, places, axis=0))
     vmc.sampler, vmc.state = sampler, replace(vmc.state, here=here)
+    moved = vmc.state.step > 0 and here.configs is stood
+    if not moved and isinstance(sampler, Sampler):
+        point = replace(judged[0], configs=here.configs)
+        vmc.state = replace(vmc.state, here=replace(here, configs=_walked(vmc, sampler, point)))
     return vmc, judged
+
+
+def _walked(vmc: VMC, sampler: Sampler, point: Point) -> Array:
+    """Walkers that were drawn afresh, or begin together, after sweeps in which they forget it."""
+    walk = sampler.for_measurement(sampler.n_walkers, FRESH_BURN, 1)
+    problem = replace(vmc.problem, targets={})
+    return walk.draw(problem, point, streams.BURN_IN, jacobian=False)[1].configs
 
 
 def _named(lattice: LatticeSettings) -> str:

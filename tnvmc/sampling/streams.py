@@ -21,6 +21,9 @@ EXPECT = OBSERVABLES + 2**28
 PAIRS = OBSERVABLES + 2**29
 """+ part: scalar products of all pairs."""
 
+BURN_IN = PAIRS + 2**28
+"""Walkers that a measurement of a run puts elsewhere."""
+
 EXCHANGE_PASS = 2**30
 """First pass of exchanges between replicas; no chain makes as many sweeps."""
 

@@ -164,7 +164,7 @@ class VMC:
         self,
         n_samples: int | None = None,
         chi: int | None = None,
-        n_burn: int = 10,
+        n_burn: int | None = None,
         n_thin: int | None = None,
         symmetries: Sequence[str] = (),
         sampler: Samples | None = None,
@@ -177,7 +177,8 @@ class VMC:
         Args:
             n_samples: as in the optimisation by default.
             chi: boundary bond dimension of the measurement, for an ansatz that has one.
-            n_burn: sweeps before the first draw.
+            n_burn: sweeps before the first draw; by default 10, and 50 (`measurement.FRESH_BURN`)
+                where no step has been made, so that walkers stand where chance put them.
             n_thin: sweeps between draws.
             symmetries: "spin", "point": restored in what is measured; see
                 `tnvmc.vmc.characters.symmetrised`.
@@ -201,7 +202,7 @@ class VMC:
         operator: Operator,
         n_samples: int | None = None,
         chi: int | None = None,
-        n_burn: int = 10,
+        n_burn: int | None = None,
     ) -> Estimate:
         """Estimate <operator> in the present state, in new samples of its own.
 
@@ -223,7 +224,7 @@ class VMC:
         self,
         chis: Sequence[int] | None = None,
         n_samples: int | None = None,
-        n_burn: int = 10,
+        n_burn: int | None = None,
         n_thin: int | None = None,
         symmetries: Sequence[str] = (),
         double_layer: When = None,

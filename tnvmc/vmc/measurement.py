@@ -31,6 +31,13 @@ from tnvmc.vmc.step import Method, Observation, observe, trusted
 
 Array = Any
 
+BURN = 10
+"""Sweeps before the first draw of a measurement, by walkers that have moved with the steps."""
+
+FRESH_BURN = 50
+"""The same from random configurations: an easy-axis magnet (XXZ 4x4, Delta = 3) falls into domains,
+whose walls take tens of sweeps to go; after 10 the staggered magnetisation is an error bar off."""
+
 _ENTRIES = 2**21  # numbers per kind and part: 16 MiB
 
 
@@ -40,25 +47,29 @@ class MeasurementPlan:
 
     n_samples: int | None = None
     chi: int | None = None  #: boundary bond dimension, for an ansatz that has one
-    n_burn: int = 10
+    n_burn: int | None = None  #: None: `BURN`, or `FRESH_BURN` where no step has been made
     n_thin: int | None = None
     symmetries: tuple[str, ...] = ()  #: "spin", "point": restored in what is measured
     sampler: Samples | None = None
 
-    def applied(self, method: Method, point: Point) -> Method:
+    def applied(self, method: Method, point: Point, step: int) -> Method:
         """The method with the sampler and the ansatz of the measurement.
 
         Args:
             method: of the optimisation.
             point: what is measured, where signs under the symmetries are found.
+            step: number of steps that walkers have moved with.
 
         Raises:
             NotSymmetric: the Hamiltonian or the state lacks a symmetry.
         """
         problem, given = method.problem, self.sampler or method.sampler
         ansatz = problem.ansatz if self.chi is None else with_chi(problem.ansatz, self.chi)
+        n_burn = self.n_burn
+        if n_burn is None:
+            n_burn = BURN if step else FRESH_BURN
         sampler = given.for_measurement(
-            self.n_samples, self.n_burn, self.n_thin, in_double=bool(self.symmetries)
+            self.n_samples, n_burn, self.n_thin, in_double=bool(self.symmetries)
         )
         if self.symmetries:
             ansatz = symmetrised(
@@ -81,7 +92,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     """Measure the energy of the trusted parameters; see `step.trusted`."""
     point, diagnostics = trusted(method, state)
     started = perf_counter()
-    applied = plan.applied(method, point)
+    applied = plan.applied(method, point, state.step)
     problem = applied.problem
     seen = observe(problem, applied.sampler, point, streams.MEASURE + state.step, jacobian=False)
     energy, operator = seen.energy, problem.operator
@@ -126,7 +137,7 @@ def expect(method: Method, state: State, operator: Operator, plan: MeasurementPl
     if hamiltonian.conserves_magnetisation:
         terms = at_fixed_magnetisation(terms)
     point, diagnostics = trusted(method, state)
-    applied = plan.applied(method, point)
+    applied = plan.applied(method, point, state.step)
     total = Total()
     for snapshot, info in in_parts(applied, point, terms.targets, streams.EXPECT):
         total.add(terms.values(snapshot, terms.targets), snapshot, info)
