@@ -16,6 +16,7 @@ from tnvmc.contraction.schemes import Exact
 from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg, tfim
+from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
@@ -140,3 +141,23 @@ def test_couplings_whose_squares_are_zero_are_refused(coupling: float) -> None:
         heisenberg(chain(4), J=coupling)
     assert heisenberg(chain(4), J=[1.0, coupling, 0.0]).terms
     assert heisenberg(chain(4), J=0.0).terms
+
+
+def test_parts_that_do_not_fit_are_refused() -> None:
+    """They used to end in an IndexError, or in a number without meaning."""
+    operator = heisenberg(square(2, 3))
+    for ansatz in (PEPS(operator.lattice, 2, local_dim=3), PEPS(square(1, 6), 2)):
+        with pytest.raises(ValueError, match="VMC: the Hamiltonian"):
+            VMC(operator, ansatz)
+    vmc = VMC(operator, PEPS(operator.lattice, 2), Sampler(4, 8, threads=1))
+    spin_one = Operator.from_terms(operator.lattice, [((0, 1), np.eye(9))], local_dim=3)
+    with pytest.raises(ValueError, match="states a site"):
+        vmc.expect(spin_one)
+
+
+def test_a_diagonal_hamiltonian_needs_a_sector() -> None:
+    """Sector 0 was taken without a word, where the ground state may lie in any."""
+    operator = tfim(square(2, 3), h=0.0)
+    with pytest.raises(ValueError, match="magnetisation"):
+        VMC(operator, PEPS(operator.lattice, 2))
+    assert VMC(operator, PEPS(operator.lattice, 2), magnetisation=6).problem.magnetisation == 6

@@ -11,8 +11,10 @@ import pytest
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.mixed import Mixed
+from tnvmc.contraction.double_expectation import DoubleLayerValue, boundary_expectation
 from tnvmc.contraction.double_layer import expectation
 from tnvmc.contraction.schemes import SRC
+from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.operators.term import Operator
@@ -168,3 +170,16 @@ LAYERS = {
 def test_verdicts(energy: float, error: Any, changed: Any, code: str, status: str) -> None:
     told = agreement(LAYERS | changed, energy, error, 36)
     assert (told.code, told.status) == (f"double_layer_{code}", status)
+
+
+def test_python_warns_where_the_double_layer_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`vmc.converge` used to warn of its samples alone."""
+    vmc = study(tfim(square(2, 2)))
+
+    def off(*args: Any, **rest: Any) -> DoubleLayerValue:
+        found = boundary_expectation(*args, **rest)
+        return replace(found, value=found.value - 1.0)
+
+    monkeypatch.setattr(second_opinion, "boundary_expectation", off)
+    with pytest.warns(UnreliableWarning, match="double_layer_disagrees"):
+        vmc.converge((4, 8))

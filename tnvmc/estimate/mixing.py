@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-LEAST_TAU, DRAWS_PER_TAU = 2.0, 40.0
-"""Chains are well mixed where tau is below 2 draws, which burn-in outlasts, or below 1/40 of their
-length, where R-hat is 1.05 at most."""
+LEAST_TAU, OUTLASTED, DRAWS_PER_TAU = 1.0, 2.0, 40.0
+"""Chains are well mixed where tau is below 1 draw, or below 2 of 32 or more, which burn-in outlasts,
+or below 1/40 of their length, where R-hat is 1.05 at most."""
 
 _CHANCE = 5e-4  # that R-hat of chains at that limit exceeds `r_hat_limit`; two numbers are compared
 
@@ -65,7 +65,7 @@ def r_hat_limit(n_draws: int, n_walkers: int) -> float:
     if n_draws < 2 or n_draws < 4 and n_walkers < 2:
         return math.inf
     n, chains = (n_draws // 2, 2 * n_walkers) if n_draws >= 4 else (n_draws, n_walkers)
-    tau = max(LEAST_TAU, n_draws / DRAWS_PER_TAU)
+    tau = max(LEAST_TAU, min(OUTLASTED, n_draws / 16), n_draws / DRAWS_PER_TAU)
     quantile = float(fdtri(chains - 1, chains * (n - 1), 1 - _CHANCE))
     return r_hat_of(2 * tau * quantile, n)
 

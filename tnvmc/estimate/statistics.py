@@ -43,7 +43,7 @@ class Estimate:
     n_samples: int
     diagnostics: tuple[Diagnostic, ...] = ()  #: of the state it was measured in, and of its error
     largest_share: float = 0.0
-    """Of the sum of squares, in the sample farthest from the mean; above 0.3 the tail is heavy."""
+    """Of the sum of squares, in the sample farthest from the mean; above 0.5 the tail is heavy."""
 
     def __str__(self) -> str:
         told = "".join(f"; {found}" for found in self.diagnostics)

@@ -57,7 +57,7 @@ def sector_of(operator: Operator, *asked: int | None) -> int | None:
 
     Raises:
         ValueError: two that differ; one that N sites cannot have; any, where the operator does not
-            conserve the magnetisation.
+            conserve the magnetisation; none, where it is diagonal.
     """
     given = sorted({number for number in asked if number is not None})
     if len(given) > 1:
@@ -72,6 +72,11 @@ def sector_of(operator: Operator, *asked: int | None) -> int | None:
                 "so that there is no such sector; leave it out"
             )
         return None
+    if not given and not operator.replacements:
+        raise ValueError(
+            f"magnetisation: {operator.name} has no off-diagonal elements, so each magnetisation has "
+            "a ground state of its own and none is the natural one; give the one that is meant"
+        )
     sector = given[0] if given else 0
     check_magnetisation(operator.n_sites, operator.local_dim, sector)
     return sector

@@ -48,7 +48,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     sector = None
     if operator is not None:
         of_ansatz = {"dtype": default_dtype(operator)}
-        if operator.conserves_magnetisation:
+        if operator.conserves_magnetisation and operator.replacements:
             sector = sampler.magnetisation or 0
     if isinstance(ansatz, AutoregressiveSettings) and sector is not None:
         of_ansatz["magnetisation"] = sector

@@ -255,8 +255,9 @@ class VMC:
         plan = MeasurementPlan(n_samples, max(chis), n_burn, n_thin, tuple(symmetries))
         measured = measure(self.method, self.state, plan)
         samples = scan_chi(measured, chis, self.sampler.threads, one_in=1)
-        warn_of(samples.diagnostics, "VMC.converge")
-        return Convergence(samples, scan_double_layer(measured, double_layer))
+        found = Convergence(samples, scan_double_layer(measured, double_layer))
+        warn_of(found.diagnostics, "VMC.converge")
+        return found
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, atomically; see `tnvmc.vmc.checkpoint`."""
@@ -311,9 +312,14 @@ def _check_phases(operator: Operator, ansatz: Ansatz, theta: Array, configs: Arr
 
 
 def _check_lattices(operator: Operator, ansatz: Ansatz) -> None:
-    if operator.n_sites != ansatz.lattice.n_sites:
+    if operator.lattice.shape != ansatz.lattice.shape:
         there, here = (" x ".join(map(str, x.lattice.shape)) for x in (operator, ansatz))
         raise ValueError(
             f"VMC: the Hamiltonian lives on {there} sites, the wave function on {here}; make both "
             "from one lattice"
+        )
+    if operator.local_dim != ansatz.local_dim:
+        raise ValueError(
+            f"VMC: the Hamiltonian has {operator.local_dim} states a site, the wave function "
+            f"{ansatz.local_dim}; give both the same local_dim"
         )

@@ -127,12 +127,17 @@ def expect(method: Method, state: State, operator: Operator, plan: MeasurementPl
     """Estimate <operator> in the trusted state, in new samples of its own; see `VMC.expect`.
 
     Raises:
-        ValueError: an operator on another lattice.
+        ValueError: an operator on another lattice, or with another local dimension.
     """
     hamiltonian = method.problem.operator
     if operator.lattice.shape != hamiltonian.lattice.shape:
         there, here = (" x ".join(map(str, x.lattice.shape)) for x in (operator, hamiltonian))
         raise ValueError(f"expect: an operator on {there} sites, and a state on {here}")
+    if operator.local_dim != hamiltonian.local_dim:
+        raise ValueError(
+            f"expect: an operator on {operator.local_dim} states a site, and a state on "
+            f"{hamiltonian.local_dim}"
+        )
     terms = energy_terms(operator)
     if hamiltonian.conserves_magnetisation:
         terms = at_fixed_magnetisation(terms)

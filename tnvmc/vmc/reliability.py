@@ -32,6 +32,8 @@ DIAGONALISED_IN_DOUBT = 2**16
 FEWEST_STEPS, UNSTABLE = 8, 0.25
 """Steps, and the part of them that the guard may hold back."""
 
+_SPREAD_OF_ROUNDING = 1e-9  # of closures: what sums of thousands of products may leave, and more
+
 _EXACT_ERROR = 1e-9  # of an energy without error bar, that rounding may make
 
 _KNOWN: dict[tuple[str, int | None], KnownEnergy | None] = {}
@@ -104,7 +106,7 @@ def closure_threshold(energy: float, error: float) -> float:
     enumerated, chi = 2, 3, 4: biases of 0.15, 0.04 and 0.25 s^2; 6x6, D = 4, chi = 4: 1.0(7) s^2;
     below a spread of 1e-3 the bias is first order and under 4e-4 s, which no run resolves.
     """
-    return math.sqrt(error / max(abs(energy), 1e-300))
+    return max(math.sqrt(error / max(abs(energy), 1e-300)), _SPREAD_OF_ROUNDING)
 
 
 def sector_of(operator: Operator, config: object) -> int | None:
