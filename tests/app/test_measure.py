@@ -221,7 +221,9 @@ def test_walkers_of_another_magnetisation_than_the_run(make: Any, sampler: str) 
     drawn = measure_run(folder, Asked(512, pair_samples=0, overrides=chains))
     gap = drawn["energy"]["mean"] - exact["energy"]["mean"]
     assert 0 < abs(gap) < 5 * drawn["energy"]["error"] < 0.5
-    assert exact["diagnostics"] == drawn["diagnostics"] == []
+    assert exact["diagnostics"] == []
+    # Of few draws the slowest of all pairs may be told; nothing else may.
+    assert {found["code"] for found in drawn["diagnostics"]} <= {"walkers_disagree"}
 
 
 @pytest.mark.parametrize("n_walkers", [64, 96])
