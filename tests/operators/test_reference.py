@@ -49,6 +49,7 @@ SMALL = [
     models.shastry_sutherland(lattices.shastry_sutherland(4, 4, "periodic"), 0.6, 1.2),
     *(tfim(chain(n, b), J=0.5, h=h) for n in (3, 6, 7) for h in (0.2, 0.5, 2.0)
       for b in ("open", "periodic")),
+    *(tfim(chain(n, "periodic"), h=-0.8) for n in (3, 4, 5)),
     tfim(chain(2), h=0.7),
 ]  # fmt: skip
 
@@ -83,6 +84,14 @@ def test_known_energies_agree_with_diagonalisation(operator) -> None:
 )
 def test_nothing_is_made_up(operator) -> None:
     assert known_energy(operator) is None
+
+
+def test_dimer_singlets_are_no_more_than_a_bound_where_small_lattices_leave_them() -> None:
+    lattice = lattices.shastry_sutherland(4, 4, "periodic")
+    operator = models.shastry_sutherland(lattice, 0.674, 1.0)
+    known = known_energy(operator)
+    assert known is not None and known.method == "variational"
+    assert exact_ground_state(operator).energy < known.energy_total - 0.07
 
 
 def test_every_number_has_a_source_and_is_found_once() -> None:
