@@ -68,6 +68,16 @@ def test_the_exact_energy_of_a_sector() -> None:
     assert not list(below_exact((low.energy_total - 0.3, 0.1), operator, 0, 100))
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1e9])
+def test_an_energy_below_the_exact_one_is_told_in_any_units(unit: float) -> None:
+    operator = heisenberg(LATTICE, J=unit)
+    exact = lowest_energy(operator, 0, 100)
+    assert exact is not None
+    for error in (0.1 * unit, 0.0):
+        assert list(below_exact((exact.energy_total - 0.5 * unit, error), operator, 0, 100))
+        assert not list(below_exact((exact.energy_total * (1 + 1e-14), error), operator, 0, 100))
+
+
 def test_few_walkers_and_their_operators() -> None:
     state = vmc(Sampler(2, 16, threads=1))
     with pytest.warns(UnreliableWarning, match="few_walkers"):

@@ -66,6 +66,8 @@ class LocalTerms:
             ValueError: `targets` lacks a replacement of a term; make it with `merged_targets`.
         """
         xp = array_namespace(snapshot.configs)
+        if not self.terms:  # a lattice without bonds
+            return xp.zeros((snapshot.configs.shape[0], 0), dtype=xp.float64)
         groups: dict[tuple[bytes, bytes], list[int]] = {}
         for index, term in enumerate(self.terms):
             table = np.asarray(targets.get(term.sites, _NO_TABLE))

@@ -13,6 +13,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.reliability import Drawn, changed_part, doubts
 from tnvmc.exact import exact_ground_state
 from tnvmc.operators.basis import Basis
+from tnvmc.operators.bounds import energy_bound
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.reference import KnownEnergy, known_energy
 from tnvmc.operators.term import Operator
@@ -34,7 +35,7 @@ FEWEST_STEPS, UNSTABLE = 8, 0.25
 
 _SPREAD_OF_ROUNDING = 1e-9  # of closures: what sums of thousands of products may leave, and more
 
-_EXACT_ERROR = 1e-9  # of an energy without error bar, that rounding may make
+_EXACT_ERROR = 1e-9  # of the largest energy there can be: what rounding may make
 
 _KNOWN: dict[tuple[str, int | None], KnownEnergy | None] = {}
 
@@ -124,7 +125,7 @@ def below_exact(
     if known is None or not math.isfinite(energy[1]):
         return
     error = math.hypot(energy[1], known.error or 0.0)
-    error = max(error, _EXACT_ERROR * max(1.0, abs(known.energy_total)))
+    error = max(error, _EXACT_ERROR * energy_bound(operator))
     below = known.energy_total - energy[0]
     if below > BELOW_EXACT * error:
         values = {

@@ -75,6 +75,18 @@ def test_psi_is_the_exponential_of_the_network(make: Any) -> None:
     np.testing.assert_allclose(value(ansatz, theta, CONFIGS), expected, rtol=ROUNDING)
 
 
+def test_a_module_that_mixes_configurations_is_refused() -> None:
+    """Whatever is computed from several rows at once is no wave function."""
+
+    class Centred(Tanh):
+        def __call__(self, configs: Any) -> Any:
+            y = self.dense(configs)
+            return jnp.sum(jnp.tanh(y - y.mean(axis=0)), axis=1)
+
+    with pytest.raises(ValueError, match="alone"):
+        FlaxAnsatz(LATTICE, lambda rngs: Centred(rngs=rngs))
+
+
 def test_linen_and_nnx_are_one_and_the_same() -> None:
     ansatz = FlaxAnsatz(LATTICE, LinenTanh())
     theta = ansatz.random(1)

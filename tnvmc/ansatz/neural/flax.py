@@ -44,6 +44,7 @@ from tnvmc.ansatz.neural.validation import (
     check_groups,
     check_holomorphic,
     check_output,
+    check_rows,
 )
 from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude, SweepInfo, Targets, Walkers
 from tnvmc.ansatz.tally import Tally
@@ -97,7 +98,8 @@ class FlaxAnsatz(GenericAnsatz):
     the ansatz is then a `DrawableFlaxAnsatz`.
 
     Raises:
-        ValueError: a module that returns another shape than (B,); parameters that do not fit
+        ValueError: a module that returns another shape than (B,), or (without `architecture`) whose
+            ln psi of one configuration depends on the others of a batch; parameters that do not fit
             `holomorphic` and `dtype`; an unknown group in `freeze`; signs other than 0 and 1.
         TypeError: a network that is no Flax module and makes none.
 
@@ -127,6 +129,8 @@ class FlaxAnsatz(GenericAnsatz):
         self.functional = Functional(network, example, bool(holomorphic))
         check_dtype(self.functional, holomorphic, dtype)
         check_output(self.functional, example)
+        if architecture is None:  # a module of the user's own
+            check_rows(self.functional, self._as_inputs)
         module = self.functional.module(self.functional.tree)
         can_draw = isinstance(module, DrawableModule)
         alike = module.invariances() if isinstance(module, InvariantModule) else None

@@ -28,6 +28,37 @@ def check_output(functional: Functional, example: Array) -> None:
         )
 
 
+def check_rows(functional: Functional, as_inputs: Callable[[Array], Array]) -> None:
+    """Raise ValueError where ln psi of a configuration depends on those it is evaluated with.
+
+    Args:
+        functional: the network, whose parameters are those of seed 0 with noise on them.
+        as_inputs: makes of configurations (B, N) what the network takes.
+
+    Cost: four calls, which are not compiled.
+    """
+    rng = np.random.Generator(np.random.PCG64(0))
+    inputs = as_inputs(
+        jnp.asarray(np.triu(np.ones((_BATCH, functional.example.shape[1]), np.int8)))
+    )
+    noise = 0.1 * rng.normal(size=functional.n_params)
+    tree = functional.unflatten(jnp.asarray(functional.flatten(functional.tree) + noise))
+    together = np.asarray(functional.apply(tree, inputs))
+    alone = np.concatenate(
+        [np.asarray(functional.apply(tree, inputs[k : k + 1])) for k in range(len(inputs))]
+    )
+    kind = together.dtype if np.issubdtype(together.dtype, np.inexact) else np.float64
+    tolerance = float(np.sqrt(np.finfo(kind).eps))
+    if not np.allclose(together, alone, rtol=tolerance, atol=tolerance, equal_nan=True):
+        row = int(np.argmax(~np.isclose(together, alone, tolerance, tolerance, equal_nan=True)))
+        raise ValueError(
+            f"FlaxAnsatz: {functional.name} returns {together[row]:.6g} for a configuration among "
+            f"{len(inputs)}, and {alone[row]:.6g} for it alone; each ln psi must depend on its own "
+            "row only. Look for means over the first axis (batch normalisation), or for sums and "
+            "reshapes over it"
+        )
+
+
 def check_dtype(functional: Functional, holomorphic: bool | None, dtype: str | None) -> None:
     """Raise ValueError where a parameter is real or complex against what is declared."""
     wanted = {None: None, "float64": False, "complex128": True}
