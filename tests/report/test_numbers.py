@@ -6,7 +6,15 @@ import math
 
 import pytest
 
-from tnvmc.report.numbers import duration, scientific, short, signed, with_error
+from tnvmc.report.numbers import (
+    duration,
+    per_site,
+    scientific,
+    short,
+    signed,
+    ten_digits,
+    with_error,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,12 +28,21 @@ from tnvmc.report.numbers import duration, scientific, short, signed, with_error
         (-0.5, 0.0, "-0.50000000"),
         (-0.5, math.inf, "-0.5 +- inf"),
         (math.nan, 0.1, "nan +- 0.1"),
+        (-5.215e-13, 0.0, "-5.21500000e-13"),
+        (0.0, 0.0, "0.00000000"),
         (-4.986e299, 0.0, "-4.98600000e+299"),
         (-4.986e299, 1.2e297, "-4.986000e+299 +- 1.2e+297"),
     ],
 )
 def test_numbers_with_errors(value: float, error: float, text: str) -> None:
     assert with_error(value, error) == text
+
+
+def test_nothing_but_zero_is_written_as_zero() -> None:
+    """Of couplings of 1e-6 and less a fixed number of decimals leaves nothing."""
+    assert ten_digits(-5.215e-13) == "-5.2150000000e-13"
+    assert ten_digits(-0.5) == "-0.5000000000"
+    assert per_site({"energy": -5e-12, "energy_error": None}, 10) == "-5.000000e-13 +- unknown"
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,7 @@ def _exact(options: argparse.Namespace) -> int:
     from tnvmc.settings.build import build_operator
     from tnvmc.settings.config import n_sites
     from tnvmc.settings.load import read_toml, validate
+    from tnvmc.vmc.state import fixed
 
     settings = validate(read_toml(Path(options.file)), options.overrides)
     check_size(n_sites(settings.lattice))
@@ -224,8 +225,8 @@ def _exact(options: argparse.Namespace) -> int:
     exact = exact_ground_state(operator, "auto" if options.sector is None else options.sector)
     space = "full space" if exact.sector is None else f"sector 2 Sz = {exact.sector}"
     print(f"{operator.name}, {operator.n_sites} sites, {space}, dimension {exact.dimension}")
-    print(f"energy           {exact.energy:.12f}  ({exact.units} units)")
-    print(f"energy per site  {exact.energy_per_site:.12f}")
+    print(f"energy           {fixed(exact.energy, 12)}  ({exact.units} units)")
+    print(f"energy per site  {fixed(exact.energy_per_site, 12)}")
     return 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tnvmc.analysis.comparison import ComparisonTable
 from tnvmc.report.describe import facts
-from tnvmc.report.numbers import scientific, with_error
+from tnvmc.report.numbers import scientific, ten_digits, with_error
 from tnvmc.report.texts import listed, sentence
 from tnvmc.storage.run_files import Run
 
@@ -20,7 +20,7 @@ def headline(table: ComparisonTable) -> str:
     reference = "no reference energy is known"
     if known is not None:
         method, source = about["reference"]["method"], about["reference"]["source"]
-        reference = f"{method} energy per site {known / about['n_sites']:.10f} ({source})"
+        reference = f"{method} energy per site {ten_digits(known / about['n_sites'])} ({source})"
     symmetries = f", symmetries {listed(about['symmetrise'])}" if about["symmetrise"] else ""
     return (
         f"{told['model']}; {told['lattice']}; {amount:g} {unit} for each ansatz; "

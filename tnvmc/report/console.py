@@ -12,11 +12,11 @@ from tnvmc.backend.device import describe
 from tnvmc.backend.process import OutputLost
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import DRAWS, measured_numbers, sampling_parts
-from tnvmc.report.numbers import LARGE, duration, per_site, ten_digits, with_error
+from tnvmc.report.numbers import duration, per_site, ten_digits, with_error
 from tnvmc.report.texts import line, step_sentence
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.state import StepRecord, fixed
 
 _PLAIN_LINES = 20
 
@@ -208,7 +208,7 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     energy, exact = result["energy_per_site"], result["exact_energy_per_site"]
     shown = "not finite"
     if energy is not None:
-        shown = f"{energy:.8f}" if abs(energy) < LARGE else f"{energy:.8e}"
+        shown = fixed(energy, 8)
         shown += f" +- {_error(result['energy_per_site_error'])}  ({result['units']} units)"
     yield "energy per site", shown
     known = "not known" if exact is None else f"{ten_digits(exact)}  ({result['exact_source']})"

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-LARGE = 1e9
-"""Numbers beyond it are written with a power of ten."""
+from tnvmc.vmc.state import LARGE, fixed
 
 
 def with_error(value: float, error: float) -> str:
@@ -17,7 +16,7 @@ def with_error(value: float, error: float) -> str:
     if abs(value) >= LARGE:
         return f"{value:.8e}" if error <= 0 else f"{value:.6e} +- {error:.1e}"
     if error <= 0:
-        return f"{value:.8f}"
+        return fixed(value, 8)
     places = max(0, 1 - math.floor(math.log10(error)))
     digits = round(error * 10**places)
     if places == 0 or digits >= 100:
@@ -34,14 +33,13 @@ def per_site(held: Mapping[str, Any], n_sites: int | None) -> str | None:
     if energy is None or not n_sites:
         return None
     if error is None:
-        form = ".6f" if abs(energy / n_sites) < LARGE else ".6e"
-        return f"{energy / n_sites:{form}} +- unknown"
+        return f"{fixed(energy / n_sites, 6)} +- unknown"
     return with_error(energy / n_sites, error / n_sites)
 
 
 def ten_digits(value: float) -> str:
     """Write a number that has no error."""
-    return f"{value:.10f}" if abs(value) < LARGE else f"{value:.10e}"
+    return fixed(value, 10)
 
 
 def short(value: float) -> str:

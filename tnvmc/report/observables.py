@@ -12,9 +12,12 @@ import numpy as np
 
 from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.report.console import rows_table
-from tnvmc.report.numbers import LARGE, with_error
+from tnvmc.report.numbers import with_error
 from tnvmc.report.texts import line
 from tnvmc.storage.run_files import OBSERVABLES, Json, as_array
+from tnvmc.vmc.state import fixed
+
+_NOTHING = 1e-14  # what rounding leaves of a mean that vanishes
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,7 @@ def _mean_of(name: str, values: Sequence[float | None]) -> Observed:
 
 
 def _plain(value: float) -> str:
-    rounded = round(value, 10) + 0.0
-    return f"{rounded:.5f}" if abs(rounded) < LARGE else f"{rounded:.5e}"
+    return fixed(0.0 if abs(value) < _NOTHING else value, 5)
 
 
 def maximum(factor: Json) -> tuple[float, float, str] | None:

@@ -22,7 +22,7 @@ from tnvmc.sampling.snapshots import measure_configs
 from tnvmc.storage.identity import kind_in
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.second_opinion import DoubleLayerScan, agreement
-from tnvmc.vmc.state import finite_or_none
+from tnvmc.vmc.state import finite_or_none, fixed
 
 Array = Any
 
@@ -55,7 +55,7 @@ class ChiScan:
     def __str__(self) -> str:
         n = self.n_sites
         lines = [
-            f"chi {point.chi:>4}: energy per site {point.energy / n:.7f} +- "
+            f"chi {point.chi:>4}: energy per site {fixed(point.energy / n, 7)} +- "
             f"{point.energy_error / n:.1g}, from chi {self.points[-1].chi} "
             f"{point.difference / n:+.1e} +- {point.difference_error / n:.0e}"
             for point in self.points

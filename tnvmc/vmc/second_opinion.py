@@ -29,7 +29,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import MEMORY_SHARE, available_bytes
 from tnvmc.storage.identity import kind_in
 from tnvmc.vmc.measurement import Measured
-from tnvmc.vmc.state import finite_or_none
+from tnvmc.vmc.state import finite_or_none, fixed
 
 MAX_SECONDS = 120.0
 """Longest time that a scan of the double layer takes unless it is asked for."""
@@ -41,6 +41,7 @@ _RESOLVED = 0.1  # of the sampled error: a change with chi that ends the scan
 _ROUNDING = 1e-9  # of the energy: a change that is none
 _SIGMA = 1e-6  # of the energy: what counts as the error of an enumeration
 _DOUBLINGS = 5
+_SHORTEST = 1e-3  # seconds: of a lattice of one site nothing is estimated
 
 When = bool | Sequence[int] | None
 """Whether the double layer is asked: None where that is affordable, True always, False never;
@@ -105,7 +106,7 @@ class DoubleLayerScan:
         if last.magnetisation is not None:
             where = f"sector 2 Sz = {last.magnetisation}, {last.sector_weight:.2g} of |psi|^2"
         lines = [
-            f"chi {point.chi:>4}: energy per site {point.value / self.n_sites:.8f}, closure spread "
+            f"chi {point.chi:>4}: energy per site {fixed(point.value / self.n_sites, 8)}, closure spread "
             f"{point.closure_spread:.1e}, {point.seconds:.1f} s"
             for point in self.points
         ]
@@ -165,7 +166,7 @@ def _points(measured: Measured, when: When) -> Iterator[DoubleLayerValue]:
             error = found
             continue
         yield point
-        spent, slower = spent + point.seconds, point.seconds / seconds
+        spent, slower = spent + point.seconds, point.seconds / max(seconds, _SHORTEST)
         small = before is not None and abs(point.value - before.value) <= enough
         if not chosen and (point.uncut or small):
             return

@@ -13,6 +13,9 @@ from tnvmc.vmc.guard import Recent
 
 Array = Any
 
+LARGE = 1e9
+"""Numbers beyond it are written with a power of ten."""
+
 
 @dataclass(frozen=True)
 class Iterate(Point):
@@ -59,7 +62,7 @@ class StepRecord:
 
     def __str__(self) -> str:
         text = (
-            f"step {self.step}: energy {self.energy:.6f} +- {self.energy_error:.1g}, "
+            f"step {self.step}: energy {fixed(self.energy, 6)} +- {self.energy_error:.1g}, "
             f"variance {self.variance:.2g}"
         )
         if self.acceptance is not None:
@@ -121,7 +124,7 @@ class Measurement:
 
     def __str__(self) -> str:
         text = (
-            f"energy per site {self.energy_per_site:.7f} +- {self.energy_per_site_error:.1g} "
+            f"energy per site {fixed(self.energy_per_site, 7)} +- {self.energy_per_site_error:.1g} "
             f"({self.units} units), variance per site {self.variance / self.n_sites:.2g}, "
             f"V-score {self.v_score:.2g}, {self.n_samples} samples"
         )
@@ -132,6 +135,12 @@ def _as_dict(record: StepRecord | Measurement) -> dict[str, Any]:
     values = {f.name: getattr(record, f.name) for f in fields(record)}
     values["diagnostics"] = [found.as_dict() for found in record.diagnostics]
     return finite_or_none(values)
+
+
+def fixed(value: float, places: int) -> str:
+    """Write a number with so many decimals; with a power of ten where fewer than three digits would be left."""
+    plain = value == 0 or 10.0 ** (2 - places) <= abs(value) < LARGE or not math.isfinite(value)
+    return f"{value:.{places}f}" if plain else f"{value:.{places}e}"
 
 
 def finite_or_none(values: Mapping[str, Any]) -> dict[str, Any]:
