@@ -106,6 +106,13 @@ def test_every_term_of_the_hamiltonian(name: str, dtype: str) -> None:
     assert abs(means.sum() - total.mean) < EXACT * 10
 
 
+def test_a_hamiltonian_without_terms_has_no_values() -> None:
+    """A lattice of one site has no bonds; its energy is the sum of nothing."""
+    none = energy_terms(heisenberg(square(1, 1)))
+    snapshot = World("heisenberg").snapshot({})
+    assert none.values(snapshot, {}).shape == (len(snapshot.configs), 0)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_two_point_functions_at_every_distance(name: str, dtype: str) -> None:

@@ -51,6 +51,11 @@ def test_a_fall_passes_whatever_its_size() -> None:
     assert Guard().objection(recent, -25.0, 1.0, N_SITES) is None
 
 
+def test_a_schedule_that_has_come_down_to_zero_shortens_nothing() -> None:
+    recent = series([-20.0] * 3)
+    assert Guard().shortened(recent, norm=1.0, learning_rate=0.0, size=2.0) == 1.0
+
+
 def test_an_exploding_variance_is_stopped_and_a_small_one_may_grow() -> None:
     recent = series([-21.7] * 10)
     found = Guard().objection(recent, -21.7, 50.0, N_SITES)

@@ -54,6 +54,12 @@ def test_it_is_the_energy_in_the_sector_that_is_sampled(magnetisation: int) -> N
     )  # else nothing was tested
 
 
+def test_a_single_site_has_one_too() -> None:
+    vmc = study(heisenberg(square(1, 1)), magnetisation=1)
+    scan = scan_double_layer(measured(vmc))
+    assert scan is not None and scan.energy == 0
+
+
 @pytest.mark.parametrize(("model", "magnetisation"), [(heisenberg, 1), (tfim, None)])
 def test_enumeration_and_double_layer_agree_to_truncation(
     model: Any, magnetisation: int | None

@@ -17,7 +17,7 @@ from tnvmc.report.texts import line
 from tnvmc.storage.run_files import OBSERVABLES, Json, as_array
 from tnvmc.vmc.state import fixed
 
-_NOTHING = 1e-14  # what rounding leaves of a mean that vanishes
+_NOTHING = 1e-12  # what rounding leaves of a mean that vanishes
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class Guard:
         limits = [1.0]
         if len(recent.norms) >= 4:
             limits.append(self.norm_jump * float(np.median(recent.norms)) / norm)
-        if size > 0:
+        if size > 0 and learning_rate > 0:
             limits.append(self.max_relative_step * size / (learning_rate * norm))
         return min(limits)
 
