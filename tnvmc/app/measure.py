@@ -38,7 +38,8 @@ from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import FRESH_BURN, collect
 from tnvmc.vmc.reliability import DIAGONALISED, below_exact
 from tnvmc.vmc.state import Iterate, finite_or_none
-from tnvmc.vmc.step import Method, trusted
+from tnvmc.vmc.step import Method
+from tnvmc.vmc.trusted import trusted
 
 Array = Any
 
@@ -49,7 +50,7 @@ sites).  Each costs as much as tens of others."""
 _PAIR_THIN = 4  # sweeps between them, in those between others: still cheap next to the ratios
 
 Trusted = tuple[Iterate, tuple[Diagnostic, ...]]
-"""What is to be measured, and why it is not the last point; see `vmc.step.trusted`."""
+"""What is to be measured, and why it is not the last point; see `vmc.trusted.trusted`."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from tnvmc.ansatz.jacobian import CenteredJacobian
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.optimize import average
 from tnvmc.optimize.rule import Info, State, require_finite
 from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver, least_squares
 
@@ -36,7 +37,7 @@ class SR:
     Raises ValueError for settings out of range; see also `Rule.direction`.
     """
 
-    diag_shift: float = 1e-2
+    diag_shift: float | Literal["auto"] = 1e-2
     """Shift in units of the mean diagonal of the smaller matrix, tr(A A^dagger) / min(M, P):
     both matrices have this trace, so a number means the same in both spaces.  (M counts twice
     for real theta with complex psi.)"""
@@ -46,9 +47,12 @@ class SR:
     """Clip local energies in the gradient; see `tnvmc.optimize.solve.clip_outliers`."""
     solver: Solver = field(default_factory=Cholesky)
     space: Space = "auto"
+    memory: float = 0.0
+    """Decay of the average of S over steps, 0 <= memory < 1; 0 takes the S of the present samples
+    alone, and so do states of more than `average.MOST_PARAMETERS` parameters."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.diag_shift < float("inf"):
+        if self.diag_shift != "auto" and not 0 <= self.diag_shift < float("inf"):
             raise ValueError(f"SR: diag_shift = {self.diag_shift} must be finite and >= 0")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"SR: momentum = {self.momentum} must lie in 0 <= momentum < 1")
@@ -58,8 +62,12 @@ class SR:
             )
 
     def init(self, theta: Array) -> State:
-        """The previous direction, where there is momentum; nothing otherwise."""
-        return {"previous": array_namespace(theta).zeros_like(theta)} if self.momentum else {}
+        """The previous direction where there is momentum, the averaged S where there is memory."""
+        state = {"previous": array_namespace(theta).zeros_like(theta)} if self.momentum else {}
+        return {**state, **average.empty(theta)} if self._averages(theta.shape[0]) else state
+
+    def _averages(self, n_params: int) -> bool:
+        return self.memory > 0 and n_params <= average.MOST_PARAMETERS
 
     def direction(
         self,
@@ -94,7 +102,11 @@ class SR:
         if self.momentum:
             carried = self.momentum * state["previous"]
             residual = residual - a.apply(carried)
-        step, space, solved = self._solve(a, residual)
+        if self._averages(theta.shape[0]):
+            step, space, solved, kept = self._averaged(a, residual, state)
+        else:
+            step, space, solved = self._solve(a, residual)
+            kept = {}
         direction = xp.astype(step + carried if self.momentum else step, theta.dtype)
         require_finite("direction of SR", direction, "raise diag_shift")
         moved = a.apply(direction)
@@ -108,7 +120,25 @@ class SR:
             "metric_norm": float(xp.sqrt(xp.sum(xp.abs(moved) ** 2))),
             "slope": float(xp.sum(xp.real(xp.conj(problem.target) * moved))),
         }
-        return direction, {"previous": direction} if self.momentum else {}, info
+        return direction, {**({"previous": direction} if self.momentum else {}), **kept}, info
+
+    def _averaged(
+        self, a: CenteredJacobian, residual: Array, state: State
+    ) -> tuple[Array, str, SolveInfo, State]:
+        """Solve (S + shift) x = A^dagger residual with the S of this and earlier steps."""
+        covariance, kept = average.add(state, a.covariance(), self.memory)
+        xp = array_namespace(covariance)
+        entries = diagonal(covariance)
+        require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
+        n = a.shape[1]
+        steps = average.effective_steps(self.memory, kept["averaged"])
+        share = self._share(n / (steps * _effective_rows(a)))
+        shift = share * max(float(xp.real(xp.sum(entries))), 0.0) / n
+        x, solved = self.solver(covariance, a.adjoint(residual), shift)
+        return x, "parameters", solved, kept
+
+    def _share(self, per_row: float) -> float:
+        return automatic_shift(per_row) if self.diag_shift == "auto" else float(self.diag_shift)
 
     def _solve(self, a: CenteredJacobian, residual: Array) -> tuple[Array, str, SolveInfo]:
         """Minimise |A x - residual|^2 + shift |x|^2 over x (P,), in one of the two spaces."""
@@ -124,6 +154,22 @@ class SR:
         entries = diagonal(matrix)
         require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
         trace = float(xp.real(xp.sum(entries)))
-        shift = self.diag_shift * max(trace, 0.0) / min(n_rows, n_params)
+        share = self._share(n_params / _effective_rows(a))
+        shift = share * max(trace, 0.0) / min(n_rows, n_params)
         x, solved = self.solver(matrix, rhs, shift)
         return x if space == "parameters" else a.adjoint(x), space, solved
+
+
+def _effective_rows(a: CenteredJacobian) -> float:
+    """As how many rows of equal weight those of A count (Kish)."""
+    xp = array_namespace(a.weight)
+    return a.parts / float(xp.sum(a.weight**2))
+
+
+def automatic_shift(per_row: float) -> float:
+    """Give the shift, in units of the mean diagonal, for so many parameters per row.
+
+    Largest (0.1) where there are as many parameters as rows; falling with the square of the
+    distance from there, to 1e-3.
+    """
+    return max(1e-3, 0.1 * min(per_row, 1 / per_row) ** 2)

@@ -27,12 +27,10 @@ from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.reliability import of_energy
 from tnvmc.vmc.state import Iterate, Measurement, State
-from tnvmc.vmc.step import Method, Observation, observe, trusted
+from tnvmc.vmc.step import Method, Observation, observe
+from tnvmc.vmc.trusted import BURN, trusted
 
 Array = Any
-
-BURN = 10
-"""Sweeps before the first draw of a measurement, by walkers that have moved with the steps."""
 
 FRESH_BURN = 50
 """The same from random configurations: an easy-axis magnet (XXZ 4x4, Delta = 3) falls into domains,
@@ -89,7 +87,7 @@ class Measured:
 
 
 def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
-    """Measure the energy of the trusted parameters; see `step.trusted`."""
+    """Measure the energy of the trusted parameters; see `trusted.trusted`."""
     point, diagnostics = trusted(method, state)
     started = perf_counter()
     applied = plan.applied(method, point, state.step)

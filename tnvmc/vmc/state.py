@@ -10,6 +10,7 @@ from typing import Any
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.sampling.problem import Point
 from tnvmc.vmc.guard import Recent
+from tnvmc.vmc.trail import Trail
 
 Array = Any
 
@@ -32,6 +33,7 @@ class State:
     here: Iterate
     good: Iterate | None = None  #: where to go back to; None when `here` itself was found good
     recent: Recent = field(default_factory=Recent)
+    trail: Trail | None = None  #: None where only the last point is to be measured
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,9 @@ def as_tree(state: State) -> dict[str, Any]:
         }  # fmt: skip
 
     tree = {"step": state.step, "here": iterate(state.here), "recent": asdict(state.recent)}
+    if state.trail is not None:
+        trail = state.trail
+        tree["trail"] = {"first": trail.first, "mean": trail.mean, "count": trail.count}
     return tree if state.good is None else tree | {"good": iterate(state.good)}
 
 
@@ -180,4 +185,7 @@ def from_tree(tree: Mapping[str, Any]) -> State:
         for name in ("energies", "errors", "variances", "norms")
     }
     good = Iterate(**tree["good"]) if "good" in tree else None
-    return State(int(tree["step"]), Iterate(**tree["here"]), good, Recent(**series, **recent))
+    trail = Trail(**tree["trail"]) if "trail" in tree else None
+    return State(
+        int(tree["step"]), Iterate(**tree["here"]), good, Recent(**series, **recent), trail
+    )

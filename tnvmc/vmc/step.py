@@ -83,27 +83,11 @@ def observe(
     return Observation(point, snapshot, local, estimate_samples(local, snapshot.weight, info), info)
 
 
-def trusted(method: Method, state: State) -> tuple[Iterate, tuple[Diagnostic, ...]]:
-    """Give the point whose parameters are to be measured, and why it is not the last one.
-
-    The last update is judged as the next step would judge it: by the same draw and the same guard.
-    Where that step would undo it, the point before it is given, and a measured_before_last_update.  Cost: one draw without log-derivatives; nothing where there is
-    no way back.
-    """
-    if state.good is None:
-        return state.here, ()
-    _, objection = _judged(method, state, jacobian=False)
-    if objection is None:
-        return state.here, ()
-    because = {"because": objection.code, **objection.values}
-    return state.good, (Diagnostic("measured_before_last_update", "warning", because),)
-
-
 def advance(method: Method, state: State) -> tuple[State, StepRecord]:
     """Make one step: a function of the state, and of the clock where the schedule reads it."""
     started = perf_counter()
     learning_rate = method.schedule(state.step) * state.recent.scale
-    seen, objection = _judged(method, state)
+    seen, objection = judged(method, state)
     if seen is None or objection is not None and _can_undo(state, seen.energy):
         assert objection is not None
         outcome = _undone(method, state, state.good or state.here, objection)
@@ -138,7 +122,7 @@ _NOTHING_SEEN: dict[str, Any] = {
 }
 
 
-def _judged(
+def judged(
     method: Method, state: State, jacobian: bool = True
 ) -> tuple[Observation | None, Diagnostic | None]:
     """What is seen at the present point, and what the guard objects to; nothing seen where that failed.
@@ -190,9 +174,10 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
         state.recent, energy.mean, energy.error, energy.variance, length * factor,
         retried=state.good is None and state.recent.rollbacks > 0,
     )  # fmt: skip
+    trail = None if state.trail is None else state.trail.after(here.theta)
     short = Diagnostic("step_shortened", "open", {"factor": factor})
     return _Outcome(
-        State(state.step + 1, Iterate(theta, here.configs, optimizer), here, recent),
+        State(state.step + 1, Iterate(theta, here.configs, optimizer), here, recent, trail),
         learning_rate * factor * length,
         (short,) if factor < 1 else (),
         info,
@@ -208,7 +193,9 @@ def _undone(method: Method, state: State, back: Iterate, objection: Diagnostic) 
             "times in a row, with ever smaller steps. Start from other parameters, raise "
             "optimizer.diag_shift, or contraction.chi where the state has one"
         )
-    return _Outcome(State(state.step + 1, back, None, recent), diagnostics=(objection,))
+    return _Outcome(
+        State(state.step + 1, back, None, recent, state.trail), diagnostics=(objection,)
+    )
 
 
 def all_finite(v: Array) -> bool:

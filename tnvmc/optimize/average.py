@@ -1,0 +1,46 @@
+"""The covariance of stochastic reconfiguration, averaged over steps.
+
+S changes slowly from step to step, the force quickly, and both are noisy.  Where samples are about as
+many as parameters the noise of S is the worse: its small eigenvalues come out near zero, and what
+the noise of the force puts there is blown up (the peak at the interpolation threshold, Hastie et
+al., Ann. Stat. 50, 949 (2022)).  An average over the last steps has the samples of all of them for S.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.optimize.rule import State
+
+Array = Any
+
+MOST_PARAMETERS = 4096
+"""Up to so many parameters S is kept from step to step: 64 MiB of float32."""
+
+
+def empty(theta: Array) -> State:
+    """State before the first step: a sum of nothing."""
+    xp = array_namespace(theta)
+    dtype = xp.complex64 if xp.isdtype(theta.dtype, "complex floating") else xp.float32
+    n = theta.shape[0]
+    return {"covariance": xp.zeros((n, n), dtype=dtype), "averaged": 0}
+
+
+def add(state: State, covariance: Array, memory: float) -> tuple[Array, State]:
+    """Give the average with one more covariance (P, P), and the state that holds it.
+
+    The covariance of k steps ago counts memory^k.  It is kept in single precision: a relative change
+    of 1e-7 is far below both the noise and the shift.
+    """
+    xp = array_namespace(covariance)
+    kept = state["covariance"]
+    total = covariance + memory * xp.astype(kept, covariance.dtype)
+    steps = int(state["averaged"]) + 1
+    norm = steps if memory == 1 else (1 - memory**steps) / (1 - memory)
+    return total / norm, {"covariance": xp.astype(total, kept.dtype), "averaged": steps}
+
+
+def effective_steps(memory: float, steps: int) -> float:
+    """As how many equal ones `steps` weighted by powers of the memory count (Kish)."""
+    return (1 + memory) / (1 - memory) * (1 - memory**steps) / (1 + memory**steps)

@@ -1,0 +1,84 @@
+"""Which point of an optimisation is measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.statistics import Estimate
+from tnvmc.sampling import streams
+from tnvmc.vmc.state import Iterate, State
+from tnvmc.vmc.step import Method, judged, observe
+from tnvmc.vmc.trail import FEWEST, Trail
+
+Array = Any
+Told = tuple[Diagnostic, ...]
+
+BURN = 10
+"""Sweeps before the first draw of a measurement, by walkers that have moved with the steps."""
+
+
+def trusted(method: Method, state: State) -> tuple[Iterate, Told]:
+    """Give the point whose parameters are to be measured, and why it is not the last one.
+
+    The last update is judged as the next step would judge it: by the same draw and the same guard.
+    Where that step would undo it, the point before it is taken (measured_before_last_update).
+    With a trail, its energy is then compared with that of the mean of the iterates, which is
+    taken where it is not one error higher (measured_mean), and with that of the first parameters,
+    which are taken where theirs is more than one error lower (measured_first: the steps have led
+    nowhere).  Cost: a draw without log-derivatives for each; nothing before the first step.
+    """
+    point, told = _before_a_bad_update(method, state)
+    if state.trail is None or state.trail.count < FEWEST:
+        return point, told
+    return _best(method, state.trail, point, told)
+
+
+def _before_a_bad_update(method: Method, state: State) -> tuple[Iterate, Told]:
+    if state.good is None:
+        return state.here, ()
+    _, objection = judged(method, state, jacobian=False)
+    if objection is None:
+        return state.here, ()
+    because = {"because": objection.code, **objection.values}
+    return state.good, (Diagnostic("measured_before_last_update", "warning", because),)
+
+
+def _best(method: Method, trail: Trail, last: Iterate, told: Told) -> tuple[Iterate, Told]:
+    points = [last, replace(last, theta=trail.mean), replace(last, theta=trail.first)]
+    of_last, of_mean, of_first = (_energy(method, x, i) for i, x in enumerate(points))
+    best, found = (points[1], of_mean) if _lower(of_mean, of_last, -1.0) else (last, of_last)
+    if _lower(of_first, found, 1.0):
+        return points[2], (Diagnostic("measured_first", "warning", _compared(of_first, found)),)
+    if best is last:
+        return last, told
+    return best, (Diagnostic("measured_mean", "good", _compared(of_mean, of_last)),)
+
+
+def _energy(method: Method, point: Iterate, number: int) -> Estimate | None:
+    """The energy of a point by as many samples as a step has; None where psi fails there."""
+    sampler = method.sampler.for_measurement(None, BURN)
+    try:
+        seen = observe(method.problem, sampler, point, streams.CHOICE + number, jacobian=False)
+    except ValueError:  # psi vanishes, or a decomposition failed
+        return None
+    return seen.energy if math.isfinite(seen.energy.mean) else None
+
+
+def _lower(one: Estimate | None, other: Estimate | None, by: float) -> bool:
+    """Whether one energy lies more than so many errors of the two below another."""
+    if one is None or other is None:
+        return one is not None
+    error = math.hypot(one.error, other.error)
+    return bool(other.mean - one.mean > by * error)
+
+
+def _compared(taken: Estimate | None, left: Estimate | None) -> Mapping[str, Any]:
+    values = {}
+    for name, found in (("taken", taken), ("left", left)):
+        values[name] = None if found is None else float(found.mean)
+        values[f"{name}_error"] = None if found is None else float(found.error)
+    return values
