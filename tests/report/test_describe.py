@@ -28,6 +28,7 @@ def test_settings_in_words() -> None:
         "lattice": "square, 4 x 4 sites, open",
         "state": "peps, D = 3, float64",
         "contraction": "src, chi = 6 (measured at 12)",
+        "sector": "2 Sz = 0",
         "optimizer": "sr, learning rate 0.1, 256 samples a step",
     }
 

@@ -177,6 +177,12 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("few_effective_samples", {"n_samples": 8192, "effective_samples": 300.2, "raise": ["measure.n_samples", "chi"]},
      ("8192 weighted samples are worth 300: few of them carry the weight, and the error bar may be "
      "too small; raise measure.n_samples or chi")),
+    ("lower_in_other_sector", {"magnetisation": 0, "other": 12, "energy_per_site": -0.3541667},
+     ("a state with 2 Sz = 12 has the lower energy -0.354167 per site: 2 Sz = 0, which was solved, "
+     "does not hold the ground state; set sampler.magnetisation")),
+    ("sector_not_compared", {"magnetisation": 0, "field_per_site": 0.5},
+     ("there is a field along z, 0.5 a site, so the ground state may have another magnetisation than "
+     "2 Sz = 0, which was solved; set sampler.magnetisation, and compare the energies of several")),
     ("closure_spread_large", {"spread": 0.1, "threshold": 5.8e-3},
      ("closure spread is 1e-1, above 5.8e-3, the root of the relative error: amplitudes depend on "
      "where they are closed by enough to show in the energy; raise contraction.chi and measure.chi")),

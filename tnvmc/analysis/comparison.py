@@ -221,6 +221,7 @@ def _about(comparison: Comparison, reference: Json) -> dict[str, Any]:
         "fingerprint": fingerprint(operator),
         "n_sites": operator.n_sites,
         "units": operator.units,
+        "magnetisation": comparison.magnetisation if operator.conserves_magnetisation else None,
         "budget": comparison.budget.model_dump(exclude_none=True),
         "measured_samples": comparison.n_samples,
         "symmetrise": list(comparison.symmetrise),

@@ -37,6 +37,7 @@ from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import FRESH_BURN, collect
 from tnvmc.vmc.reliability import DIAGONALISED, below_exact
+from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Iterate, finite_or_none
 from tnvmc.vmc.step import Method
 from tnvmc.vmc.trusted import trusted
@@ -184,7 +185,9 @@ def _measured(
     found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
     blocks, energy = dict(found.blocks), found.total.estimate()
     sector = settings.sampler.magnetisation if vmc.operator.conserves_magnetisation else None
-    against = below_exact((energy.mean, energy.error), vmc.operator, sector, DIAGONALISED)
+    value = energy.mean, energy.error
+    against = below_exact(value, vmc.operator, sector, DIAGONALISED)
+    others = elsewhere(value, vmc.operator, sector)
     pair_samples, pair_chi = 0, None
     if asked.pair_samples != 0 and observables.some_samples():
         pairs = _pair_method(method, vmc, settings, asked)
@@ -193,6 +196,7 @@ def _measured(
         pair_samples = next(iter(some.values())).n_samples
         pair_chi = chi_of(pairs.problem.ansatz)
     return {
+        "magnetisation": sector,
         "n_samples": blocks[ENERGY].n_samples,
         "pair_samples": pair_samples,
         "effective_samples": blocks[ENERGY].effective_samples,
@@ -200,7 +204,7 @@ def _measured(
         "symmetry": list(settings.measure.symmetrise),
         "diagnostics": [
             each.as_dict()
-            for each in (*diagnostics, *energy.diagnostics, *against, *_of_terms(blocks))
+            for each in (*diagnostics, *energy.diagnostics, *against, *others, *_of_terms(blocks))
         ],
         "chi": chi_of(method.problem.ansatz),
         "pair_chi": pair_chi,

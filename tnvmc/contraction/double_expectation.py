@@ -28,6 +28,7 @@ from tnvmc.contraction.double_boundary import Grid, grid_of
 from tnvmc.contraction.double_closures import close_strip, closures
 from tnvmc.contraction.double_network import DoubleNetwork
 from tnvmc.contraction.double_terms import StripTerms, View, views
+from tnvmc.operators.sectors import check_magnetisation
 from tnvmc.operators.term import Operator
 
 Array = Any
@@ -61,12 +62,7 @@ class _Sector:
         """Give the sector, or raise ValueError where there is none."""
         n_sites, d = operator.n_sites, operator.local_dim
         largest = n_sites * (d - 1)
-        if abs(magnetisation) > largest or (largest - magnetisation) % 2:
-            raise ValueError(
-                f"double layer: {n_sites} sites with local dimension {d} have no sector of "
-                f"magnetisation {magnetisation}; twice the total Sz goes from {-largest} to "
-                f"{largest} in steps of 2"
-            )
+        check_magnetisation(n_sites, d, magnetisation)
         return cls((largest - magnetisation) // 2, largest, n_sites, d)
 
     def factors(self, exponents: Array) -> Array:

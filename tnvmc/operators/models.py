@@ -13,7 +13,7 @@ import numpy as np
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.couplings import Coupling, bonds_of_kind, per_bond, per_site, uniform
 from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Z, exchange_matrix, kron
-from tnvmc.operators.term import Operator, Term
+from tnvmc.operators.term import ROUNDING, Operator, Term
 
 
 def heisenberg(lattice: Lattice, J: Coupling = 1.0) -> Operator:
@@ -41,10 +41,12 @@ def xxz(lattice: Lattice, J: Coupling = 1.0, Jz: Coupling = 1.0) -> Operator:
     in_plane = exchange_matrix() - along_z
     bonds = bonds_of_kind(lattice, "nearest", "xxz")
     couplings = zip(per_bond("J", J, bonds), per_bond("Jz", Jz, bonds), strict=True)
-    terms = [
-        Term(bond, j * in_plane + jz * along_z)
-        for bond, (j, jz) in zip(bonds, couplings, strict=True)
-    ]
+    terms: list[Term] = []
+    for bond, (j, jz) in zip(bonds, couplings, strict=True):
+        parts = [j * in_plane, jz * along_z]
+        # Beside a much larger one in the same matrix the smaller would pass for rounding.
+        apart = 0 < min(abs(j), abs(jz)) < 10 * ROUNDING * max(abs(j), abs(jz))
+        terms += [Term(bond, part) for part in (parts if apart else [parts[0] + parts[1]])]
     return Operator(lattice, tuple(terms), 2, "S.S", "xxz", uniform(J=J, Jz=Jz))
 
 

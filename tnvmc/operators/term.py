@@ -24,6 +24,9 @@ SMALLEST_SCALE = 1e-100
 """Least size of the largest matrix element of an operator, if that is not 0.  Variances and errors go
 through squares: of energies of 1e-160 nothing is left, and an error of 0 would be printed."""
 
+ROUNDING = 1e-14
+"""Elements of a term below this part of its largest are taken for rounding, and are 0."""
+
 HERMITIAN_TOLERANCE = 1e-12
 """Largest |h - h^dagger| allowed, relative to the largest |h|: a few roundings, no more."""
 
@@ -33,7 +36,8 @@ class Term:
     """A Hermitian matrix on one to four different sites.
 
     `matrix` is (d^k, d^k) in the basis kron(first site, second site, ...), so the first site
-    named is the most significant digit of a row or column index.
+    named is the most significant digit of a row or column index.  Elements below `ROUNDING` times
+    the largest count as 0; what is that small and meant is a term of its own.
 
     Raises:
         ValueError: more than four sites or none, a site twice, a matrix that is not square, not
@@ -167,7 +171,7 @@ class Operator:
     def replacements(self) -> dict[Patch, Replacement]:
         """Off-diagonal elements, for each patch that has any."""
         found = {}
-        for patch, matrix in self._matrices.items():
+        for patch, matrix in self.matrices.items():
             replacement = _replacement(matrix)
             if replacement is not None:
                 found[patch] = replacement
@@ -243,19 +247,23 @@ class Operator:
         return self + (-other)
 
     @cached_property
-    def _matrices(self) -> dict[Patch, np.ndarray]:
-        """Per patch the sum of its terms, with what cancels to rounding set to zero."""
+    def matrices(self) -> dict[Patch, np.ndarray]:
+        """Per patch the sum of its terms, (d^k, d^k), with what is rounding set to zero.
+
+        That is what is `ROUNDING` of the largest element of its term, and what is left of as much
+        where terms cancel.  A small term beside a large one on the same sites stays.
+        """
         sums: dict[Patch, np.ndarray] = {}
-        largest: dict[Patch, float] = {}
+        sizes: dict[Patch, np.ndarray] = {}
         for term in self.terms:
-            sums[term.sites] = sums.get(term.sites, 0) + term.matrix
-            size = float(np.abs(term.matrix).max())
-            largest[term.sites] = max(largest.get(term.sites, 0.0), size)
-        return {patch: _chop(sums[patch], 1e-14 * largest[patch]) for patch in sorted(sums)}
+            matrix = _chop(term.matrix, ROUNDING * np.abs(term.matrix).max())
+            sums[term.sites] = sums.get(term.sites, 0) + matrix
+            sizes[term.sites] = sizes.get(term.sites, 0) + np.abs(matrix)
+        return {patch: _chop(sums[patch], ROUNDING * sizes[patch]) for patch in sorted(sums)}
 
     @cached_property
     def _diagonal(self) -> DiagonalForm:
-        diagonals = {patch: np.diag(matrix).real for patch, matrix in self._matrices.items()}
+        diagonals = {patch: np.diag(matrix).real for patch, matrix in self.matrices.items()}
         return diagonal_form(diagonals, self.n_sites, self.local_dim)
 
 
@@ -274,8 +282,9 @@ def _replacement(matrix: np.ndarray) -> Replacement | None:
     return Replacement(targets, elements)
 
 
-def _chop(matrix: np.ndarray, tolerance: float) -> np.ndarray:
-    """Drop parts below the tolerance, and the imaginary part altogether if nothing is left."""
+def _chop(matrix: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
+    """Drop parts below a tolerance (a number, or one for each element), and the imaginary part
+    altogether if nothing is left."""
     real = np.where(np.abs(matrix.real) > tolerance, matrix.real, 0.0)
     imaginary = np.where(np.abs(matrix.imag) > tolerance, matrix.imag, 0.0)
     return real + 1j * imaginary if np.any(imaginary) else real

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tnvmc.analysis.comparison import ComparisonTable
-from tnvmc.report.describe import facts
+from tnvmc.report.describe import facts, sector_text
 from tnvmc.report.numbers import scientific, ten_digits, with_error
 from tnvmc.report.texts import listed, sentence
 from tnvmc.storage.run_files import Run
@@ -21,9 +21,10 @@ def headline(table: ComparisonTable) -> str:
     if known is not None:
         method, source = about["reference"]["method"], about["reference"]["source"]
         reference = f"{method} energy per site {ten_digits(known / about['n_sites'])} ({source})"
+    sector = sector_text(about)
     symmetries = f", symmetries {listed(about['symmetrise'])}" if about["symmetrise"] else ""
     return (
-        f"{told['model']}; {told['lattice']}; {amount:g} {unit} for each ansatz; "
+        f"{told['model']}; {told['lattice']}; {sector and sector + '; '}{amount:g} {unit} for each ansatz; "
         f"measured with {about['measured_samples']} samples{symmetries}; {reference}"
     )
 

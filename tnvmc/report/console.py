@@ -11,7 +11,7 @@ from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.backend.device import describe
 from tnvmc.backend.process import OutputLost
 from tnvmc.operators.term import Operator
-from tnvmc.report.describe import DRAWS, measured_numbers, sampling_parts
+from tnvmc.report.describe import DRAWS, measured_numbers, sampling_parts, sector_text
 from tnvmc.report.numbers import duration, per_site, ten_digits, with_error
 from tnvmc.report.texts import line, step_sentence
 from tnvmc.settings.config import Settings
@@ -211,6 +211,8 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         shown = fixed(energy, 8)
         shown += f" +- {_error(result['energy_per_site_error'])}  ({result['units']} units)"
     yield "energy per site", shown
+    if sector := sector_text(result):
+        yield "sector", sector
     known = "not known" if exact is None else f"{ten_digits(exact)}  ({result['exact_source']})"
     yield result["exact_method"] or "exact", known
     if result["relative_error"] is not None:

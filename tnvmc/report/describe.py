@@ -49,6 +49,12 @@ def _by_move(result: Json) -> str:
     return f" ({each})" if len(kinds) > 1 else ""
 
 
+def sector_text(held: Json) -> str:
+    """Name the sector of a result or of observables: "2 Sz = 0"; empty where Sz is not conserved."""
+    sector = held.get("magnetisation")
+    return "" if sector is None else f"2 Sz = {sector}"
+
+
 def facts(run: Run) -> dict[str, str]:
     """Write the settings of a run in words; what they say nothing about is absent.
 
@@ -56,7 +62,7 @@ def facts(run: Run) -> dict[str, str]:
         "model" ("j1j2, J1 = 1, J2 = 0.5"), "lattice" ("square, 6 x 6 sites, open"), "state"
         ("peps, D = 4, float64"), "network" (what a network is made of: "heads = 4, layers = 2"),
         "contraction" ("src, chi = 8 (measured at 16)"), "sampling" (what is out of the ordinary in
-        it) and "optimizer" ("sr, learning rate 0.1, 256 samples a step").
+        it), "sector" ("2 Sz = 0") and "optimizer" ("sr, learning rate 0.1, 256 samples a step").
     """
     ansatz, optimizer, sampler = map(run.section, ("ansatz", "optimizer", "sampler"))
     D, rate, samples = ansatz.get("D"), optimizer.get("learning_rate"), sampler.get("n_samples")
@@ -70,6 +76,7 @@ def facts(run: Run) -> dict[str, str]:
     if kind == "peps":
         found["contraction"] = _contraction(run)
     found["sampling"] = sampling_parts(sampler)
+    found["sector"] = [sector_text(sampler)]
     if kind := optimizer.get("kind"):
         rate = None if rate is None else f"learning rate {rate}"
         found["optimizer"] = [kind, rate, samples and f"{samples} samples a step"]

@@ -12,6 +12,7 @@ import numpy as np
 
 from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.report.console import rows_table
+from tnvmc.report.describe import sector_text
 from tnvmc.report.numbers import with_error
 from tnvmc.report.texts import line
 from tnvmc.storage.run_files import OBSERVABLES, Json, as_array
@@ -148,6 +149,8 @@ def _table_rows(found: Json) -> Iterator[tuple[str, str]]:
     n, energy = found["n_sites"], _single("", found["energy"])
     energy = Observed("energy per site", energy.mean / n, energy.error / n)
     yield energy.name, f"{energy.value}  ({found['units']} units)"
+    if sector := sector_text(found):
+        yield "sector", sector
     if found["variance"] is not None:
         yield "variance per site", f"{found['variance'] / n:.3e}"
     for row in observed(found):

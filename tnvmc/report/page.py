@@ -130,7 +130,9 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
     if found is None:
         return
     energy, error, where = found
-    yield with_error(energy, error), f"energy per site, {describe.units_of(run)} units, {where}"
+    sector = describe.facts(run).get("sector")
+    units = ", ".join(filter(None, [f"{describe.units_of(run)} units", sector]))
+    yield with_error(energy, error), f"energy per site, {units}, {where}"
     exact, method = describe.reference(run)
     if exact:
         off = (energy - exact) / abs(exact)

@@ -161,7 +161,8 @@ def _measured(run: Run) -> str:
         return "not finite"
     old = "" if run_files.is_finished(run) else f"; after {result.get('steps')} steps, not the last"
     samples = f", {result['n_samples']} samples" if result.get("n_samples") else ""
-    return f"energy per site {energy} ({result['units']} units){samples}{old}"
+    units = ", ".join(filter(None, [f"{result['units']} units", words.sector_text(result)]))
+    return f"energy per site {energy} ({units}){samples}{old}"
 
 
 def _observables(run: Run) -> Iterator[str]:

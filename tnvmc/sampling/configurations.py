@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, to_host
+from tnvmc.operators.sectors import check_magnetisation
 from tnvmc.operators.term import Operator
 
 Array = Any
@@ -34,18 +35,6 @@ def initial_configs(
     order = rng.permuted(np.tile(np.arange(n_steps), (n_walkers, 1)), axis=1)
     lowered = (order < n_down).reshape(n_walkers, n_sites, local_dim - 1)
     return np.asarray(lowered.sum(axis=2), dtype=np.int8)
-
-
-def check_magnetisation(n_sites: int, local_dim: int, magnetisation: int) -> None:
-    """Raise ValueError when N sites cannot have this (doubled) total Sz."""
-    largest = n_sites * (local_dim - 1)
-    if abs(magnetisation) > largest or (largest - magnetisation) % 2:
-        raise ValueError(
-            f"no configuration of {n_sites} sites with local dimension {local_dim} has 2 Sz = "
-            f"{magnetisation}: |2 Sz| is at most {largest} and "
-            f"{'even' if largest % 2 == 0 else 'odd'} here. Use an even number of sites, or "
-            "another magnetisation."
-        )
 
 
 def sector_of(operator: Operator, *asked: int | None) -> int | None:

@@ -46,6 +46,7 @@ class ChiScan:
     units: str
     seconds: float  #: beyond the sampling
     diagnostics: tuple[Diagnostic, ...] = ()  #: of the state that was measured
+    magnetisation: int | None = None  #: twice the total Sz of the sector; None: all of them
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """Give one dict per chi, for strict JSON."""
@@ -60,7 +61,8 @@ class ChiScan:
             f"{point.difference / n:+.1e} +- {point.difference_error / n:.0e}"
             for point in self.points
         ]
-        told = f"{self.units} units, {self.n_samples} samples drawn at chi {self.drawn_at}"
+        sector = "" if self.magnetisation is None else f", 2 Sz = {self.magnetisation}"
+        told = f"{self.units} units{sector}, {self.n_samples} samples drawn at chi {self.drawn_at}"
         return "\n".join([*lines, told, *map(str, self.diagnostics)])
 
 
@@ -162,6 +164,7 @@ def scan_chi(
         operator.units,
         perf_counter() - started,
         measured.measurement.diagnostics,
+        measured.measurement.magnetisation,
     )
 
 

@@ -12,7 +12,7 @@ from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets, real_state
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import uninterrupted
-from tnvmc.estimate.diagnostic import warn_of
+from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import Rule
@@ -32,6 +32,7 @@ from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
 from tnvmc.vmc.reliability import of_steps
 from tnvmc.vmc.second_opinion import When, scan_double_layer
+from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Iterate, Measurement, State, StepRecord
 
 Array = Any
@@ -141,11 +142,21 @@ class VMC:
         has run.
 
         Warns:
-            UnreliableWarning: at the end, for each code of `tnvmc.vmc.reliability.of_steps`.
+            UnreliableWarning: at the end, for each code of `tnvmc.vmc.reliability.of_steps` and
+                `tnvmc.vmc.sectors.elsewhere`.
         """
         records = [self.step(callback) for _ in range(steps)]
-        warn_of(of_steps(records, self.problem, self.sampler, self.state), "VMC.run")
+        found = of_steps(records, self.problem, self.sampler, self.state)
+        warn_of((*found, *self._elsewhere(records)), "VMC.run")
         return records
+
+    def _elsewhere(self, records: Sequence[StepRecord]) -> tuple[Diagnostic, ...]:
+        """What the last energy says of other sectors."""
+        last = next((record for record in reversed(records) if not record.undone), None)
+        if last is None:
+            return ()
+        energy = (last.energy, last.energy_error)
+        return elsewhere(energy, self.operator, self.problem.magnetisation)
 
     def step(self, callback: Callable[[StepRecord], None] | None = None) -> StepRecord:
         """Make one step, and warn of nothing; otherwise as `run`."""
@@ -190,7 +201,8 @@ class VMC:
         Warns:
             UnreliableWarning: for each of its `diagnostics` that is a warning or an error: chains
                 that disagree, few walkers, heavy tails, uneven weights, truncation, an energy below
-                the exact one; see `tnvmc.vmc.reliability.of_energy`.
+                the exact one; see `tnvmc.vmc.reliability.of_energy`; a lower energy in another
+                sector of the total Sz, see `tnvmc.vmc.sectors.elsewhere`.
         """
         plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, tuple(symmetries), sampler)
         found = measure(self.method, self.state, plan).measurement

@@ -23,9 +23,11 @@ from tnvmc.estimate.reliability import Drawn, changed_part, doubts
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
+from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.reliability import of_energy
+from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Iterate, Measurement, State
 from tnvmc.vmc.step import Method, Observation, observe
 from tnvmc.vmc.trusted import BURN, trusted
@@ -94,6 +96,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     problem = applied.problem
     seen = observe(problem, applied.sampler, point, streams.MEASURE + state.step, jacobian=False)
     energy, operator = seen.energy, problem.operator
+    sector = magnetisation_of(operator, seen.snapshot.configs)
     measurement = Measurement(
         **seen.statistics(),
         v_score=v_score(
@@ -104,8 +107,13 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         n_samples=int(seen.snapshot.configs.shape[0]),
         seconds=perf_counter() - started,
         units=operator.units,
-        diagnostics=(*diagnostics, *of_energy(seen, problem)),
+        diagnostics=(
+            *diagnostics,
+            *of_energy(seen, problem),
+            *elsewhere((energy.mean, energy.error), operator, sector),
+        ),
         precision_shift=seen.precision_shift,
+        magnetisation=sector,
         **_effective(seen),
     )
     return Measured(measurement, point, seen, problem)

@@ -104,6 +104,7 @@ class Measurement:
     precision_shift: float | None = None  #: of the energy by the weights of `ansatz.wrappers.mixed`
     bulk_ess: float | None = None  #: effective samples of chains, for the mean (`estimate.mixing`)
     tail_ess: float | None = None  #: the same for the 5 % and 95 % quantiles
+    magnetisation: int | None = None  #: twice the total Sz of the sector; None: all of them
 
     @property
     def energy_per_site(self) -> float:
@@ -125,9 +126,10 @@ class Measurement:
         return _as_dict(self) | finite_or_none(per_site)
 
     def __str__(self) -> str:
+        sector = "" if self.magnetisation is None else f", 2 Sz = {self.magnetisation}"
         text = (
             f"energy per site {fixed(self.energy_per_site, 7)} +- {self.energy_per_site_error:.1g} "
-            f"({self.units} units), variance per site {self.variance / self.n_sites:.2g}, "
+            f"({self.units} units{sector}), variance per site {self.variance / self.n_sites:.2g}, "
             f"V-score {self.v_score:.2g}, {self.n_samples} samples"
         )
         return "; ".join([text, *map(str, self.diagnostics)])

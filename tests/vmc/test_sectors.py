@@ -1,0 +1,120 @@
+"""The sector is named, and where a lower energy lies in another one, that is told."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tests.operators.test_sectors import field
+from tnvmc import PEPS, VMC, Enumerate, UnreliableWarning, heisenberg, square, tfim
+from tnvmc.app.cli import main
+from tnvmc.exact import exact_ground_state
+from tnvmc.operators.models import xxz
+from tnvmc.operators.spin import spin_matrices
+from tnvmc.operators.term import Operator
+from tnvmc.vmc.sectors import elsewhere
+
+LATTICE = square(2, 3)
+LARGE = square(6, 6)
+MAGNET = xxz(LATTICE, J=0.5, Jz=-1.0)
+OTHERS = {"lower_in_other_sector", "sector_not_compared"}
+
+
+def along_z(lattice: object, strength: float, staggered: bool = False) -> Operator:
+    """A Heisenberg magnet in a field."""
+    operator, sz = heisenberg(lattice), spin_matrices()[2]  # type: ignore[arg-type]
+    signs = [(-1) ** (staggered * (site + site // 6)) for site in range(operator.n_sites)]
+    terms = [((site,), -strength * sign * sz) for site, sign in enumerate(signs)]
+    return operator + Operator.from_terms(operator.lattice, terms)
+
+
+def test_ferromagnets_are_told() -> None:
+    """Sector 0 of an easy-axis ferromagnet was solved without a word."""
+    vmc = VMC(MAGNET, PEPS(LATTICE, 2), Enumerate(threads=1), learning_rate=0.01)
+    with pytest.warns(UnreliableWarning, match="VMC.measure: lower_in_other_sector") as told:
+        found = vmc.measure()
+    assert len([each for each in told if "lower_in_other" in str(each.message)]) == 1
+    assert found.magnetisation == 0 and "2 Sz = 0" in str(found)
+    assert found.as_dict()["magnetisation"] == 0
+    values = next(each.values for each in found.diagnostics if each.code in OTHERS)
+    assert values["other"] in (6, -6)
+    assert 6 * values["energy_per_site"] == pytest.approx(exact_ground_state(MAGNET, "full").energy)
+    with pytest.warns(UnreliableWarning, match="VMC.run: lower_in_other_sector"):
+        vmc.run(1)
+
+
+def test_a_sector_that_was_chosen_is_not_doubted() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = VMC(MAGNET, PEPS(LATTICE, 2), Enumerate(threads=1), magnetisation=2).measure()
+    assert found.magnetisation == 2
+
+
+def test_where_nothing_is_conserved_there_is_no_sector() -> None:
+    found = VMC(tfim(LATTICE), PEPS(LATTICE, 2), Enumerate(threads=1)).measure()
+    assert found.magnetisation is None and "Sz" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("operator", "sector", "code"),
+    [
+        (xxz(LARGE, J=0.5, Jz=-2.0), 0, "lower_in_other_sector"),
+        (along_z(LATTICE, 1.0), 0, "lower_in_other_sector"),
+        (along_z(LARGE, 8.0), 0, "lower_in_other_sector"),
+        (along_z(LARGE, 1.0), 0, "sector_not_compared"),
+        (along_z(LARGE, 1.0), 4, None),
+        (along_z(LATTICE, 0.1), 0, None),
+        (along_z(LARGE, 1.0, staggered=True), 0, None),
+        (heisenberg(LARGE), 0, None),
+        (heisenberg(LATTICE, J=-1.0), 0, None),
+        (heisenberg(square(3, 3)), 1, None),
+        (xxz(LATTICE, Jz=3.0), 0, None),
+        (xxz(LARGE, Jz=3.0), 0, None),
+        (xxz(LATTICE, Jz=-0.9), 0, None),
+        (heisenberg(LATTICE) + field(0.2, -0.1), 0, None),
+        (xxz(square(3, 3), Jz=2.0), 1, None),
+        (xxz(square(3, 3), Jz=2.0), -1, None),
+        (tfim(LARGE), None, None),
+    ],
+)
+def test_other_sectors(operator: Operator, sector: int | None, code: str | None) -> None:
+    """No false alarm for antiferromagnets, whose energy per site is about -0.5."""
+    found = elsewhere((-0.5 * operator.n_sites, 0.01), operator, sector)
+    assert [each.code for each in found] == ([code] if code else [])
+
+
+def test_the_best_sector_of_a_field_is_found() -> None:
+    operator = along_z(LATTICE, 1.0)
+    found = elsewhere((-3.0, 0.01), operator, 0)
+    exact = exact_ground_state(operator, "full").energy
+    assert 6 * found[0].values["energy_per_site"] == pytest.approx(exact)
+
+
+def test_the_command_line_names_the_sector(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "xxz.toml"
+    file.write_text(
+        '[lattice]\nshape = [2, 2]\n[hamiltonian]\nmodel = "xxz"\nJ = 0.5\nJz = -1.0\n'
+        '[ansatz]\nkind = "peps"\nD = 2\n[sampler]\nn_walkers = 32\nn_samples = 128\n'
+        "[optimizer]\nsteps = 1\n[run]\nthreads = 1\n"
+    )
+    run = tmp_path / "run"
+    assert main(["run", str(file), "--out", str(run)]) == 0
+    printed = capsys.readouterr().out
+    assert "2 Sz = 0" in printed and "lower energy" in printed
+    result = json.loads((run / "result.json").read_text())
+    assert result["magnetisation"] == 0
+    codes = [found["code"] for found in result["diagnostics"]]
+    assert codes.count("lower_in_other_sector") == 1
+    for command in ("show", "measure"):
+        assert main([command, str(run)]) == 0
+        assert "2 Sz = 0" in capsys.readouterr().out
+    observables = json.loads((run / "observables.json").read_text())
+    assert observables["magnetisation"] == 0
+    assert "lower_in_other_sector" in [found["code"] for found in observables["diagnostics"]]
+    assert main(["report", str(run)]) == 0
+    assert "2 Sz = 0" in (run / "report.html").read_text()

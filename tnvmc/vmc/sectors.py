@@ -1,0 +1,99 @@
+"""Whether a lower energy lies in another sector of the total Sz than the one that was solved.
+
+Without being told otherwise a run solves the sector of the smallest |Sz|.  That holds the ground
+state of antiferromagnets; an easy-axis ferromagnet or a magnet in a field may have it elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.operators.basis import Basis, smallest_magnetisation
+from tnvmc.operators.sectors import flip_invariant, net_field, polarised, rotation_invariant
+from tnvmc.operators.term import Operator
+from tnvmc.vmc.reliability import BELOW_EXACT, DIAGONALISED, lowest_energy
+
+_ROUNDING = 1e-9  # of energies: two sectors that far apart count as degenerate
+
+
+def elsewhere(
+    energy: tuple[float, float], operator: Operator, sector: int | None
+) -> tuple[Diagnostic, ...]:
+    """Tell where a lower energy lies in another sector, or may.
+
+    Nothing is told of an operator that commutes with the total spin, whose smallest sector holds
+    the ground state, nor of a sector other than the smallest, which somebody has chosen.
+
+    Codes: lower_in_other_sector, where the fully polarised state lies below the energy, or the
+    sectors next to this one, which are diagonalised where they are small, have a lower ground state;
+    sector_not_compared, where there is a net field along z and they are too large for that.
+
+    Args:
+        energy: total, and its error.
+        operator: the Hamiltonian.
+        sector: twice the total Sz of the samples; None where it is not conserved.
+
+    Cost: that of diagonalising sectors of at most `DIAGONALISED` states, once for each operator.
+    """
+    n_sites, d = operator.n_sites, operator.local_dim
+    if sector is None or abs(sector) != smallest_magnetisation(n_sites, d):
+        return ()
+    if not operator.replacements or not math.isfinite(energy[0]) or rotation_invariant(operator):
+        return ()
+    lowest, known = _neighbours(operator, sector)
+    end, polar = min(polarised(operator), key=lambda each: each[1])
+    error = energy[1] if math.isfinite(energy[1]) else 0.0
+    slack = max(BELOW_EXACT * error, _ROUNDING * abs(polar))
+    if polar < energy[0] - slack and (lowest is None or polar < lowest[1]):
+        lowest = end, polar
+    values = {"magnetisation": sector}
+    if lowest is not None:
+        values |= {"other": lowest[0], "energy_per_site": lowest[1] / n_sites}
+        return (Diagnostic("lower_in_other_sector", "warning", values),)
+    field = net_field(operator)
+    if field and not known:
+        field_values = values | {"field_per_site": field / n_sites}
+        return (Diagnostic("sector_not_compared", "warning", field_values),)
+    return ()
+
+
+def _neighbours(operator: Operator, sector: int) -> tuple[tuple[int, float] | None, bool]:
+    """The lowest sector found by going from this one as long as energies fall; whether it was known.
+
+    Returns:
+        Twice the total Sz and the energy of a lower one, else None; and whether the sectors next to
+        this one could be compared.
+    """
+    here = _lowest(operator, sector)
+    if here is None:
+        return None, False
+    steps = (2,) if flip_invariant(operator) else (2, -2)
+    best, known = (sector, here), True
+    for step in steps:
+        found = _walk(operator, (sector, here), step)
+        known &= found is not None
+        if found is not None and found[1] < best[1] - _ROUNDING * max(1.0, abs(best[1])):
+            best = found
+    return (None if best[0] == sector else best), known
+
+
+def _walk(operator: Operator, begin: tuple[int, float], step: int) -> tuple[int, float] | None:
+    """Go from sector to sector while energies fall; None where the first one is too large."""
+    best, other = begin, begin[0] + step
+    while abs(other) <= operator.n_sites * (operator.local_dim - 1):
+        energy = _lowest(operator, other)
+        if energy is None:
+            return None if best == begin else best
+        if energy > best[1] - _ROUNDING * max(1.0, abs(best[1])) and other != -begin[0]:
+            break
+        best, other = min(best, (other, energy), key=lambda each: each[1]), other + step
+    return best
+
+
+def _lowest(operator: Operator, sector: int) -> float | None:
+    """Ground-state energy of a sector, from diagonalisation."""
+    if Basis(operator.n_sites, operator.local_dim, sector).dimension > DIAGONALISED:
+        return None
+    known = lowest_energy(operator, sector, DIAGONALISED)
+    return None if known is None else known.energy_total
