@@ -18,7 +18,7 @@ from tnvmc.operators.spin import kron, spin_matrices
 from tnvmc.sampling.chains import Sampler
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_files import read_run
-from tnvmc.vmc.measurement import FRESH_BURN
+from tnvmc.vmc.measurement import BURN, FRESH_BURN
 
 EXACT = 1e-10  # sums of a few hundred local values of order one
 SX, SY, SZ = spin_matrices()
@@ -241,6 +241,29 @@ def test_walkers_that_have_not_moved_or_begin_together_walk_first(
     monkeypatch.setattr(Sampler, "draw", counted)
     measure_run(run, Asked(pair_samples=0, overrides=(f"sampler.n_walkers={n_walkers}",)))
     assert n_burn[0] == FRESH_BURN
+
+
+@pytest.mark.parametrize(("steps", "n_burn"), [(0, FRESH_BURN), (1, BURN)])
+def test_a_run_without_steps_burns_in_as_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, n_burn: int
+) -> None:
+    """It took 10 sweeps for both."""
+    drawn = []
+    draw = Sampler.draw
+
+    def counted(self: Sampler, *args: Any, **more: Any) -> Any:
+        drawn.append(self.n_burn)
+        return draw(self, *args, **more)
+
+    file = tmp_path / "run.toml"
+    file.write_text(
+        '[lattice]\nshape = [2, 2]\n[hamiltonian]\nmodel = "heisenberg"\n[ansatz]\nD = 2\n'
+        f"[sampler]\nn_walkers = 16\nn_samples = 16\n[optimizer]\nsteps = {steps}\n"
+        "[run]\nthreads = 1\n"
+    )
+    monkeypatch.setattr(Sampler, "draw", counted)
+    session.run_file(file, tmp_path / "run")
+    assert drawn[-1] == n_burn
 
 
 def test_direct_draws_and_symmetries(make: Any) -> None:

@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tnvmc import PEPS, VMC, Enumerate, Sampler, UnreliableWarning, heisenberg, square, tfim
+from tnvmc import (
+    PEPS,
+    SRC,
+    VMC,
+    Enumerate,
+    Exact,
+    Sampler,
+    UnreliableWarning,
+    heisenberg,
+    square,
+    tfim,
+)
 from tnvmc.operators.models import xxz
 from tnvmc.vmc import reliability
 from tnvmc.vmc.reliability import below_exact, lowest_energy, of_steps, sector_of
@@ -92,3 +103,24 @@ def test_steps_that_were_held_back() -> None:
     records = [replace(state.step(), undone=step % 2 == 0) for step in range(8)]
     (told,) = of_steps(records, state.problem, state.sampler, state.state)
     assert (told.code, told.values["held_back"]) == ("optimisation_unstable", 4)
+
+
+@pytest.mark.parametrize(("scheme", "told"), [(SRC(2), True), (SRC(16), False), (Exact(), False)])
+def test_a_sum_over_truncated_amplitudes_is_not_exact(scheme: Any, told: bool) -> None:
+    """An enumeration carries the closure spread, and says where it is too large, as chains do."""
+    operator = heisenberg(square(3, 4))
+    ansatz = PEPS(operator.lattice, 4, scheme=scheme)
+    theta = ansatz.initial(operator)
+    for by_orbit in (True, False):
+        sampler = Enumerate(threads=1, by_orbit=by_orbit)
+        state = VMC(operator, ansatz, sampler, theta=theta)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = state.measure()
+        assert ("closure_spread_large" in codes(found)) == told
+        assert [str(each.message) for each in caught if "closure_spread" in str(each.message)] == [
+            f"VMC.measure: {str(each).removeprefix('warning: ')}"
+            for each in found.diagnostics
+            if each.code == "closure_spread_large"
+        ]
+        assert found.closure_spread is not None and (found.closure_spread > 1e-3) == told

@@ -35,7 +35,7 @@ from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, FolderError, check_run_
 from tnvmc.storage.seals import sealed_json
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.measurement import FRESH_BURN, collect
+from tnvmc.vmc.measurement import BURN, FRESH_BURN, collect
 from tnvmc.vmc.reliability import DIAGONALISED, below_exact
 from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Iterate, finite_or_none
@@ -244,7 +244,8 @@ def _method(vmc: VMC, point: Point, settings: Settings, asked: Asked) -> Method:
         threads = settings.run.threads
         group_state = symmetrised(problem, point, measure.symmetrise, threads=threads)
         problem = replace(problem, ansatz=group_state)
-    sampler = sampler.for_measurement(n_samples, measure.n_burn, measure.n_thin, symmetric)
+    n_burn = BURN if measure.n_burn is None else measure.n_burn  # walkers have walked before
+    sampler = sampler.for_measurement(n_samples, n_burn, measure.n_thin, symmetric)
     return replace(vmc.method, problem=problem, sampler=sampler)
 
 

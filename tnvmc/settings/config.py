@@ -179,8 +179,8 @@ class MeasureSettings(Section):
 
     n_samples: Positive | None = None
     """Samples. Default: 8 times those of a step."""
-    n_burn: NonNegative = 10
-    """Sweeps before the first sample."""
+    n_burn: NonNegative | None = None
+    """Sweeps before the first sample. Default: 10, or 50 where no step has been made."""
     n_thin: Positive | None = None
     """Sweeps between samples. Default: `sampler.n_thin`."""
     chi: Positive | None = None

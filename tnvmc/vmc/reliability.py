@@ -35,6 +35,8 @@ FEWEST_STEPS, UNSTABLE = 8, 0.25
 
 _SPREAD_OF_ROUNDING = 1e-9  # of closures: what sums of thousands of products may leave, and more
 
+_SIGMA = 1e-6  # of the energy: what counts as the error of an enumeration
+
 _EXACT_ERROR = 1e-9  # of the largest energy there can be: what rounding may make
 
 _KNOWN: dict[tuple[str, int | None], KnownEnergy | None] = {}
@@ -61,8 +63,10 @@ def of_energy(seen: Observation, problem: Problem) -> tuple[Diagnostic, ...]:
         walkers = seen.info.n_walkers
         changed = changed_part(np.asarray(to_host(seen.snapshot.configs)), walkers)
         found += doubts(Drawn.of(seen.energy, walkers, effective, changed))
-    spread, threshold = statistics["closure_spread"] or 0.0, closure_threshold(energy, error)
-    if not seen.info.exact and spread > threshold:
+    # A sum over all configurations has no error, but truncated amplitudes are not exact.
+    sigma = _SIGMA * abs(energy) if seen.info.exact else error
+    spread, threshold = statistics["closure_spread"] or 0.0, closure_threshold(energy, sigma)
+    if spread > threshold:
         values = {"spread": spread, "threshold": threshold}
         found.append(Diagnostic("closure_spread_large", "warning", values))
     sector = sector_of(problem.operator, seen.snapshot.configs[0, :])
