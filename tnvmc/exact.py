@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field
-from operator import index
 from typing import Any, Literal
 
 import numpy as np
 
+from tnvmc.backend.arguments import whole
 from tnvmc.operators.basis import CODE_BITS, Basis, smallest_magnetisation
 from tnvmc.operators.sparse import count_elements
 from tnvmc.operators.term import Operator
@@ -142,11 +142,11 @@ def _magnetisation(operator: Operator, sector: Sector) -> int | None:
             return None
         return smallest_magnetisation(operator.n_sites, operator.local_dim)
     try:
-        return index(sector)
-    except TypeError as error:
+        return whole("exact", "sector", sector, None)
+    except ValueError:
         raise ValueError(
             f"exact: sector is {sector!r}; give 'auto', 'full' or twice the total Sz as an integer"
-        ) from error
+        ) from None
 
 
 def _check_memory(operator: Operator, states: Basis, max_bytes: int | None) -> None:

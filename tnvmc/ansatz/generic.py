@@ -25,6 +25,7 @@ from tnvmc.ansatz.protocol import (
 )
 from tnvmc.ansatz.tally import Tally
 from tnvmc.backend import kernels
+from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.lattice.lattice import Lattice, Patch
 
@@ -63,7 +64,8 @@ class GenericAnsatz(ABC):
     """Most configurations given to one call of `log_amplitude` while measuring."""
 
     def __init__(self, lattice: Lattice, local_dim: int = 2) -> None:
-        self.lattice, self.local_dim = lattice, local_dim
+        self.lattice = lattice
+        self.local_dim = whole(type(self).__name__, "local_dim", local_dim, 2)
 
     @abstractmethod
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:

@@ -10,6 +10,7 @@ import numpy as np
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.jacobian import SliceJacobian
 from tnvmc.ansatz.protocol import Jacobian, LogAmplitude
+from tnvmc.backend.arguments import numeric_type, set_whole
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.lattice import Lattice
 
@@ -35,8 +36,8 @@ class PeriodicMPS(GenericAnsatz):
     local_dim: int = 2
 
     def __post_init__(self) -> None:
-        if self.D < 1:
-            raise ValueError(f"PeriodicMPS: bond dimension D must be at least 1, got {self.D}")
+        set_whole(self, {"D": 1, "local_dim": 2})
+        numeric_type("PeriodicMPS", self.dtype)
 
     @property
     def n_params(self) -> int:
@@ -118,9 +119,9 @@ def MPS(
     `boundary` defaults to the one of the lattice.  An open MPS on more than one row is not
     offered: use a PEPS there.
     """
-    boundary = boundary or lattice.boundary
+    boundary = lattice.boundary if boundary is None else boundary
     if boundary == "periodic":
-        return PeriodicMPS(lattice, D, dtype or "float64")
+        return PeriodicMPS(lattice, D, "float64" if dtype is None else dtype)
     if boundary != "open":
         raise ValueError(f"MPS: boundary must be 'open' or 'periodic', got {boundary!r}")
     if lattice.shape[0] != 1:

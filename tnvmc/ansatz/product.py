@@ -12,6 +12,7 @@ import numpy as np
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.initial.simple_update import ImaginaryTime, simple_update
 from tnvmc.ansatz.protocol import LogAmplitude
+from tnvmc.backend.arguments import numeric_type, set_whole
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.lattice import Lattice, Patch
 
@@ -87,6 +88,10 @@ class ProductState(ClusterProduct):
     local_dim: int = 2
     dtype: Any = "float64"
 
+    def __post_init__(self) -> None:
+        set_whole(self, {"local_dim": 2})
+        numeric_type("ProductState", self.dtype)
+
     @property
     def clusters(self) -> tuple[Patch, ...]:
         """Every site by itself."""
@@ -123,6 +128,8 @@ class DimerCovering(ClusterProduct):
     dtype: Any = "float64"
 
     def __post_init__(self) -> None:
+        set_whole(self, {"local_dim": 2})
+        numeric_type("DimerCovering", self.dtype)
         object.__setattr__(self, "pairs", tuple((int(a), int(b)) for a, b in self.pairs))
         n_sites = self.lattice.n_sites
         visited = Counter(site for pair in self.pairs for site in pair)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.contraction.row import NORMALISE_EVERY, BoundaryMPS, Row, open_column, transfer
@@ -90,7 +91,7 @@ class ZipUp:
     chi: int
 
     def __post_init__(self) -> None:
-        _check_chi(self)
+        set_whole(self, {"chi": 1})
 
     @property
     def sketch_rank(self) -> None:
@@ -137,7 +138,8 @@ class SRC:
     sketch: str = "environment"
 
     def __post_init__(self) -> None:
-        _check_chi(self)
+        set_whole(self, {"chi": 1, "oversample": 0, "seed": 0})
+        one_of("SRC", "sketch", self.sketch, ("environment", "random"))
 
     @property
     def sketch_rank(self) -> int:
@@ -164,13 +166,6 @@ class SRC:
             return leading_basis(z, self.chi) if self.oversample else orthonormal_basis(z)
 
         return _sweep_rightward(boundary, row, self.chi, basis)
-
-
-def _check_chi(scheme: ZipUp | SRC) -> None:
-    if scheme.chi < 1:
-        raise ValueError(
-            f"{type(scheme).__name__}: chi = {scheme.chi}; the boundary bond dimension is at least 1"
-        )
 
 
 def random_sketch(verticals: Sequence[int], rank: int, seed: Any, like: Array) -> Sketch:

@@ -31,7 +31,7 @@ def from_bonds(
     grid = _check_shape(shape)
     kinds = bonds if isinstance(bonds, Mapping) else {"nearest": bonds}
     return Lattice(
-        kind="graph" if isinstance(shape, int) else "custom",
+        kind="graph" if isinstance(shape, int | np.integer) else "custom",
         shape=grid,
         boundary="open",
         coordinates=_check_coordinates(coordinates, grid),
@@ -50,7 +50,7 @@ _NEAR = 2  # a chain with next-nearest neighbours, or a ladder counted rung by r
 
 
 def _check_shape(shape: int | tuple[int, int]) -> tuple[int, int]:
-    if isinstance(shape, int):
+    if isinstance(shape, int | np.integer):
         return 1, check_length("n_sites", shape)
     if not isinstance(shape, tuple | list) or len(shape) != 2:
         raise ValueError(f"lattice: shape is {shape!r}; give a number of sites or (n_rows, n_cols)")
@@ -81,7 +81,10 @@ def _check_bonds(
 
 def _check_pair(kind: str, pair: Iterable[int]) -> tuple[int, int]:
     sites = tuple(pair)
-    if len(sites) != 2 or not all(isinstance(site, int | np.integer) for site in sites):
+    numbers = all(
+        isinstance(site, int | np.integer) and not isinstance(site, bool) for site in sites
+    )
+    if len(sites) != 2 or not numbers:
         raise ValueError(f"lattice: bond {pair!r} of kind {kind!r} is not a pair of site indices")
     return int(sites[0]), int(sites[1])
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.backend.arguments import set_whole, whole
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.diagonal import DiagonalForm, diagonal_form
@@ -48,9 +49,12 @@ class Term:
     matrix: np.ndarray
 
     def __post_init__(self) -> None:
-        if not all(isinstance(site, int | np.integer) and site >= 0 for site in self.sites):
-            raise ValueError(f"term on sites {self.sites}: a site index is a whole number from 0")
-        sites = tuple(int(site) for site in self.sites)
+        try:
+            sites = tuple(whole("term", "a site index", site, 0) for site in self.sites)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"term on sites {self.sites}: give a list of site indices, whole numbers from 0"
+            ) from None
         matrix = np.array(self.matrix)
         _check_term(sites, matrix)
         matrix = matrix.astype(np.complex128 if np.iscomplexobj(matrix) else np.float64)
@@ -112,6 +116,7 @@ class Operator:
     couplings: Mapping[str, float] | None = None  #: of a model, where they are uniform
 
     def __post_init__(self) -> None:
+        set_whole(self, {"local_dim": 2})
         terms = tuple(term.sorted() for term in self.terms)
         for term in terms:
             _check_on_lattice(term, self.lattice, self.local_dim)

@@ -9,6 +9,7 @@ import numpy as np
 
 from tnvmc.ansatz.jacobian import is_complex
 from tnvmc.ansatz.protocol import Jacobian
+from tnvmc.backend.arguments import optional_positive, real
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.optimize.rule import Info, State, require_finite
@@ -26,6 +27,9 @@ class GradientDescent:
 
     clip: float | None = None
     """Clip local energies; see `tnvmc.optimize.solve.clip_outliers`."""
+
+    def __post_init__(self) -> None:
+        optional_positive("GradientDescent", "clip", self.clip)
 
     def init(self, theta: Array) -> State:
         """Nothing is carried."""
@@ -56,6 +60,9 @@ class RandomSign:
 
     clip: float | None = None
     """Clip local energies; see `tnvmc.optimize.solve.clip_outliers`."""
+
+    def __post_init__(self) -> None:
+        optional_positive("RandomSign", "clip", self.clip)
 
     def init(self, theta: Array) -> State:
         """Nothing is carried: the numbers of a step have the address (seed, step)."""
@@ -98,6 +105,9 @@ class Adam:
     """Clip local energies; see `tnvmc.optimize.solve.clip_outliers`."""
 
     def __post_init__(self) -> None:
+        optional_positive("Adam", "clip", self.clip)
+        for name in ("beta1", "beta2", "epsilon"):
+            real("Adam", name, getattr(self, name))
         if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1 and self.epsilon > 0):
             raise ValueError(
                 f"Adam: beta1 = {self.beta1} and beta2 = {self.beta2} must lie in [0, 1), "

@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tnvmc.backend.arguments import positive, real, whole
+
 Schedule = Callable[[int], float]
 
 
@@ -53,8 +55,7 @@ class Cosine:
 
     def __post_init__(self) -> None:
         _require_positive("Cosine", start=self.start, steps=self.steps)
-        if not 0 <= self.end < math.inf:
-            raise ValueError(f"Cosine: end = {self.end} must be finite and not negative")
+        real("Cosine", "end", self.end, 0.0)
 
     def __call__(self, step: int) -> float:
         """Value at a step."""
@@ -123,5 +124,7 @@ def _progress(step: int, steps: int) -> float:
 
 def _require_positive(where: str, **values: float) -> None:
     for name, value in values.items():
-        if not 0 < value < math.inf:
-            raise ValueError(f"{where}: {name} = {value} must be finite and positive")
+        if name == "steps" or name.startswith("lengths"):
+            whole(where, name, value)
+        else:
+            positive(where, name, value)

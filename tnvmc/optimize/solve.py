@@ -14,6 +14,7 @@ import numpy as np
 
 from tnvmc.ansatz.jacobian import CenteredJacobian, is_complex, stack_real
 from tnvmc.ansatz.protocol import Jacobian
+from tnvmc.backend.arguments import real
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
 from tnvmc.optimize.rule import NonFiniteError, require_finite
@@ -198,7 +199,7 @@ class Eigen:
     cutoff: float = 1e-12
 
     def __post_init__(self) -> None:
-        if not 0 <= self.cutoff < 1:
+        if not 0 <= real("Eigen", "cutoff", self.cutoff) < 1:
             raise ValueError(f"Eigen: cutoff = {self.cutoff} must lie in 0 <= cutoff < 1")
 
     def __call__(self, matrix: Array, rhs: Array, shift: float = 0.0) -> tuple[Array, SolveInfo]:

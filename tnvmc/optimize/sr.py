@@ -20,6 +20,7 @@ import numpy as np
 
 from tnvmc.ansatz.jacobian import CenteredJacobian
 from tnvmc.ansatz.protocol import Jacobian
+from tnvmc.backend.arguments import one_of, optional_positive, real
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.optimize import average
@@ -52,14 +53,18 @@ class SR:
     alone, and so do states of more than `average.MOST_PARAMETERS` parameters."""
 
     def __post_init__(self) -> None:
-        if self.diag_shift != "auto" and not 0 <= self.diag_shift < float("inf"):
-            raise ValueError(f"SR: diag_shift = {self.diag_shift} must be finite and >= 0")
+        if self.diag_shift != "auto":
+            real("SR", "diag_shift", self.diag_shift, 0.0)
+        real("SR", "memory", self.memory)
+        real("SR", "momentum", self.momentum)
+        optional_positive("SR", "clip", self.clip)
+        if not callable(self.solver):
+            raise TypeError(f"SR: solver must be a solver, as Cholesky(), got {self.solver!r}")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"SR: momentum = {self.momentum} must lie in 0 <= momentum < 1")
-        if self.space not in ("auto", "parameters", "samples"):
-            raise ValueError(
-                f"SR: space = {self.space!r} must be 'auto', 'parameters' or 'samples'"
-            )
+        if not 0 <= self.memory < 1:
+            raise ValueError(f"SR: memory = {self.memory} must lie in 0 <= memory < 1")
+        one_of("SR", "space", self.space, ("auto", "parameters", "samples"))
 
     def init(self, theta: Array) -> State:
         """The previous direction where there is momentum, the averaged S where there is memory."""

@@ -18,6 +18,7 @@ from tnvmc.ansatz.protocol import (
     Walkers,
 )
 from tnvmc.ansatz.wrappers.mixed import Mixed
+from tnvmc.backend.arguments import one_of, real, set_whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms
 from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo
@@ -55,7 +56,7 @@ class Sampler:
             Monte Carlo theory, methods and examples, chapter 9.2 (2013).  For a `Tempered` ansatz.
 
     Raises:
-        ValueError: a number below its least value; power outside 0 < power <= 1, or with replicas.
+        ValueError: no whole number, or one below its least value; power outside 0 < power <= 1, or with replicas.
     """
 
     n_walkers: int = 128
@@ -69,25 +70,17 @@ class Sampler:
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        least = {
-            "n_walkers": (self.n_walkers, 1),
-            "n_samples": (self.n_samples, 1),
-            "n_burn": (self.n_burn, 0),
-            "n_thin": (self.n_thin, 1),
-            "n_replicas": (self.n_replicas, 1),
-            "threads": (self.threads, 1),
-            "chunk": (self.chunk, 1),
-        }
-        for name, (value, lowest) in least.items():
-            if value is not None and value < lowest:
-                raise ValueError(f"Sampler: {name} must be at least {lowest}, got {value}")
+        least = dict.fromkeys(
+            ("n_walkers", "n_samples", "n_thin", "n_replicas", "threads", "chunk"), 1
+        )
+        set_whole(self, {**least, "n_burn": 0})
+        object.__setattr__(self, "power", real("Sampler", "power", self.power))
         if not 0 < self.power <= 1 or self.power < 1 and self.n_replicas > 1:
             raise ValueError(
                 f"Sampler: power must lie in 0 < power <= 1, and be 1 with replicas, got {self.power} "
                 f"and n_replicas = {self.n_replicas}"
             )
-        if self.precision not in (None, "single"):
-            raise ValueError(f"Sampler: precision must be 'single' or None, got {self.precision!r}")
+        one_of("Sampler", "precision", self.precision, (None, "single"))
 
     @property
     def n_draws(self) -> int:
@@ -176,9 +169,9 @@ class Sampler:
         """The same chains drawing from |psi|^2, with other numbers where they are given."""
         return replace(
             self,
-            n_samples=n_samples or self.n_samples,
+            n_samples=self.n_samples if n_samples is None else n_samples,
             n_burn=self.n_burn if n_burn is None else n_burn,
-            n_thin=n_thin or self.n_thin,
+            n_thin=self.n_thin if n_thin is None else n_thin,
             precision=None if in_double else self.precision,
             power=1.0,
         )
@@ -189,7 +182,10 @@ class Sampler:
         expected = (self.n_configs, ansatz.lattice.n_sites)
         if tuple(configs.shape) != expected:
             raise ValueError(
-                f"sample: configs must have shape {expected}, got {tuple(configs.shape)}"
+                f"sample: the sampler moves {self.n_walkers} walkers of {self.n_replicas} replicas, so "
+                f"configs must have shape {expected}, got {tuple(configs.shape)}. To measure with a "
+                "sampler of its own, give it the n_walkers and n_replicas of the optimisation (and any "
+                "n_samples), or make another VMC with it from theta"
             )
 
     def _weighted(self, snapshot: Snapshot) -> tuple[Snapshot, float]:

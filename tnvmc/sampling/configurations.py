@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.operators.sectors import check_magnetisation
 from tnvmc.operators.term import Operator
@@ -48,7 +49,9 @@ def sector_of(operator: Operator, *asked: int | None) -> int | None:
         ValueError: two that differ; one that N sites cannot have; any, where the operator does not
             conserve the magnetisation; none, where it is diagonal.
     """
-    given = sorted({number for number in asked if number is not None})
+    given = sorted(
+        {whole("VMC", "magnetisation", number, None) for number in asked if number is not None}
+    )
     if len(given) > 1:
         raise ValueError(
             f"magnetisation: asked for 2 Sz = {given[0]} in one place and {given[1]} in another "

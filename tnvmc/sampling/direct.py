@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, Draw, Drawable, Snapshot, Targets
+from tnvmc.backend.arguments import set_whole
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.sampling.configurations import sector_of
@@ -50,7 +51,7 @@ class DirectSampler:
         threads, chunk: as for `Sampler`.
 
     Raises:
-        ValueError: a number below its least value.
+        ValueError: no whole number, or one below its least value.
     """
 
     n_samples: int = 512
@@ -62,15 +63,8 @@ class DirectSampler:
     chunk: int | None = None
 
     def __post_init__(self) -> None:
-        given = {
-            "n_samples": self.n_samples, "chi": self.chi, "chi_mpo": self.chi_mpo,
-            "threads": self.threads, "chunk": self.chunk,
-        }  # fmt: skip
-        for name, value in given.items():
-            if value is not None and value < 1:
-                raise ValueError(f"DirectSampler: {name} must be at least 1, got {value}")
-        if self.n_pilot < 0:
-            raise ValueError(f"DirectSampler: n_pilot must be at least 0, got {self.n_pilot}")
+        least = dict.fromkeys(("n_samples", "chi", "chi_mpo", "threads", "chunk"), 1)
+        set_whole(self, {**least, "n_pilot": 0, "magnetisation": None})
 
     @property
     def n_walkers(self) -> int:
@@ -144,7 +138,7 @@ class DirectSampler:
         in_double: bool = False,
     ) -> DirectSampler:
         """The same draws, `n_samples` of them where that is given; there is nothing to burn in."""
-        return replace(self, n_samples=n_samples or self.n_samples)
+        return replace(self, n_samples=self.n_samples if n_samples is None else n_samples)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, WithOrbits
+from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import sector_of
@@ -38,6 +39,10 @@ class Enumerate:
     threads: int | None = None
     chunk: int | None = None
     by_orbit: bool = True
+
+    def __post_init__(self) -> None:
+        set_whole(self, {"magnetisation": None, "threads": 1, "chunk": 1})
+        one_of("Enumerate", "by_orbit", self.by_orbit, (True, False))
 
     @property
     def n_walkers(self) -> int:

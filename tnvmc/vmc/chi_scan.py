@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, Snapshot, chi_of, description_of, with_chi
+from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.local import local_energy
@@ -101,14 +102,18 @@ def checked_chis(ansatz: Ansatz, chis: Sequence[int] | None) -> tuple[int, ...]:
 
     Raises:
         ValueError: an ansatz that is contracted without chi; a chi below 1; fewer than two.
+        TypeError: no list.
     """
     if chi_of(ansatz) is None:
         raise ValueError(
             f"converge: {kind_in(description_of(ansatz))} is contracted without a boundary bond dimension "
             "here, so there is no chi to converge in"
         )
-    found = tuple(sorted(set(chis or default_chis(ansatz))))
-    if found[0] < 1 or len(found) < 2:
+    given = default_chis(ansatz) if chis is None else chis
+    if not isinstance(given, Sequence | np.ndarray | set) or isinstance(given, str):
+        raise TypeError(f"converge: chis must be a list of whole numbers, got {chis!r}")
+    found = tuple(sorted({whole("converge", "each of chis", chi) for chi in given}))
+    if len(found) < 2:
         raise ValueError(
             f"converge: chi = {', '.join(map(str, found))}: give two different values at least, "
             "all of them 1 or larger"

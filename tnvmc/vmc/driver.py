@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets, real_state
+from tnvmc.backend.arguments import real, whole
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import uninterrupted
@@ -31,7 +32,7 @@ from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
 from tnvmc.vmc.reliability import of_steps
-from tnvmc.vmc.second_opinion import When, scan_double_layer
+from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
 from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Iterate, Measurement, State, StepRecord
 
@@ -91,6 +92,11 @@ class VMC:
         moves: Sequence[str] | Targets | None = None,
         device: str | None = None,
     ) -> None:
+        if not isinstance(operator, Operator) or not hasattr(ansatz, "log_amplitude"):
+            raise TypeError(
+                "VMC: the first two arguments must be an Operator and an ansatz, got "
+                f"{type(operator).__name__} and {type(ansatz).__name__}"
+            )
         _check_lattices(operator, ansatz)
         if isinstance(ansatz, FollowsOperator):
             ansatz = ansatz.for_operator(operator)
@@ -98,8 +104,11 @@ class VMC:
         self.ansatz = ansatz
         self.sampler: Samples = Sampler() if sampler is None else sampler
         self.optimizer: Rule = SR() if optimizer is None else optimizer
-        self.schedule = learning_rate if callable(learning_rate) else lambda _: learning_rate
-        self.seed = seed
+        for name, value in (("sampler", self.sampler), ("optimizer", self.optimizer)):
+            if not hasattr(value, "draw" if name == "sampler" else "direction"):
+                raise TypeError(f"VMC: {name} must be one, as {_AS[name]}, got {value!r}")
+        self.schedule = _schedule(learning_rate)
+        self.seed = whole("VMC", "seed", seed, 0)
         self.guard = Guard() if guard is None else guard
         if moves is not None and not isinstance(self.sampler, Sampler):
             raise ValueError(
@@ -145,7 +154,7 @@ class VMC:
             UnreliableWarning: at the end, for each code of `tnvmc.vmc.reliability.of_steps` and
                 `tnvmc.vmc.sectors.elsewhere`.
         """
-        records = [self.step(callback) for _ in range(steps)]
+        records = [self.step(callback) for _ in range(whole("VMC.run", "steps", steps, 0))]
         found = of_steps(records, self.problem, self.sampler, self.state)
         warn_of((*found, *self._elsewhere(records)), "VMC.run")
         return records
@@ -204,7 +213,7 @@ class VMC:
                 the exact one; see `tnvmc.vmc.reliability.of_energy`; a lower energy in another
                 sector of the total Sz, see `tnvmc.vmc.sectors.elsewhere`.
         """
-        plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, tuple(symmetries), sampler)
+        plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, _names(symmetries), sampler)
         found = measure(self.method, self.state, plan).measurement
         warn_of(found.diagnostics, "VMC.measure")
         return found
@@ -264,7 +273,8 @@ class VMC:
                 a double layer that was asked for and cannot be had; and as `measure`.
         """
         chis = checked_chis(self.ansatz, chis)
-        plan = MeasurementPlan(n_samples, max(chis), n_burn, n_thin, tuple(symmetries))
+        chosen_chis(double_layer)  # refused before anything is drawn
+        plan = MeasurementPlan(n_samples, max(chis), n_burn, n_thin, _names(symmetries))
         measured = measure(self.method, self.state, plan)
         samples = scan_chi(measured, chis, self.sampler.threads, one_in=1)
         found = Convergence(samples, scan_double_layer(measured, double_layer))
@@ -303,6 +313,20 @@ class VMC:
             return given
         sector = sector_of(self.operator, *asked)
         return initial_configs(self.operator, n_configs, self.seed, sector)
+
+
+_AS = {"sampler": "Sampler(n_walkers=64)", "optimizer": "SR()"}
+
+
+def _names(symmetries: Sequence[str]) -> tuple[str, ...]:
+    return (symmetries,) if isinstance(symmetries, str) else tuple(symmetries)
+
+
+def _schedule(learning_rate: Any) -> Callable[[int], float]:
+    if callable(learning_rate):
+        return cast(Callable[[int], float], learning_rate)
+    rate = real("VMC", "learning_rate", learning_rate, 0.0)
+    return lambda _: rate
 
 
 def _check_parameters(ansatz: Ansatz, theta: Array) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tnvmc.backend.arguments import one_of, positive, real, set_whole
 from tnvmc.estimate.diagnostic import Diagnostic
 
 
@@ -44,6 +45,23 @@ class Guard:
     recover: float = 1.1
     patience: int = 6
     enabled: bool = True
+
+    def __post_init__(self) -> None:
+        set_whole(self, {"window": 1, "patience": 0})
+        for name in ("energy_jump", "variance_jump", "norm_jump", "max_relative_step"):
+            if getattr(self, name) != math.inf:  # which is a limit that is none
+                positive("Guard", name, getattr(self, name))
+        if (
+            not 0
+            < real("Guard", "shrink", self.shrink)
+            <= 1
+            <= real("Guard", "recover", self.recover)
+        ):
+            raise ValueError(
+                f"Guard: shrink must lie in 0 < shrink <= 1 and recover be 1 or larger, got "
+                f"{self.shrink} and {self.recover}"
+            )
+        one_of("Guard", "enabled", self.enabled, (True, False))
 
     def objection(
         self, recent: Recent, energy: float, variance: float, n_sites: int

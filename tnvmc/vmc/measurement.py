@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.protocol import Snapshot, Targets, with_chi
+from tnvmc.backend.arguments import one_of, whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.mixing import bulk_ess, tail_ess
@@ -43,7 +44,11 @@ _ENTRIES = 2**21  # numbers per kind and part: 16 MiB
 
 @dataclass(frozen=True)
 class MeasurementPlan:
-    """How a measurement is made; what is None is as in the optimisation."""
+    """How a measurement is made; what is None is as in the optimisation.
+
+    Raises:
+        ValueError: no whole number, or one below its least value; an unknown symmetry.
+    """
 
     n_samples: int | None = None
     chi: int | None = None  #: boundary bond dimension, for an ansatz that has one
@@ -51,6 +56,17 @@ class MeasurementPlan:
     n_thin: int | None = None
     symmetries: tuple[str, ...] = ()  #: "spin", "point": restored in what is measured
     sampler: Samples | None = None
+
+    def __post_init__(self) -> None:
+        least = {"n_samples": 1, "chi": 1, "n_burn": 0, "n_thin": 1}
+        for name, lowest in least.items():
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, whole("measure", name, value, lowest))
+        for name in self.symmetries:
+            one_of("measure", "each of symmetries", name, ("spin", "point"))
+        if self.sampler is not None and not hasattr(self.sampler, "for_measurement"):
+            raise ValueError(f"measure: sampler must be a sampler, got {self.sampler!r}")
 
     def applied(self, method: Method, point: Point, step: int) -> Method:
         """The method with the sampler and the ansatz of the measurement.

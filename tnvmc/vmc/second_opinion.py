@@ -16,6 +16,7 @@ import numpy as np
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import description_of
 from tnvmc.ansatz.wrappers.mixed import Mixed
+from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.process import one_blas_thread
 from tnvmc.contraction.double_cost import estimated_cost
@@ -151,7 +152,7 @@ def _points(measured: Measured, when: When) -> Iterator[DoubleLayerValue]:
     tensors = peps.tensors(to_host(measured.point.theta))
     tensors = [tensor.astype(np.result_type(tensor.dtype, np.float64)) for tensor in tensors]
     enough = max(_RESOLVED * energy.energy_error, _ROUNDING * abs(energy.energy))
-    chosen = _chosen(when)
+    chosen = chosen_chis(when)
     costs = _costs(measured, peps.D, sector, when)
     spent, slower, before, error = 0.0, 1.0, None, None
     for chi, seconds in costs.items():
@@ -175,9 +176,19 @@ def _points(measured: Measured, when: When) -> Iterator[DoubleLayerValue]:
         raise LeftOut(str(error), reason="empty", chi=max(costs), magnetisation=sector)
 
 
-def _chosen(when: When) -> tuple[int, ...]:
-    """The chi that were asked for, none where the scan chooses."""
-    return () if when is None or isinstance(when, bool) else tuple(sorted(set(when)))
+def chosen_chis(when: When) -> tuple[int, ...]:
+    """Give the chi that were asked for, none where the scan chooses.
+
+    Raises:
+        TypeError, ValueError: neither None, True or False, nor a list of whole numbers from 1.
+    """
+    if when is None or isinstance(when, bool):
+        return ()
+    if not isinstance(when, Sequence | np.ndarray | set) or isinstance(when, str) or not len(when):
+        raise TypeError(
+            f"converge: double_layer must be None, True, False or a list of chi, got {when!r}"
+        )
+    return tuple(sorted({whole("converge", "each of double_layer", chi) for chi in when}))
 
 
 def _costs(measured: Measured, D: int, sector: int | None, when: When) -> dict[int, float]:
@@ -187,7 +198,7 @@ def _costs(measured: Measured, D: int, sector: int | None, when: When) -> dict[i
         LeftOut: one that is asked for does not fit the memory, or the first two not the time.
     """
     operator, most = measured.problem.operator, MEMORY_SHARE * available_bytes()
-    chosen = _chosen(when)
+    chosen = chosen_chis(when)
     chis = chosen or tuple(max(2, D**2 // 2) << k for k in range(_DOUBLINGS + 1))
     try:
         costs = {chi: estimated_cost(operator, D, chi, sector=sector is not None) for chi in chis}

@@ -47,7 +47,7 @@ def elsewhere(
     slack = max(BELOW_EXACT * error, _ROUNDING * abs(polar))
     if polar < energy[0] - slack and (lowest is None or polar < lowest[1]):
         lowest = end, polar
-    values = {"magnetisation": sector}
+    values: dict[str, float] = {"magnetisation": sector}
     if lowest is not None:
         values |= {"other": lowest[0], "energy_per_site": lowest[1] / n_sites}
         return (Diagnostic("lower_in_other_sector", "warning", values),)

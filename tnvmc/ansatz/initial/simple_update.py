@@ -44,6 +44,7 @@ from tnvmc.ansatz.initial.gates import (
 )
 from tnvmc.ansatz.initial.product_starts import start_vectors
 from tnvmc.ansatz.initial.vidal import VidalPEPS
+from tnvmc.backend.arguments import positive, real, set_whole, whole
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.term import Operator
 
@@ -79,8 +80,13 @@ class ImaginaryTime:
     easing: float = 0.9
 
     def __post_init__(self) -> None:
-        if not self.tau or min(self.tau) <= 0:
-            raise ValueError(f"ImaginaryTime: tau = {self.tau}; every time step must be positive")
+        if isinstance(self.tau, str) or not isinstance(self.tau, Sequence) or not self.tau:
+            raise ValueError(f"ImaginaryTime: tau must be a list of time steps, got {self.tau!r}")
+        for tau in self.tau:
+            positive("ImaginaryTime", "each of tau", tau)
+        set_whole(self, {"max_steps": 0})
+        real("ImaginaryTime", "tolerance", self.tolerance, 0.0)
+        positive("ImaginaryTime", "easing", self.easing)
 
 
 @dataclass(frozen=True)
@@ -130,8 +136,7 @@ def simple_update(
 
     Does not bound the energy from above, and leaves loops of the lattice out.
     """
-    if D < 1:
-        raise ValueError(f"simple update: D = {D}; it must be 1 or larger")
+    D, seed = whole("simple update", "D", D), whole("simple update", "seed", seed, 0)
     tau = time.tau
     vectors, name = start_vectors(operator, start, seed)
     plan = _eased(plan_gates(operator), operator, name, time.easing)

@@ -48,6 +48,7 @@ from tnvmc.ansatz.neural.validation import (
 )
 from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude, SweepInfo, Targets, Walkers
 from tnvmc.ansatz.tally import Tally
+from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.symmetry import SymmetryGroup
@@ -124,7 +125,11 @@ class FlaxAnsatz(GenericAnsatz):
         freeze: Sequence[str] = (),
         architecture: Mapping[str, Any] | None = None,
     ) -> None:
-        self.lattice, self.local_dim, self.inputs = lattice, int(local_dim), inputs
+        self.lattice, self.local_dim, self.inputs = (
+            lattice,
+            whole("FlaxAnsatz", "local_dim", local_dim, 2),
+            inputs,
+        )
         example = self._as_inputs(jnp.zeros((1, lattice.n_sites), jnp.int8))
         self.functional = Functional(network, example, bool(holomorphic))
         check_dtype(self.functional, holomorphic, dtype)

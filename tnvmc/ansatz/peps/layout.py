@@ -8,10 +8,9 @@ from functools import cached_property
 from math import prod
 from typing import Any, Self
 
-import numpy as np
-
 from tnvmc.ansatz.initial.tensors import bond_sizes
 from tnvmc.ansatz.peps.quimb import to_quimb
+from tnvmc.backend.arguments import numeric_type, whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.lattice.custom import follows_row
 from tnvmc.lattice.lattice import Lattice
@@ -29,8 +28,7 @@ class TensorLayout:
     def __init__(
         self, lattice: Lattice, D: int, dtype: str | None = None, local_dim: int = 2
     ) -> None:
-        if D < 1:
-            raise ValueError(f"PEPS: bond dimension D must be at least 1, got {D}")
+        D, local_dim = whole("PEPS", "D", D), whole("PEPS", "local_dim", local_dim, 2)
         if lattice.kind == "graph" and not follows_row(lattice):
             raise ValueError(
                 f"PEPS: a list of bonds on {lattice.n_sites} sites without rows and columns, which "
@@ -38,7 +36,7 @@ class TensorLayout:
                 "numbering. Give from_bonds((n_rows, n_cols), bonds), or take MPS(lattice, D)"
             )
         self.lattice, self.D, self.local_dim = lattice, D, local_dim
-        self.dtype = np.dtype(dtype or "float64")
+        self.dtype = numeric_type("PEPS", "float64" if dtype is None else dtype)
         self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
 
     @cached_property

@@ -82,7 +82,7 @@ class PEPS(TensorLayout):
     having size 1.  It does not hold a norm: psi is not normalised.
 
     Raises:
-        ValueError: D below 1.
+        ValueError: D below 1 or no whole number, an unknown dtype, no scheme.
     """
 
     def __init__(
@@ -94,7 +94,9 @@ class PEPS(TensorLayout):
         local_dim: int = 2,
     ) -> None:
         super().__init__(lattice, D, dtype, local_dim)
-        self.scheme: Scheme = SRC(2 * D) if scheme is None else scheme
+        if scheme is not None and not hasattr(scheme, "absorb"):
+            raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {scheme!r}")
+        self.scheme: Scheme = SRC(2 * self.D) if scheme is None else scheme
 
     def with_scheme(self, scheme: Scheme) -> PEPS:
         """The same state contracted in another way; theta carries over."""

@@ -1,0 +1,91 @@
+"""Arguments of public classes and functions: whole numbers, numbers and names, or one line that says why not.
+
+NumPy's scalars are taken as Python's numbers; True and False are none, nor are texts that look like one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+
+def whole(where: str, name: str, value: Any, least: int | None = 1) -> int:
+    """Give back a whole number as int.
+
+    Raises:
+        ValueError: no whole number (2.0 is none), or below `least`.
+    """
+    number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not number or least is not None and value < least:
+        limit = "" if least is None else f" and at least {least}"
+        raise ValueError(f"{where}: {name} must be a whole number{limit}, got {value!r}")
+    return int(value)
+
+
+def real(
+    where: str, name: str, value: Any, least: float = -math.inf, most: float = math.inf
+) -> float:
+    """Give back a finite number as float.
+
+    Raises:
+        ValueError: no real number, not finite, or beyond the limits.
+    """
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if not number or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"{where}: {name} must be a finite number, got {value!r}")
+    if not least <= value <= most:
+        limits = f"at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+        raise ValueError(f"{where}: {name} must be {limits}, got {value!r}")
+    return float(value)
+
+
+def positive(where: str, name: str, value: Any) -> float:
+    """Give back a finite number above 0 as float; ValueError otherwise."""
+    found = real(where, name, value)
+    if found <= 0:
+        raise ValueError(f"{where}: {name} must be above 0, got {value!r}")
+    return found
+
+
+def optional_positive(where: str, name: str, value: Any) -> None:
+    """Raise ValueError unless a value is None or `positive`."""
+    if value is not None:
+        positive(where, name, value)
+
+
+def one_of(where: str, name: str, value: Any, known: Collection[Any]) -> None:
+    """Raise ValueError unless a value is one of the known ones."""
+    if not any(value is each or isinstance(value, str) and value == each for each in known):
+        names = ", ".join(map(repr, known))
+        raise ValueError(f"{where}: {name} must be one of {names}, got {value!r}")
+
+
+def set_whole(owner: Any, least: Mapping[str, int | None]) -> None:
+    """Check attributes of a (frozen) object by `whole`, and keep them as int; None stays None where
+    it is the default of the class."""
+    for name, lowest in least.items():
+        value = getattr(owner, name)
+        if value is not None or getattr(type(owner), name, 0) is not None:
+            object.__setattr__(owner, name, whole(type(owner).__name__, name, value, lowest))
+
+
+def numeric_type(where: str, value: Any) -> np.dtype[Any]:
+    """Give the dtype of parameters: real or complex, of single or double precision.
+
+    Raises:
+        ValueError: another one, or none.
+    """
+    try:
+        name = np.dtype(value).name
+    except TypeError:
+        name = ""
+    if value is None or name not in _TYPES:
+        raise ValueError(f"{where}: dtype must be one of {', '.join(_TYPES)}, got {value!r}")
+    found: np.dtype[Any] = np.dtype(name)
+    return found
+
+
+_TYPES = ("float64", "float32", "complex128", "complex64")
