@@ -93,5 +93,5 @@ def test_src_needs_its_sketch() -> None:
 
 @pytest.mark.parametrize("scheme", [SRC, ZipUp])
 def test_chi_below_one_is_refused(scheme: Any) -> None:
-    with pytest.raises(ValueError, match="chi = 0; the boundary bond dimension is at least 1"):
+    with pytest.raises(ValueError, match="chi must be at least 1, got 0"):
         scheme(0)

@@ -279,7 +279,7 @@ def test_overflow_is_found(space: Any) -> None:
 
 def test_letters() -> None:
     for name, value in (("diag_shift", -1), ("momentum", 1.0), ("space", "dual")):
-        with pytest.raises(ValueError, match=f"SR: {name} = "):
+        with pytest.raises(ValueError, match=f"SR: {name} "):
             SR(**{name: value})  # type: ignore[arg-type]
     problem = random_problem(8, (3, 2))
     with pytest.raises(ValueError, match=r"local_energy has shape \(7,\).*8 samples of 10"):

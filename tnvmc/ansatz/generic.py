@@ -23,7 +23,7 @@ from tnvmc.ansatz.protocol import (
     Walkers,
     check_start,
 )
-from tnvmc.ansatz.tally import Tally
+from tnvmc.ansatz.tally import Tally, propose
 from tnvmc.backend import kernels
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, is_cupy
@@ -244,23 +244,6 @@ def replaced(configs: Array, patch: Patch, states: Array, local_dim: int) -> Arr
         copies[:, site] = xp.astype(states % local_dim, configs.dtype)
         states = states // local_dim
     return copies
-
-
-def propose(table: Array, states: Array, uniforms: Array) -> tuple[Array, Array]:
-    """Pick one replacement per walker, as `Ansatz.sweep` prescribes.
-
-    Returns the new local state (B,), -1 where the move is impossible, and the remainder of the
-    uniform number (B,), again uniform in [0, 1).  A move is accepted if the remainder is below
-    `acceptance`.
-    """
-    xp = array_namespace(uniforms)
-    table = xp.asarray(table)
-    if table.shape[1] == 1:
-        return xp.take(table[:, 0], states, axis=0), uniforms
-    scaled = uniforms * table.shape[1]
-    pick = xp.floor(scaled)
-    places = states * table.shape[1] + xp.astype(pick, xp.int64)
-    return xp.take(xp.reshape(table, (-1,)), places, axis=0), scaled - pick
 
 
 def acceptance(new: LogAmplitude, old: LogAmplitude, power: Array | float = 1.0) -> Array:

@@ -1,4 +1,4 @@
-"""How many moves of each kind a sweep found possible and accepted."""
+"""What a sweep proposes, and how many moves of each kind it found possible and accepted."""
 
 from __future__ import annotations
 
@@ -76,3 +76,20 @@ def kind_table(n_sites: int, local_dim: int) -> np.ndarray:
 @lru_cache(maxsize=32)
 def _kinds_in(xp: Any, n_sites: int, local_dim: int) -> Array:
     return to_namespace(kind_table(n_sites, local_dim).ravel().astype(np.int8), xp)
+
+
+def propose(table: Array, states: Array, uniforms: Array) -> tuple[Array, Array]:
+    """Pick one replacement per walker, as `Ansatz.sweep` prescribes.
+
+    Returns the new local state (B,), -1 where the move is impossible, and the remainder of the
+    uniform number (B,), again uniform in [0, 1).  A move is accepted if the remainder is below
+    `acceptance`.
+    """
+    xp = array_namespace(uniforms)
+    table = xp.asarray(table)
+    if table.shape[1] == 1:
+        return xp.take(table[:, 0], states, axis=0), uniforms
+    scaled = uniforms * table.shape[1]
+    pick = xp.floor(scaled)
+    places = states * table.shape[1] + xp.astype(pick, xp.int64)
+    return xp.take(xp.reshape(table, (-1,)), places, axis=0), scaled - pick

@@ -18,10 +18,11 @@ def whole(where: str, name: str, value: Any, least: int | None = 1) -> int:
     Raises:
         ValueError: no whole number (2.0 is none), or below `least`.
     """
-    number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not number or least is not None and value < least:
-        limit = "" if least is None else f" and at least {least}"
-        raise ValueError(f"{where}: {name} must be a whole number{limit}, got {value!r}")
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        # One type for all that a value may be wrong in.
+        raise ValueError(f"{where}: {name} must be a whole number, got {value!r}")  # noqa: TRY004
+    if least is not None and value < least:
+        raise ValueError(f"{where}: {name} must be at least {least}, got {value!r}")
     return int(value)
 
 

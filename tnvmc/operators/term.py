@@ -53,7 +53,7 @@ class Term:
             sites = tuple(whole("term", "a site index", site, 0) for site in self.sites)
         except (TypeError, ValueError):
             raise ValueError(
-                f"term on sites {self.sites}: give a list of site indices, whole numbers from 0"
+                f"term on sites {self.sites}: a site index is a whole number from 0"
             ) from None
         matrix = np.array(self.matrix)
         _check_term(sites, matrix)

@@ -83,7 +83,7 @@ class ImaginaryTime:
         if isinstance(self.tau, str) or not isinstance(self.tau, Sequence) or not self.tau:
             raise ValueError(f"ImaginaryTime: tau must be a list of time steps, got {self.tau!r}")
         for tau in self.tau:
-            positive("ImaginaryTime", "each of tau", tau)
+            positive("ImaginaryTime", "every time step", tau)
         set_whole(self, {"max_steps": 0})
         real("ImaginaryTime", "tolerance", self.tolerance, 0.0)
         positive("ImaginaryTime", "easing", self.easing)

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tnvmc.ansatz.generic import acceptance, amplitude_ratio, local_states, propose
+from tnvmc.ansatz.generic import acceptance, amplitude_ratio, local_states
 from tnvmc.ansatz.peps.layers import Layers
 from tnvmc.ansatz.peps.views import Views
 from tnvmc.ansatz.peps.windows import Window, local_spins
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
-from tnvmc.ansatz.tally import Tally
+from tnvmc.ansatz.tally import Tally, propose
 from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.contraction.row import BoundaryMPS, Environment, Strip, closure
 from tnvmc.contraction.schemes import Scheme

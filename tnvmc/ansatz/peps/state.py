@@ -17,7 +17,6 @@ import numpy as np
 from tnvmc.ansatz.generic import (
     acceptance,
     local_states,
-    propose,
     replaced,
     replacement_ratios,
 )
@@ -51,7 +50,7 @@ from tnvmc.ansatz.protocol import (
     chi_of,
     real_state,
 )
-from tnvmc.ansatz.tally import Tally
+from tnvmc.ansatz.tally import Tally, propose
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.contraction.row import Strip, closure
 from tnvmc.contraction.schemes import SRC, Scheme
