@@ -12,6 +12,7 @@ from tests.operators.test_sectors import field
 from tnvmc import PEPS, VMC, Enumerate, UnreliableWarning, heisenberg, square, tfim
 from tnvmc.app.cli import main
 from tnvmc.exact import exact_ground_state
+from tnvmc.operators.bounds import energy_bound
 from tnvmc.operators.models import xxz
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.term import Operator
@@ -71,6 +72,7 @@ def test_where_nothing_is_conserved_there_is_no_sector() -> None:
         (heisenberg(LARGE), 0, None),
         (heisenberg(LATTICE, J=-1.0), 0, None),
         (heisenberg(square(3, 3)), 1, None),
+        (1e-9 * along_z(LATTICE, 1.0), 0, "lower_in_other_sector"),
         (xxz(LATTICE, Jz=3.0), 0, None),
         (xxz(LARGE, Jz=3.0), 0, None),
         (xxz(LATTICE, Jz=-0.9), 0, None),
@@ -82,7 +84,8 @@ def test_where_nothing_is_conserved_there_is_no_sector() -> None:
 )
 def test_other_sectors(operator: Operator, sector: int | None, code: str | None) -> None:
     """No false alarm for antiferromagnets, whose energy per site is about -0.5."""
-    found = elsewhere((-0.5 * operator.n_sites, 0.01), operator, sector)
+    unit = min(1.0, energy_bound(operator))  # 1, but for a magnet in other units
+    found = elsewhere((-0.5 * operator.n_sites * unit, 0.01 * unit), operator, sector)
     assert [each.code for each in found] == ([code] if code else [])
 
 

@@ -10,11 +10,12 @@ import math
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.operators.basis import Basis, smallest_magnetisation
+from tnvmc.operators.bounds import energy_bound
 from tnvmc.operators.sectors import flip_invariant, net_field, polarised, rotation_invariant
 from tnvmc.operators.term import Operator
 from tnvmc.vmc.reliability import BELOW_EXACT, DIAGONALISED, lowest_energy
 
-_ROUNDING = 1e-9  # of energies: two sectors that far apart count as degenerate
+_ROUNDING = 1e-9  # of the largest energy there can be: two sectors that far apart are degenerate
 
 
 def elsewhere(
@@ -44,7 +45,7 @@ def elsewhere(
     lowest, known = _neighbours(operator, sector)
     end, polar = min(polarised(operator), key=lambda each: each[1])
     error = energy[1] if math.isfinite(energy[1]) else 0.0
-    slack = max(BELOW_EXACT * error, _ROUNDING * abs(polar))
+    slack = max(BELOW_EXACT * error, _ROUNDING * energy_bound(operator))
     if polar < energy[0] - slack and (lowest is None or polar < lowest[1]):
         lowest = end, polar
     values: dict[str, float] = {"magnetisation": sector}
@@ -73,7 +74,7 @@ def _neighbours(operator: Operator, sector: int) -> tuple[tuple[int, float] | No
     for step in steps:
         found = _walk(operator, (sector, here), step)
         known &= found is not None
-        if found is not None and found[1] < best[1] - _ROUNDING * max(1.0, abs(best[1])):
+        if found is not None and found[1] < best[1] - _ROUNDING * energy_bound(operator):
             best = found
     return (None if best[0] == sector else best), known
 
@@ -85,7 +86,7 @@ def _walk(operator: Operator, begin: tuple[int, float], step: int) -> tuple[int,
         energy = _lowest(operator, other)
         if energy is None:
             return None if best == begin else best
-        if energy > best[1] - _ROUNDING * max(1.0, abs(best[1])) and other != -begin[0]:
+        if energy > best[1] - _ROUNDING * energy_bound(operator) and other != -begin[0]:
             break
         best, other = min(best, (other, energy), key=lambda each: each[1]), other + step
     return best
