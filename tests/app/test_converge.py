@@ -123,7 +123,7 @@ def test_folders_that_cannot_converge(file: Path, capsys: pytest.CaptureFixture[
     assert main(["run", str(file), "--out", "r"]) == 0
     capsys.readouterr()
     content = Path("r/result.json").read_bytes()
-    assert "1 or larger" in complaint(capsys, "converge", "r", "--chi", "0")
+    assert "at least 1" in complaint(capsys, "converge", "r", "--chi", "0")
     assert "n_samples is 0" in complaint(capsys, "converge", "r", "--n-samples", "0")
     assert "two different" in complaint(capsys, "converge", "r", "--chi", "4")
     assert Path("r/result.json").read_bytes() == content
