@@ -19,8 +19,10 @@ from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.sparse import sparse_matrix
 from tnvmc.storage.hdf5 import sealed
+from tnvmc.storage.provenance import PROVENANCE, Provenance
 from tnvmc.storage.seals import (
     CHECK,
+    RUN_ID,
     next_check,
     read_lines,
     sealed_json,
@@ -28,6 +30,7 @@ from tnvmc.storage.seals import (
     unsealed_json,
 )
 
+RUN = "by hand"  # its id
 SHAPE = (4, 4)
 N = 16
 EXACT = -9.189207065192
@@ -239,19 +242,40 @@ def write_run(folder: Path, *, finished: bool = True, measured: bool = True, see
 
 
 def write_toml(path: Path, content: dict[str, Any]) -> None:
-    """Write settings as a run does, with their checksum."""
-    path.write_bytes(sealed_toml(tomli_w.dumps(content)))
+    """Write settings as a run does, with their checksum; if of a run, with its id."""
+    about = Provenance(RUN).as_comment() if path.name == "config.toml" else ""
+    path.write_bytes(sealed_toml(tomli_w.dumps(content) + about))
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON object with its checksum."""
-    path.write_bytes(sealed_json(content))
+    """Write a JSON object with its checksum and where in the run it was written."""
+    path.write_bytes(
+        sealed_json(content | {PROVENANCE: provenance(path.parent, content).as_dict()})
+    )
+
+
+def provenance(folder: Path, content: dict[str, Any]) -> Provenance:
+    """What a file of the last step says of itself, or of the step that it is of."""
+    history = folder / "history.jsonl"
+    checks = read_lines(history.read_bytes()).checks if history.exists() else ()
+    step = content.get("steps", content.get("step", len(checks)))
+    return Provenance(RUN, step, checks[step - 1] if 0 < step <= len(checks) else "")
+
+
+def tied(checkpoint: bytes, folder: Path) -> bytes:
+    """Give the content of a saved state as that of a checkpoint of the run in a folder."""
+    image = io.BytesIO(checkpoint[: -len(sealed(b""))])
+    with h5py.File(image, "r+") as file:
+        step = int(file["step"][()])
+        file.attrs[PROVENANCE] = json.dumps(provenance(folder, {"step": step}).as_dict())
+    return sealed(image.getvalue())
 
 
 def write_history(folder: Path, lines: list[dict[str, Any]]) -> None:
     """Write history.jsonl, every line with its checksum."""
     check, text = "", ""
-    for line in lines:
+    for number, line in enumerate(lines):
+        line = line if number else {**line, RUN_ID: RUN}
         check = next_check(check, line)
         text += json.dumps({**line, CHECK: check}) + "\n"
     (folder / "history.jsonl").write_text(text)
@@ -263,8 +287,10 @@ def read_history(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a strict JSON object, without its checksum, which must be right."""
-    return unsealed_json(path.read_text())
+    """Read a strict JSON object, without its checksum, which must be right, and its provenance."""
+    content = unsealed_json(path.read_text())
+    content.pop(PROVENANCE, None)
+    return content
 
 
 @contextmanager

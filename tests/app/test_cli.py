@@ -92,7 +92,7 @@ def history(folder: Path) -> list[dict[str, Any]]:
 def outcome(folder: Path) -> tuple[Any, ...]:
     """All that two equal runs share: history, parameters, result; not times and places."""
     result = strict_json(folder / "result.json")
-    timing = ("seconds", "seconds_per_sample", "wall_time_s", "config", "checksum")
+    timing = ("seconds", "seconds_per_sample", "wall_time_s", "config", "checksum", "provenance")
     _, theta = read_parameters(folder / "checkpoint.h5")
     return history(folder), theta.tobytes(), {k: v for k, v in result.items() if k not in timing}
 

@@ -11,6 +11,7 @@ from tests.run_files import (
     CONFIG,
     read_history,
     read_json,
+    tied,
     write_history,
     write_json,
     write_run,
@@ -39,7 +40,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def run_with(folder: Path, checkpoint: bytes, **options: bool) -> Path:
     write_run(folder, **options)
-    (folder / "checkpoint.h5").write_bytes(checkpoint)
+    (folder / "checkpoint.h5").write_bytes(tied(checkpoint, folder))
     return folder
 
 

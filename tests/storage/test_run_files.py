@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.run_files import CONFIG, observables, result, write_run, write_toml
+from tests.run_files import CONFIG, RUN, observables, result, write_run, write_toml
 from tnvmc.storage.run_files import (
     Damage,
     is_finished,
@@ -18,7 +18,7 @@ from tnvmc.storage.run_files import (
     steps_asked,
     steps_done,
 )
-from tnvmc.storage.seals import CHECK, next_check, sealed_json
+from tnvmc.storage.seals import CHECK, RUN_ID, next_check, sealed_json
 
 
 def test_a_whole_run(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
 
 
 def line(step: int) -> bytes:
-    record = {"step": step, "seconds": 0.5}
+    record = {"step": step, "seconds": 0.5, RUN_ID: RUN}
     return (json.dumps(record | {CHECK: next_check("", record)}) + "\n").encode()
 
 

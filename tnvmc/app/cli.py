@@ -340,6 +340,7 @@ def _plot(options: argparse.Namespace) -> int:
 )
 def _report(options: argparse.Namespace) -> int:
     from tnvmc.analysis.varbench import varbench_row
+    from tnvmc.report.describe import damage_text
     from tnvmc.report.page import ReportError, write_report
     from tnvmc.storage.run_files import read_run
 
@@ -350,7 +351,10 @@ def _report(options: argparse.Namespace) -> int:
         raise ReportError("--varbench prints a row and writes no file; leave --out away")
     run = read_run(options.folder)
     if run.result is None:
-        raise ReportError(f"{run.path}: no result yet (result.json), so no VarBench row")
+        why = "; ".join(map(damage_text, run.damage)) or "no result yet (result.json)"
+        raise ReportError(f"{run.path}: {why}, so no VarBench row")
+    for damage in run.damage:
+        print(f"tnvmc: {damage_text(damage)}", file=sys.stderr)
     print(varbench_row(dict(run.result)))
     return 0
 

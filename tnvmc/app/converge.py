@@ -13,7 +13,7 @@ from tnvmc.settings.build import build_operator
 from tnvmc.settings.load import load
 from tnvmc.storage.files import read_plain
 from tnvmc.storage.hdf5 import read_stages
-from tnvmc.storage.run_files import refuse_comparison
+from tnvmc.storage.run_files import asks_the_same, refuse_comparison
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -21,6 +21,7 @@ from tnvmc.storage.run_folder import (
     FolderError,
     RunFolder,
     check_run_folder,
+    check_tied,
 )
 from tnvmc.storage.seals import unsealed_json
 from tnvmc.vmc.chi_scan import ONE_IN, Convergence, checked_chis, default_chis
@@ -52,19 +53,24 @@ def converge_run(
     settings = load(path / CONFIG, [f"run.out={json.dumps(str(path))}"])
     if n_samples is not None and n_samples < 1:
         raise ValueError(f"converge: n_samples is {n_samples}; it must be 1 or larger")
+    provenance = check_tied(path)
     operator = build_operator(settings)
     run = StagedRun(settings, operator, read_stages(path / CHECKPOINT), blank=True)
     run.restore(path / CHECKPOINT)
     vmc, measure = run.vmc, settings.measure
-    asked = {*(chis or default_chis(vmc.ansatz)), *([measure.chi] if measure.chi else [])}
-    checked_chis(vmc.ansatz, tuple(asked))
+    others = {*(chis or default_chis(vmc.ansatz)), *([measure.chi] if measure.chi else [])}
+    checked_chis(vmc.ansatz, tuple(others))
     try:
-        with RunFolder.reopen(path) as folder:
+        with RunFolder.reopen(path, None, provenance) as folder:
             result = folder.read_result()
-            if result is None:
-                raise FolderError(f"{path / RESULT}: was removed meanwhile")
+            asked = result is not None and asks_the_same(result["config"], settings.as_dict())
+            if result is None or not asked or folder.provenance != provenance:
+                raise FolderError(
+                    f"{path}: {RESULT} is not that of its last step and settings; measure them with: "
+                    f"tnvmc run --resume {path}"
+                )
             found = vmc.converge(
-                tuple(asked),
+                tuple(others),
                 n_samples or max(1, (measure.n_samples or 0) // ONE_IN),
                 measure.n_burn,
                 measure.n_thin,

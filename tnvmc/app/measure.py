@@ -29,9 +29,10 @@ from tnvmc.settings.load import load
 from tnvmc.settings.operator_file import read_operator
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import write_atomically
-from tnvmc.storage.hdf5 import read_stages
+from tnvmc.storage.hdf5 import read_provenance, read_stages
+from tnvmc.storage.provenance import PROVENANCE
 from tnvmc.storage.run_files import OBSERVABLES, refuse_comparison
-from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, FolderError, check_run_folder
+from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, FolderError, check_run_folder, check_tied
 from tnvmc.storage.seals import sealed_json
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.driver import VMC
@@ -73,7 +74,7 @@ def measure_run(path: str | Path, asked: Asked = Asked()) -> dict[str, Any]:
     `PAIR_SAMPLES` / N of them, at the chi of the optimisation, unless told.
 
     Raises:
-        FolderError: no run there, or no space left.
+        FolderError: no run there, files of several runs, or no space left.
         StateFileError: no checkpoint, a damaged one, or one that does not fit config.toml.
         ConfigError: damaged settings or operator file, an operator off the lattice.
         ValueError: a number of samples or a chi that cannot be.
@@ -100,7 +101,10 @@ def measure_run(path: str | Path, asked: Asked = Asked()) -> dict[str, Any]:
     names = [found.name for found in own]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"--operator: two files name their operator '{twice[0]}'; rename one")
+    provenance = check_tied(path)
     vmc, judged = _restored(path, settings, operator)
+    if read_provenance(path / CHECKPOINT) != provenance:
+        raise FolderError(f"{path}: the run has gone on meanwhile; measure again")
     found = {
         "version": __version__,
         "step": vmc.state.step,
@@ -110,7 +114,8 @@ def measure_run(path: str | Path, asked: Asked = Asked()) -> dict[str, Any]:
     }
     found = finite_or_none(found)
     try:
-        write_atomically(path / OBSERVABLES, sealed_json(found))
+        content = {**found, PROVENANCE: provenance.as_dict()}
+        write_atomically(path / OBSERVABLES, sealed_json(content))
     except OSError as error:
         raise FolderError(f"{path}: cannot be written ({error.strerror or error})") from None
     return found

@@ -28,7 +28,8 @@ from tnvmc.settings.load import load
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import read_stages
-from tnvmc.storage.run_files import Run, refuse_comparison
+from tnvmc.storage.provenance import Provenance
+from tnvmc.storage.run_files import Run, asks_the_same, refuse_comparison
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -38,6 +39,7 @@ from tnvmc.storage.run_folder import (
     RunFolder,
     check_settings,
     refuse_occupied,
+    require_provenance,
     require_settings,
 )
 from tnvmc.vmc.chi_scan import default_chis, scan_chi
@@ -113,11 +115,17 @@ def resume_run(
     _require_run(path)
     if file is None:
         check_settings(path / CONFIG)
-    return continued_run(load(Path(file or path / CONFIG), _with_out(overrides, path)))
+    settings = load(Path(file or path / CONFIG), _with_out(overrides, path))
+    return continued_run(settings, own_settings=file is None)
 
 
-def continued_run(settings: Settings, reference: Reference | None = None) -> dict[str, Any]:
-    """Go on, by completed settings, with the run in the folder that they name; see `resume_run`."""
+def continued_run(
+    settings: Settings, reference: Reference | None = None, *, own_settings: bool = False
+) -> dict[str, Any]:
+    """Go on, by completed settings, with the run in the folder that they name; see `resume_run`.
+
+    They are those of its config.toml, or take the place of those (`own_settings`).
+    """
     started = perf_counter()
     path = Path(settings.run.out or "")
     _require_run(path)
@@ -128,15 +136,16 @@ def continued_run(settings: Settings, reference: Reference | None = None) -> dic
             f"{path}: {CHECKPOINT} is missing, so there is nothing to go on from, but {HISTORY} tells "
             "of steps that were made; put the checkpoint back, or start again in another folder"
         )
+    provenance = require_provenance(path) if begun else None
     done = read_stages(checkpoint) if begun else []
     run, console = _set_up(settings, done, blank=begun)
     if begun:
         run.restore(checkpoint)
     _refuse_fewer_steps(run, path)
-    with _reopened(path, run.vmc.state.step) as folder:
+    with _reopened(path, run.vmc.state.step, provenance, own_settings) as folder:
         run.recall(folder.history())
         old = folder.read_result()
-        if old is not None and _asks_the_same(old.get("config", {}), settings.as_dict()):
+        if old is not None and asks_the_same(old.get("config", {}), settings.as_dict()):
             console.say(nothing_to_do(old))
             if not (path / PICTURE).exists():
                 _draw(folder, old)
@@ -148,9 +157,11 @@ def continued_run(settings: Settings, reference: Reference | None = None) -> dic
         return _carry_on(run, settings, folder, console, started, reference)
 
 
-def _reopened(path: Path, next_step: int) -> RunFolder:
+def _reopened(
+    path: Path, next_step: int, checkpoint: Provenance | None, own_settings: bool
+) -> RunFolder:
     try:
-        return RunFolder.reopen(path, next_step)
+        return RunFolder.reopen(path, next_step, checkpoint, own_settings)
     except OSError as error:
         raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
 
@@ -201,15 +212,6 @@ def _with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
     return [*overrides, *([f"run.out={json.dumps(str(out))}"] if out is not None else [])]
 
 
-def _asks_the_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Compare settings but for those that have no influence on the result."""
-
-    def relevant(config: dict[str, Any]) -> dict[str, Any]:
-        return {**config, "run": config.get("run", {}).get("seed")}
-
-    return relevant(one) == relevant(other)
-
-
 class _Keeper:
     """Writes down what happens: every step to the history, now and then a checkpoint."""
 
@@ -226,7 +228,7 @@ class _Keeper:
 
     def save(self) -> None:
         self._folder.sync()
-        self._run.save(self._folder.path / CHECKPOINT)
+        self._run.save(self._folder.path / CHECKPOINT, self._folder.provenance)
         self.saved_step, self._saved_at = self._run.vmc.state.step, monotonic()
 
 
@@ -252,7 +254,7 @@ def _carry_on(
         console.say("measuring")
         vmc, measured = run.vmc, _measured(run.vmc, settings)
         result = _result(vmc, settings, measured.measurement, reference)
-        result |= run.outcome(folder.path, measured, settings.measure.chi)
+        result |= run.outcome(folder.path, measured, settings.measure.chi, folder.provenance)
         scan = _scanned(vmc, settings, measured)
         result["wall_time_s"] = earlier + perf_counter() - started
         result["convergence"] = convergence(result, folder.history(), scan)
@@ -333,7 +335,8 @@ def _optimise(run: StagedRun, keeper: _Keeper, folder: RunFolder, console: RunCo
         if run.on_last_stage:
             return
         keeper.save()
-        console.say(stage_line(run.next_stage(folder.path), run.operator.n_sites))
+        ended = run.next_stage(folder.path, folder.provenance)
+        console.say(stage_line(ended, run.operator.n_sites))
         keeper.save()
 
 

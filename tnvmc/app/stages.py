@@ -25,6 +25,7 @@ from tnvmc.settings.build import build_ansatz, build_vmc
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError
+from tnvmc.storage.provenance import Provenance
 from tnvmc.storage.run_folder import stage_file
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.driver import VMC
@@ -115,9 +116,9 @@ class StagedRun:
         self.lines = [line for line in history if line.get("stage", number) == number]
         self.seconds = sum(line["seconds"] for line in self.lines)
 
-    def save(self, path: Path) -> None:
-        """Write a checkpoint, atomically."""
-        self._write(path, self.done)
+    def save(self, path: Path, provenance: Provenance | None = None) -> None:
+        """Write a checkpoint, atomically; `provenance` says of which run, here and below."""
+        self._write(path, self.done, provenance)
 
     def stopped(self) -> str | None:
         """Say what ends the present stage, "plateau", "seconds" or "steps"; None while it goes on."""
@@ -141,7 +142,7 @@ class StagedRun:
         while self.stopped() is None:
             self.vmc.step(on_step)
 
-    def next_stage(self, folder: Path) -> Record:
+    def next_stage(self, folder: Path, provenance: Provenance | None = None) -> Record:
         """Measure the present stage, keep its end as stage-K.h5, go on to the next; its record.
 
         Nothing has changed where this is interrupted.
@@ -155,14 +156,20 @@ class StagedRun:
         state, measured = self.vmc.state, measure(self.vmc.method, self.vmc.state, plan)
         point, record = measured.point, self._record(measured.measurement, chi and _FINER * chi)
         done = (*self.done, record)
-        self._write(folder / stage_file(self.stage.number), done, point)
+        self._write(folder / stage_file(self.stage.number), done, provenance, point)
         vmc = self._grown_vmc(self.stages[len(done)], point, state.step)
         with uninterrupted():
             self.vmc, self.done, self.lines, self._evolution = vmc, done, [], None
             self.seconds = 0.0
         return record
 
-    def outcome(self, folder: Path, measured: Measured, chi: int | None) -> dict[str, Any]:
+    def outcome(
+        self,
+        folder: Path,
+        measured: Measured,
+        chi: int | None,
+        provenance: Provenance | None = None,
+    ) -> dict[str, Any]:
         """Give what result.json says of the stages, the last one measured at `chi`.
 
         The end of the last stage is kept as stage-K.h5.
@@ -170,7 +177,8 @@ class StagedRun:
         told: dict[str, Any] = {"stopped": self.stopped()}
         if self.staged:
             told["stages"] = [*self.done, self._record(measured.measurement, chi)]
-            self._write(folder / stage_file(self.stage.number), told["stages"], measured.point)
+            kept = folder / stage_file(self.stage.number)
+            self._write(kept, told["stages"], provenance, measured.point)
         return told
 
     def _record(self, measured: Measurement, chi: int | None) -> dict[str, Any]:
@@ -259,10 +267,16 @@ class StagedRun:
         """Let a schedule fall with the time used, where the steps alone would leave it behind."""
         return lambda step: schedule(max(step, int(steps * self._time_used)))
 
-    def _write(self, path: Path, done: Sequence[Record], point: Iterate | None = None) -> None:
+    def _write(
+        self,
+        path: Path,
+        done: Sequence[Record],
+        provenance: Provenance | None,
+        point: Iterate | None = None,
+    ) -> None:
         state = self.vmc.state
         if point is not None:
             state = replace(state, here=point, good=None)
         vmc = self.vmc
         identity = checkpoint.identity(vmc.ansatz, self.operator, vmc.optimizer)
-        checkpoint.save(path, state, identity, done)
+        checkpoint.save(path, state, identity, done, provenance)

@@ -12,9 +12,8 @@ from tnvmc.report.numbers import short
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import COUPLINGS, PerBond
 from tnvmc.settings.load import validate
-from tnvmc.storage.hdf5 import StateFileError, read_stages
-from tnvmc.storage.run_files import Damage, Json, Run, is_outdated, steps_done
-from tnvmc.storage.run_folder import CHECKPOINT
+from tnvmc.storage.run_files import Damage, Json, Run, is_current, is_outdated, steps_done
+from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY
 
 _NO_PART = ("kind", "D", "dtype", "init")  # of [ansatz]: no part of a network
 
@@ -134,10 +133,18 @@ def damage_text(damage: Damage) -> str:
     name, detail = damage.file, damage.detail
     stops = ": the run cannot go on" if name == CHECKPOINT else ""
     rest = f"; {damage.lost} more lines are left out" if damage.lost else ", the last one"
+    unused = "put the right one back; it is left out here"
     texts = {
         "missing": f"{name} is missing{stops}",
         "unreadable": f"{name} cannot be read ({detail})",
         "bad_line": f"{name} is damaged at line {damage.line}{rest}",
+        "other_run": f"{name} is of another run than {detail} ({unused})",
+        "other_model": f"{name} is of another lattice or Hamiltonian than {CONFIG} ({unused})",
+        "other_steps": f"{name} was written after other steps than those of {HISTORY}, by a copy of "
+        f"this run or before an older checkpoint was put back ({unused})",
+        "ahead": f"{name} is of {detail} steps, of which {HISTORY} does not tell all",
+        "untied": f"{name} is of an earlier version, which did not tie the files of a run together: "
+        "whether they belong to each other is not known",
     }
     return texts.get(damage.code, f"{name} is damaged: {detail or 'no text'}")
 
@@ -180,8 +187,9 @@ def reference(run: Run) -> tuple[float | None, str]:
 def energy_per_site(run: Run) -> tuple[float, float, str] | None:
     """Energy per site, its error and where it comes from: the measurement, else the last step."""
     if run.result is not None and run.result["energy_per_site"] is not None:
-        error = float(run.result["energy_per_site_error"] or 0.0)
-        return float(run.result["energy_per_site"]), error, "measured at the end"
+        error, steps = float(run.result["energy_per_site_error"] or 0.0), run.result.get("steps")
+        where = "measured at the end" if is_current(run) else f"measured after {steps} steps"
+        return float(run.result["energy_per_site"]), error, where
     lines = [line for line in run.history if line.get("energy") is not None]
     if not lines or run.n_sites is None:
         return None
@@ -192,8 +200,6 @@ def energy_per_site(run: Run) -> tuple[float, float, str] | None:
 def stages_of(run: Run) -> Sequence[Json]:
     """Give the records of the stages that are done: from result.json, else the checkpoint."""
     if run.result is not None and run.result.get("stages"):
-        return run.result["stages"]
-    try:
-        return read_stages(run.path / CHECKPOINT)
-    except StateFileError:
-        return []
+        stages: Sequence[Json] = run.result["stages"]
+        return stages
+    return run.stages

@@ -19,7 +19,7 @@ from tnvmc.report.observables import observed, samples_text
 from tnvmc.report.plots import check_ours
 from tnvmc.report.texts import sentence
 from tnvmc.storage.files import read_plain, write_atomically
-from tnvmc.storage.run_files import Json, Run, is_finished, read_run, steps_asked, steps_done
+from tnvmc.storage.run_files import Json, Run, is_current, read_run, steps_asked, steps_done
 from tnvmc.storage.run_folder import CONFIG
 
 REPORT = "report.html"
@@ -150,10 +150,14 @@ def _words(run: Run) -> list[tuple[str, str]]:
     told: list[tuple[str, str]] = [
         ("warning", describe.damage_text(damage)) for damage in run.damage
     ]
-    if not is_finished(run):
+    if not is_current(run):
         asked = steps_asked(run)
         steps = f"{steps_done(run)}{'' if asked is None else f' of {asked}'} steps are done"
-        state = ", and the measurement is of an earlier state" if run.result is not None else ""
+        state = ""
+        if run.result is not None:
+            state = (
+                f", and the measurement is that after {run.result.get('steps')}, with its settings"
+            )
         told.append(("warning", f"the run is not finished: {steps}{state}"))
     told += [(found.status, sentence(found)) for found in diagnostics_of(result)]
     energy, (exact, method) = describe.energy_per_site(run), describe.reference(run)

@@ -56,10 +56,12 @@ def describe(path: str | Path) -> Description:
     status = f"stopped; go on with: tnvmc run --resume {path}"
     if run_files.is_running(run):
         status = "running"
-    elif run_files.is_finished(run):
+    elif run_files.is_current(run):
         status = "finished"
     held, damage = None, list(run.damage)
-    if (path / CHECKPOINT).exists():
+    if any(found.file == CHECKPOINT and found.code != "ahead" for found in damage):
+        pass  # of another run
+    elif (path / CHECKPOINT).exists():
         try:
             held = _read_checkpoint(path / CHECKPOINT)
         except StateFileError as error:
@@ -159,7 +161,10 @@ def _measured(run: Run) -> str:
     energy = per_site(result, run.n_sites)
     if energy is None:
         return "not finite"
-    old = "" if run_files.is_finished(run) else f"; after {result.get('steps')} steps, not the last"
+    old = ""
+    if not run_files.is_current(run):
+        last = run_files.steps_done(run) == result.get("steps")
+        old = f"; after {result.get('steps')} steps, {'with other settings' if last else 'not the last'}"
     samples = f", {result['n_samples']} samples" if result.get("n_samples") else ""
     units = ", ".join(filter(None, [f"{result['units']} units", words.sector_text(result)]))
     return f"energy per site {energy} ({units}){samples}{old}"

@@ -20,6 +20,7 @@ import numpy as np
 from tnvmc._version import __version__
 from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.storage.files import read_plain
+from tnvmc.storage.provenance import PROVENANCE, Provenance
 
 FORMAT, FORMAT_VERSION = "tnvmc checkpoint", 1
 _NUMBERS = {"int": int, "float": float, "bool": bool}
@@ -184,6 +185,16 @@ def check_parameters(where: str, theta: Any, shape: tuple[int, ...]) -> None:
     bad = int(np.sum(~np.isfinite(to_host(theta))))
     if bad:
         raise ValueError(f"theta of '{where}': {bad} of {theta.size} parameters are not finite")
+
+
+def read_provenance(path: Path) -> Provenance | None:
+    """Give the run and the step that a checkpoint belongs to; None for a state of no run.
+
+    Raises:
+        StateFileError: a damaged or foreign file.
+    """
+    with opened(path) as file:
+        return Provenance.of(attribute(file, PROVENANCE))
 
 
 def read_stages(path: Path) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Files of a run as data, also while it runs, was killed, or lost a file.
 
 Nothing here writes, and nothing needs the run to be complete: what cannot be read is left out and
-listed as damage.
+listed as damage.  So is what does not belong together.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from tnvmc.storage.files import read_plain
+from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
+from tnvmc.storage.provenance import PROVENANCE, Provenance, in_toml, mismatch
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, RESULT, FolderError
-from tnvmc.storage.seals import check_toml, read_lines, unsealed_json
+from tnvmc.storage.seals import Lines, check_toml, read_lines, unsealed_json
 
 OBSERVABLES = "observables.json"
 
@@ -30,7 +32,9 @@ class Damage:
 
     `code` is "missing", "unreadable", "not_text", "bad_content" (`detail` says why) or "bad_line"
     (`line` is its number, from 1, and `lost` the number of lines after it, which are not read;
-    without `detail` it was cut short).
+    without `detail` it was cut short).  What does not belong together has "other_run" (than the file `detail`), "other_steps" (a
+    copy of the run that went another way), "other_model", "ahead" (of the history: `detail` says how
+    many steps) or, of settings from before runs had an id, "untied".
     """
 
     file: str
@@ -49,6 +53,7 @@ class Run:
     history: tuple[Json, ...] = ()
     result: Json | None = None
     observables: Json | None = None
+    stages: tuple[Json, ...] = ()  #: that lie behind the checkpoint
     damage: tuple[Damage, ...] = ()
 
     @property
@@ -105,14 +110,67 @@ def read_run(path: str | Path) -> Run:
         refuse_comparison(path)
         raise FolderError(f"{path}: holds no run ({', '.join(names)} are all missing)")
     damage: list[Damage] = []
+    config = _parsed(path / CONFIG, _config, damage)
+    result = _parsed(path / RESULT, _result, damage)
+    observables = _parsed(path / OBSERVABLES, _observables, damage)
+    checkpoint = _checkpoint(path / CHECKPOINT)
+    # The last: a run that is under way adds lines to it, and takes none away.
+    history = _parsed(path / HISTORY, partial(_history, damage=damage), damage)
+    found = {
+        CONFIG: config, HISTORY: history, RESULT: result, OBSERVABLES: observables,
+        CHECKPOINT: checkpoint,
+    }  # fmt: skip
+    _tie({name: each for name, each in found.items() if each is not None}, damage)
+    held = {name: None if each is None else each.content for name, each in found.items()}
+    order = (*found,)
+    damage.sort(key=lambda each: order.index(each.file))
     return Run(
-        path,
-        _parsed(path / CONFIG, _config, damage) or {},
-        _parsed(path / HISTORY, partial(_history, damage=damage), damage) or (),
-        _parsed(path / RESULT, _result, damage),
-        _parsed(path / OBSERVABLES, _observables, damage),
-        tuple(damage),
-    )
+        path, held[CONFIG] or {}, held[HISTORY] or (), held[RESULT], held[OBSERVABLES],
+        held[CHECKPOINT] or (), tuple(damage),
+    )  # fmt: skip
+
+
+@dataclass
+class _File:
+    """What one file holds, and of which run it says it is; `content` None where it is not used."""
+
+    content: Any
+    provenance: Provenance | None
+    lines: Lines | None = None
+
+
+def _tie(found: Mapping[str, _File], damage: list[Damage]) -> None:
+    """Empty the files that are of another run or model than the first of them."""
+    history, config = found.get(HISTORY), found.get(CONFIG)
+    lines = None if history is None else history.lines
+    named = [name for name, each in found.items() if each.content or each.provenance]
+    first = found[named[0]].provenance if named else None
+    run_id = None if first is None else first.run_id
+    settings: Json | None = None if config is None else config.content
+    if config is not None and config.provenance is None:
+        damage.append(Damage(CONFIG, "untied"))
+    for name in named:
+        file = found[name]
+        wrong: str | None = mismatch(file.provenance, run_id, lines)
+        if wrong is None and not _same_model(file.content, settings):
+            wrong = "other_model"
+        if wrong == "ahead":
+            steps = file.provenance.step if file.provenance else 0
+            if name != CONFIG:  # settings are written before steps are made again
+                damage.append(Damage(name, "ahead", str(steps)))
+        elif wrong is not None:
+            damage.append(Damage(name, wrong, named[0] if wrong == "other_run" else ""))
+            file.content = None
+
+
+def _same_model(content: Any, settings: Json | None) -> bool:
+    """Tell whether what was measured is of the lattice and Hamiltonian of the settings."""
+    if settings is None or not isinstance(content, Mapping):
+        return True
+    if isinstance(measured := content.get("config"), Mapping):  # as result.json has it
+        return all(measured.get(name) == settings.get(name) for name in ("lattice", "hamiltonian"))
+    hamiltonian = settings.get("hamiltonian", {})
+    return bool(content.get("model") in (None, hamiltonian.get("model")))
 
 
 def refuse_comparison(path: Path) -> None:
@@ -142,32 +200,46 @@ def _parsed(path: Path, parse: Callable[[str], Any], damage: list[Damage]) -> An
     return None
 
 
-def _config(text: str) -> dict[str, Any]:
+def _config(text: str) -> _File:
     check_toml(text.encode())
-    return tomllib.loads(text)
+    return _File(tomllib.loads(text), in_toml(text))
 
 
-def _history(text: str, damage: list[Damage]) -> tuple[Json, ...]:
+def _history(text: str, damage: list[Damage]) -> _File:
     """All lines up to the first bad one; a torn last line is how a killed run may end."""
     lines = read_lines(text.encode())
     if lines.bad is not None:
         detail = "" if lines.torn else lines.why
         damage.append(Damage(HISTORY, "bad_line", detail, lines.bad, lines.lost))
-    return lines.records
+    run_id = lines.run_id
+    return _File(lines.records, None if run_id is None else Provenance(run_id), lines)
 
 
-def _result(text: str) -> Json:
+def _checkpoint(path: Path) -> _File | None:
+    """The stages and provenance of a checkpoint; one that is damaged is told by who reads it."""
+    try:
+        return _File(tuple(read_stages(path)), read_provenance(path))
+    except StateFileError:
+        return None
+
+
+def _sealed(text: str) -> tuple[dict[str, Any], Provenance | None]:
     content = unsealed_json(text)
+    return content, Provenance.of(content.pop(PROVENANCE, None))
+
+
+def _result(text: str) -> _File:
+    content, provenance = _sealed(text)
     for key in ("energy", "energy_error", "variance", "energy_per_site", "units"):
         content[key]
     content.get("convergence", {"diagnostics": ()})["diagnostics"]
     if not int(content["n_sites"]) >= 1:
         raise ValueError(f"n_sites is {content['n_sites']}")
-    return content
+    return _File(content, provenance)
 
 
-def _observables(text: str) -> Json:
-    content = unsealed_json(text)
+def _observables(text: str) -> _File:
+    content, provenance = _sealed(text)
     rows, columns = content["shape"]
     n_sites = int(rows) * int(columns)
     shapes = {"sites": (n_sites,), "correlations": (n_sites, n_sites), "structure_factor": None}
@@ -181,7 +253,7 @@ def _observables(text: str) -> Json:
         if not all(0 <= int(site) < n_sites for site in bond["sites"]):
             raise ValueError(f"a bond joins {bond['sites']}, there are {n_sites} sites")
         float(np.float64(bond["mean"])), bond.get("error")
-    return content
+    return _File(content, provenance)
 
 
 def as_array(values: Any) -> np.ndarray:
@@ -231,4 +303,23 @@ def steps_asked(run: Run) -> int | None:
 
 def is_finished(run: Run) -> bool:
     """Tell whether result.json belongs to the last step of the history."""
-    return run.result is not None and int(run.result.get("steps") or 0) >= steps_done(run)
+    if run.result is None or int(run.result.get("steps") or 0) < steps_done(run):
+        return False
+    return (RESULT, "ahead") not in [(found.file, found.code) for found in run.damage]
+
+
+def is_current(run: Run) -> bool:
+    """Tell whether result.json belongs to the last step, and was measured by the settings."""
+    if not is_finished(run):
+        return False
+    measured = (run.result or {}).get("config")
+    return not measured or not run.config or asks_the_same(measured, run.config)
+
+
+def asks_the_same(one: Json, other: Json) -> bool:
+    """Compare settings but for those that have no influence on the result."""
+
+    def relevant(config: Json) -> Json:
+        return {**config, "run": config.get("run", {}).get("seed")}
+
+    return relevant(one) == relevant(other)

@@ -9,11 +9,15 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, NoReturn, Self
 
 from tnvmc.storage.files import clear_leftovers, read_plain, write_atomically
+from tnvmc.storage.hdf5 import read_provenance
+from tnvmc.storage.provenance import PROVENANCE, Provenance, in_toml, mismatch, new_run
 from tnvmc.storage.seals import (
     CHECK,
+    RUN_ID,
+    Lines,
     SealBroken,
     check_toml,
     next_check,
@@ -44,11 +48,11 @@ class RunFolder:
     Close it, or use it in a ``with`` statement.
     """
 
-    def __init__(self, path: Path, history: IO[bytes]) -> None:
+    def __init__(self, path: Path, history: IO[bytes], provenance: Provenance) -> None:
         self.path = path
         self.labels: dict[str, Any] = {}  #: of every line of history.jsonl from now on
+        self.provenance = provenance  #: of what is written now
         self._history = history
-        self._check = ""  #: of the last line
 
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any]) -> RunFolder:
@@ -62,7 +66,7 @@ class RunFolder:
         """
         refuse_occupied(path)
         path.mkdir(parents=True, exist_ok=True)
-        folder = cls(path, _locked(path))
+        folder = cls(path, _locked(path), new_run())
         try:
             refuse_occupied(path)  # another process may have been faster
             clear_leftovers(path)
@@ -77,45 +81,65 @@ class RunFolder:
         return folder
 
     @classmethod
-    def reopen(cls, path: Path, next_step: int | None = None) -> RunFolder:
+    def reopen(
+        cls,
+        path: Path,
+        next_step: int | None = None,
+        checkpoint: Provenance | None = None,
+        own_settings: bool = True,
+    ) -> RunFolder:
         """Open the folder of a run that goes on with `next_step`; later history is cut off.
 
-        Without `next_step` all of it stays.
+        Args:
+            path: of the folder.
+            next_step: without it the whole history stays.
+            checkpoint: what the checkpoint that was read says of itself, if there is one.
+            own_settings: the run goes on by its config.toml, which must then belong to it.
 
         Raises:
-            FolderError: the folder holds no run, another process is writing it, or a line of its
-                history before `next_step` is missing, doubled or changed.
+            FolderError: the folder holds no run, another process is writing it or has gone on with it,
+                a line of its history before `next_step` is missing, doubled or changed, or a file
+                is of another run.
             OSError: no permission.
         """
         require_settings(path)
         if next_step != 0 and not (path / HISTORY).exists():
             raise FolderError(f"{path}: {HISTORY} is missing; put it back. {_NEW_RUN}")
         history = _locked(path)
-        folder = cls(path, history)
         try:
-            folder._check = _cut(history, path / HISTORY, next_step)
+            history.seek(0)
+            lines = read_lines(history.read())
+            if checkpoint is not None and read_provenance(path / CHECKPOINT) != checkpoint:
+                raise FolderError(f"{path}: another process has gone on with this run; start again")
+            run_id = _tied(path, lines, checkpoint, own_settings)
+            kept = _kept(lines, path / HISTORY, next_step)
+            history.truncate(lines.ends[kept - 1] if kept else 0)
+            check = lines.checks[kept - 1] if kept else ""
             clear_leftovers(path)
         except BaseException:
-            folder.close()
+            history.close()
             raise
-        return folder
+        return cls(path, history, Provenance(run_id, kept, check))
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
         """Write config.toml: everything that ran, defaults filled in."""
         import tomli_w
 
         self.check_in_place()
-        write_atomically(self.path / CONFIG, sealed_toml(tomli_w.dumps(settings)))
+        text = tomli_w.dumps(settings) + self.provenance.as_comment()
+        write_atomically(self.path / CONFIG, sealed_toml(text))
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Add one line, strict JSON, to history.jsonl; it is in the hands of the system on return."""
         self.check_in_place()
-        written = json.loads(json.dumps({**record, **self.labels}, allow_nan=False))
-        check = next_check(self._check, written)
+        here = self.provenance
+        first = {} if here.step else {RUN_ID: here.run_id}
+        written = json.loads(json.dumps({**record, **self.labels, **first}, allow_nan=False))
+        check = next_check(here.check, written)
         line = (json.dumps({**written, CHECK: check}) + "\n").encode()
         while line:  # a disk that is nearly full takes a part, and refuses the rest
             line = line[self._history.write(line) :]
-        self._check = check
+        self.provenance = Provenance(here.run_id, here.step + 1, check)
 
     def sync(self) -> None:
         """Wait until history.jsonl is on the disk."""
@@ -130,14 +154,17 @@ class RunFolder:
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Write result.json, strict JSON."""
         self.check_in_place()
-        write_atomically(self.path / RESULT, sealed_json(result, indent=2))
+        content = {**result, PROVENANCE: self.provenance.as_dict()}
+        write_atomically(self.path / RESULT, sealed_json(content, indent=2))
 
     def read_result(self) -> dict[str, Any] | None:
-        """Read result.json; None where there is none, or none that can be trusted."""
+        """Read result.json; None where there is none of the last step, or none to be trusted."""
         try:
-            return unsealed_json(read_plain(self.path / RESULT).decode())
+            result = unsealed_json(read_plain(self.path / RESULT).decode())
+            current = Provenance.of(result.pop(PROVENANCE, None)) == self.provenance
         except (OSError, ValueError):
             return None
+        return result if current else None
 
     def check_in_place(self) -> None:
         """Raise `FolderError` where the folder was removed, or another one stands in its place."""
@@ -237,13 +264,11 @@ def _locked(path: Path) -> IO[bytes]:
     return history
 
 
-def _cut(history: IO[bytes], path: Path, next_step: int | None) -> str:
-    """Cut history.jsonl after the line before `next_step`; the checksum of what stays.
+def _kept(lines: Lines, path: Path, next_step: int | None) -> int:
+    """Count the lines of history.jsonl before `next_step`.
 
     Raises FolderError where one of the lines that should stay is not there.
     """
-    history.seek(0)
-    lines = read_lines(history.read())
     n_steps = len(lines.records)
     if lines.bad is not None and not lines.torn and (next_step is None or n_steps < next_step):
         raise FolderError(
@@ -254,14 +279,84 @@ def _cut(history: IO[bytes], path: Path, next_step: int | None) -> str:
             f"{path}: tells of {n_steps} steps, the checkpoint of {next_step}; put the missing "
             f"lines back. {_NEW_RUN}"
         )
-    kept = lines.records if next_step is None else lines.records[:next_step]
-    history.truncate(lines.ends[len(kept) - 1] if kept else 0)
-    check = ""
-    for record in kept:
-        check = next_check(check, record)
-    return check
+    return n_steps if next_step is None else next_step
 
 
+def check_tied(path: Path) -> Provenance:
+    """Give what the checkpoint of a run says of itself.
+
+    A history that is gone or damaged is compared as far as it can be read.
+
+    Raises:
+        FolderError: it, the settings, the history or the result are not of one run.
+        StateFileError: a damaged checkpoint.
+    """
+    checkpoint = require_provenance(path)
+    try:  # after the checkpoint: a run that is under way only adds lines
+        lines = read_lines(read_plain(path / HISTORY))
+    except OSError:
+        lines = read_lines(b"{}\n")
+    _tied(path, lines, checkpoint, own_settings=True)
+    return checkpoint
+
+
+def require_provenance(path: Path) -> Provenance:
+    """Give what the checkpoint of a run says of itself; `FolderError` where it is of no run."""
+    checkpoint = read_provenance(path / CHECKPOINT)
+    if checkpoint is not None:
+        return checkpoint
+    if _settings_provenance(path) is None:
+        raise FolderError(
+            f"{path}: written by an earlier version, which did not tie the files of a run together; "
+            f"start a new run with ansatz.init = {path / CHECKPOINT}"
+        )
+    raise FolderError(
+        f"{path}: {CHECKPOINT} is of no run: it was saved elsewhere; put the right one back, or "
+        "start a new run with ansatz.init = this file"
+    )
+
+
+def _settings_provenance(path: Path) -> Provenance | None:
+    """What config.toml says of itself; None where it cannot be read."""
+    try:
+        return in_toml(read_plain(path / CONFIG).decode())
+    except (OSError, ValueError):
+        return None
+
+
+def _tied(path: Path, lines: Lines, checkpoint: Provenance | None, own_settings: bool) -> str:
+    """Give the id of the run in a folder; `FolderError` where a file is of another one."""
+    settings = _settings_provenance(path)
+    first = settings if checkpoint is None else checkpoint
+    run_id = new_run().run_id if first is None else first.run_id
+    if checkpoint is not None and mismatch(checkpoint, run_id, lines) == "other_steps":
+        raise FolderError(
+            f"{path}: {CHECKPOINT} was not written after step {checkpoint.step} of {HISTORY}, but of "
+            f"the history of a copy, or of an earlier attempt; {_RIGHT_ONE}"
+        )
+    if lines.records and lines.run_id != run_id:
+        _refuse_other(path, HISTORY, CONFIG if checkpoint is None else CHECKPOINT)
+    if own_settings and mismatch(settings, run_id, lines) in ("other_run", "other_steps"):
+        _refuse_other(path, CONFIG, CHECKPOINT)
+    if _is_of_another(path, run_id):
+        _refuse_other(path, RESULT, CONFIG if checkpoint is None else CHECKPOINT)
+    return run_id
+
+
+def _is_of_another(path: Path, run_id: str) -> bool:
+    """Tell whether result.json is that of another run; a damaged one is measured anew."""
+    try:
+        result = unsealed_json(read_plain(path / RESULT).decode())
+        return mismatch(Provenance.of(result.get(PROVENANCE)), run_id, None) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def _refuse_other(path: Path, file: str, than: str) -> NoReturn:
+    raise FolderError(f"{path}: {file} is of another run than {than}; {_RIGHT_ONE}")
+
+
+_RIGHT_ONE = "put the right one back (nothing has been changed)"
 _NEW_RUN = (
     "Without them a new run can start from the state, with ansatz.init = the checkpoint "
     "(nothing has been changed)"

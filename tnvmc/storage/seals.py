@@ -1,7 +1,8 @@
 """Checksums by which a file that was changed after it was written is known.
 
 JSON carries that of its content under the key "checksum", whatever its layout; a line of
-history.jsonl under "check" that of itself and all lines before it; TOML in a last line, a comment.
+history.jsonl under "check" that of itself and all lines before it, the first one with the id of the
+run; TOML in a last line, a comment.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-CHECKSUM, CHECK = "checksum", "check"
+CHECKSUM, CHECK, RUN_ID = "checksum", "check", "run_id"
 _LAST_LINE = "# sha256 "
 
 
@@ -80,6 +81,8 @@ class Lines:
 
     records: tuple[dict[str, Any], ...]
     ends: tuple[int, ...]  #: offsets in the file behind each of them
+    checks: tuple[str, ...]  #: their checksums
+    run_id: str | None = None  #: in the first of them
     bad: int | None = None  #: number of the first bad line, from 1
     lost: int = 0  #: number of lines behind it
     why: str = ""
@@ -102,25 +105,34 @@ def read_lines(content: bytes) -> Lines:
     """Read history.jsonl as far as it is whole: line i tells of step i, and none was changed."""
     records: list[dict[str, Any]] = []
     ends: list[int] = []
-    lines, check = content.split(b"\n"), ""
+    checks: list[str] = []
+    lines = content.split(b"\n")
     rest = lines.pop()  # behind the last end of a line: nothing, or a line that was cut short
+    bad: tuple[int | None, int, str] = (None, 0, "")
     for number, line in enumerate(lines, 1):
         try:
-            record = json_object(line.decode())
-            claimed = record.pop(CHECK, None)
-            _require(record.get("step"), number - 1)
-            if claimed != (check_here := next_check(check, record)):
-                raise SealBroken
+            record, check = _record(line, number - 1, checks[-1] if checks else "")
         except ValueError as error:
             why = "not a text" if isinstance(error, UnicodeDecodeError) else str(error)
-            lost = len(lines) - number + bool(rest)
-            return Lines(tuple(records), tuple(ends), number, lost, why)
-        check = check_here
+            bad = number, len(lines) - number + bool(rest), why
+            break
         records.append(record)
+        checks.append(check)
         ends.append((ends[-1] if ends else 0) + len(line) + 1)
-    if rest:
-        return Lines(tuple(records), tuple(ends), len(lines) + 1, 0, _CUT_SHORT)
-    return Lines(tuple(records), tuple(ends))
+    if rest and bad[0] is None:
+        bad = len(lines) + 1, 0, _CUT_SHORT
+    run_id = records[0].pop(RUN_ID, None) if records else None
+    return Lines(tuple(records), tuple(ends), tuple(checks), run_id, *bad)
+
+
+def _record(line: bytes, step: int, before: str) -> tuple[dict[str, Any], str]:
+    """Read the line of a step, behind one with the checksum `before`; its own is right."""
+    record = json_object(line.decode())
+    claimed = record.pop(CHECK, None)
+    _require(record.get("step"), step)
+    if claimed != (check := next_check(before, record)):
+        raise SealBroken
+    return record, check
 
 
 def _require(step: Any, expected: int) -> None:

@@ -21,6 +21,7 @@ from tnvmc.storage.hdf5 import (
     opened,
 )
 from tnvmc.storage.identity import differences
+from tnvmc.storage.provenance import PROVENANCE, Provenance
 from tnvmc.vmc.state import Iterate, State, as_tree, from_tree
 
 _RULE = "optimizer"
@@ -47,10 +48,12 @@ def save(
     state: State,
     belongs_to: Mapping[str, Any],
     stages: Sequence[Mapping[str, Any]] = (),
+    provenance: Provenance | None = None,
 ) -> None:
     """Write a state so that at every moment `path` holds the old file or the new one, complete.
 
-    `stages` are the records of the stages that lie behind it, as in result.json.
+    `stages` are the records of the stages that lie behind it, as in result.json; `provenance` is the
+    run with a folder that it belongs to.
 
     Raises:
         OSError: no space, no permission; the old file is then still in place.
@@ -58,6 +61,8 @@ def save(
     attributes: dict[str, Any] = {"identity": dict(belongs_to)}
     if stages:
         attributes["stages"] = [dict(stage) for stage in stages]
+    if provenance is not None:
+        attributes[PROVENANCE] = provenance.as_dict()
     write_atomically(path, encoded(as_tree(state), attributes))
 
 
