@@ -3,12 +3,12 @@
     python benchmarks/reliability.py [bits] [kills] [fuzz] [--seed 0] [--bits 2000] [--kills 300]
                                      [--fuzz 1000]
 
-bits: one bit of one file of a run is flipped, then a command reads it.  kills: a run is killed
-(the parent, a worker, all of them; at a random moment or within a write), then resumed and compared
-bit for bit with the run that was not.  fuzz: settings, command lines and files of a run that make
+bits: one bit of one file of a run is flipped, or a file is that of another run, then a command reads
+it.  kills: run, measure, converge or compare is killed (the parent, a worker, all of them; at a random
+moment or within a write), gone on with, and compared bit for bit with what was not.  fuzz: settings, command lines and files of a run that make
 no sense.  Prints a table, writes benchmarks/results/reliability.json.  What must not be: silent (a
 number that differs, without a word), traceback, untold (no reason given), crash, hang (60 s).
-About 40 minutes on one core.
+About an hour on one core.
 """
 
 from __future__ import annotations
@@ -18,73 +18,24 @@ import json
 import os
 import random
 import shutil
-import signal
 import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import tomli_w
-from trials import Ended, awaited, command, forked, run, warm
+from kills import kills
+from trials import Ended, run, warm
+from workplace import BAD, SETTINGS, Workplace, outcome, plain, table_of
 
-from tnvmc.storage.hdf5 import read_parameters
-from tnvmc.storage.seals import read_lines, unsealed_json
+from tnvmc.storage.seals import unsealed_json
 
 RESULTS = Path(__file__).parent / "results" / "reliability.json"
 SCRIPTS = Path(__file__).parent.parent / "scripts"
-BAD = ("silent", "traceback", "untold", "crash", "hang", "worker left")
-
-SETTINGS: dict[str, Any] = {
-    "lattice": {"shape": [2, 2]},
-    "hamiltonian": {"model": "heisenberg"},
-    "ansatz": {"D": 2, "init": "random"},
-    "sampler": {"n_walkers": 4, "n_samples": 8, "chunk": 2, "n_thin": 1, "n_burn": 1},
-    "optimizer": {"momentum": 0.5},
-    "measure": {"n_samples": 16, "n_burn": 1, "chi": 4, "ladder": False},
-    "run": {"threads": 1, "checkpoint_every": 2},
-    "stage": [{"steps": 3}, {"steps": 4, "D": 3, "evolve": 1}],
-}
-TIMES = ("seconds", "seconds_per_sample", "wall_time_s", "config", "version")
-
-
-def plain(value: Any) -> Any:
-    """A value without times and places."""
-    if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items() if key not in TIMES}
-    return [plain(each) for each in value] if isinstance(value, list) else value
-
-
-def outcome(folder: Path) -> Any:
-    """All that two equal runs share; raises ValueError where a file was changed."""
-    _, theta = read_parameters(folder / "checkpoint.h5")
-    lines = read_lines((folder / "history.jsonl").read_bytes())
-    result = unsealed_json((folder / "result.json").read_text())
-    return theta.tobytes(), plain(list(lines.records)), plain(result)
-
-
-class Workplace:
-    """A folder for trials: a finished run to start from, a copy for each trial."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.logs = path, path / "logs"
-        self.logs.mkdir()
-        (path / "study.toml").write_text(tomli_w.dumps(SETTINGS))
-        self.do("run", "study.toml", "--out", "whole")
-        self.do("measure", "whole", "--n-samples", "32")
-
-    def do(self, *arguments: str) -> Ended:
-        ended = run(arguments, self.path, self.logs)
-        assert ended.kind == "ok", ended
-        return ended
-
-    def copy(self) -> Path:
-        folder = self.path / "trial"
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(self.path / "whole", folder, symlinks=True)
-        return folder
 
 
 # ------------------------------------------------------------------------------------------- bits
@@ -94,242 +45,103 @@ READERS: dict[str, tuple[str, ...]] = {
     "resume": ("run", "--resume", "trial"),
     "resume longer": ("run", "--resume", "trial", *LONGER),
     "show": ("show", "trial"),
+    "row": ("report", "trial", "--varbench"),
     "measure": ("measure", "trial", "--n-samples", "32", "--no-pairs"),
     "converge": ("converge", "trial", "--chi", "3", "--n-samples", "16"),
     "start from it": ("run", "from.toml", "--out", "other"),
+    "show a stage": ("show", "trial/stage-1.h5"),
+    "start from a stage": ("run", "from_stage.toml", "--out", "other"),
+    "compare": ("compare", "--resume", "trial"),
 }
+_OF_RUN = tuple(READERS)[:7]
+FILES: dict[str, tuple[str, ...]] = {
+    "checkpoint.h5": _OF_RUN,
+    "history.jsonl": _OF_RUN,
+    "result.json": _OF_RUN,
+    "config.toml": _OF_RUN,
+    "observables.json": ("show", "measure", "resume"),
+    "stage-1.h5": ("show a stage", "start from a stage"),
+    "comparison.toml": ("compare",),
+}
+"""What a run and a comparison leave that is read again, and who reads it."""
+OFTEN = ("checkpoint.h5",) * 3  # most of the bits are in it
 
 
 def told_by(name: str, work: Workplace, ended: Ended) -> Any:
     """What a command gave: its numbers, or what it printed."""
-    folder = work.path / ("other" if name == "start from it" else "trial")
-    if name == "show":
+    folder = work.path / ("other" if name.startswith("start") else "trial")
+    if name.startswith("show"):
         lines = ended.out.splitlines()
         return [line for line in lines if not line.split()[0] in ("version", "files")]
+    if name == "row":
+        return ended.out
+    if name == "compare":
+        return table_of(folder)
     if name == "measure":
         return plain(unsealed_json((folder / "observables.json").read_text()))
     return outcome(folder)
 
 
+def afresh(work: Workplace, name: str) -> Path:
+    """A folder for a reader, and nothing where it writes."""
+    shutil.rmtree(work.path / "other", ignore_errors=True)
+    return work.copy("compared" if name == "compare" else "whole")
+
+
+def judged(work: Workplace, name: str, expected: Any) -> tuple[str, Ended]:
+    """Let a command read what is in its folder; what became of it."""
+    ended = run(READERS[name], work.path, work.logs)
+    kind = ended.kind
+    if kind == "ok":
+        try:
+            kind = "harmless" if told_by(name, work, ended) == expected else "silent"
+        except (ValueError, OSError):
+            kind = "silent"
+    return ("refused" if kind == "silent" and "DAMAGED" in ended.out else kind), ended
+
+
 def bits(work: Workplace, count: int, rng: random.Random) -> list[tuple[str, str, str]]:
-    """(file, command, outcome) of each flipped bit."""
+    """(file, command, outcome) of each flipped bit, and of each file of another run."""
     from_it = {**SETTINGS, "ansatz": {"D": 3, "init": "trial/checkpoint.h5"}}
     del from_it["stage"]
     from_it["optimizer"] = {"steps": 2}
     (work.path / "from.toml").write_text(tomli_w.dumps(from_it))
+    from_it["ansatz"] = {"D": 3, "init": "trial/stage-1.h5"}
+    (work.path / "from_stage.toml").write_text(tomli_w.dumps(from_it))
     expected = {}
     for name, arguments in READERS.items():
-        work.copy()
-        shutil.rmtree(work.path / "other", ignore_errors=True)
+        afresh(work, name)
         expected[name] = told_by(name, work, work.do(*arguments))
-    files = ["checkpoint.h5"] * 6 + [
-        "history.jsonl",
-        "result.json",
-        "config.toml",
-        "observables.json",
-    ]
     found = []
     for _ in range(count):
-        file, name = rng.choice(files), rng.choice(list(READERS))
-        folder = work.copy()
-        shutil.rmtree(work.path / "other", ignore_errors=True)
+        file = rng.choice([*FILES, *OFTEN])
+        name = rng.choice(FILES[file])
+        folder = afresh(work, name)
         content = bytearray((folder / file).read_bytes())
         where = rng.randrange(8 * len(content))
         content[where // 8] ^= 1 << where % 8
         (folder / file).write_bytes(content)
-        ended = run(READERS[name], work.path, work.logs)
-        kind = ended.kind
-        if kind == "ok":
-            try:
-                kind = "harmless" if told_by(name, work, ended) == expected[name] else "silent"
-            except (ValueError, OSError):
-                kind = "silent"
-        if kind == "silent" and name == "show" and "DAMAGED" in ended.out:
-            kind = "refused"
+        kind, ended = judged(work, name, expected[name])
         if kind in BAD:
             print(f"{file} bit {where}, {name}: {kind}\n{ended.out}{ended.err}")
         found.append((file, name, kind))
-    return found
+    return found + exchanged(work, expected)
 
 
-# ------------------------------------------------------------------------------------------ kills
+def exchanged(work: Workplace, expected: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The same for whole files of other runs: of another coupling, of the same settings.
 
-
-def dying_at(n: int, part: float) -> Callable[[], int]:
-    """The run, in which the n-th of all writes, syncs and renames is the last thing that happens.
-
-    `part` of what a write is given reaches the file; a rename or a sync happens if it is over 1/2.
+    A state may be the start of any run, so nobody is asked who starts from it.
     """
-
-    counted = 0
-
-    def wrapped(call: Callable[..., Any], cut: bool) -> Callable[..., Any]:
-        def counting(*arguments: Any, **options: Any) -> Any:
-            nonlocal counted
-            counted += 1
-            if counted == n:
-                if cut:
-                    content = bytes(arguments[-1])
-                    call(*arguments[:-1], content[: int(part * len(content))])
-                    getattr(arguments[0], "flush", lambda: None)()
-                elif part > 0.5:
-                    call(*arguments, **options)
-                os.kill(os.getpid(), signal.SIGKILL)
-            return call(*arguments, **options)
-
-        return counting
-
-    class Dying:
-        def __init__(self, file: Any) -> None:
-            self._file = file
-            self.write = wrapped(file.write, cut=True)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._file, name)
-
-        def __enter__(self) -> Self:
-            return self
-
-        def __exit__(self, *what: object) -> None:
-            self._file.close()
-
-    def opening(path: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-        file = open(path, mode, *arguments, **options)  # noqa: SIM115
-        return Dying(file) if set("wa+") & set(mode) and "b" in mode else file
-
-    def body() -> int:
-        from tnvmc.storage import files, run_folder
-
-        for name in ("fsync", "replace", "mkdir"):
-            setattr(os, name, wrapped(getattr(os, name), cut=False))
-        files.open = run_folder.open = opening  # type: ignore[attr-defined]
-        return command("run", "study.toml", "--out", "trial")()
-
-    return body
-
-
-def writes_of_a_run(work: Workplace) -> int:
-    """Number of places at which `dying_at` can end the run."""
-    low, high = 1, 2
-    while _survives(work, high) is False:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _survives(work, middle) else (middle, high)
-    return low
-
-
-def _survives(work: Workplace, n: int) -> bool:
-    shutil.rmtree(work.path / "trial", ignore_errors=True)
-    pid = forked(dying_at(n, 1.0), work.path, work.logs)
-    return awaited(pid, work.logs).kind == "ok"
-
-
-def members(session: int) -> list[int]:
-    """Processes of a session that live, by /proc."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            if int(fields[3]) == session and fields[0] != "Z":
-                found.append(int(entry.name))
+    for other, (file, names) in product(("alien", "twin"), list(FILES.items())[:5]):
+        for name in (name for name in names if not name.startswith("start")):
+            shutil.copy(work.path / other / file, afresh(work, name) / file)
+            kind, ended = judged(work, name, expected[name])
+            if kind in BAD:
+                print(f"{file} of {other}, {name}: {kind}\n{ended.out}{ended.err}")
+            found.append((f"{file}, other run", name, kind))
     return found
-
-
-def finish(work: Workplace) -> tuple[str, list[Ended]]:
-    """Resume a killed run, or start it again where that is what is told, and compare."""
-    ends = []
-    for _ in range(2):
-        folder = work.path / "trial"
-        held = folder / "config.toml"
-        resume = ("run", "--resume", "trial", "--set", "run.threads=1")
-        ended = run(resume, work.path, work.logs)
-        if ended.kind == "refused" and not held.exists():
-            ended = run(("run", "study.toml", "--out", "trial"), work.path, work.logs)
-        ends.append(ended)
-        if ended.kind != "ok":
-            break
-    if ends[-1].kind != "ok":
-        return ends[-1].kind if ends[-1].kind in BAD else "lost", ends
-    left = [path.name for path in (work.path / "trial").iterdir() if path.suffix == ".tmp"]
-    same = outcome(work.path / "trial") == outcome(work.path / "whole")
-    return ("leftovers" if left else "same bits" if same else "silent"), ends
-
-
-def kills(work: Workplace, count: int, rng: random.Random) -> list[tuple[str, str, str]]:
-    """(who, when or how, outcome) of each kill."""
-    began = time.monotonic()
-    shutil.rmtree(work.path / "trial", ignore_errors=True)
-    work.do("run", "study.toml", "--out", "trial")
-    length, places = time.monotonic() - began, writes_of_a_run(work)
-    print(f"a run takes {length:.2f} s and {places} writes, syncs and renames")
-    found = []
-    for number in range(count):
-        shutil.rmtree(work.path / "trial", ignore_errors=True)
-        kind = number % 10
-        if kind < 6:
-            at = number // 10 * 6 + kind
-            body = dying_at(1 + at % places, (0.0, 0.3, 1.0)[at // places % 3])
-            row = ("parent", "inside a write")
-            awaited(forked(body, work.path, work.logs), work.logs)
-        elif kind < 8:
-            row = ("parent", "random moment")
-            pid = forked(command("run", "study.toml", "--out", "trial"), work.path, work.logs)
-            time.sleep(rng.uniform(0, length))
-            os.kill(pid, signal.SIGKILL)
-            awaited(pid, work.logs)
-        else:
-            row = _with_workers(
-                work, rng, "worker" if kind == 8 else rng.choice(("group", "parent"))
-            )
-        told = row[2] if len(row) > 2 else ""
-        if not told:
-            told, ends = finish(work)
-            if told not in ("same bits",):
-                print(*row, told, *ends)
-        found.append((row[0], row[1], told))
-    return found
-
-
-def _with_workers(work: Workplace, rng: random.Random, who: str) -> tuple[str, ...]:
-    """Kill a worker of a run that has two, its parent, or all by a signal to the group."""
-    number = rng.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT))
-    if who != "group":
-        number = signal.SIGKILL
-    row = (who, f"random moment, {number.name}, two workers")
-    started = command(
-        "run", "study.toml", "--out", "trial", "--set", "run.threads=2", "--set",
-        "run.checkpoint_every=1",
-    )  # fmt: skip
-    pid = forked(started, work.path, work.logs)
-    history = work.path / "trial" / "history.jsonl"
-    deadline = time.monotonic() + 60
-    while not (history.exists() and history.stat().st_size) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(rng.uniform(0, 0.3))
-    others = [
-        each for each in members(pid) if b"popen_loky" in Path(f"/proc/{each}/cmdline").read_bytes()
-    ]
-    if who == "worker" and others:
-        os.kill(rng.choice(others), number)
-    elif who == "parent":
-        os.kill(pid, number)
-    else:
-        os.killpg(pid, number)
-    ended = awaited(pid, work.logs)
-    if ended.kind in BAD:
-        print(*row, ended)
-        return (*row, ended.kind)
-    deadline = time.monotonic() + 5
-    while members(pid):
-        if time.monotonic() > deadline:
-            os.killpg(pid, signal.SIGKILL)
-            return (*row, "worker left")
-        time.sleep(0.05)
-    return row
 
 
 # ------------------------------------------------------------------------------------------- fuzz
@@ -498,7 +310,10 @@ def file_trial(work: Workplace, rng: random.Random) -> tuple[str, Ended]:
         texts = ("null", "[]", "{}", "[1]", '{"energy": null}', '{"step": null}\n', "[" * 9999, "1e999",
                  '{"step": 0}\n', '"x"', "")  # fmt: skip
         path.write_text(rng.choice(texts))
-    verbs = [*list(READERS.values())[:5], ("plot", "trial", "--format", "svg"), ("report", "trial")]
+    elif how == 10:
+        shutil.copy(work.path / rng.choice(("alien", "twin")) / name, path)
+    readers = [arguments for reader, arguments in READERS.items() if reader in _OF_RUN[:6]]
+    verbs = [*readers, ("plot", "trial", "--format", "svg"), ("report", "trial")]
     return f"file, {name}", run(rng.choice(verbs), work.path, work.logs, 3.0)
 
 

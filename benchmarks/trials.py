@@ -26,7 +26,7 @@ class Ended:
     err: str
     seconds: float
     hung: bool = False
-    asked: bool = False  #: to end, by SIGTERM
+    asked: bool = False  #: to end, by a signal
 
     @property
     def kind(self) -> str:
@@ -38,7 +38,7 @@ class Ended:
             return "traceback"
         if self.status == -signal.SIGKILL:
             return "killed"
-        if self.asked and self.status == -signal.SIGTERM:
+        if self.asked and self.status in (-signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT):
             return "stopped"  # before it had anything to save
         if self.status < 0:
             return "crash"
@@ -91,27 +91,32 @@ def command(*arguments: str) -> Callable[[], int]:
     return body
 
 
-def awaited(pid: int, logs: Path, limit: float = HANG, stop_after: float | None = None) -> Ended:
-    """Wait for a child; ask it to end (SIGTERM) after `stop_after`, kill it after `limit` more."""
-    began, asked = time.monotonic(), stop_after is None
+def awaited(
+    pid: int, logs: Path, limit: float = HANG, stop_after: float | None = None, asked: bool = False
+) -> Ended:
+    """Wait for a child; ask it to end (SIGTERM) after `stop_after`, kill it after `limit` more.
+
+    `asked` tells that it was asked to end already.
+    """
+    began, final = time.monotonic(), stop_after is None
     deadline = began + (limit if stop_after is None else stop_after)
-    hung = ended_early = False
+    hung = False
     while True:
         found, status = os.waitpid(pid, os.WNOHANG)
         if found:
             break
         if time.monotonic() > deadline:
-            if asked:
+            if final:
                 hung = True
                 os.killpg(pid, signal.SIGKILL)
                 deadline += limit
             else:
-                asked, ended_early, deadline = True, True, time.monotonic() + limit
+                final, asked, deadline = True, True, time.monotonic() + limit
                 os.kill(pid, signal.SIGTERM)
         time.sleep(0.002)
     code = os.waitstatus_to_exitcode(status)
     told = [(logs / name).read_text(errors="replace") for name in ("out", "err")]
-    return Ended(code, *told, time.monotonic() - began, hung, ended_early)
+    return Ended(code, *told, time.monotonic() - began, hung, asked)
 
 
 def run(
@@ -123,8 +128,13 @@ def run(
 
 def warm() -> None:
     """Import all that a command needs, so that children have it; the picture of a run is not drawn."""
+    import h5py  # noqa: F401
+    import jinja2  # noqa: F401
+    import loky  # noqa: F401
     import matplotlib.pyplot  # noqa: F401
-    import scipy.sparse.linalg  # noqa: F401
+    import rich.console  # noqa: F401
+    import scipy.sparse.linalg
+    import scipy.special  # noqa: F401
 
     import tnvmc.app.compare
     import tnvmc.app.converge
@@ -134,4 +144,5 @@ def warm() -> None:
     import tnvmc.report.plots
     import tnvmc.report.show
 
+    tnvmc.app.compare.draw_comparison = lambda _: {}
     tnvmc.app.run.energy_picture = lambda *_: b"\x89PNG"  # half of the time of a short run

@@ -22,6 +22,7 @@ from tnvmc.optimize.schedules import Cosine
 from tnvmc.report.console import RunConsole
 from tnvmc.report.texts import sentence
 from tnvmc.sampling.workers import WorkerLost
+from tnvmc.storage.run_folder import FolderInUse, RunFolder
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.state import StepRecord
 from tnvmc.vmc.step import OptimisationFailed
@@ -179,6 +180,47 @@ def test_an_interrupted_comparison_goes_on(
     assert main(["compare", "--resume", "out"]) == 0
     assert finished.stat().st_mtime_ns == before
     assert outcome(Path("out")) == outcome(whole)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_processes_do_not_share_out_a_comparison(
+    whole: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """The one that comes later ends, and leaves the settings and the table as they are."""
+    shutil.copytree(whole, "out")
+    before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
+    with RunFolder.reopen(Path("out", name)):
+        assert main(["compare", "--resume", "out", "--set", "compare.steps=5"]) == 2
+    assert "another process is writing" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()} == before
+
+
+def test_a_run_that_another_process_takes_ends_the_comparison(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def taken(settings: Any, reference: Any) -> Any:
+        raise FolderInUse(f"{settings.run.out}: another process is writing this run")
+
+    monkeypatch.setattr(compare, "_run", taken)
+    assert main(["compare", "study.toml", "--out", "out"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not Path("out", "comparison.json").exists()
+
+
+def test_a_run_of_another_comparison_has_no_row(
+    whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files of one block in the folder of another."""
+    shutil.copytree(whole, "out")
+    shutil.copy(Path("out", NAMES[1], "result.json"), Path("out", NAMES[2]))
+    assert main(["compare", "--resume", "out"]) == 1
+    assert "of another run" in capsys.readouterr().out
+    table = strict_json(Path("out", "comparison.json"))
+    assert [row["name"] for row in table["rows"]] == [
+        row["name"] for row in strict_json(whole / "comparison.json")["rows"]
+        if row["name"] != NAMES[2]
+    ]  # fmt: skip
+    assert [each["code"] for each in table["left_out"]] == ["run_failed"]
 
 
 def test_a_finished_comparison_takes_more_steps(whole: Path) -> None:

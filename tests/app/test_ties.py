@@ -11,9 +11,11 @@ import pytest
 
 from tests.app.test_cli import complaint
 from tests.run_files import hdf5_of, read_history, read_json
+from tnvmc.app import measure
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.report.page import page_data
+from tnvmc.storage.hdf5 import read_provenance
 from tnvmc.storage.provenance import PROVENANCE
 from tnvmc.storage.run_files import is_current, read_run
 from tnvmc.storage.run_folder import RunFolder
@@ -215,6 +217,18 @@ def write_untied(folder: Path, lines: list[dict[str, object]]) -> None:
         check = next_check(check, line)
         text += json.dumps({**line, CHECK: check}) + "\n"
     (folder / "history.jsonl").write_text(text)
+
+
+def test_a_run_may_go_on_while_it_is_measured(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The observables are of the state that was read, not of the one that was looked at before."""
+    at_two = read_provenance(Path("older.h5"))
+    assert at_two is not None and at_two.step == 2
+    monkeypatch.setattr(measure, "check_tied", lambda _: at_two)
+    assert main(list(COMMANDS[1])) == 0
+    assert read_run(folder).damage == ()
+    assert json_object((folder / "observables.json").read_text())[PROVENANCE]["step"] == 3
 
 
 def test_a_state_that_was_saved_elsewhere_is_no_checkpoint_of_a_run(

@@ -214,6 +214,10 @@ def test_what_dead_processes_left_is_cleared(tmp_path: Path) -> None:
         assert not dead.exists() and living.exists() and other.exists()
     RunFolder.reopen(tmp_path, 0).close()
     assert other.exists() and not living.exists()
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / ".tnvmc.3.tmp").touch()
+    write_atomically(tmp_path / "pictures" / "energy.png", b"x")
+    assert os.listdir(tmp_path / "pictures") == ["energy.png"]
 
 
 def test_a_name_may_be_as_long_as_the_system_takes(tmp_path: Path) -> None:

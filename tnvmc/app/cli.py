@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_streams()
     try:
         options = _parser().parse_args(arguments)
+        warnings.formatwarning = _warning
         try:
             status = options.command(options)
             sys.stdout.flush()
@@ -60,7 +62,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise
             return _explain(error)
     finally:
+        warnings.formatwarning = _FORMAT
         _give_up_lost_streams()
+
+
+_FORMAT = warnings.formatwarning
+
+
+def _warning(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
+    """Tell what Python would be warned of in one line; other warnings as ever."""
+    ours = category.__module__.startswith("tnvmc.")
+    return f"tnvmc: {message}\n" if ours else _FORMAT(message, category, *place, **line)
 
 
 def _open_streams() -> None:

@@ -28,8 +28,14 @@ from tnvmc.settings.config import Settings
 from tnvmc.settings.load import read_toml
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import write_atomically
-from tnvmc.storage.run_files import read_run, steps_done
-from tnvmc.storage.run_folder import CONFIG, FolderError, check_settings, refuse_occupied
+from tnvmc.storage.run_files import is_running, read_run, steps_done
+from tnvmc.storage.run_folder import (
+    CONFIG,
+    FolderError,
+    FolderInUse,
+    check_settings,
+    refuse_occupied,
+)
 from tnvmc.storage.seals import sealed_json, sealed_toml
 from tnvmc.vmc.step import OptimisationFailed
 
@@ -82,7 +88,7 @@ def resume_comparison(
     Runs that are finished, and whose settings ask for nothing more, are kept.
 
     Raises:
-        FolderError: no comparison there.
+        FolderError: no comparison there, or another process is at it.
         ConfigError: also a budget that is smaller, or of another kind, than the one used so far.
         DiskError, ComparisonInterrupted: as `compare_file`.
     """
@@ -124,6 +130,7 @@ def _compare(compared: Comparison) -> ComparisonTable:
     """Make every run, then the table and the pictures."""
     import tomli_w
 
+    _refuse_in_use(compared)
     reference = find_reference(compared.operator, compared.magnetisation)
     try:
         compared.out.mkdir(parents=True, exist_ok=True)
@@ -142,6 +149,8 @@ def _compare(compared: Comparison) -> ComparisonTable:
         except Interrupted as stop:
             status, because = stop.exit_status, stop.because
             raise ComparisonInterrupted(name, compared.out, status, because) from None
+        except FolderInUse:  # two comparisons would share out the runs, and neither have a table
+            raise
         # JAX's own errors are RuntimeErrors.
         except (OptimisationFailed, ValueError, MemoryError, RuntimeError) as error:
             failed[name] = " ".join(str(error).split()) or type(error).__name__
@@ -149,6 +158,14 @@ def _compare(compared: Comparison) -> ComparisonTable:
     table = tabulate(compared, asdict(reference), failed)
     _write(compared, table)
     return table
+
+
+def _refuse_in_use(compared: Comparison) -> None:
+    """Raise `FolderInUse` where another process is at one of the runs."""
+    for name in compared.runs:
+        folder = compared.out / name
+        if (folder / CONFIG).is_file() and is_running(read_run(folder)):
+            raise FolderInUse(f"{folder}: another process is writing this run")
 
 
 def _run(settings: Settings, reference: Reference) -> None:

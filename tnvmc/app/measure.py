@@ -29,10 +29,17 @@ from tnvmc.settings.load import load
 from tnvmc.settings.operator_file import read_operator
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import write_atomically
-from tnvmc.storage.hdf5 import read_provenance, read_stages
+from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.provenance import PROVENANCE
 from tnvmc.storage.run_files import OBSERVABLES, refuse_comparison
-from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, FolderError, check_run_folder, check_tied
+from tnvmc.storage.run_folder import (
+    CHECKPOINT,
+    CONFIG,
+    FolderError,
+    check_run_folder,
+    check_tied,
+    provenance_at,
+)
 from tnvmc.storage.seals import sealed_json
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.driver import VMC
@@ -101,10 +108,9 @@ def measure_run(path: str | Path, asked: Asked = Asked()) -> dict[str, Any]:
     names = [found.name for found in own]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"--operator: two files name their operator '{twice[0]}'; rename one")
-    provenance = check_tied(path)
+    before = check_tied(path)
     vmc, judged = _restored(path, settings, operator)
-    if read_provenance(path / CHECKPOINT) != provenance:
-        raise FolderError(f"{path}: the run has gone on meanwhile; measure again")
+    provenance = provenance_at(path, before, vmc.state.step)
     found = {
         "version": __version__,
         "step": vmc.state.step,

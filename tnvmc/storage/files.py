@@ -17,11 +17,13 @@ _OURS, _UNDER_WAY = ".tnvmc.", ".tmp"  # how names of temporary files begin and 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file: temporary file in the same folder, fsync, rename, fsync of the folder.
 
-    The temporary file is locked as long as its process lives, so `clear_leftovers` can tell.
+    The temporary file is locked as long as its process lives, so `clear_leftovers`, which comes
+    first, can tell.
 
     Raises:
         OSError: no space, no permission; the old file is then still in place.
     """
+    clear_leftovers(path.parent)
     name = f"{_OURS}{zlib.crc32(path.name.encode()):08x}.{os.getpid()}{_UNDER_WAY}"
     temporary = path.with_name(name)  # as short for a long name
     with _locked_file(temporary) as file:

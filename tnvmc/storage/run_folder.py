@@ -41,6 +41,10 @@ class FolderError(ValueError):
     """A folder that cannot hold this run."""
 
 
+class FolderInUse(FolderError):
+    """A folder that another process is writing."""
+
+
 class RunFolder:
     """Holds one run; made by `create` or, for a run that goes on, `reopen`.
 
@@ -69,7 +73,6 @@ class RunFolder:
         folder = cls(path, _locked(path), new_run())
         try:
             refuse_occupied(path)  # another process may have been faster
-            clear_leftovers(path)
             folder.write_settings(settings)
         except FolderError:
             folder.close()
@@ -110,7 +113,7 @@ class RunFolder:
             history.seek(0)
             lines = read_lines(history.read())
             if checkpoint is not None and read_provenance(path / CHECKPOINT) != checkpoint:
-                raise FolderError(f"{path}: another process has gone on with this run; start again")
+                raise FolderInUse(f"{path}: another process has gone on with this run; start again")
             run_id = _tied(path, lines, checkpoint, own_settings)
             kept = _kept(lines, path / HISTORY, next_step)
             history.truncate(lines.ends[kept - 1] if kept else 0)
@@ -260,7 +263,7 @@ def _locked(path: Path) -> IO[bytes]:
         pass
     except OSError:
         history.close()
-        raise FolderError(f"{path}: another process is writing this run") from None
+        raise FolderInUse(f"{path}: another process is writing this run") from None
     return history
 
 
@@ -292,12 +295,31 @@ def check_tied(path: Path) -> Provenance:
         StateFileError: a damaged checkpoint.
     """
     checkpoint = require_provenance(path)
-    try:  # after the checkpoint: a run that is under way only adds lines
-        lines = read_lines(read_plain(path / HISTORY))
-    except OSError:
-        lines = read_lines(b"{}\n")
-    _tied(path, lines, checkpoint, own_settings=True)
+    # After the checkpoint: a run that is under way only adds lines.
+    _tied(path, _readable_history(path), checkpoint, own_settings=True)
     return checkpoint
+
+
+def provenance_at(path: Path, before: Provenance, step: int) -> Provenance:
+    """Give what a checkpoint said that was read a moment after one with `before`, at another step.
+
+    Raises:
+        FolderError: it was of another run.
+        StateFileError: a damaged checkpoint.
+    """
+    if step == before.step:
+        return before
+    after, checks = read_provenance(path / CHECKPOINT), _readable_history(path).checks
+    if after is None or after.run_id != before.run_id or not 0 < step <= len(checks):
+        raise FolderError(f"{path}: {CHECKPOINT} was replaced meanwhile; try again")
+    return Provenance(before.run_id, step, checks[step - 1])
+
+
+def _readable_history(path: Path) -> Lines:
+    try:
+        return read_lines(read_plain(path / HISTORY))
+    except OSError:
+        return read_lines(b"{}\n")  # whose first line is bad
 
 
 def require_provenance(path: Path) -> Provenance:
