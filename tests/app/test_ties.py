@@ -87,8 +87,9 @@ def folder(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of "one", beside the others, in the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(session, "energy_picture", lambda *_, **__: b"")
-    for name in ("other", "again", "copy", "older.h5"):
+    for name in ("other", "again", "copy"):
         (tmp_path / name).symlink_to(runs / name)
+    shutil.copy(runs / "older.h5", tmp_path)
     shutil.copytree(runs / "one", tmp_path / "one")
     return tmp_path / "one"
 
