@@ -18,7 +18,8 @@ from tnvmc.operators.spin import kron, spin_matrices
 from tnvmc.sampling.chains import Sampler
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_files import read_run
-from tnvmc.vmc.measurement import BURN, FRESH_BURN
+from tnvmc.vmc.measurement import FRESH_BURN
+from tnvmc.vmc.trusted import BURN
 
 EXACT = 1e-10  # sums of a few hundred local values of order one
 SX, SY, SZ = spin_matrices()

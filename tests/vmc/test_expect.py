@@ -24,7 +24,7 @@ from tnvmc import (
 from tnvmc.estimate.statistics import estimate
 from tnvmc.estimate.structure import staggering
 from tnvmc.operators.spin import exchange_matrix, spin_matrices
-from tnvmc.vmc import measurement
+from tnvmc.vmc import measurement, trusted
 
 S_X, _, S_Z = spin_matrices(2)
 ROUNDING = 1e-10
@@ -136,5 +136,5 @@ def test_sweeps_before_the_first_draw() -> None:
         return sampler.n_burn
 
     assert n_burn(None, 0) == measurement.FRESH_BURN
-    assert n_burn(None, 3) == measurement.BURN
+    assert n_burn(None, 3) == trusted.BURN
     assert n_burn(7, 0) == n_burn(7, 3) == 7

@@ -43,12 +43,12 @@ from tnvmc.storage.run_folder import (
 from tnvmc.storage.seals import sealed_json
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.measurement import BURN, FRESH_BURN, collect
+from tnvmc.vmc.measurement import FRESH_BURN, collect
 from tnvmc.vmc.reliability import DIAGONALISED, below_exact
 from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Iterate, finite_or_none
 from tnvmc.vmc.step import Method
-from tnvmc.vmc.trusted import trusted
+from tnvmc.vmc.trusted import BURN, trusted
 
 Array = Any
 

@@ -17,8 +17,12 @@ from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.optimize.rule import Info, Rule, State
 from tnvmc.optimize.solve import LeastSquares, least_squares
+from tnvmc.optimize.sr import SR
 
 Array = Any
+
+AUTOMATIC = SR("auto", memory=0.9)
+"""The rule of learning_rate = "auto" where none is given."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +54,14 @@ class Paced:
         uniforms_key: tuple[int, int] = (0, 0),
     ) -> tuple[Array, State, Info]:
         """Rate times the direction of the rule (P,); see `Rule.direction`."""
-        inner = {k[5:]: v for k, v in state.items() if k.startswith("rule_")}
-        found, inner, info = self.rule.direction(
-            theta, jacobian, local_energy, weight, inner, uniforms_key
+        before = {k[5:]: v for k, v in state.items() if k.startswith("rule_")}
+        found, after, info = self.rule.direction(
+            theta, jacobian, local_energy, weight, before, uniforms_key
         )
         problem = least_squares(theta, jacobian, local_energy, weight)
         correlation = correlated(problem, state["last"])
         rate = min(self.largest, float(state["rate"]) * math.exp(self.gain * correlation))
-        kept = {f"rule_{name}": value for name, value in inner.items()}
+        kept = {f"rule_{name}": value for name, value in after.items()}
         info = {**info, "rate": rate, "correlation": correlation}
         return rate * found, {**kept, "rate": rate, "last": found}, info
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS
@@ -155,14 +155,19 @@ def _told_of(key: str, hint: str = "") -> Iterator[None]:
 def build_optimizer(settings: OptimizerSettings) -> Any:
     """Make the rule of the [optimizer] section."""
     if isinstance(settings, SRSettings):
-        return SR(settings.diag_shift, settings.momentum, settings.clip)
+        of_all = settings.diag_shift, settings.momentum, settings.clip
+        return SR(*of_all, memory=settings.memory)
     rules: Any = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
     return rules[settings.kind](clip=settings.clip)
 
 
-def build_schedule(settings: OptimizerSettings, first_step: int = 0) -> schedules.Schedule:
-    """Make the learning rate as a function of the step, for steps from `first_step` on."""
+def build_schedule(
+    settings: OptimizerSettings, first_step: int = 0
+) -> schedules.Schedule | Literal["auto"]:
+    """Make the learning rate as a function of the step, for steps from `first_step` on, or "auto"."""
     rate, final, steps = settings.learning_rate, settings.final_learning_rate, settings.steps
+    if rate == "auto":
+        return "auto"
     schedule: schedules.Schedule
     if isinstance(rate, list):
         schedule = schedules.Piecewise(tuple(rate), tuple(settings.stages or ()))

@@ -22,6 +22,7 @@ from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, named
 from tnvmc.settings.stages import SECTION_OF
 
 DECAYING = ("exponential", "cosine")
+_FOLLOWS = "learning_rate = 'auto' follows the steps, not a schedule"
 _NOT_DECAYING = "goes with schedule 'exponential' or 'cosine' only"
 
 Rule = tuple[Any, ...]
@@ -103,6 +104,10 @@ def _of_schedules(settings: Settings) -> Iterator[Rule]:
         yield named_so and lengths != len(rates), "optimizer.stages", why
         return
     parts, final = schedule == "stages" or stages is not None, optimizer.final_learning_rate
+    if rates == "auto":
+        yield parts or schedule is not None, "optimizer.schedule", _FOLLOWS, schedule
+        yield final is not None, "optimizer.final_learning_rate", _FOLLOWS
+        return
     yield parts, "optimizer.learning_rate", "stages need a list, one learning rate for each"
     broken = final is not None and schedule == "constant" and not parts
     yield broken, "optimizer.final_learning_rate", _NOT_DECAYING
@@ -143,6 +148,12 @@ def _of_stage(
     for key in ("evolve", "noise"):
         broken = not grows and getattr(stage, key) is not None
         yield broken, f"{where}.{key}", "goes with a D larger than that of the stage before only"
+    if (stage.learning_rate or optimizer.learning_rate) == "auto":
+        scheduled = stage.schedule or optimizer.schedule
+        yield scheduled is not None, f"{where}.schedule", _FOLLOWS, scheduled
+        final = stage.final_learning_rate or optimizer.final_learning_rate
+        yield final is not None, f"{where}.final_learning_rate", _FOLLOWS
+        return
     constant = (stage.schedule or optimizer.schedule or "cosine") not in DECAYING
     broken = constant and stage.final_learning_rate is not None
     yield broken, f"{where}.final_learning_rate", _NOT_DECAYING

@@ -84,6 +84,8 @@ def _schedule(optimizer: OptimizerSettings) -> dict[str, Any]:
     rates, steps = optimizer.learning_rate, optimizer.steps
     if isinstance(rates, list):
         return {"schedule": "stages", "stages": [max(1, steps // len(rates))] * len(rates)}
+    if rates == "auto":
+        return {}
     schedule = optimizer.schedule or "cosine"
     final = {"final_learning_rate": rates / 10} if schedule in DECAYING else {}
     return {"schedule": schedule, **final}

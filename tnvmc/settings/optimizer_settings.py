@@ -21,7 +21,8 @@ SMALLEST_WINDOW = 5
 Window = (
     Annotated[StrictInt, Field(ge=0, le=0)] | Annotated[StrictInt, Field(ge=SMALLEST_WINDOW)] | None
 )
-Rates = PositiveNumber | Annotated[list[PositiveNumber], Field(min_length=1)]
+Rate = PositiveNumber | Literal["auto"]
+Rates = Rate | Annotated[list[PositiveNumber], Field(min_length=1)]
 
 
 class _Optimizer(Section):
@@ -31,7 +32,8 @@ class _Optimizer(Section):
     """Updates of the parameters."""
     learning_rate: Rates = 0.1
     """Factor on the update; for `sr` it is imaginary time per step. A list makes parts with one rate
-    each."""
+    each. "auto" follows what each step has shown, and the mean of the steps, or the start, is measured
+    where its energy is lower."""
     schedule: Literal["constant", "exponential", "cosine", "stages"] | None = None
     """How the learning rate falls to `final_learning_rate`. Default: `cosine`; `stages` where the
     learning rate is a list."""
@@ -55,9 +57,12 @@ class SRSettings(_Optimizer):
     """Stochastic reconfiguration; its rate is good for all models tried."""
 
     kind: Literal["sr"] = "sr"
-    diag_shift: NonNegativeNumber = 0.01
+    diag_shift: NonNegativeNumber | Literal["auto"] = 0.01
     """Added to the diagonal of the SR matrix, in units of the mean diagonal, so that a number means the
-    same in both spaces."""
+    same in both spaces. "auto" takes more where samples are about as many as parameters."""
+    memory: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    """Decay of the average of the SR matrix over steps, for states of up to 4096 parameters: with 0.9
+    about the last 20 steps count. 0 takes the present samples alone."""
     momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.0
     """Decay of SPRING, which keeps the part of the last update that the present samples do not see. 0
     is plain SR."""
@@ -98,13 +103,13 @@ class OptimiseStage(_Stage):
     kind: Literal["optimise"] = "optimise"
     steps: NonNegative | None = None
     """Updates. Default: `optimizer.steps`."""
-    learning_rate: PositiveNumber | None = None
+    learning_rate: Rate | None = None
     """At the first step of the stage. Default: `optimizer.learning_rate`."""
     schedule: Literal["constant", "exponential", "cosine"] | None = None
     """As in `[optimizer]`, over the steps of the stage. Default: `optimizer.schedule`."""
     final_learning_rate: PositiveNumber | None = None
     """At its last step. Default: `optimizer.final_learning_rate`, else a tenth of `learning_rate`."""
-    diag_shift: NonNegativeNumber | None = None
+    diag_shift: NonNegativeNumber | Literal["auto"] | None = None
     """Shift of SR. Default: `optimizer.diag_shift`."""
     noise: NonNegativeNumber | None = None
     """Deviation of entries on new bonds that are zero, of the tensor's largest. Default: 0.01 where D

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets, real_state
@@ -15,7 +15,9 @@ from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.statistics import Estimate
+from tnvmc.operators.bounds import energy_bound
 from tnvmc.operators.term import Operator
+from tnvmc.optimize.pace import AUTOMATIC, Paced
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
@@ -35,8 +37,12 @@ from tnvmc.vmc.reliability import of_steps
 from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
 from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Iterate, Measurement, State, StepRecord
+from tnvmc.vmc.trail import Trail
 
 Array = Any
+
+FIRST_RATE = 0.12
+"""Of "auto", over the bound of the energy per site: 0.1 for the Heisenberg model with J = 1."""
 
 
 class VMC:
@@ -52,9 +58,12 @@ class VMC:
         ansatz: the wave function; see `tnvmc.ansatz.protocol.Ansatz`.
         sampler: `Sampler` (Markov chains), `DirectSampler` (independent draws, reweighted) or
             `Enumerate` (small systems, no noise).
-        optimizer: `SR`, `GradientDescent`, `RandomSign`, `Adam`, or another `Rule`.
+        optimizer: `SR`, `GradientDescent`, `RandomSign`, `Adam`, or another `Rule`; by default
+            `SR()`, with learning_rate="auto" SR whose S is averaged over steps (`AUTOMATIC`).
         theta: (P,) initial parameters; by default those of `initial_parameters`.
-        learning_rate: a number, or a schedule: a function of the step.
+        learning_rate: a number; a schedule: a function of the step; or "auto": a rate that follows
+            what each step has shown (`Paced`), and a measurement of the mean of the iterates, or of
+            the start, where their energy is lower (`vmc.trusted`).
         seed: key of all random numbers.
         guard: limits on steps; see `Guard`.
         configs: (W, N) where the walkers start; drawn when absent.
@@ -84,7 +93,7 @@ class VMC:
         optimizer: Rule | None = None,
         *,
         theta: Array | None = None,
-        learning_rate: float | Callable[[int], float] = 0.1,
+        learning_rate: float | Callable[[int], float] | Literal["auto"] = 0.1,
         seed: int = 0,
         guard: Guard | None = None,
         configs: Array | None = None,
@@ -103,10 +112,14 @@ class VMC:
         self.operator = operator
         self.ansatz = ansatz
         self.sampler: Samples = Sampler() if sampler is None else sampler
-        self.optimizer: Rule = SR() if optimizer is None else optimizer
+        follows = isinstance(learning_rate, str) and learning_rate == "auto"
+        default = AUTOMATIC if follows else SR()
+        self.optimizer: Rule = default if optimizer is None else optimizer
         for name, value in (("sampler", self.sampler), ("optimizer", self.optimizer)):
             if not hasattr(value, "draw" if name == "sampler" else "direction"):
                 raise TypeError(f"VMC: {name} must be one, as {_AS[name]}, got {value!r}")
+        if follows:
+            self.optimizer, learning_rate = paced(self.optimizer, operator), 1.0
         self.schedule = _schedule(learning_rate)
         self.seed = whole("VMC", "seed", seed, 0)
         self.guard = Guard() if guard is None else guard
@@ -123,7 +136,8 @@ class VMC:
         _check_parameters(ansatz, theta)
         configs = to_namespace(self._configs(configs, magnetisation), xp)
         _check_phases(operator, ansatz, theta, configs)
-        self.state = State(0, Iterate(theta, configs, self.optimizer.init(theta)))
+        start = Iterate(theta, configs, self.optimizer.init(theta))
+        self.state = State(0, start, trail=Trail(theta, theta) if follows else None)
 
     @property
     def theta(self) -> Array:
@@ -359,3 +373,9 @@ def _check_lattices(operator: Operator, ansatz: Ansatz) -> None:
             f"VMC: the Hamiltonian has {operator.local_dim} states a site, the wave function "
             f"{ansatz.local_dim}; give both the same local_dim"
         )
+
+
+def paced(rule: Rule, operator: Operator) -> Paced:
+    """Let the rate of a rule follow the steps, from a first one that fits the size of the energies."""
+    per_site = energy_bound(operator) / operator.n_sites
+    return Paced(rule, rate=FIRST_RATE / per_site if per_site > 0 else FIRST_RATE)
