@@ -200,6 +200,14 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("step_shortened", {"factor": 0.313}, "step shortened to 0.31 of its length"),
     ("measured_before_last_update", {"because": "energy_jump", "before": -9.12, "after": 5.5},
      "energy jumped from -9.12 to 5.5: measured without the last update"),
+    ("measured_mean",
+     {"taken": -9.1523, "taken_error": 0.01, "left": -9.1411, "left_error": 0.02},
+     ("the mean of the parameters of the steps was measured: its energy is -9.1523, that of the last "
+     "ones -9.1411 (errors 0.01 and 0.02)")),
+    ("measured_first",
+     {"taken": -9.1523, "taken_error": 0.01, "left": None, "left_error": None},
+     ("the parameters from before the first step were measured, the steps made them worse; "
+     "raise sampler.n_samples")),
     ("stopped_on_plateau", {"steps": 31}, "stopped on its plateau after 31 steps"),
     ("run_failed", {"reason": "no luck"}, "failed: no luck"),
     ("run_unreadable", {"reason": "out/x: no such folder"}, "out/x: no such folder"),

@@ -163,7 +163,16 @@ def test_optimizers(overrides: list[str], rule: object) -> None:
 def test_schedules(overrides: list[str], rates: list[float]) -> None:
     chosen = settings("optimizer.steps=5", *(f"optimizer.{text}" for text in overrides))
     schedule = build_schedule(chosen.optimizer)
+    assert callable(schedule)
     assert [schedule(step) for step in range(5)] == pytest.approx(rates, rel=1e-3)
+
+
+def test_a_rate_that_follows_the_steps() -> None:
+    names = ["learning_rate=auto", "diag_shift=auto", "memory=0.5"]
+    chosen = settings(*(f"optimizer.{text}" for text in names))
+    assert (chosen.optimizer.learning_rate, chosen.optimizer.schedule) == ("auto", None)
+    assert build_schedule(chosen.optimizer) == "auto"
+    assert build_optimizer(chosen.optimizer) == SR("auto", memory=0.5)
 
 
 def test_the_signs_of_marshall_give_their_characters() -> None:

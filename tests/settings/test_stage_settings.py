@@ -110,6 +110,14 @@ def test_without_stages_nothing_is_added() -> None:
             [{"D": 2, "schedule": "constant", "final_learning_rate": 0.1}],
             ("stage.1.final_learning_rate", "conflict"),
         ),
+        (
+            [{"D": 2, "learning_rate": "auto", "final_learning_rate": 0.1}],
+            ("stage.1.final_learning_rate", "conflict"),
+        ),
+        (
+            [{"D": 2, "learning_rate": "auto", "schedule": "constant"}],
+            ("stage.1.schedule", "conflict", "constant"),
+        ),
     ],
 )
 def test_each_problem_of_a_stage(stages: list[Any], problem: tuple[Any, ...]) -> None:

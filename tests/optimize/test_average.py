@@ -1,0 +1,81 @@
+"""The covariance averaged over steps, and the shift that goes with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.optimize.problems import random_problem
+from tnvmc.optimize import average
+from tnvmc.optimize.sr import SR, automatic_shift
+
+SINGLE = 1e-6  # S is kept in single precision
+KEY = (0, 0)
+
+
+def run(rule: SR, problems: list[Any]) -> list[np.ndarray]:
+    state, found = rule.init(problems[0].theta), []
+    for problem in problems:
+        direction, state, _ = rule.direction(*problem.arguments, state, KEY)
+        found.append(direction)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("theta", "psi"), [("real", "real"), ("real", "complex"), ("complex",) * 2]
+)
+def test_averages_s_and_not_the_force(theta: str, psi: str) -> None:
+    first, second = (random_problem(9, (3, 2, 4), theta, psi, seed=seed) for seed in (1, 2))
+    (a, _), (b, e) = first.least_squares(), second.least_squares()
+    s = (0.5 * a.conj().T @ a + b.conj().T @ b) / 1.5
+    shift = 0.1 * np.trace(s).real / len(s) * np.eye(len(s))
+    expected = np.linalg.solve(s + shift, b.conj().T @ e)
+    found = run(SR(0.1, memory=0.5), [first, second])[1]
+    assert np.abs(found - expected).max() < 100 * SINGLE * np.abs(expected).max()
+
+
+def test_of_the_same_samples_again_is_plain() -> None:
+    problem = random_problem(40, (3, 2, 4), "real", "real")
+    plain = run(SR(0.1), [problem])[0]
+    for found in run(SR(0.1, memory=0.9), 3 * [problem]):
+        assert np.abs(found - plain).max() < 100 * SINGLE * np.abs(plain).max()
+
+
+def test_large_states_keep_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(9, (3, 2, 4), "real", "real")
+    assert set(SR(memory=0.9).init(problem.theta)) == {"covariance", "averaged"}
+    monkeypatch.setattr(average, "MOST_PARAMETERS", problem.theta.size - 1)
+    assert not SR(memory=0.9).init(problem.theta)
+    assert np.array_equal(run(SR(memory=0.9), [problem])[0], run(SR(), [problem])[0])
+
+
+@given(memory=st.floats(0.0, 0.99), steps=st.integers(1, 200))
+def test_effective_steps_are_those_of_kish(memory: float, steps: int) -> None:
+    weights = memory ** np.arange(steps)
+    expected = weights.sum() ** 2 / (weights**2).sum()
+    assert average.effective_steps(memory, steps) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_shift_is_largest_where_samples_are_as_many_as_parameters() -> None:
+    shifts = [automatic_shift(x) for x in (0.01, 0.5, 1.0, 2.0, 100.0)]
+    assert shifts == pytest.approx([1e-3, 0.025, 0.1, 0.025, 1e-3])
+
+
+def test_the_automatic_shift_counts_the_samples_of_all_steps() -> None:
+    problem, rule = random_problem(9, (3, 2, 4), "real", "real"), SR("auto", memory=0.5)
+    n, state, told = problem.theta.size, rule.init(problem.theta), []
+    for _ in range(2):
+        _, state, info = rule.direction(*problem.arguments, state, KEY)
+        told.append(info["shift"])
+    expected = [automatic_shift(n / (rows * 9)) for rows in (1.0, 1.5**2 / 1.25)]
+    assert told[0] / told[1] == pytest.approx(expected[0] / expected[1], rel=10 * SINGLE)
+
+
+@pytest.mark.parametrize("memory", [-0.1, 1.0])
+def test_a_memory_out_of_range_is_refused(memory: float) -> None:
+    with pytest.raises(ValueError, match="memory"):
+        SR(memory=memory)

@@ -1,0 +1,68 @@
+"""The rate that follows the steps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.optimize.problems import random_problem
+from tnvmc.optimize.first_order import GradientDescent
+from tnvmc.optimize.pace import Paced, correlated
+from tnvmc.optimize.solve import least_squares
+from tnvmc.optimize.sr import SR
+
+KEY = (0, 0)
+
+
+def test_the_first_step_has_the_first_rate() -> None:
+    problem = random_problem(40, (3, 2, 4), "real", "real")
+    plain, _, _ = SR().direction(*problem.arguments, {}, KEY)
+    rule = Paced(SR(), rate=0.25)
+    found, state, info = rule.direction(*problem.arguments, rule.init(problem.theta), KEY)
+    assert np.array_equal(found, 0.25 * plain)
+    assert (state["rate"], info["rate"], info["correlation"]) == (0.25, 0.25, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("theta", "psi"), [("real", "real"), ("real", "complex"), ("complex",) * 2]
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_downhill_raises_it_and_uphill_lowers_it(theta: str, psi: str, sign: int) -> None:
+    problem = random_problem(40, (3, 2, 4), theta, psi)
+    a, e = problem.least_squares()
+    last = sign * (a.conj().T @ e)
+    c = (e.conj() @ (a @ last)).real / (np.linalg.norm(e) * np.linalg.norm(a @ last))
+    assert sign * c > 0
+    rule = Paced(GradientDescent(), rate=0.1, gain=0.5)
+    state = {**rule.init(problem.theta), "last": last}
+    _, state, info = rule.direction(*problem.arguments, state, KEY)
+    assert info["correlation"] == pytest.approx(c)
+    assert state["rate"] == pytest.approx(0.1 * math.exp(0.5 * c))
+
+
+def test_it_stays_below_the_largest() -> None:
+    problem = random_problem(40, (3, 2, 4), "real", "real")
+    rule = Paced(GradientDescent(), rate=0.49)
+    state = rule.init(problem.theta)
+    for _ in range(20):  # the same samples again: always downhill
+        _, state, _ = rule.direction(*problem.arguments, state, KEY)
+    assert state["rate"] == 0.5
+
+
+def test_the_correlation_of_what_is_constant_is_0() -> None:
+    problem = random_problem(9, (3, 2, 4), "real", "real")
+    theta, jacobian, energy, weight = problem.arguments
+    flat = least_squares(theta, jacobian, np.ones_like(energy), weight)
+    assert correlated(flat, np.ones_like(theta)) == 0
+    assert correlated(least_squares(*problem.arguments), np.zeros_like(theta)) == 0
+
+
+def test_the_state_of_the_rule_is_kept() -> None:
+    problem = random_problem(9, (3, 2, 4), "real", "real")
+    rule = Paced(SR(momentum=0.5, memory=0.9))
+    state = rule.init(problem.theta)
+    assert {"rule_previous", "rule_covariance", "rule_averaged", "rate", "last"} == set(state)
+    _, after, _ = rule.direction(*problem.arguments, state, KEY)
+    assert set(after) == set(state)

@@ -1,0 +1,128 @@
+"""Which point of an optimisation is measured, and what the automatic learning rate leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tnvmc import PEPS, SR, SRC, VMC, Enumerate, Sampler, heisenberg, square, tfim
+from tnvmc.vmc.trail import FEWEST, Trail
+from tnvmc.vmc.trusted import trusted
+
+LATTICE = square(2, 3)
+
+
+def automatic(seed: int = 0) -> VMC:
+    ansatz = PEPS(LATTICE, 2, scheme=SRC(4))
+    return VMC(
+        heisenberg(LATTICE), ansatz, Sampler(32, 64, threads=1), learning_rate="auto", seed=seed
+    )
+
+
+def test_the_mean_forgets_the_way_down() -> None:
+    points = np.random.default_rng(0).normal(size=(40, 3))
+    trail = Trail(points[0], points[0])
+    for point in points:
+        trail = trail.after(point)
+    # Shamir and Zhang: the share of the newest of t points is (POWER + 1) / (t + POWER).
+    weights = np.array([(k + 1) * (k + 2) * (k + 3) for k in range(40)], dtype=float)
+    assert trail.mean == pytest.approx(weights @ points / weights.sum())
+    assert trail.count == 40
+
+
+@pytest.mark.parametrize(
+    ("point", "taken", "told"),
+    [
+        ("mean", "mean", ["measured_mean"]),
+        ("last", "last", []),
+        ("first", "first", ["measured_first"]),
+    ],
+)
+def test_the_lowest_is_measured(point: str, taken: str, told: list[str]) -> None:
+    vmc = VMC(
+        heisenberg(LATTICE),
+        PEPS(LATTICE, 2, scheme=SRC(4)),
+        Enumerate(threads=1),
+        learning_rate="auto",
+    )
+    worse = vmc.theta + np.random.default_rng(1).normal(size=vmc.theta.shape)
+    points = {
+        name: vmc.theta if name == point else worse * (1 + i)
+        for i, name in enumerate(("last", "mean", "first"))
+    }
+    trail = Trail(points["first"], points["mean"], FEWEST)
+    here = replace(vmc.state.here, theta=points["last"])
+    state = replace(vmc.state, here=here, trail=trail)
+    found, diagnostics = trusted(vmc.method, state)
+    assert np.array_equal(found.theta, points[taken])
+    assert [d.code for d in diagnostics] == told
+
+
+def test_few_steps_have_no_mean() -> None:
+    vmc = automatic()
+    vmc.run(FEWEST - 1)
+    assert trusted(vmc.method, vmc.state)[0] is vmc.state.here
+
+
+def test_resumed_is_bit_for_bit(tmp_path: Path) -> None:
+    through, first, second = automatic(), automatic(), automatic()
+    for _ in range(10):
+        through.step()
+    for _ in range(4):
+        first.step()
+    first.save(tmp_path / "c.h5")
+    second.restore(tmp_path / "c.h5")
+    for _ in range(6):
+        second.step()
+    assert np.array_equal(through.theta, second.theta)
+    a, b = through.state.trail, second.state.trail
+    assert a is not None
+    assert b is not None
+    assert np.array_equal(a.mean, b.mean)
+    assert np.array_equal(a.first, b.first)
+    assert (a.count, b.count) == (10, 10)
+
+
+def test_the_record_tells_the_rate() -> None:
+    vmc = automatic()
+    records = [vmc.step() for _ in range(4)]
+    rates = [record.learning_rate for record in records]
+    assert len(set(rates)) == 4
+    assert [record.optimizer["rate"] for record in records] == rates
+
+
+def test_the_first_rate_scales_with_the_energies() -> None:
+    def first(h: float) -> float:
+        operator = tfim(LATTICE, J=h / 3, h=h)
+        return VMC(
+            operator, PEPS(LATTICE, 2), Enumerate(), learning_rate="auto"
+        ).state.here.optimizer["rate"]  # type: ignore[no-any-return]
+
+    assert first(3.0) == pytest.approx(10 * first(30.0))
+
+
+def test_few_samples_do_not_end_above_the_start() -> None:
+    """Plain SR at a falling rate of 0.1 climbs here, from 7e-3 to 1.1e-2 above the best such state."""
+    lattice = square(3, 4)
+    hamiltonian, ansatz = heisenberg(lattice), PEPS(lattice, 2, scheme=SRC(4))
+    vmc = VMC(hamiltonian, ansatz, Sampler(192, 192, threads=1), learning_rate="auto")
+    start = vmc.theta
+    for _ in range(25):
+        vmc.step()
+    point, _ = trusted(vmc.method, vmc.state)
+
+    def energy(theta: np.ndarray) -> float:
+        return VMC(hamiltonian, ansatz, Enumerate(threads=1), theta=theta).measure().energy
+
+    assert energy(point.theta) < energy(start)
+
+
+def test_a_rule_of_ones_own_is_paced() -> None:
+    vmc = VMC(
+        heisenberg(LATTICE), PEPS(LATTICE, 2), Enumerate(threads=1), SR(1e-3), learning_rate="auto"
+    )
+    energies = [vmc.step().energy for _ in range(12)]
+    assert energies[-1] < energies[0]
