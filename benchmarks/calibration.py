@@ -19,7 +19,8 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,11 @@ from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.line_fit import fit_line
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.observables import at_fixed_magnetisation, energy_terms
-from tnvmc.estimate.reliability import Drawn, changed_part, doubts
+from tnvmc.estimate.reliability import LEAST_CHANGED, Drawn, changed_part, doubts
 from tnvmc.estimate.statistics import (
     Estimate,
     difference,
@@ -63,9 +66,12 @@ from tnvmc.operators.spin import SIGMA_Z
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.problem import SampleInfo
+from tnvmc.sampling.snapshots import join
 from tnvmc.vmc.measurement import FRESH_BURN, in_parts
+from tnvmc.vmc.unseen import energy_with_neighbours, with_distance
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"
+CHUNK = 4096  # walkers at a time: a table is looked up for 64 no faster than for thousands
 SIGMA, TWO_SIGMA, TOLERANCE = 0.6827, 0.9545, 0.04
 
 
@@ -77,6 +83,7 @@ class Group:
     weight: np.ndarray | None
     exact: float
     changed: float | None = None  #: part of the draws that differ from the one before
+    both: float | None = None  #: energy with neighbours, where few draws differ
 
     @property
     def n_walkers(self) -> int:
@@ -89,7 +96,7 @@ class Judged:
 
     deviation: float
     error: float
-    warned: bool
+    codes: tuple[str, ...]  #: of its warnings
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,7 @@ class Row:
     error_over_true: float
     warned: float
     missed: float
+    codes: dict[str, float]  #: shares of the repetitions with each warning
     seconds: float
 
     @property
@@ -128,8 +136,17 @@ def of_estimate(group: Group) -> Judged:
 
 
 def _judged(found: Estimate, group: Group, effective: float | None = None) -> Judged:
-    told = doubts(Drawn.of(found, group.n_walkers, effective, group.changed))
-    return Judged(found.mean - group.exact, found.error, bool(told))
+    moved = None
+    if group.both is not None:
+        found, moved = with_distance(found, group.both)
+    drawn = Drawn.of(found, group.n_walkers, effective, group.changed)
+    told = doubts(replace(drawn, moved=moved))
+    return Judged(found.mean - group.exact, found.error, codes_of(told))
+
+
+def codes_of(told: Iterable[Diagnostic]) -> tuple[str, ...]:
+    """Names of what is warned of."""
+    return tuple(found.code for found in told)
 
 
 def of_blocks(group: Group) -> Judged:
@@ -140,7 +157,7 @@ def of_blocks(group: Group) -> Judged:
     for part in layers:
         blocks.add(part.reshape(-1, 1), None, group.n_walkers)
     mean, error = blocks.derive()
-    return Judged(mean[0] - group.exact, error[0], bool(blocks.diagnostics()))
+    return Judged(mean[0] - group.exact, error[0], codes_of(blocks.diagnostics()))
 
 
 def of_ratio(group: Group) -> Judged:
@@ -160,7 +177,15 @@ def of_square(group: Group) -> Judged:
     columns = group.values.reshape(-1, 1)
     value, error = jackknife(lambda means: math.exp(means[0]), columns, group.n_walkers)
     told = doubts(Drawn.of(estimate(group.values), group.n_walkers))
-    return Judged(value - group.exact, error, bool(told))
+    return Judged(value - group.exact, error, codes_of(told))
+
+
+def of_line(group: Group) -> Judged:
+    """The end at 0 of a line through points whose errors are known (`zero_variance_energy`)."""
+    y = group.values.ravel()
+    x = np.linspace(1.0, 4.0, y.size)
+    found = fit_line(x.tolist(), y.tolist(), [1.0] * y.size)
+    return Judged(found.intercept, found.intercept_error, ())
 
 
 class Tabulated(GenericAnsatz):
@@ -251,32 +276,38 @@ class Case:
         hamiltonian = vmc.operator
         operator = self.operator or hamiltonian
         targets = dict(operator.targets) if operator is hamiltonian else {}
-        values, weights, configs = [], [], []
-        for snapshot, _ in in_parts(vmc.method, vmc.state.here, targets, streams.MEASURE):
-            values.append(values_of(snapshot, operator, hamiltonian))
-            configs.append(to_host(snapshot.configs))
-            if snapshot.weight is not None:
-                weights.append(to_host(snapshot.weight))
+        snapshots = [
+            snapshot
+            for snapshot, _ in in_parts(vmc.method, vmc.state.here, targets, streams.MEASURE)
+        ]
+        every = join(snapshots)
+        values = [values_of(snapshot, operator, hamiltonian) for snapshot in snapshots]
         x = np.concatenate(values).reshape(-1, repetitions, per)
-        w = np.concatenate(weights).reshape(x.shape) if weights else None
+        w = None if every.weight is None else to_host(every.weight).reshape(x.shape)
         exact = self._exact(vmc, targets, operator)
-        every = np.concatenate(configs).reshape(*x.shape, -1)
-        changed = [
-            changed_part(every[:, k].reshape(-1, every.shape[-1]), per) for k in range(repetitions)
-        ]
-        return [
-            Group(x[:, k], None if w is None else w[:, k], exact, changed[k])
-            for k in range(repetitions)
-        ]
+        place = np.arange(x.size).reshape(x.shape)
+        found = []
+        for k in range(repetitions):
+            rows = place[:, k].ravel()
+            changed, both = changed_part(every.configs[rows], per), None
+            if operator is hamiltonian and changed is not None and changed < LEAST_CHANGED:
+                both = energy_with_neighbours(
+                    vmc.problem, vmc.theta, every.configs[rows], len(rows)
+                )
+            group = Group(x[:, k], None if w is None else w[:, k], exact, changed, both)
+            found.append(group)
+        return found
 
     def _many(self, repetitions: int) -> tuple[Any, int]:
         """The sampler of all repetitions, and the independent walkers of each."""
         own = self.sampler
         if isinstance(own, DirectSampler):
-            return replace(own, n_samples=own.n_samples * repetitions, threads=1), own.n_samples
+            return replace(
+                own, n_samples=own.n_samples * repetitions, threads=1, chunk=512
+            ), own.n_samples
         many = replace(
             own, n_walkers=own.n_walkers * repetitions, n_samples=own.n_samples * repetitions,
-            threads=1,
+            threads=1, chunk=CHUNK,
         )  # fmt: skip
         return many, own.n_walkers
 
@@ -323,6 +354,19 @@ def staggered(operator: Operator) -> Operator:
     )
 
 
+def squared(weights: np.ndarray, operator: Operator) -> Operator:
+    """(sum_i weights_i Sz_i / N)^2."""
+    n = operator.n_sites
+    scale = 1 / (4 * n * n)
+    pairs = [
+        ((i, j), 2 * scale * weights[i] * weights[j] * np.kron(SIGMA_Z, SIGMA_Z))
+        for i in range(n)
+        for j in range(i + 1, n)
+    ]
+    sites = [((i,), scale * weights[i] ** 2 * np.eye(2)) for i in range(n)]
+    return Operator.from_terms(operator.lattice, [*pairs, *sites])
+
+
 def rho_of(tau: float) -> float:
     """Autoregression with an integrated autocorrelation time (1/2: independent)."""
     return (2 * tau - 1) / (2 * tau + 1)
@@ -333,7 +377,7 @@ def cases() -> list[Case | Synthetic]:
     ising, weak = tfim(square(3, 3), h=30.0), tfim(square(3, 3), h=1.0)
     anisotropic = xxz(square(3, 4), Jz=3.0)
     heis = heisenberg(square(3, 4))
-    own = partial_sampler
+    own, heis_4 = partial_sampler, heisenberg(square(4, 4))
     return [
         Case("TFIM 3x3 h=30, 8 walkers", State(ising), own(8, 256)),
         Case("TFIM 3x3 h=30, 16 walkers", State(ising), own(16, 256)),
@@ -354,7 +398,7 @@ def cases() -> list[Case | Synthetic]:
              operator=staggered(xxz(square(4, 4), Jz=3.0))),
         Case("Mz, TFIM 3x3 h=1, 64 walkers, 256 samples", State(weak), own(64, 256), asked="told",
              operator=Operator.from_terms(weak.lattice, [((k,), SIGMA_Z / 9) for k in range(9)])),
-        Case("Heisenberg 4x4, 64 walkers, 1024 samples", State(heisenberg(square(4, 4))),
+        Case("Heisenberg 4x4, 64 walkers, 1024 samples", State(heis_4, steps=20),
              own(64, 1024)),
         Case("Heisenberg 3x4, 16 walkers, 512 samples", State(heis, steps=20), own(16, 512)),
         Case("Heisenberg 3x4, 8 walkers, 1024 samples", State(heis, steps=20), own(8, 1024)),
@@ -363,14 +407,27 @@ def cases() -> list[Case | Synthetic]:
         Case("Heisenberg 3x4, 1 walker, 2048 samples", State(heis, steps=20), own(1, 2048)),
         Case("staggered Mz, Heisenberg 3x4, 64 walkers", State(heis, steps=20), own(64, 1024),
              operator=staggered(heis)),
+        Case("staggered Mz^2, Heisenberg 4x4, 64 walkers, 256 samples", State(heis_4, steps=20),
+             own(64, 256), judge=of_blocks, operator=squared(staggering(heis_4.lattice), heis_4)),
         Case("J1-J2 3x4, 32 walkers, 512 samples", State(j1j2(square(3, 4)), steps=20),
              own(32, 512)),
+        Case("J1-J2 4x4, 64 walkers, 512 samples", State(j1j2(square(4, 4)), steps=20),
+             own(64, 512)),
+        Case("Rydberg 4x4, 64 walkers, 512 samples", State(rydberg(square(4, 4)), steps=20),
+             own(64, 512)),
         Case("Rydberg 3x3, 32 walkers, 512 samples", State(rydberg(square(3, 3)), steps=20),
              own(32, 512)),
         Case("Rydberg 3x3, direct, 512 samples", State(rydberg(square(3, 3)), steps=20),
              DirectSampler(512)),
         Case("TFIM 3x3 h=3, 16 walkers, 512 samples", State(tfim(square(3, 3), h=3.0)),
              own(16, 512)),
+        Case("TFIM 3x3 h=3, 128 walkers, 512 samples", State(tfim(square(3, 3), h=3.0), steps=20),
+             own(128, 512)),
+        Case("Heisenberg 3x4, 128 walkers, 512 samples", State(heis, steps=20), own(128, 512)),
+        Case("XXZ 2x4 Delta=5 after 3 steps, 64 walkers, 256 samples",
+             State(xxz(square(2, 4), Jz=5.0), steps=3), own(64, 256)),
+        Case("XXZ 2x4 Delta=5 after 3 steps, 64 walkers, 512 samples",
+             State(xxz(square(2, 4), Jz=5.0), steps=3), own(64, 512)),
         *synthetic(),
     ]  # fmt: skip
 
@@ -402,6 +459,8 @@ def synthetic() -> list[Synthetic]:
         Synthetic("blocks, tau 1, 4 walkers of 1024", (1024, 4), rho_of(1), judge=of_blocks),
         Synthetic("skewed exp(x), tau 2, 16 walkers of 128", (128, 16), rho_of(2),
                   transform=np.exp, exact=math.exp(0.5)),
+        Synthetic("zero-variance line, 3 points", (1, 3), 0.0, judge=of_line),
+        Synthetic("zero-variance line, 12 points", (1, 12), 0.0, judge=of_line),
         Synthetic("rare events, one in 100, 1024 independent", (1, 1024), 0.0,
                   transform=lambda x: (x > 2.326348) * 10.0, exact=0.1),
         Synthetic("rare events, one in 500, 1024 independent", (1, 1024), 0.0, "told",
@@ -420,7 +479,8 @@ def measured(case: Case | Synthetic, repetitions: int, seed: int) -> Row:
     judged = [case.judge(group) for group in case.groups(repetitions, seed)]
     deviation = np.array([found.deviation for found in judged])
     error = np.array([found.error for found in judged])
-    warned = np.array([found.warned for found in judged])
+    warned = np.array([bool(found.codes) for found in judged])
+    codes = Counter(code for found in judged for code in found.codes)
     with np.errstate(divide="ignore", invalid="ignore"):
         sigmas = np.where(deviation == 0, 0.0, np.abs(deviation) / error)
     true = float(np.sqrt(np.mean(deviation**2)))
@@ -430,6 +490,7 @@ def measured(case: Case | Synthetic, repetitions: int, seed: int) -> Row:
         float(deviation.mean() / deviation.std() * math.sqrt(repetitions)),
         float(np.median(error)) / true,
         float(warned.mean()), float(np.mean((2 * error < true) & ~warned)),
+        {code: count / repetitions for code, count in sorted(codes.items())},
         time.perf_counter() - began,
     )  # fmt: skip
 
@@ -441,6 +502,7 @@ def line(row: Row) -> str:
         f"{row.name:<60} {100 * row.within_1:5.1f} {100 * row.within_2:5.1f} {row.worst:6.1f} "
         f"{row.bias:+6.1f} {row.error_over_true:6.2f} {100 * row.warned:6.1f} "
         f"{100 * row.missed:6.1f} {row.seconds:6.0f}{mark}"
+        + "".join(f"  {code} {100 * share:.1f}" for code, share in row.codes.items())
     )
 
 

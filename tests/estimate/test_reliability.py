@@ -39,7 +39,7 @@ def test_walkers_that_stay_apart() -> None:
 
 def test_a_heavy_tail() -> None:
     values = RNG(3).normal(size=(1, 1024))
-    values[0, 7] = 40.0
+    values[0, 7] = 100.0
     assert codes(values) == ["heavy_tail"]
 
 

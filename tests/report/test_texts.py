@@ -174,6 +174,16 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      ("only 12 % of 256 draws differ from the one before: one configuration has nearly all the "
      "weight or moves are seldom accepted, and the error bar knows nothing of what is rare; raise "
      "measure.n_samples or measure.n_thin")),
+    ("few_configurations", {"changed": 0.2, "n_samples": 256, "by_neighbours": 1.84},
+     ("only 20 % of 256 draws differ from the one before: one configuration has nearly all the "
+     "weight or moves are seldom accepted, and configurations one term of the Hamiltonian away move "
+     "the energy by 1.8 error bars: it is widened to that; raise measure.n_samples or "
+     "measure.n_thin")),
+    ("few_configurations", {"changed": 0.0, "n_samples": 256, "by_neighbours": None},
+     ("only 0 % of 256 draws differ from the one before: one configuration has nearly all the "
+     "weight or moves are seldom accepted, and the samples alone give no error bar: it is widened to "
+     "what configurations one term of the Hamiltonian away add; raise measure.n_samples or "
+     "measure.n_thin")),
     ("few_effective_samples", {"n_samples": 8192, "effective_samples": 300.2, "raise": ["measure.n_samples", "chi"]},
      ("8192 weighted samples are worth 300: few of them carry the weight, and the error bar may be "
      "too small; raise measure.n_samples or chi")),

@@ -136,5 +136,6 @@ def test_sweeps_before_the_first_draw() -> None:
         return sampler.n_burn
 
     assert n_burn(None, 0) == measurement.FRESH_BURN
-    assert n_burn(None, 3) == trusted.BURN
+    assert n_burn(None, 3) == measurement.FRESH_BURN - 3  # a step is a sweep at least
+    assert n_burn(None, 100) == trusted.BURN
     assert n_burn(7, 0) == n_burn(7, 3) == 7

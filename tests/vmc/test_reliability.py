@@ -13,6 +13,7 @@ from tnvmc import (
     PEPS,
     SRC,
     VMC,
+    DirectSampler,
     Enumerate,
     Exact,
     Sampler,
@@ -23,7 +24,13 @@ from tnvmc import (
 )
 from tnvmc.operators.models import xxz
 from tnvmc.vmc import reliability
-from tnvmc.vmc.reliability import below_exact, lowest_energy, of_steps, sector_of
+from tnvmc.vmc.reliability import (
+    below_exact,
+    lowest_energy,
+    of_steps,
+    only_configuration,
+    sector_of,
+)
 
 LATTICE = square(3, 2)
 
@@ -124,3 +131,20 @@ def test_a_sum_over_truncated_amplitudes_is_not_exact(scheme: Any, told: bool) -
             if each.code == "closure_spread_large"
         ]
         assert found.closure_spread is not None and (found.closure_spread > 1e-3) == told
+
+
+def test_a_sector_of_one_configuration_is_no_reason_to_doubt() -> None:
+    operator = heisenberg(LATTICE)
+    state = VMC(operator, PEPS(LATTICE, 2), Sampler(16, 64, n_burn=1, threads=1), magnetisation=6)
+    assert only_configuration(operator, state.state.here.configs[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found, other = state.measure(), state.expect(operator)
+    assert found.diagnostics == other.diagnostics == ()
+    assert found.energy == pytest.approx(7 / 4)  # of its 7 bonds
+    assert not only_configuration(operator, np.array([0, 1, 0, 1, 0, 1]))
+
+
+def test_draws_of_an_enumeration_have_no_number() -> None:
+    assert Enumerate().n_samples is None
+    assert (Sampler(8, 32).n_samples, DirectSampler(32).n_samples) == (32, 32)

@@ -43,12 +43,12 @@ from tnvmc.storage.run_folder import (
 from tnvmc.storage.seals import sealed_json
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.measurement import FRESH_BURN, collect
+from tnvmc.vmc.measurement import FRESH_BURN, collect, sweeps_before
 from tnvmc.vmc.reliability import DIAGONALISED, below_exact
 from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Iterate, finite_or_none
 from tnvmc.vmc.step import Method
-from tnvmc.vmc.trusted import BURN, trusted
+from tnvmc.vmc.trusted import trusted
 
 Array = Any
 
@@ -194,7 +194,7 @@ def _measured(
     point = replace(point, configs=vmc.state.here.configs)
     method = _method(vmc, point, settings, asked)
     found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
-    blocks, energy = dict(found.blocks), found.total.estimate()
+    blocks, energy = dict(found.blocks), found.total.energy(method, point)
     sector = settings.sampler.magnetisation if vmc.operator.conserves_magnetisation else None
     value = energy.mean, energy.error
     against = below_exact(value, vmc.operator, sector, DIAGONALISED)
@@ -255,7 +255,7 @@ def _method(vmc: VMC, point: Point, settings: Settings, asked: Asked) -> Method:
         threads = settings.run.threads
         group_state = symmetrised(problem, point, measure.symmetrise, threads=threads)
         problem = replace(problem, ansatz=group_state)
-    n_burn = BURN if measure.n_burn is None else measure.n_burn  # walkers have walked before
+    n_burn = sweeps_before(vmc.state.step) if measure.n_burn is None else measure.n_burn
     sampler = sampler.for_measurement(n_samples, n_burn, measure.n_thin, symmetric)
     return replace(vmc.method, problem=problem, sampler=sampler)
 

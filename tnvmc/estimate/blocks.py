@@ -10,7 +10,7 @@ import numpy as np
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.reliability import slowest
-from tnvmc.estimate.scatter import error_of_mean, wider_by_walkers
+from tnvmc.estimate.scatter import bins_or_walkers, error_of_mean
 from tnvmc.sampling.problem import FEWEST_WALKERS
 
 Array = Any
@@ -159,10 +159,12 @@ class Blocks:
             return whole, np.full(whole.shape, np.inf)
         partial = np.array([apply(row) for row in without])
         centre = partial.mean(axis=0)
-        error = error_of_mean((n - 1) * (partial - centre))
+        blocks = (n - 1) * (partial - centre)
+        error = error_of_mean(blocks)
         if len(self._sums) > 1 and self._walkers > 1:
             walkers = np.array([apply(row) for row in self._without(by_walkers=True)[1]])
-            error = _or_by_walkers(error, (n - 1) * (partial - centre), walkers)
+            pseudo = (len(walkers) - 1) * (walkers - walkers.mean(axis=0))
+            error = bins_or_walkers(blocks, pseudo)[1]
         if function is not None:
             whole = n * whole - (n - 1) * centre
         return whole, error
@@ -171,21 +173,3 @@ class Blocks:
 _ROUNDING = 1e-13  # of a square
 
 _LEAST_WITHIN = 1e-6  # of the variance, where walkers do not move at all
-
-
-def _or_by_walkers(error: np.ndarray, blocks: np.ndarray, without: np.ndarray) -> np.ndarray:
-    """Errors by whole walkers in the place of those by blocks, where they are larger beyond chance.
-
-    Args:
-        error: by blocks (K,).
-        blocks: their pseudo-values less the mean (G, K).
-        without: values leaving out each walker (W, K).
-    """
-    n, n_blocks = len(without), len(blocks)
-    if n < 2:
-        return error
-    walkers = (n - 1) * (without - without.mean(axis=0))
-    plain = np.sqrt((walkers**2).sum(axis=0) / (n * (n - 1)))
-    of_blocks = np.sqrt((blocks**2).sum(axis=0) / (n_blocks * (n_blocks - 1)))
-    ratio = plain / np.where(of_blocks > 0, of_blocks, np.inf)
-    return np.where(wider_by_walkers(ratio, n, n_blocks), error_of_mean(walkers), error)

@@ -54,7 +54,7 @@ def error_of_mean(deviations: np.ndarray) -> np.ndarray:
     if n < 2:
         return np.full(total.shape, np.inf)
     if n in _FEW:
-        return np.asarray(_FEW[n] * np.sqrt(total / (n * (n - 1))))
+        return np.asarray(_FEW[n] * _plain(deviations))
     c: Any = 1.0 if n < ENOUGH else 1.0 - 2.0 / n
     if n >= MANY:
         share = largest_share(deviations)
@@ -65,14 +65,31 @@ def error_of_mean(deviations: np.ndarray) -> np.ndarray:
 _BY_CHANCE = 0.01  # that walkers of well-mixed chains are taken to scatter more than their bins
 
 
-def wider_by_walkers(ratio: float | np.ndarray, n_walkers: int, n_bins: int) -> bool | np.ndarray:
-    """Tell whether whole walkers scatter more than independent bins of their chains allow.
+def bins_or_walkers(bins: np.ndarray, walkers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Give the error of the mean by independent bins of few chains, or by the whole chains.
+
+    Whole walkers take the place of bins where they scatter more than chance allows: bins that are
+    independent for sure leave a ratio of squares with Fisher's F distribution.
 
     Args:
-        ratio: plain error by walkers over that by bins.
-        n_walkers, n_bins: numbers of both.
+        bins: deviations of bins from the mean (n, ...).
+        walkers: those of whole walkers (W, ...).
+
+    Returns:
+        The plain error (...), from which `tau` is made, and that of `error_of_mean` (...).
     """
     from scipy.special import fdtri
 
-    limit = float(fdtri(n_walkers - 1, max(1, n_bins - 1), 1 - _BY_CHANCE))
-    return np.square(ratio) > limit
+    plain, error = _plain(bins), error_of_mean(bins)
+    if len(walkers) < 2:
+        return plain, error
+    of_walkers = _plain(walkers)
+    limit = float(fdtri(len(walkers) - 1, max(1, len(bins) - 1), 1 - _BY_CHANCE))
+    wider = np.square(of_walkers / np.where(plain > 0, plain, np.inf)) > limit
+    return np.where(wider, of_walkers, plain), np.where(wider, error_of_mean(walkers), error)
+
+
+def _plain(deviations: np.ndarray) -> np.ndarray:
+    """The error of the mean of n independent values, from their deviations (n, ...)."""
+    n = len(deviations)
+    return np.asarray(np.sqrt((np.abs(deviations) ** 2).sum(axis=0) / (n * (n - 1))))

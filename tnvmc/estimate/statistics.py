@@ -17,7 +17,7 @@ import numpy as np
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.mixing import split_r_hat
-from tnvmc.estimate.scatter import ENOUGH, error_of_mean, largest_share, wider_by_walkers
+from tnvmc.estimate.scatter import ENOUGH, bins_or_walkers, error_of_mean, largest_share
 from tnvmc.sampling.problem import SampleInfo
 
 Array = Any
@@ -43,7 +43,7 @@ class Estimate:
     n_samples: int
     diagnostics: tuple[Diagnostic, ...] = ()  #: of the state it was measured in, and of its error
     largest_share: float = 0.0
-    """Of the sum of squares, in the sample farthest from the mean; above 0.5 the tail is heavy."""
+    """Of the sum of squares, in the sample farthest from the mean; see `reliability.doubts`."""
 
     def __str__(self) -> str:
         told = "".join(f"; {found}" for found in self.diagnostics)
@@ -146,21 +146,18 @@ def _errors(series: np.ndarray, variance: float) -> tuple[float, float]:
     if walkers >= ENOUGH:
         return plain, by_walkers
     if not reached.size:
-        every = [_of_bins(series, int(length)) for length in lengths[finite]]
-        return plain, max(every)
-    of_bins = _of_bins(series, int(lengths[reached[0]]))
-    count = int(counts[reached[0]])
-    if walkers > 1 and wider_by_walkers(float(errors[-1]) / plain, walkers, count):
-        return float(errors[-1]), by_walkers
-    return plain, of_bins
+        every = [error_of_mean(_bins(series, int(length))) for length in lengths[finite]]
+        return plain, float(max(every))
+    own, error = bins_or_walkers(_bins(series, int(lengths[reached[0]])), series.mean(axis=0))
+    return float(own), float(error)
 
 
-def _of_bins(series: np.ndarray, length: int) -> float:
-    """The error of the mean by independent bins of (n_draws, W) deviations."""
+def _bins(series: np.ndarray, length: int) -> np.ndarray:
+    """Deviations of independent bins of (n_draws, W) from their mean, for the error of all draws."""
     n_draws, walkers = series.shape
     used = n_draws // length * length
     bins = series[n_draws - used :].reshape(-1, length, walkers).mean(axis=1).ravel()
-    return float(error_of_mean(bins - bins.mean())) * math.sqrt(used / n_draws)
+    return np.asarray((bins - bins.mean()) * math.sqrt(used / n_draws))
 
 
 def _enumerated(values: np.ndarray, weight: np.ndarray) -> Estimate:

@@ -50,6 +50,11 @@ class Enumerate:
         return 1
 
     @property
+    def n_samples(self) -> None:
+        """None: nothing is drawn."""
+        return None
+
+    @property
     def n_configs(self) -> int:
         """1: nothing is carried from step to step."""
         return 1

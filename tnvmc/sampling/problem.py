@@ -118,6 +118,11 @@ class Samples(Drawing, Protocol):
         """Samples of one draw that are independent: chains, or all direct draws."""
 
     @property
+    def n_samples(self) -> int | None:
+        """Samples of one draw, before they are made a whole number for each walker; None for an
+        enumeration."""
+
+    @property
     def threads(self) -> int | None:
         """Workers side by side; None for all cores.  Results do not depend on it."""
 

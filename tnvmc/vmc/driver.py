@@ -211,8 +211,8 @@ class VMC:
         Args:
             n_samples: as in the optimisation by default.
             chi: boundary bond dimension of the measurement, for an ansatz that has one.
-            n_burn: sweeps before the first draw; by default 10, and 50 (`measurement.FRESH_BURN`)
-                where no step has been made, so that walkers stand where chance put them.
+            n_burn: sweeps before the first draw; by default 50 (`measurement.FRESH_BURN`) less the
+                steps that were made, and 10 at least: walkers begin where chance put them.
             n_thin: sweeps between draws.
             symmetries: "spin", "point": restored in what is measured; see
                 `tnvmc.vmc.characters.symmetrised`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -13,6 +14,7 @@ from tnvmc.ansatz.protocol import Snapshot, Targets, with_chi
 from tnvmc.backend.arguments import one_of, whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.mixing import bulk_ess, tail_ess
 from tnvmc.estimate.observables import (
     Observable,
@@ -20,24 +22,31 @@ from tnvmc.estimate.observables import (
     energy_terms,
     merged_targets,
 )
-from tnvmc.estimate.reliability import Drawn, changed_part, doubts
+from tnvmc.estimate.reliability import LEAST_CHANGED, Drawn, changed_part, doubts
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.characters import symmetrised
-from tnvmc.vmc.reliability import of_energy
+from tnvmc.vmc.reliability import of_energy, only_configuration
 from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Iterate, Measurement, State
 from tnvmc.vmc.step import Method, Observation, observe
 from tnvmc.vmc.trusted import BURN, trusted
+from tnvmc.vmc.unseen import energy_with_neighbours, widened, with_distance
 
 Array = Any
 
 FRESH_BURN = 50
 """The same from random configurations: an easy-axis magnet (XXZ 4x4, Delta = 3) falls into domains,
 whose walls take tens of sweeps to go; after 10 the staggered magnetisation is an error bar off."""
+
+
+def sweeps_before(step: int) -> int:
+    """Give the sweeps before a measurement after so many steps, each of which is one at least."""
+    return max(BURN, FRESH_BURN - step)
+
 
 _ENTRIES = 2**21  # numbers per kind and part: 16 MiB
 
@@ -52,7 +61,7 @@ class MeasurementPlan:
 
     n_samples: int | None = None
     chi: int | None = None  #: boundary bond dimension, for an ansatz that has one
-    n_burn: int | None = None  #: None: `BURN`, or `FRESH_BURN` where no step has been made
+    n_burn: int | None = None  #: None: `FRESH_BURN` less the steps that were made, `BURN` at least
     n_thin: int | None = None
     symmetries: tuple[str, ...] = ()  #: "spin", "point": restored in what is measured
     sampler: Samples | None = None
@@ -83,7 +92,7 @@ class MeasurementPlan:
         ansatz = problem.ansatz if self.chi is None else with_chi(problem.ansatz, self.chi)
         n_burn = self.n_burn
         if n_burn is None:
-            n_burn = BURN if step else FRESH_BURN
+            n_burn = sweeps_before(step)
         sampler = given.for_measurement(
             self.n_samples, n_burn, self.n_thin, in_double=bool(self.symmetries)
         )
@@ -111,6 +120,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     applied = plan.applied(method, point, state.step)
     problem = applied.problem
     seen = observe(problem, applied.sampler, point, streams.MEASURE + state.step, jacobian=False)
+    seen, moved = widened(seen, problem, applied.sampler.threads)
     energy, operator = seen.energy, problem.operator
     sector = magnetisation_of(operator, seen.snapshot.configs)
     measurement = Measurement(
@@ -125,7 +135,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         units=operator.units,
         diagnostics=(
             *diagnostics,
-            *of_energy(seen, problem),
+            *of_energy(seen, problem, moved),
             *elsewhere((energy.mean, energy.error), operator, sector),
         ),
         precision_shift=seen.precision_shift,
@@ -165,7 +175,7 @@ def expect(method: Method, state: State, operator: Operator, plan: MeasurementPl
         terms = at_fixed_magnetisation(terms)
     point, diagnostics = trusted(method, state)
     applied = plan.applied(method, point, state.step)
-    total = Total()
+    total = Total(hamiltonian)
     for snapshot, info in in_parts(applied, point, terms.targets, streams.EXPECT):
         total.add(terms.values(snapshot, terms.targets), snapshot, info)
     found = total.estimate()
@@ -205,9 +215,11 @@ def _on_one_scale(snapshot: Snapshot, info: SampleInfo, first: float) -> Snapsho
 class Total:
     """The sum of terms, collected over parts: one number per sample is kept."""
 
+    operator: Operator | None = None  #: whose symmetries say what is sampled
     _values: list[np.ndarray] = field(default_factory=list)
     _weights: list[np.ndarray] = field(default_factory=list)
     _changed: list[float] = field(default_factory=list)
+    _few: list[np.ndarray] = field(default_factory=list)  #: configurations where few draws differ
     _info: SampleInfo | None = None
 
     def add(self, values: Array, snapshot: Snapshot, info: SampleInfo) -> None:
@@ -215,25 +227,53 @@ class Total:
         self._values.append(to_host(values).sum(axis=1))
         if snapshot.weight is not None:
             self._weights.append(to_host(snapshot.weight))
-        changed = changed_part(np.asarray(to_host(snapshot.configs)), info.n_walkers)
+        configs = np.asarray(to_host(snapshot.configs))
+        changed = changed_part(configs, info.n_walkers)
+        if self.operator is not None and only_configuration(self.operator, configs[0]):
+            changed = None
         self._changed += [] if changed is None else [changed]
+        if changed is not None and changed < LEAST_CHANGED:
+            self._few.append(np.unique(configs, axis=0))
         self._info = info
+
+    def energy(self, method: Method, point: Point) -> Estimate:
+        """The same as `estimate` where the terms are those of the Hamiltonian: `unseen.widened`."""
+        found, changed = self._estimate()
+        if changed is None or changed >= LEAST_CHANGED or not math.isfinite(found.mean):
+            return replace(found, diagnostics=self._doubts(found, changed))
+        few = np.concatenate(self._few)
+        both = energy_with_neighbours(
+            method.problem, point.theta, few, found.n_samples, method.sampler.threads
+        )
+        found, moved = with_distance(found, both)
+        return replace(found, diagnostics=self._doubts(found, changed, moved))
 
     def estimate(self) -> Estimate:
         """The mean of the sums over terms, and what speaks against its error."""
+        found, changed = self._estimate()
+        return replace(found, diagnostics=self._doubts(found, changed))
+
+    def _estimate(self) -> tuple[Estimate, float | None]:
+        """The mean and its error, and the part of the draws that differ."""
         assert self._info is not None, "no samples were added"
         values = np.concatenate(self._values)
         weight = np.concatenate(self._weights) if self._weights else None
         info = self._info
         if info.independent:  # a chain whose last part holds one draw is not
             info = replace(info, n_walkers=len(values))
-        found = estimate_samples(values, weight, info)
-        if info.exact:
-            return found
-        effective = None if weight is None else effective_samples(weight)
-        changed = float(np.mean(self._changed)) if self._changed else None
-        drawn = Drawn.of(found, info.n_walkers, effective, changed)
-        return replace(found, diagnostics=doubts(drawn))
+        changed = float(np.mean(self._changed)) if self._changed and not info.exact else None
+        return estimate_samples(values, weight, info), changed
+
+    def _doubts(
+        self, found: Estimate, changed: float | None, moved: float | None = None
+    ) -> tuple[Diagnostic, ...]:
+        assert self._info is not None
+        if self._info.exact:
+            return ()
+        effective = effective_samples(np.concatenate(self._weights)) if self._weights else None
+        walkers = found.n_samples if self._info.independent else self._info.n_walkers
+        drawn = Drawn.of(found, walkers, effective, changed)
+        return doubts(replace(drawn, moved=moved))
 
 
 @dataclass
@@ -248,7 +288,8 @@ def collect(
     method: Method, point: Point, observables: Mapping[str, Observable], stream: int
 ) -> Collected:
     """Draw samples and collect observables by name; the first one is summed up as well."""
-    found, targets = Collected(), merged_targets(observables.values())
+    found = Collected(total=Total(method.problem.operator))
+    targets = merged_targets(observables.values())
     first = next(iter(observables))
     for snapshot, info in in_parts(method, point, targets, stream):
         weight = None if snapshot.weight is None else to_host(snapshot.weight)

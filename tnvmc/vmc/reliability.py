@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,11 +43,18 @@ _EXACT_ERROR = 1e-9  # of the largest energy there can be: what rounding may mak
 _KNOWN: dict[tuple[str, int | None], KnownEnergy | None] = {}
 
 
-def of_energy(seen: Observation, problem: Problem) -> tuple[Diagnostic, ...]:
+def of_energy(
+    seen: Observation, problem: Problem, moved: float | None = None
+) -> tuple[Diagnostic, ...]:
     """Judge an energy by its samples, the closures of psi and the exact energy where it is known.
 
     Codes: measured_energy_not_finite, energy_without_error, those of `estimate.reliability.doubts`,
     closure_spread_large, below_reference.
+
+    Args:
+        seen: the draw.
+        problem: what was drawn from.
+        moved: of `unseen.widened`.
 
     Cost: that of diagonalising a sector of at most `DIAGONALISED` states (`DIAGONALISED_IN_DOUBT`
     where another code is found), once for each operator.
@@ -62,7 +70,8 @@ def of_energy(seen: Observation, problem: Problem) -> tuple[Diagnostic, ...]:
     if not seen.info.exact:
         walkers = seen.info.n_walkers
         changed = changed_part(np.asarray(to_host(seen.snapshot.configs)), walkers)
-        found += doubts(Drawn.of(seen.energy, walkers, effective, changed))
+        drawn = Drawn.of(seen.energy, walkers, effective, changed)
+        found += doubts(replace(drawn, moved=moved))
     # A sum over all configurations has no error, but truncated amplitudes are not exact.
     sigma = _SIGMA * abs(energy) if seen.info.exact else error
     spread, threshold = statistics["closure_spread"] or 0.0, closure_threshold(energy, sigma)
@@ -88,10 +97,9 @@ def of_steps(
         return tuple(found)
     if not math.isfinite(last.energy):
         return (*found, Diagnostic("energy_not_finite", "error"))
-    n_samples = getattr(sampler, "n_samples", None)  # an enumeration has none
-    if n_samples is not None:
+    if sampler.n_samples is not None:
         drawn = Drawn(
-            -(-n_samples // sampler.n_walkers) * sampler.n_walkers, sampler.n_walkers, last.tau, last.r_hat,
+            -(-sampler.n_samples // sampler.n_walkers) * sampler.n_walkers, sampler.n_walkers, last.tau, last.r_hat,
             effective_samples=last.effective_samples,
         )  # fmt: skip
         found += doubts(drawn)
@@ -119,6 +127,12 @@ def sector_of(operator: Operator, config: object) -> int | None:
     if not operator.conserves_magnetisation:
         return None
     return operator.n_sites * (operator.local_dim - 1) - 2 * int(sum(map(int, config)))  # type: ignore[call-overload]
+
+
+def only_configuration(operator: Operator, config: object) -> bool:
+    """Tell whether a configuration is the only one of its sector, so that nothing can change."""
+    sector = sector_of(operator, config)
+    return Basis(operator.n_sites, operator.local_dim, sector).dimension == 1
 
 
 def below_exact(

@@ -1,0 +1,109 @@
+"""Few configurations, drawn again and again: what their neighbours add to the error."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tnvmc import PEPS, VMC, Enumerate, Exact, Sampler, UnreliableWarning, heisenberg, square, xxz
+from tnvmc.estimate.observables import energy_terms
+from tnvmc.sampling import streams
+from tnvmc.vmc.measurement import Total
+from tnvmc.vmc.step import Observation, observe
+from tnvmc.vmc.unseen import energy_with_neighbours, widened
+
+EASY = xxz(square(2, 3), Jz=5.0)
+TOLD = 2.0
+"""Errors that the mean may be off by; with neighbours the energy of 20 configurations is all but exact."""
+
+
+def easy_axis(n_walkers: int, n_samples: int) -> VMC:
+    """A magnet with 0.8 of its weight on one configuration."""
+    return VMC(
+        EASY,
+        PEPS(EASY.lattice, 2, scheme=Exact()),
+        Sampler(n_walkers, n_samples, n_burn=50, threads=1),
+    )
+
+
+def seen(vmc: VMC) -> Observation:
+    return observe(vmc.problem, vmc.sampler, vmc.state.here, streams.MEASURE, jacobian=False)
+
+
+def exact(vmc: VMC) -> float:
+    other = VMC(EASY, vmc.ansatz, Enumerate(threads=1), theta=vmc.theta)
+    return other.measure().energy
+
+
+def test_all_configurations_give_the_exact_energy() -> None:
+    vmc = easy_axis(8, 64)
+    found = VMC(EASY, vmc.ansatz, Enumerate(threads=1, by_orbit=False), theta=vmc.theta)
+    every = seen(found)
+    assert energy_with_neighbours(
+        vmc.problem, vmc.theta, np.asarray(every.snapshot.configs), 20
+    ) == pytest.approx(every.energy.mean, rel=1e-12)
+
+
+def test_draws_of_one_configuration_have_an_error_bar() -> None:
+    """Before, all draws alike had an error of 0 and an energy that is 0.1 off."""
+    vmc = easy_axis(8, 64)
+    drawn = seen(vmc)
+    configs = np.asarray(drawn.snapshot.configs)
+    often = configs[(configs[:, None] == configs).all(axis=2).sum(axis=1).argmax()]
+    alike = np.flatnonzero((configs == often).all(axis=1))
+    rows = np.resize(alike[:1], 64)
+    snapshot = replace(drawn.snapshot, configs=configs[rows])
+    local = float(np.asarray(drawn.local).real[alike[0]])
+    energy = replace(drawn.energy, mean=local, error=0.0)
+    found, moved = widened(replace(drawn, snapshot=snapshot, energy=energy), vmc.problem)
+    off = abs(local - exact(vmc))
+    assert moved == np.inf
+    assert off / TOLD < found.energy.error < TOLD * off
+
+
+def test_a_measurement_of_few_samples_is_within_its_error() -> None:
+    vmc = easy_axis(8, 64)
+    with pytest.warns(UnreliableWarning):
+        found = vmc.measure(64)
+    assert abs(found.energy - exact(vmc)) < TOLD * found.energy_error
+
+
+def test_samples_that_are_all_different_are_left_alone() -> None:
+    operator = heisenberg(square(2, 3))
+    vmc = VMC(operator, PEPS(operator.lattice, 2), Sampler(64, 256, threads=1))
+    drawn = seen(vmc)
+    same, moved = widened(drawn, vmc.problem)
+    assert same is drawn
+    assert moved is None
+
+
+def test_the_heaviest_neighbours_are_taken_where_there_are_many() -> None:
+    """Two samples, so two neighbours at most: fewer than the first one has."""
+    vmc = easy_axis(2, 2)
+    drawn = seen(vmc)
+    more = np.asarray(seen(easy_axis(8, 512)).snapshot.configs)
+    all_of_them = energy_with_neighbours(vmc.problem, vmc.theta, more, 20)
+    few = energy_with_neighbours(vmc.problem, vmc.theta, np.asarray(drawn.snapshot.configs), 2)
+    assert np.isfinite(few)
+    assert few != all_of_them
+
+
+def test_a_measurement_in_parts_has_the_same_error() -> None:
+    """As `tnvmc measure` makes it."""
+    vmc = easy_axis(8, 64)
+    drawn = seen(vmc)
+    terms = energy_terms(EASY)
+    total = Total(EASY)
+    for half in (slice(0, 32), slice(32, 64)):
+        part = replace(
+            drawn.snapshot,
+            configs=drawn.snapshot.configs[half],
+            ratios={patch: found[half] for patch, found in drawn.snapshot.ratios.items()},
+        )
+        total.add(terms.values(part, terms.targets), part, replace(drawn.info, n_draws=4))
+    at_once, _ = widened(drawn, vmc.problem)
+    found = total.energy(vmc.method, vmc.state.here)
+    assert found.error == pytest.approx(at_once.energy.error)
+    assert found.error > drawn.energy.error
