@@ -97,7 +97,8 @@ def judged(work: Workplace, name: str, expected: Any) -> tuple[str, Ended]:
             kind = "harmless" if told_by(name, work, ended) == expected else "silent"
         except (ValueError, OSError):
             kind = "silent"
-    return ("refused" if kind == "silent" and "DAMAGED" in ended.out else kind), ended
+    told = "DAMAGED" in ended.out or "is damaged" in ended.out
+    return ("refused" if kind == "silent" and told else kind), ended
 
 
 def bits(work: Workplace, count: int, rng: random.Random) -> list[tuple[str, str, str]]:

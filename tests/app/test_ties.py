@@ -153,7 +153,9 @@ def test_no_energy_is_shown_under_the_name_of_another_model(
     assert "of another run" in error
 
 
-def test_a_result_of_a_copy_that_went_on_is_measured_anew(folder: Path) -> None:
+def test_a_result_of_a_copy_that_went_on_is_measured_anew(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     own = (folder / "result.json").read_bytes()
     shutil.copy("copy/result.json", folder / "result.json")
     assert not is_current(read_run(folder))
@@ -161,6 +163,19 @@ def test_a_result_of_a_copy_that_went_on_is_measured_anew(folder: Path) -> None:
     found, ours = read_json(folder / "result.json"), json_object(own.decode())
     assert found["energy"] == ours["energy"]
     assert is_current(read_run(folder)) and read_run(folder).damage == ()
+    assert "result.json is damaged or not of this step" in capsys.readouterr().out
+
+
+def test_a_damaged_result_is_not_replaced_without_a_word(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The scan of `tnvmc converge` is in it too, and does not come back."""
+    path = folder / "result.json"
+    path.write_text(path.read_text().replace("energy", "enerGy", 1))
+    assert main(["run", "--resume", "one"]) == 0
+    assert "result.json is damaged" in capsys.readouterr().out
+    assert is_current(read_run(folder)) and main(["run", "--resume", "one"]) == 0
+    assert "is damaged" not in capsys.readouterr().out
 
 
 def test_an_older_checkpoint_does_not_cut_the_history_behind_a_result(folder: Path) -> None:

@@ -35,6 +35,7 @@ from tnvmc.storage.run_folder import (
     CONFIG,
     HISTORY,
     PICTURE,
+    RESULT,
     FolderError,
     RunFolder,
     check_settings,
@@ -153,6 +154,8 @@ def continued_run(
             return old
         if begun:
             console.say(f"going on after step {run.vmc.state.step}")
+        if old is None and (path / RESULT).exists():
+            console.say(f"{RESULT} is damaged or not of this step; it will be measured anew")
         _settled(folder, settings)
         return _carry_on(run, settings, folder, console, started, reference)
 
