@@ -298,5 +298,18 @@ def test_a_result_of_settings_from_before_an_interrupted_resume_is_told(
     assert "not that of its last step" in complaint(capsys, 2, *COMMANDS[2])
 
 
+def test_a_file_in_the_place_of_another_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the same run and step, so that only what it holds tells."""
+    shutil.copy(folder / "observables.json", folder / "result.json")
+    assert "result.json" in complaint(capsys, 2, *COMMANDS[2])
+    assert [(each.file, each.code) for each in read_run(folder).damage] == [
+        ("result.json", "bad_content")
+    ]
+    assert main(["run", "--resume", "one"]) == 0 and read_run(folder).damage == ()
+    assert "result.json is damaged" in capsys.readouterr().out
+
+
 def raise_interrupt(*_: object) -> None:
     raise KeyboardInterrupt

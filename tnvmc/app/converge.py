@@ -63,7 +63,7 @@ def converge_run(
     try:
         with RunFolder.reopen(path, None, provenance) as folder:
             result = folder.read_result()
-            asked = result is not None and asks_the_same(result["config"], settings.as_dict())
+            asked = result is not None and asks_the_same(result.get("config"), settings.as_dict())
             if result is None or not asked or folder.provenance != provenance:
                 raise FolderError(
                     f"{path}: {RESULT} is not that of its last step and settings; measure them with: "

@@ -146,7 +146,7 @@ def continued_run(
     with _reopened(path, run.vmc.state.step, provenance, own_settings) as folder:
         run.recall(folder.history())
         old = folder.read_result()
-        if old is not None and asks_the_same(old.get("config", {}), settings.as_dict()):
+        if old is not None and asks_the_same(old.get("config"), settings.as_dict()):
             console.say(nothing_to_do(old))
             if not (path / PICTURE).exists():
                 _draw(folder, old)
@@ -154,7 +154,7 @@ def continued_run(
             return old
         if begun:
             console.say(f"going on after step {run.vmc.state.step}")
-        if old is None and (path / RESULT).exists():
+        if not (old or {}).get("config") and (path / RESULT).exists():
             console.say(f"{RESULT} is damaged or not of this step; it will be measured anew")
         _settled(folder, settings)
         return _carry_on(run, settings, folder, console, started, reference)

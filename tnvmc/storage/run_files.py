@@ -316,10 +316,10 @@ def is_current(run: Run) -> bool:
     return not measured or not run.config or asks_the_same(measured, run.config)
 
 
-def asks_the_same(one: Json, other: Json) -> bool:
-    """Compare settings but for those that have no influence on the result."""
+def asks_the_same(one: Any, other: Json) -> bool:
+    """Compare settings, if `one` are any, but for those that have no influence on the result."""
 
     def relevant(config: Json) -> Json:
-        return {**config, "run": config.get("run", {}).get("seed")}
+        return {**config, "run": (config.get("run") or {}).get("seed")}
 
-    return relevant(one) == relevant(other)
+    return isinstance(one, Mapping) and relevant(one) == relevant(other)
