@@ -113,7 +113,8 @@ def termination_as_exception() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into `Terminated` inside the block, the first of them.
 
     What comes after it changes nothing: the process is about to end.  A SIGHUP that is ignored, as
-    under nohup, stays so.
+    under nohup, stays so.  An exception that comes up where Python can only print it, as within
+    ``__del__`` or the callback of a weak reference, comes again a moment later; so does Ctrl-C.
     """
     numbers = [
         number
@@ -128,12 +129,29 @@ def termination_as_exception() -> Iterator[None]:
             asked = True
             raise Terminated(number)
 
+    def once_more(lost: Any) -> None:
+        nonlocal asked
+        if lost.exc_type not in (Terminated, KeyboardInterrupt):
+            told(lost)
+            return
+        asked = False
+        number = getattr(lost.exc_value, "exit_status", 128 + signal.SIGINT) - 128
+        # Not from here: what a handler raises within this function is lost as well.
+        again = threading.Timer(_UNTIL_AGAIN, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+
     before = {number: signal.signal(number, raise_terminated) for number in numbers}
+    told, sys.unraisablehook = sys.unraisablehook, once_more
     try:
         yield
     finally:
+        sys.unraisablehook = told
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+_UNTIL_AGAIN = 0.05  # seconds
 
 
 @contextmanager
