@@ -50,7 +50,9 @@ def split_r_hat(values: np.ndarray) -> float:
     return max(_r_hat(plain), _r_hat(_normal_scores(chains)), _r_hat(_normal_scores(folded)))
 
 
-def r_hat_limit(n_draws: int, n_walkers: int, n_quantities: int = 1) -> float:
+def r_hat_limit(
+    n_draws: int, n_walkers: int, n_quantities: int = 1, least_tau: float = LEAST_TAU
+) -> float:
     """Give the R-hat above which chains of this shape are not well mixed, by more than chance.
 
     For chains of length n and autocorrelation time tau, n (R-hat^2 - 1) + 1 is 2 tau times a
@@ -65,7 +67,7 @@ def r_hat_limit(n_draws: int, n_walkers: int, n_quantities: int = 1) -> float:
     if n_draws < 2 or n_draws < 4 and n_walkers < 2:
         return math.inf
     n, chains = (n_draws // 2, 2 * n_walkers) if n_draws >= 4 else (n_draws, n_walkers)
-    tau = max(LEAST_TAU, min(OUTLASTED, n_draws / 16), n_draws / DRAWS_PER_TAU)
+    tau = max(least_tau, min(OUTLASTED, n_draws / 16), n_draws / DRAWS_PER_TAU)
     quantile = float(fdtri(chains - 1, chains * (n - 1), 1 - _CHANCE / n_quantities))
     return r_hat_of(2 * tau * quantile, n)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.mixing import r_hat_limit, r_hat_of
+from tnvmc.estimate.mixing import OUTLASTED, r_hat_limit, r_hat_of
 from tnvmc.estimate.scatter import ENOUGH, MANY
 from tnvmc.estimate.statistics import BINS_FOR_AN_ERROR, TAUS_PER_BIN, Estimate
 
@@ -135,7 +135,9 @@ def _long_enough(n_walkers: int, draws: float, tau: float) -> bool:
 def slowest(ratios: np.ndarray, n_draws: float, n_walkers: int) -> Diagnostic | None:
     """Judge many quantities by how far walkers disagree: the worst one, where it is too far.
 
-    The limit grows with their number: the worst of 500 is farther off by chance than one.
+    The limit grows with their number: the worst of 500 is farther off by chance than one.  And a tau of 2
+    draws is well mixed for any length: correlations are slower than the energy (TFIM 3x3 at h = 3: 20 %
+    of healthy measurements of 4 draws were told), and burn-in outlasts it.
 
     Args:
         ratios: (T,), n_draws times the variance between over that within walkers; 2 tau.
@@ -147,7 +149,7 @@ def slowest(ratios: np.ndarray, n_draws: float, n_walkers: int) -> Diagnostic | 
     n = math.floor(n_draws)
     r_hat = r_hat_of(float(ratios[worst]), n)
     # Whole chains of n draws, to be compared as if they were the halves of twice as long ones.
-    limit = r_hat_limit(2 * n, max(2, n_walkers // 2), ratios.size) if n >= 2 else math.inf
+    limit = r_hat_limit(2 * n, max(2, n_walkers // 2), ratios.size, OUTLASTED)
     if not r_hat > limit:
         return None
     values = {"r_hat": None if math.isinf(r_hat) else r_hat, "limit": limit, "term": worst}
