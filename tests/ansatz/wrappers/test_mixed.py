@@ -190,7 +190,7 @@ def test_what_cannot_be_mixed_is_refused(ansatz: Any, words: str) -> None:
 
 
 def test_a_sampler_knows_one_precision_beside_its_own() -> None:
-    with pytest.raises(ValueError, match="precision must be 'single' or None, got 'half'"):
+    with pytest.raises(ValueError, match="precision must be one of None, 'single', got 'half'"):
         Sampler(precision="half")  # type: ignore[arg-type]
 
 
