@@ -14,6 +14,7 @@ from tnvmc.app.cli import main
 from tnvmc.exact import exact_ground_state
 from tnvmc.operators.bounds import energy_bound
 from tnvmc.operators.models import xxz
+from tnvmc.operators.sectors import polarised
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.term import Operator
 from tnvmc.vmc.sectors import elsewhere
@@ -87,6 +88,13 @@ def test_other_sectors(operator: Operator, sector: int | None, code: str | None)
     unit = min(1.0, energy_bound(operator))  # 1, but for a magnet in other units
     found = elsewhere((-0.5 * operator.n_sites * unit, 0.01 * unit), operator, sector)
     assert [each.code for each in found] == ([code] if code else [])
+
+
+def test_a_bad_energy_of_the_right_sector_is_not_blamed_on_the_sector() -> None:
+    operator = xxz(LATTICE, Jz=-0.99)
+    polar = min(energy for _, energy in polarised(operator))
+    assert exact_ground_state(operator, 0).energy < polar
+    assert elsewhere((polar + 0.1, 1e-3), operator, 0) == ()
 
 
 def test_the_best_sector_of_a_field_is_found() -> None:

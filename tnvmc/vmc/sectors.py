@@ -26,8 +26,9 @@ def elsewhere(
     Nothing is told of an operator that commutes with the total spin, whose smallest sector holds
     the ground state, nor of a sector other than the smallest, which somebody has chosen.
 
-    Codes: lower_in_other_sector, where the fully polarised state lies below the energy, or the
-    sectors next to this one, which are diagonalised where they are small, have a lower ground state;
+    Codes: lower_in_other_sector, where the fully polarised state lies below the energy (below the
+    ground state of this sector, where that is known), or the sectors next to this one, which are
+    diagonalised where they are small, have a lower ground state;
     sector_not_compared, where there is a net field along z and they are too large for that.
 
     Args:
@@ -45,8 +46,10 @@ def elsewhere(
     lowest, known = _neighbours(operator, sector)
     end, polar = min(polarised(operator), key=lambda each: each[1])
     error = energy[1] if math.isfinite(energy[1]) else 0.0
-    slack = max(BELOW_EXACT * error, _ROUNDING * energy_bound(operator))
-    if polar < energy[0] - slack and (lowest is None or polar < lowest[1]):
+    slack = max(BELOW_EXACT * error, _rounding(operator))
+    best = lowest[1] if lowest is not None else _lowest(operator, sector)
+    # An energy above that of full polarisation may be a bad one of the right sector.
+    if polar < (energy[0] - slack if best is None else best - _rounding(operator)):
         lowest = end, polar
     values: dict[str, float] = {"magnetisation": sector}
     if lowest is not None:
@@ -74,7 +77,7 @@ def _neighbours(operator: Operator, sector: int) -> tuple[tuple[int, float] | No
     for step in steps:
         found = _walk(operator, (sector, here), step)
         known &= found is not None
-        if found is not None and found[1] < best[1] - _ROUNDING * energy_bound(operator):
+        if found is not None and found[1] < best[1] - _rounding(operator):
             best = found
     return (None if best[0] == sector else best), known
 
@@ -86,10 +89,15 @@ def _walk(operator: Operator, begin: tuple[int, float], step: int) -> tuple[int,
         energy = _lowest(operator, other)
         if energy is None:
             return None if best == begin else best
-        if energy > best[1] - _ROUNDING * energy_bound(operator) and other != -begin[0]:
+        if energy > best[1] - _rounding(operator) and other != -begin[0]:
             break
         best, other = min(best, (other, energy), key=lambda each: each[1]), other + step
     return best
+
+
+def _rounding(operator: Operator) -> float:
+    """Give how far apart energies of two sectors may come out that are the same."""
+    return _ROUNDING * energy_bound(operator)
 
 
 def _lowest(operator: Operator, sector: int) -> float | None:
