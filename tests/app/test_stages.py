@@ -21,7 +21,7 @@ from tnvmc.contraction.schemes import Exact
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.settings.load import ConfigError, complete, validate
-from tnvmc.storage.hdf5 import StateFileError, read_parameters, read_stages
+from tnvmc.storage.hdf5 import StateFileError, opened, read_parameters, read_stages
 from tnvmc.storage.run_folder import FolderError, RunFolder
 from tnvmc.vmc import checkpoint
 
@@ -344,3 +344,19 @@ def test_what_would_be_lost_is_not_cut(file: Path) -> None:
     Path("run/history.jsonl").write_bytes(kept)
     Path("run/result.json").write_text("[1]")
     assert resume_run("run", ["stage.4.steps=4"])["steps"] > 0
+
+
+def test_the_state_that_was_measured_can_be_loaded(tmp_path: Path) -> None:
+    """The energy of the mean was reported, and all files held the last parameters."""
+    last = [*ALONE.splitlines(), 'learning_rate = "auto"', "memory = 0.9"]
+    (tmp_path / "auto.toml").write_text("\n".join(last))
+    folder = tmp_path / "run"
+    result = run_file(tmp_path / "auto.toml", folder)
+    assert not result["diagnostics"] and not (folder / "measured.h5").exists()
+    result = resume_run(folder, ["optimizer.steps=12"])
+    assert result["diagnostics"][0]["code"] == "measured_mean"
+    with opened(folder / "checkpoint.h5") as file:
+        mean = file["trail/mean"][()]
+    _, measured = PEPS.load(folder / "measured.h5")
+    assert np.array_equal(measured, mean)
+    assert not np.array_equal(measured, read_parameters(folder / "checkpoint.h5")[1])

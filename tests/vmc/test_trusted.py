@@ -126,3 +126,14 @@ def test_a_rule_of_ones_own_is_paced() -> None:
     )
     energies = [vmc.step().energy for _ in range(12)]
     assert energies[-1] < energies[0]
+
+
+def test_what_is_measured_can_be_had() -> None:
+    vmc = automatic()
+    for _ in range(12):
+        vmc.step()
+    found = vmc.measure(1024)
+    assert "measured_mean" in [d.code for d in found.diagnostics]
+    assert vmc.state.trail is not None
+    assert np.array_equal(vmc.measured_theta(), vmc.state.trail.mean)
+    assert not np.array_equal(vmc.theta, vmc.measured_theta())

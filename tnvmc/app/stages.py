@@ -26,7 +26,7 @@ from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError
 from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_folder import stage_file
+from tnvmc.storage.run_folder import MEASURED, stage_file
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
@@ -172,13 +172,18 @@ class StagedRun:
     ) -> dict[str, Any]:
         """Give what result.json says of the stages, the last one measured at `chi`.
 
-        The end of the last stage is kept as stage-K.h5.
+        What was measured is kept as stage-K.h5; without stages as measured.h5, where other parameters
+        than the last ones were, which stand in the checkpoint.
         """
         told: dict[str, Any] = {"stopped": self.stopped()}
         if self.staged:
             told["stages"] = [*self.done, self._record(measured.measurement, chi)]
             kept = folder / stage_file(self.stage.number)
             self._write(kept, told["stages"], provenance, measured.point)
+        elif measured.point.theta is not self.vmc.theta:
+            self._write(folder / MEASURED, (), provenance, measured.point)
+        else:
+            (folder / MEASURED).unlink(missing_ok=True)  # of an earlier measurement
         return told
 
     def _record(self, measured: Measurement, chi: int | None) -> dict[str, Any]:

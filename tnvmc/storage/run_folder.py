@@ -1,6 +1,7 @@
 """The folder of a run: config.toml, history.jsonl, result.json, checkpoint.h5, energy.png.
 
-With stages, stage-1.h5 and so on hold the state at the end of each.
+With stages, stage-1.h5 and so on hold the state at the end of each, as it was measured; without them
+measured.h5 does where that is not the one of the checkpoint.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from tnvmc.storage.seals import (
 
 CONFIG, HISTORY, RESULT = "config.toml", "history.jsonl", "result.json"
 CHECKPOINT, PICTURE = "checkpoint.h5", "energy.png"
-_FILES = (CONFIG, HISTORY, RESULT, CHECKPOINT)
+MEASURED = "measured.h5"
+"""The parameters of result.json, where they are not the last ones, which the checkpoint holds."""
+
+_FILES = (CONFIG, HISTORY, RESULT, CHECKPOINT, MEASURED)
 
 
 def stage_file(number: int | str) -> str:

@@ -38,6 +38,7 @@ from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
 from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Iterate, Measurement, State, StepRecord
 from tnvmc.vmc.trail import Trail
+from tnvmc.vmc.trusted import trusted
 
 Array = Any
 
@@ -141,8 +142,16 @@ class VMC:
 
     @property
     def theta(self) -> Array:
-        """(P,) the present parameters."""
+        """(P,) the present parameters; not always those that are measured, see `measured_theta`."""
         return self.state.here.theta
+
+    def measured_theta(self) -> Array:
+        """Give the parameters (P,) that `measure`, `expect` and `converge` speak of, to be kept or exported.
+
+        They are `theta`, those before the last update where that led astray, or with learning_rate="auto"
+        the mean of the iterates or the first ones.  Cost: up to three draws; see `vmc.trusted`.
+        """
+        return trusted(self.method, self.state)[0].theta
 
     @property
     def problem(self) -> Problem:
