@@ -86,6 +86,19 @@ def test_resumed_is_bit_for_bit(tmp_path: Path) -> None:
     assert (a.count, b.count) == (10, 10)
 
 
+def test_a_checkpoint_without_a_trail_is_refused(tmp_path: Path) -> None:
+    """The mean was then never measured, without a word."""
+    vmc = automatic()
+    vmc.save(tmp_path / "with.h5")
+    fixed = VMC(
+        vmc.operator, vmc.ansatz, vmc.sampler, vmc.optimizer, learning_rate=1.0, theta=vmc.theta
+    )
+    fixed.save(tmp_path / "without.h5")
+    for one, file in ((vmc, "without.h5"), (fixed, "with.h5")):
+        with pytest.raises(ValueError, match="learning_rate='auto'"):
+            one.restore(tmp_path / file)
+
+
 def test_the_record_tells_the_rate() -> None:
     vmc = automatic()
     records = [vmc.step() for _ in range(4)]

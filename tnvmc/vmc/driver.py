@@ -314,7 +314,7 @@ class VMC:
 
         Raises:
             StateFileError: see `checkpoint.load`.
-            ValueError: its walkers have another magnetisation.
+            ValueError: its walkers have another magnetisation; one of the two learning rates is "auto".
         """
         identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer)
         found = checkpoint.load(Path(path), identity, self.state.here)
@@ -323,6 +323,11 @@ class VMC:
             raise ValueError(
                 f"{path}: its walkers have 2 Sz = {sectors[1]}, those here {sectors[0]}; make the "
                 f"VMC with magnetisation = {sectors[1]}"
+            )
+        if (found.trail is None) != (self.state.trail is None):
+            raise ValueError(
+                f"{path}: written with{'out' if found.trail is None else ''} learning_rate='auto', which "
+                "says what is measured; make the VMC alike"
             )
         self.state = found
 

@@ -133,4 +133,5 @@ def _neighbours(operator: Operator, known: np.ndarray, snapshot: Snapshot, most:
     first = order[np.unique(rows[order], return_index=True)[1]]
     unknown = first[np.isfinite(log[first])]
     kept = np.argsort(-log[unknown], kind="stable")[:most]
-    return every[unknown[np.sort(kept)]]
+    heaviest: np.ndarray = every[unknown[np.sort(kept)]]
+    return heaviest
