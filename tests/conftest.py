@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,14 @@ def xp(request: pytest.FixtureRequest) -> Any:
         except DeviceError as error:
             pytest.skip(str(error))
     return pytest.importorskip(name)
+
+
+@pytest.fixture
+def hangup_heard() -> Iterator[None]:
+    """SIGHUP as in a terminal: tests that are run by nohup would hand on that it is ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

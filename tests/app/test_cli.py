@@ -540,6 +540,7 @@ def await_steps(folder: Path, process: Any) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.usefixtures("hangup_heard")
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )

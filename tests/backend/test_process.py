@@ -22,6 +22,7 @@ class Deaf:
         time.sleep(0.01)
 
 
+@pytest.mark.usefixtures("hangup_heard")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_is_not_lost_where_exceptions_are(number: signal.Signals) -> None:
     deadline = time.monotonic() + 5

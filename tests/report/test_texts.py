@@ -189,7 +189,8 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      "too small; raise measure.n_samples or chi")),
     ("lower_in_other_sector", {"magnetisation": 0, "other": 12, "energy_per_site": -0.3541667},
      ("a state with 2 Sz = 12 has the lower energy -0.354167 per site: 2 Sz = 0, which was solved, "
-     "does not hold the ground state; set sampler.magnetisation")),
+     "does not hold the ground state, or this state is far above it; set sampler.magnetisation, or make "
+     "more steps")),
     ("sector_not_compared", {"magnetisation": 0, "field_per_site": 0.5},
      ("there is a field along z, 0.5 a site, so the ground state may have another magnetisation than "
      "2 Sz = 0, which was solved; set sampler.magnetisation, and compare the energies of several")),
