@@ -22,7 +22,7 @@ def test_the_first_step_has_the_first_rate() -> None:
     rule = Paced(SR(), rate=0.25)
     found, state, info = rule.direction(*problem.arguments, rule.init(problem.theta), KEY)
     assert np.array_equal(found, 0.25 * plain)
-    assert (state["rate"], info["rate"], info["correlation"]) == (0.25, 0.25, 0.0)
+    assert (state["rate"], info["paced_rate"], info["correlation"]) == (0.25, 0.25, 0.0)
 
 
 @pytest.mark.parametrize(

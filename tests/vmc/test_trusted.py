@@ -104,7 +104,7 @@ def test_the_record_tells_the_rate() -> None:
     records = [vmc.step() for _ in range(4)]
     rates = [record.learning_rate for record in records]
     assert len(set(rates)) == 4
-    assert [record.optimizer["rate"] for record in records] == rates
+    assert [record.optimizer["paced_rate"] for record in records] == rates
 
 
 def test_the_first_rate_scales_with_the_energies() -> None:

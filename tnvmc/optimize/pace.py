@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tnvmc.ansatz.protocol import Jacobian
+from tnvmc.backend.arguments import positive
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.optimize.rule import Info, Rule, State
 from tnvmc.optimize.solve import LeastSquares, least_squares
@@ -30,13 +31,20 @@ class Paced:
     """Another rule, whose directions are multiplied by a rate that adapts itself.
 
     Use it with a learning rate of 1.  The rate is multiplied by exp(gain * c) at each step, with c
-    the correlation of the local energies with what the last direction makes of them.
+    the correlation of the local energies with what the last direction makes of them.  Reports both as
+    `paced_rate` and `correlation`.  Does not see what `clip` of the rule leaves out.
+
+    Raises ValueError or TypeError for settings that are not positive numbers.
     """
 
     rule: Rule
     rate: float = 0.1  #: at the first step
     gain: float = 0.3
     largest: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "gain", "largest"):
+            positive("Paced", name, getattr(self, name))
 
     def init(self, theta: Array) -> State:
         """State of the rule, the rate, and the last direction."""
@@ -62,7 +70,7 @@ class Paced:
         correlation = correlated(problem, state["last"])
         rate = min(self.largest, float(state["rate"]) * math.exp(self.gain * correlation))
         kept = {f"rule_{name}": value for name, value in after.items()}
-        info = {**info, "rate": rate, "correlation": correlation}
+        info = {**info, "paced_rate": rate, "correlation": correlation}
         return rate * found, {**kept, "rate": rate, "last": found}, info
 
 

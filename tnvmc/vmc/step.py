@@ -96,7 +96,7 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
     record = StepRecord(
         **(_NOTHING_SEEN if seen is None else seen.statistics()),
         step=state.step,
-        learning_rate=learning_rate * outcome.info.get("rate", 1.0),
+        learning_rate=learning_rate * outcome.info.get("paced_rate", 1.0),
         step_norm=outcome.step_norm,
         undone=outcome.state.good is None,
         diagnostics=outcome.diagnostics,

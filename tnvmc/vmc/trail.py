@@ -13,7 +13,7 @@ from typing import Any
 Array = Any
 
 POWER = 3
-"""Iterate k counts about k^3: three quarters of the weight lie on the last third of them."""
+"""Iterate k counts about k^3: four fifths of the weight lie on the last third of them."""
 
 FEWEST = 8
 """Iterates below which their mean is not looked at."""

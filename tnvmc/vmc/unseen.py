@@ -79,9 +79,9 @@ def energy_with_neighbours(
 ) -> float:
     """Give the energy of some configurations and of those that H leads to from them.
 
-    E' = sum |psi|^2 E_loc / sum |psi|^2, each configuration once.  How often a configuration was drawn does not count, so E'
-    has no noise but for which configurations it knows; it is no better than the mean where they are a
-    small part of the weight.
+    E' = sum |psi|^2 E_loc / sum |psi|^2, each configuration once.  How often a
+    configuration was drawn does not count, so E' has no noise but for which configurations it knows; it is
+    no better than the mean where they are a small part of the weight.
 
     Args:
         problem: operator and ansatz as they were sampled.
