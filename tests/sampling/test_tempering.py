@@ -9,13 +9,19 @@ import numpy as np
 import pytest
 
 from tests.drawing import sample
+from tnvmc import SRC
+from tnvmc.ansatz.checks.case import all_configs
 from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import LogAmplitude
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.estimate.statistics import estimate, weighted_estimate
-from tnvmc.lattice import Lattice, chain
-from tnvmc.sampling.chains import Sampler, _flattened
+from tnvmc.lattice import Lattice, chain, square
+from tnvmc.operators.models import heisenberg
+from tnvmc.operators.symmetry import symmetry_group
+from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.moves import flips
+from tnvmc.sampling.power import flattened
 
 N_SITES = 8
 LATTICE = chain(N_SITES)
@@ -106,9 +112,9 @@ def test_weights_of_a_power_do_not_overflow() -> None:
     """ln psi of +-2000, and psi = 0 by a weight of 0."""
     log_abs = np.array([2000.0, 1999.0, -2000.0, -np.inf])
     amplitude = LogAmplitude(np.array([1.0, 1.0, 1.0, 0.0]), log_abs)
-    found = _flattened(amplitude, None, 0.5)
+    found = flattened(amplitude, None, 0.5)
     np.testing.assert_allclose(found, [1.0, np.exp(-1.0), 0.0, 0.0], rtol=1e-12)
-    walked = _flattened(amplitude, np.array([4.0, 1.0, 1.0, 0.0]), 0.5)
+    walked = flattened(amplitude, np.array([4.0, 1.0, 1.0, 0.0]), 0.5)
     np.testing.assert_allclose(walked, [2.0, np.exp(-1.0), 0.0, 0.0], rtol=1e-12)
 
 
@@ -125,14 +131,36 @@ def test_chunks_and_threads_change_nothing() -> None:
 
 
 def test_a_state_whose_sweeps_know_one_power_is_refused() -> None:
-    peps = PEPS(chain(4), 2)
-    sampler = Sampler(2, 2, n_replicas=2)
-    configs = np.zeros((4, 4), dtype=np.int8)
-    with pytest.raises(ValueError, match="n_replicas.*PEPS.*cannot be tempered"):
-        sample(sampler, peps, (np.ones(peps.n_params), configs), {}, flips(chain(4)))
-    with pytest.raises(ValueError, match="power.*PEPS.*take power = 1"):
-        flat = Sampler(4, 4, power=0.5)
-        sample(flat, peps, (np.ones(peps.n_params), configs), {}, flips(chain(4)))
+    """A symmetrised state is walked on by the sweeps of another."""
+    lattice = chain(4)
+    state = Symmetrised(PEPS(lattice, 2), symmetry_group(heisenberg(lattice), ["spin"]))
+    configs, theta = np.zeros((4, 4), dtype=np.int8), np.ones(state.n_params)
+    with pytest.raises(ValueError, match="n_replicas.*cannot be tempered"):
+        sample(Sampler(2, 2, n_replicas=2), state, (theta, configs), {}, flips(lattice))
+    with pytest.raises(ValueError, match="power.*take power = 1"):
+        sample(Sampler(4, 4, power=0.5), state, (theta, configs), {}, flips(lattice))
+
+
+@pytest.mark.parametrize("settings", [{"power": 0.5}, {"n_replicas": 3}])
+def test_a_peps_can_be_tempered(settings: dict[str, Any]) -> None:
+    """<SzSz> of each bond, by draws from a power, and by replicas, against all configurations."""
+    lattice = square(2, 3)
+    peps, moves, n_walkers = PEPS(lattice, 2, scheme=SRC(8)), flips(lattice), 32
+    theta = np.random.default_rng(1).normal(size=peps.n_params)
+    sampler = Sampler(n_walkers, n_walkers * 200, n_burn=10, **settings)
+    configs = np.zeros((sampler.n_configs, 6), dtype=np.int8)
+    _, snapshot, _ = sample(sampler, peps, (theta, configs), {}, moves, jacobian=False)
+    every = all_configs(6, 2)
+    weight = np.exp(2 * peps.log_amplitude(theta, every).log_abs)
+    left, right = np.array(lattice.bonds["nearest"]).T
+    of_each = lambda found: np.sum((1.0 - 2 * found[:, left]) * (1 - 2 * found[:, right]), axis=1)
+    exact = float(weight @ of_each(every) / weight.sum())
+    values = of_each(snapshot.configs)
+    if snapshot.weight is None:
+        found = estimate(values, n_walkers)
+    else:
+        found = weighted_estimate(values, snapshot.weight, n_walkers)
+    assert abs(found.mean - exact) < 4.5 * found.error < 0.5
 
 
 @pytest.mark.parametrize(("power", "n_replicas"), [(0.0, 1), (1.5, 1), (0.5, 2)])

@@ -11,16 +11,17 @@ import numpy as np
 from tnvmc.ansatz.protocol import (
     MOVE_KINDS,
     Ansatz,
-    LogAmplitude,
     Snapshot,
     SweepInfo,
     Targets,
+    Tempered,
     Walkers,
 )
 from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.backend.arguments import one_of, real, set_whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms
+from tnvmc.sampling.power import flattened, followed
 from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo
 from tnvmc.sampling.snapshots import join, tables_in
 from tnvmc.sampling.streams import EXCHANGE_PASS
@@ -52,8 +53,9 @@ class Sampler:
         precision: "single" walks in single precision, measures in double and weighs the difference
             away (`ansatz.wrappers.mixed`).
         power: p < 1 draws from |psi|^(2 p) and weighs samples by |psi|^(2 - 2 p), so that configurations
-            where psi is small are seen and their signs can turn; importance sampling as in Owen,
-            Monte Carlo theory, methods and examples, chapter 9.2 (2013).  For a `Tempered` ansatz.
+            where psi is small are seen and their signs can turn; for a `Tempered` ansatz.  "auto": a
+            power that follows the state from draw to draw (`sampling.power`), where the ansatz is
+            `Tempered` and there are no replicas, else 1.
 
     Raises:
         ValueError: no whole number, or one below its least value; power outside 0 < power <= 1, or with replicas.
@@ -67,19 +69,20 @@ class Sampler:
     threads: int | None = None
     chunk: int | None = None
     precision: Literal["single"] | None = None
-    power: float = 1.0
+    power: float | Literal["auto"] = 1.0
 
     def __post_init__(self) -> None:
         least = dict.fromkeys(
             ("n_walkers", "n_samples", "n_thin", "n_replicas", "threads", "chunk"), 1
         )
         set_whole(self, {**least, "n_burn": 0})
-        object.__setattr__(self, "power", real("Sampler", "power", self.power))
-        if not 0 < self.power <= 1 or self.power < 1 and self.n_replicas > 1:
-            raise ValueError(
-                f"Sampler: power must lie in 0 < power <= 1, and be 1 with replicas, got {self.power} "
-                f"and n_replicas = {self.n_replicas}"
-            )
+        if self.power != "auto":
+            object.__setattr__(self, "power", real("Sampler", "power", self.power))
+            if not 0 < self.power <= 1 or self.power < 1 and self.n_replicas > 1:
+                raise ValueError(
+                    f"Sampler: power must lie in 0 < power <= 1, and be 1 with replicas, got {self.power} "
+                    f"and n_replicas = {self.n_replicas}"
+                )
         one_of("Sampler", "precision", self.precision, (None, "single"))
 
     @property
@@ -111,17 +114,20 @@ class Sampler:
         """
         began = time.perf_counter()
         self._check(problem.ansatz, point.configs)
+        power = self._power(problem.ansatz, point)
         xp = array_namespace(point.theta, point.configs)
         ansatz = Mixed(problem.ansatz) if self.precision == "single" else problem.ansatz
         run = _Chunk(
-            self, ansatz, point, tables_in(problem.targets, xp), tables_in(problem.moves, xp),
+            replace(self, power=power), ansatz, point, tables_in(problem.targets, xp), tables_in(problem.moves, xp),
             (problem.seed, stream), jacobian,
         )  # fmt: skip
         parts = chunks(self.n_walkers, ansatz, xp, self.chunk, self.n_replicas)
         results = in_chunks(run, parts, ansatz, xp, self.threads)
         draws = [result.draws[draw] for draw in range(self.n_draws) for result in results]
         configs, snapshot = xp.concat([result.configs for result in results]), join(draws)
-        snapshot, log_norm = self._weighted(snapshot)
+        follows = self._follows(problem.ansatz)
+        after = followed(snapshot.amplitude, power) if follows else point.power
+        snapshot, log_norm = _weighted(snapshot, power)
         proposed, accepted = (
             np.sum([getattr(result, name) for result in results], axis=0)
             for name in ("proposed", "accepted")
@@ -137,9 +143,19 @@ class Sampler:
                 if tried
             },
             log_norm=log_norm,
-            single_precision=self.precision is not None and self.power == 1,
+            single_precision=self.precision is not None and power == 1,
         )
-        return snapshot, replace(point, configs=configs), info
+        return snapshot, replace(point, configs=configs, power=after), info
+
+    def _follows(self, ansatz: Ansatz) -> bool:
+        """Whether the power is one that follows the state."""
+        return self.power == "auto" and self.n_replicas == 1 and isinstance(ansatz, Tempered)
+
+    def _power(self, ansatz: Ansatz, point: Point) -> float:
+        """The power of this draw."""
+        if self.power != "auto":
+            return float(self.power)
+        return point.power if self._follows(ansatz) else 1.0
 
     def parts(self, problem: Problem, point: Point, at_once: int) -> list[Sampler]:
         """Samplers of whole draws; the first one burns in.
@@ -177,7 +193,7 @@ class Sampler:
         )
 
     def _check(self, ansatz: Ansatz, configs: Array) -> None:
-        if self.n_replicas > 1 or self.power < 1:
+        if self.n_replicas > 1 or self.power not in ("auto", 1.0):
             tempered(ansatz, "n_replicas" if self.n_replicas > 1 else "power")
         expected = (self.n_configs, ansatz.lattice.n_sites)
         if tuple(configs.shape) != expected:
@@ -187,35 +203,6 @@ class Sampler:
                 "sampler of its own, give it the n_walkers and n_replicas of the optimisation (and any "
                 "n_samples), or make another VMC with it from theta"
             )
-
-    def _weighted(self, snapshot: Snapshot) -> tuple[Snapshot, float]:
-        """Weights that sum to 1, where there are any, and ln of their mean before."""
-        weight = snapshot.weight
-        if self.power < 1:
-            weight = _flattened(snapshot.amplitude, weight, self.power)
-        if weight is None:
-            return snapshot, 0.0
-        xp = array_namespace(weight)
-        total = xp.sum(weight)
-        if not float(total) > 0:
-            raise ValueError(
-                f"sample: all {weight.shape[0]} samples have weight 0: the wave function that was "
-                "asked for vanishes wherever the one that was sampled took it. Are the characters of a "
-                "symmetrised state right?"
-            )
-        return replace(snapshot, weight=weight / total), float(np.log(float(xp.mean(weight))))
-
-
-def _flattened(amplitude: LogAmplitude, weight: Array | None, power: float) -> Array:
-    """Weights (M,) of samples of |psi|^(2 power), up to a factor: |psi|^(2 - 2 power).
-
-    `weight` is |psi / psi_1|^2 where psi_1 was walked on in its place.
-    """
-    xp = array_namespace(amplitude.log_abs)
-    log_abs = xp.astype(amplitude.log_abs, xp.float64)
-    finite = xp.where(xp.isfinite(log_abs), log_abs, xp.full_like(log_abs, -xp.inf))
-    found = xp.exp((2 - 2 * power) * (finite - xp.max(finite)))
-    return found if weight is None else found * weight**power
 
 
 @dataclass(frozen=True)
@@ -268,13 +255,16 @@ class _Chunk:
         numbers = uniforms(seed, (stream, number), rows, len(self.moves), xp=xp)
         if n_replicas == 1 and self.sampler.power == 1:
             return self.ansatz.sweep(theta, walkers, self.moves, numbers)
-        power = powers(len(rows) // n_replicas, n_replicas, xp) * self.sampler.power
+        power = powers(len(rows) // n_replicas, n_replicas, xp) * float(self.sampler.power)
         walkers, info = tempered(self.ansatz, "power").tempered_sweep(
             theta, walkers, self.moves, numbers, power
         )
         if n_replicas > 1:
             numbers = uniforms(seed, (stream, EXCHANGE_PASS + number), rows, 1, xp=xp)
+            remembers = walkers.cache is not None
             walkers = exchanged(walkers, n_replicas, number % 2 == 1, numbers)
+            if remembers:
+                walkers = self.ansatz.start(theta, walkers.configs)
         return walkers, info
 
     def _measured(self, walkers: Walkers) -> tuple[Walkers, Snapshot]:
@@ -283,8 +273,28 @@ class _Chunk:
         if n_replicas == 1:
             return self.ansatz.measure(theta, walkers, self.targets, jacobian=self.jacobian)
         measured = coldest(walkers, n_replicas)
+        if walkers.cache is not None:
+            measured = self.ansatz.start(theta, measured.configs)
         found = self.ansatz.measure(theta, measured, self.targets, jacobian=self.jacobian)
         return walkers, found[1]
+
+
+def _weighted(snapshot: Snapshot, power: float) -> tuple[Snapshot, float]:
+    """Weights that sum to 1, where there are any, and ln of their mean before."""
+    weight = snapshot.weight
+    if power < 1:
+        weight = flattened(snapshot.amplitude, weight, power)
+    if weight is None:
+        return snapshot, 0.0
+    xp = array_namespace(weight)
+    total = xp.sum(weight)
+    if not float(total) > 0:
+        raise ValueError(
+            f"sample: all {weight.shape[0]} samples have weight 0: the wave function that was "
+            "asked for vanishes wherever the one that was sampled took it. Are the characters of a "
+            "symmetrised state right?"
+        )
+    return replace(snapshot, weight=weight / total), float(np.log(float(xp.mean(weight))))
 
 
 def _summed(counts: Array, n_replicas: int) -> np.ndarray:

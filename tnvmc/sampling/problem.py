@@ -8,7 +8,7 @@ A sampler is a frozen set of settings with one verb::
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, runtime_checkable
 
 from tnvmc.ansatz.protocol import Ansatz, Snapshot, Targets
@@ -48,6 +48,9 @@ class Point:
 
     theta: Array  #: (P,)
     configs: Array  #: (W, N)
+    power: float = field(
+        default=1.0, kw_only=True
+    )  #: of |psi|^2 that walkers sample, where it is "auto"
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,8 @@ def as_tree(state: State) -> dict[str, Any]:
 
     def iterate(found: Iterate) -> dict[str, Any]:
         return {
-            "theta": found.theta, "configs": found.configs, "optimizer": dict(found.optimizer)
+            "theta": found.theta, "configs": found.configs, "power": found.power,
+            "optimizer": dict(found.optimizer),
         }  # fmt: skip
 
     tree = {"step": state.step, "here": iterate(state.here), "recent": asdict(state.recent)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, cast
 
@@ -177,7 +177,7 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
     trail = None if state.trail is None else state.trail.after(here.theta)
     short = Diagnostic("step_shortened", "open", {"factor": factor})
     return _Outcome(
-        State(state.step + 1, Iterate(theta, here.configs, optimizer), here, recent, trail),
+        State(state.step + 1, replace(here, theta=theta, optimizer=optimizer), here, recent, trail),
         learning_rate * factor * length,
         (short,) if factor < 1 else (),
         info,

@@ -158,9 +158,14 @@ class Pass:
 
 
 def sample_strip(
-    walk: Pass, windows: tuple[Window, ...], moves: Targets, uniforms: Array, tally: Tally
+    walk: Pass,
+    windows: tuple[Window, ...],
+    moves: Targets,
+    uniforms: Array,
+    tally: Tally,
+    power: Array | float = 1.0,
 ) -> LogAmplitude:
-    """Try the moves of one strip from left to right.
+    """Try the moves of one strip from left to right, by walkers that sample |psi|^(2 power).
 
     Changes `walk.configs` and `tally`, and gives the last closure.
     Cost per walker: two transfers per column, and one per column of each possible move.
@@ -186,7 +191,7 @@ def sample_strip(
         spins = local_spins(target, window.patch, walk.local_dim)
         trial = walk.close(strip, window, left, right_of, _chosen(spins, movers), movers)
         trial = _scattered(trial, movers, present)
-        moved = possible & (remainder < acceptance(trial, present))
+        moved = possible & (remainder < acceptance(trial, present, power))
         walk.configs = _with_spins(walk.configs, spins, moved)
         present = LogAmplitude(
             xp.where(moved, trial.phase, present.phase),

@@ -50,7 +50,7 @@ from tnvmc.ansatz.protocol import (
     chi_of,
     real_state,
 )
-from tnvmc.ansatz.tally import Tally, propose
+from tnvmc.ansatz.tally import PlainSweep, Tally, propose
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.contraction.row import Strip, closure
 from tnvmc.contraction.schemes import SRC, Scheme
@@ -65,7 +65,7 @@ CHUNK_BYTES = 2**22
 16 walkers, below which the calls cost more than the products (measured, see benchmarks)."""
 
 
-class PEPS(TensorLayout):
+class PEPS(PlainSweep, TensorLayout):
     """A PEPS with open bonds of dimension D on the grid of `lattice`; one row of it is an open MPS.
 
     Args:
@@ -225,12 +225,18 @@ class PEPS(TensorLayout):
         amplitude = LogAmplitude(*closure(strip.edge(), strip.right_environments()[0]))
         return Walkers(configs, self._with_scale(views.rows, amplitude), ready)
 
-    def sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
+    def tempered_sweep(
+        self,
+        theta: Array,
+        walkers: Walkers,
+        moves: Targets,
+        uniforms: Array,
+        power: Array | float,
     ) -> tuple[Walkers, SweepInfo]:
-        """Propose every move once, in the order of a pass; see `Ansatz.sweep`.
+        """Propose every move once, in the order of a pass, by walkers that sample |psi|^(2 power).
 
-        Moves that fit no strip of two rows or columns come last, by full contractions.
+        Moves that fit no strip of two rows or columns come last, by full contractions.  `power` is
+        one number, or (B,); see `Ansatz.sweep` for the other arguments.
 
         Raises:
             TypeError: walkers without boundaries, which `start` has not made.
@@ -248,12 +254,12 @@ class PEPS(TensorLayout):
             for row in walk.rows():
                 for key in walk.first_rows(row):
                     if key in plan:
-                        last = sample_strip(walk, plan[key], moves, uniforms, tally)
+                        last = sample_strip(walk, plan[key], moves, uniforms, tally, power)
                         amplitude = self._with_scale(ready.layers, last)
             ready, configs = walk.boundaries(), walk.sites()
         swept = Walkers(configs, amplitude, ready)
         if chosen.far:
-            swept = self._sweep_far(theta, swept, moves, uniforms, tally)
+            swept = self._sweep_far(theta, swept, moves, uniforms, tally, power)
         return swept, tally.info()
 
     def measure(
@@ -364,7 +370,13 @@ class PEPS(TensorLayout):
         return SliceJacobian(slices, configs, self.local_dim)
 
     def _sweep_far(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, tally: Tally
+        self,
+        theta: Array,
+        walkers: Walkers,
+        moves: Targets,
+        uniforms: Array,
+        tally: Tally,
+        power: Array | float,
     ) -> Walkers:
         """Try the moves that fit no window with full contractions, then rebuild the boundaries."""
         xp = array_namespace(uniforms)
@@ -377,7 +389,7 @@ class PEPS(TensorLayout):
             target = xp.where(possible, target, states)
             trial_configs = replaced(configs, patch, target, self.local_dim)
             trial = self.log_amplitude(theta, trial_configs)
-            moved = possible & (remainder < acceptance(trial, present))
+            moved = possible & (remainder < acceptance(trial, present, power))
             configs = xp.where(moved[:, None], trial_configs, configs)
             present = LogAmplitude(
                 xp.where(moved, trial.phase, present.phase),
