@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.optimize.problems import random_problem
-from tnvmc.optimize import average
+from tnvmc.optimize import average, window
 from tnvmc.optimize.sr import SR, automatic_shift
 
 SINGLE = 1e-6  # S is kept in single precision
@@ -45,12 +45,42 @@ def test_of_the_same_samples_again_is_plain() -> None:
         assert np.abs(found - plain).max() < 100 * SINGLE * np.abs(plain).max()
 
 
-def test_large_states_keep_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("theta", "psi"), [("real", "real"), ("real", "complex"), ("complex",) * 2]
+)
+@pytest.mark.parametrize("shift", [0.1, "auto"])
+def test_rows_of_steps_give_the_same(
+    theta: str, psi: str, shift: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the space of the rows of all steps, as by the averaged matrix; the shift has other units."""
+    problems = [random_problem(9, (3, 2, 4), theta, psi, seed=seed) for seed in (1, 2, 3)]
+    averaged = run(SR(shift, memory=0.5), problems)
+    monkeypatch.setattr(average, "MOST_PARAMETERS", 1)
+    rows = run(SR(shift, memory=0.5), problems)
+    n_params = problems[0].theta.size
+    per_step = 9 * (1 + (theta == "real" and psi == "complex"))
+    for step, (found, expected) in enumerate(zip(rows, averaged, strict=True), 1):
+        if step * per_step < n_params:
+            continue  # of the mean diagonal of the smaller matrix
+        assert np.abs(found - expected).max() < 1000 * SINGLE * np.abs(expected).max()
+
+
+def test_without_room_for_two_steps_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(9, (3, 2, 4), "real", "real")
     assert set(SR(memory=0.9).init(problem.theta)) == {"covariance", "averaged"}
     monkeypatch.setattr(average, "MOST_PARAMETERS", problem.theta.size - 1)
-    assert not SR(memory=0.9).init(problem.theta)
-    assert np.array_equal(run(SR(memory=0.9), [problem])[0], run(SR(), [problem])[0])
+    assert set(SR(memory=0.9).init(problem.theta)) == {"rows", "products", "age"}
+    monkeypatch.setattr(window, "MOST_ROWS", 17)
+    found = run(SR(memory=0.9), [problem, problem])
+    assert np.array_equal(found[1], run(SR(), [problem])[0])
+
+
+def test_the_oldest_rows_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(average, "MOST_PARAMETERS", 1)
+    monkeypatch.setattr(window, "MOST_ROWS", 25)
+    first, *last = (random_problem(9, (3, 2, 4), "real", "real", seed=seed) for seed in (1, 2, 3))
+    of_three, of_two = run(SR(0.1, memory=0.5), [first, *last])[-1], run(SR(0.1, memory=0.5), last)
+    assert np.abs(of_three - of_two[-1]).max() < 100 * SINGLE * np.abs(of_three).max()
 
 
 @given(memory=st.floats(0.0, 0.99), steps=st.integers(1, 200))

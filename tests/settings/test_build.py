@@ -127,7 +127,7 @@ def test_schemes(overrides: list[str], scheme: object) -> None:
 def test_samplers() -> None:
     chosen = settings("sampler.n_walkers=8", "sampler.n_thin=3", "run.threads=2")
     assert build_sampler(chosen, build_operator(chosen)) == Sampler(
-        n_walkers=8, n_samples=512, n_burn=1, n_thin=3, threads=2
+        n_walkers=8, n_samples=512, n_burn=1, n_thin=3, threads=2, power="auto"
     )
     chosen = settings("sampler.kind=enumerate", "sampler.magnetisation=2", "run.threads=2")
     assert build_sampler(chosen, build_operator(chosen)) == Enumerate(2, 2)
@@ -136,7 +136,8 @@ def test_samplers() -> None:
 @pytest.mark.parametrize(
     ("overrides", "rule"),
     [
-        ([], SR(1e-2, 0.0)),
+        ([], SR("auto", memory=0.9)),
+        (["optimizer.diag_shift=0.1"], SR(0.1, memory=0.9)),
         (["optimizer.diag_shift=0.1", "optimizer.momentum=0.9"], SR(0.1, 0.9)),
         (["optimizer.kind=gradient"], GradientDescent()),
         (["optimizer.kind=random_sign", "optimizer.clip=6"], RandomSign(clip=6)),
@@ -151,7 +152,7 @@ def test_optimizers(overrides: list[str], rule: object) -> None:
     ("overrides", "rates"),
     [
         (["learning_rate=0.1", "schedule=constant"], [0.1] * 5),
-        ([], [0.1, 0.0868, 0.055, 0.0232, 0.01]),
+        (["schedule=cosine"], [0.1, 0.0868, 0.055, 0.0232, 0.01]),
         (["learning_rate=[0.1, 0.05]"], [0.1, 0.1, 0.05, 0.05, 0.05]),
         (["learning_rate=[0.1, 0.05]", "stages=[4, 9]"], [0.1] * 4 + [0.05]),
         (["learning_rate=0.16", "schedule=exponential", "final_learning_rate=0.01"],

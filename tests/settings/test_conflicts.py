@@ -60,19 +60,14 @@ def test_the_keys_that_a_kind_takes_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "alone"),
-    [("n_replicas", 2, True), ("power", 0.5, True), ("precision", "single", False)],
+    ("key", "value"), [("n_replicas", 2), ("power", 0.5), ("precision", "single")]
 )
-def test_chains_and_networks_only(key: str, value: Any, alone: bool) -> None:
-    """`alone`: the sweeps of a PEPS have no other."""
+def test_chains_only(key: str, value: Any) -> None:
     change = [f"sampler.{key}={value}"]
     assert told(data("rnn"), change) == [(f"sampler.{key}", "conflict", value)]
-    settings = complete(validate(data("rbm"), change))
-    assert getattr(build_sampler(settings, build_operator(settings)), key) == value
-    if alone:
-        assert told(data("peps"), change) == [(f"sampler.{key}", "conflict", value)]
-    else:
-        assert validate(data("peps"), change).sampler.precision == value
+    for kind in ("rbm", "peps"):
+        settings = complete(validate(data(kind), change))
+        assert getattr(build_sampler(settings, build_operator(settings)), key) == value
 
 
 def test_one_power_only() -> None:

@@ -57,7 +57,7 @@ def test_every_key_has_a_meaning_and_its_limits_in_words() -> None:
         ("lattice", "square", "shape", "a list of 2 integers >= 1"),
         ("optimizer", "sr", "momentum", "a number >= 0 and < 1"),
         ("optimizer", "sr", "plateau", "0, or an integer >= 5"),
-        ("sampler", "", "power", "a number > 0 and <= 1"),
+        ("sampler", "", "power", "a number > 0 and <= 1, or 'auto'"),
         ("guard", "", "enabled", "true or false"),
     ],
 )

@@ -276,6 +276,14 @@ class CenteredJacobian:
                     total += term
         return total
 
+    def dense(self) -> Array:
+        """A itself: (parts * M, P)."""
+        xp = array_namespace(self.weight)
+        mean = xp.stack([self._mean(part) for part in range(self.parts)])
+        rows = structured(self.jacobian).dense()
+        rows = xp.reshape(rows, (self.parts, -1, rows.shape[1])) - mean[:, None, :]
+        return xp.reshape(rows * xp.sqrt(self.weight)[None, :, None], self.shape)
+
     def _mean(self, part: int) -> Array:
         """<O> of one part: (P,)."""
         xp = array_namespace(self.weight)

@@ -18,8 +18,19 @@ def energy_bound(operator: Operator) -> float:
     Returns:
         A number in the units of the operator, at least max |E| over all states.
     """
+    return _norms([np.asarray(term.matrix) for term in operator.terms])
+
+
+def off_diagonal_bound(operator: Operator) -> float:
+    """The same for what is not on the diagonal: the size of what moves configurations."""
+    matrices = [np.asarray(term.matrix) for term in operator.terms]
+    return _norms([matrix - np.diag(np.diag(matrix)) for matrix in matrices])
+
+
+def _norms(matrices: list[np.ndarray]) -> float:
+    """Sum of the spectral norms."""
     alike: dict[tuple[int, ...], list[np.ndarray]] = defaultdict(list)
-    for term in operator.terms:
-        alike[term.matrix.shape].append(term.matrix)
+    for matrix in matrices:
+        alike[matrix.shape].append(matrix)
     norms = (np.linalg.norm(np.array(found), 2, axis=(1, 2)) for found in alike.values())
     return float(sum(found.sum() for found in norms))

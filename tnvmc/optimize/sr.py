@@ -23,7 +23,7 @@ from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.arguments import one_of, optional_positive, real
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.optimize import average
+from tnvmc.optimize import average, window
 from tnvmc.optimize.rule import Info, State, require_finite
 from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver, least_squares
 
@@ -50,7 +50,8 @@ class SR:
     space: Space = "auto"
     memory: float = 0.0
     """Decay of the average of S over steps, 0 <= memory < 1; 0 takes the S of the present samples
-    alone, and so do states of more than `average.MOST_PARAMETERS` parameters."""
+    alone.  Of more than `average.MOST_PARAMETERS` parameters the rows of the last steps are kept in
+    its place, as many as `window.room` allows; where that is one step, memory has no effect."""
 
     def __post_init__(self) -> None:
         if self.diag_shift != "auto":
@@ -69,10 +70,10 @@ class SR:
     def init(self, theta: Array) -> State:
         """The previous direction where there is momentum, the averaged S where there is memory."""
         state = {"previous": array_namespace(theta).zeros_like(theta)} if self.momentum else {}
-        return {**state, **average.empty(theta)} if self._averages(theta.shape[0]) else state
-
-    def _averages(self, n_params: int) -> bool:
-        return self.memory > 0 and n_params <= average.MOST_PARAMETERS
+        if not self.memory:
+            return state
+        small = theta.shape[0] <= average.MOST_PARAMETERS
+        return {**state, **(average.empty(theta) if small else window.empty(theta))}
 
     def direction(
         self,
@@ -107,11 +108,7 @@ class SR:
         if self.momentum:
             carried = self.momentum * state["previous"]
             residual = residual - a.apply(carried)
-        if self._averages(theta.shape[0]):
-            step, space, solved, kept = self._averaged(a, residual, state)
-        else:
-            step, space, solved = self._solve(a, residual)
-            kept = {}
+        step, space, solved, kept = self._step(a, residual, state)
         direction = xp.astype(step + carried if self.momentum else step, theta.dtype)
         require_finite("direction of SR", direction, "raise diag_shift")
         moved = a.apply(direction)
@@ -127,6 +124,17 @@ class SR:
         }
         return direction, {**({"previous": direction} if self.momentum else {}), **kept}, info
 
+    def _step(
+        self, a: CenteredJacobian, residual: Array, state: State
+    ) -> tuple[Array, str, SolveInfo, State]:
+        """The step before momentum is added, with the state of the memory after it."""
+        if "covariance" in state:
+            return self._averaged(a, residual, state)
+        if "rows" in state and window.room(*a.shape) > 1:
+            return self._windowed(a, residual, state)
+        kept = {key: state[key] for key in ("rows", "products", "age") if key in state}
+        return (*self._solve(a, residual), kept)
+
     def _averaged(
         self, a: CenteredJacobian, residual: Array, state: State
     ) -> tuple[Array, str, SolveInfo, State]:
@@ -141,6 +149,23 @@ class SR:
         shift = share * max(float(xp.real(xp.sum(entries))), 0.0) / n
         x, solved = self.solver(covariance, a.adjoint(residual), shift)
         return x, "parameters", solved, kept
+
+    def _windowed(
+        self, a: CenteredJacobian, residual: Array, state: State
+    ) -> tuple[Array, str, SolveInfo, State]:
+        """The same by the rows of this and earlier steps."""
+        rows, kept = window.add(state, a.dense(), self.memory)
+        xp = array_namespace(rows.gram)
+        entries = diagonal(rows.gram)
+        require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
+        n_rows, n_params = rows.gram.shape[0], a.shape[1]
+        steps = average.effective_steps(self.memory, window.steps_in(kept))
+        share = self._share(n_params / (steps * _effective_rows(a)))
+        trace = max(float(xp.real(xp.sum(entries))), 0.0)
+        x, solved = self.solver(
+            rows.gram, rows.target(residual), share * trace / min(n_rows, n_params)
+        )
+        return rows.adjoint(x), "window", solved, kept
 
     def _share(self, per_row: float) -> float:
         return automatic_shift(per_row) if self.diag_shift == "auto" else float(self.diag_shift)

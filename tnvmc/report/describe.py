@@ -124,7 +124,7 @@ def _contraction(run: Run) -> list[str | None]:
 def sampling_parts(sampler: Json) -> list[str]:
     """Say what is out of the ordinary in [sampler]: walks in single precision, another power."""
     power = sampler.get("power") or 1
-    parts = [] if power == 1 else [f"steps drawn from |psi|^{2 * power:g}"]
+    parts = [] if power in (1, "auto") else [f"steps drawn from |psi|^{2 * power:g}"]
     return parts + (["walks in single precision"] if sampler.get("precision") else [])
 
 

@@ -156,7 +156,7 @@ def build_optimizer(settings: OptimizerSettings) -> Any:
     """Make the rule of the [optimizer] section."""
     if isinstance(settings, SRSettings):
         of_all = settings.diag_shift, settings.momentum, settings.clip
-        return SR(*of_all, memory=settings.memory)
+        return SR(*of_all, memory=settings.memory or 0.0)
     rules: Any = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
     return rules[settings.kind](clip=settings.clip)
 
@@ -166,7 +166,7 @@ def build_schedule(
 ) -> schedules.Schedule | Literal["auto"]:
     """Make the learning rate as a function of the step, for steps from `first_step` on, or "auto"."""
     rate, final, steps = settings.learning_rate, settings.final_learning_rate, settings.steps
-    if rate == "auto":
+    if rate is None or rate == "auto":
         return "auto"
     schedule: schedules.Schedule
     if isinstance(rate, list):

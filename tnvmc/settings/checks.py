@@ -47,15 +47,12 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     sweeps = passes or isinstance(ansatz, NetworkSettings)
     why = f"{a_state} cannot be drawn from directly; take 'metropolis'"
     yield kind == "direct" and not drawn, "sampler.kind", why, kind
-    for key, usual in (("n_replicas", 1), ("power", 1), ("precision", None)):
+    for key, usual in (("n_replicas", {1}), ("power", {1, None}), ("precision", {None})):
         where, value = f"sampler.{key}", getattr(sampler, key)
-        given = value != usual
+        given = value not in usual
         why = "goes with sampler.kind = 'metropolis' only"
         yield given and not chains, where, why, value
-        if key != "precision":
-            why = f"the sweeps of {a_state} sample |psi|^2 alone; take 1"
-            yield given and chains and passes, where, why, value
-        else:
+        if key == "precision":
             why = f"{a_state} has no such sweeps; leave it out"
             yield given and chains and not sweeps, where, why, value
             why = f"ansatz.dtype = '{ansatz.dtype}' is so; leave it out"
@@ -63,7 +60,8 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     why = "goes with sampler.kind = 'metropolis' only: nothing else makes moves"
     yield sampler.moves is not None and not chains, "sampler.moves", why
     why = "goes with n_replicas = 1 only; replicas have their own"
-    yield sampler.n_replicas > 1 and sampler.power < 1, "sampler.power", why, sampler.power
+    both = sampler.n_replicas > 1 and sampler.power not in (1, None)
+    yield both, "sampler.power", why, sampler.power
 
 
 def _of_lattices(settings: Settings) -> Iterator[Rule]:

@@ -143,10 +143,10 @@ class SamplerSettings(Section):
     precision: Literal["single"] | None = None
     """`single`: walk in single precision, measure in double, with weights for the difference; with
     `metropolis` only. See [Choosing settings](../choosing.md). Default: that of `ansatz.dtype`."""
-    power: Annotated[Number, Field(gt=0, le=1)] = 1.0
-    """Below 1, chains draw from |psi|^(2 power) and weights do the rest: signs of rare configurations
-    can turn then, as frustrated models need; try 0.5. While optimising only, with `metropolis`
-    only; not for `peps` and `mps`."""
+    power: Annotated[Number, Field(gt=0, le=1)] | Literal["auto"] | None = None
+    """Below 1, chains draw from |psi|^(2 power) while optimising and weights do the rest: rare
+    configurations are seen, and their signs can turn. "auto" follows the state, so that half of the
+    samples are effective. With `metropolis` only. Default: "auto" where learning_rate is, else 1."""
     magnetisation: StrictInt | None = None
     """Twice the total Sz of the sector that is sampled. Default: 0 where the Hamiltonian conserves it;
     refused where it does not."""

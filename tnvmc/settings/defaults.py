@@ -9,7 +9,7 @@ from tnvmc.settings.ansatz_settings import AutoregressiveSettings, PEPSSettings
 from tnvmc.settings.build import default_dtype
 from tnvmc.settings.checks import DECAYING, hamiltonian, sector_problems, type_problems
 from tnvmc.settings.config import Settings
-from tnvmc.settings.optimizer_settings import OptimiseStage, OptimizerSettings
+from tnvmc.settings.optimizer_settings import OptimiseStage, OptimizerSettings, SRSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.section import Section
 from tnvmc.settings.stages import as_run, from_sections
@@ -21,6 +21,12 @@ same after 30.  Noise alone leaves the energy and a variance that optimises badl
 
 NOISE = 0.01
 """On entries of new bonds that are zero, of the tensor's largest, where a stage sets none."""
+
+FIXED_RATE = 0.1
+"""Learning rate beside a schedule, where none is set."""
+
+MEMORY = 0.9
+"""Decay of the average of the SR matrix where none is set; see docs/decisions."""
 
 
 def default_chi(D: int) -> int:
@@ -55,8 +61,10 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     defaults: dict[str, dict[str, Any]] = {
         "ansatz": of_ansatz,
         "contraction": {"scheme": "src", "chi": chi} if ansatz.kind in ("peps", "mps") else {},
-        "sampler": {"kind": settings.sampler_kind, "magnetisation": sector},
-        "optimizer": _schedule(settings.optimizer),
+        "sampler": {
+            "kind": settings.sampler_kind, "magnetisation": sector, "power": _power(settings),
+        },
+        "optimizer": _optimizer(settings.optimizer),
         "measure": {
             "n_samples": 8 * sampler.n_samples, "n_thin": sampler.n_thin, "chi": chi and 2 * chi,
         },
@@ -80,15 +88,29 @@ def _chi(settings: Settings) -> int | None:
     return settings.contraction.chi or default
 
 
-def _schedule(optimizer: OptimizerSettings) -> dict[str, Any]:
-    rates, steps = optimizer.learning_rate, optimizer.steps
+def _power(settings: Settings) -> float | str:
+    chains = settings.sampler_kind == "metropolis" and settings.sampler.n_replicas == 1
+    return "auto" if chains else 1.0
+
+
+def _optimizer(optimizer: OptimizerSettings) -> dict[str, Any]:
+    """Give the defaults of [optimizer]: a rate that follows, or one that falls along a schedule."""
+    rates, steps, schedule = optimizer.learning_rate, optimizer.steps, optimizer.schedule
+    found: dict[str, Any] = {}
+    if isinstance(optimizer, SRSettings):
+        found["memory"] = 0.0 if optimizer.momentum else MEMORY
+    if rates is None:
+        falls = schedule is not None or optimizer.final_learning_rate is not None
+        rates = FIXED_RATE if falls else "auto"
+        found["learning_rate"] = rates
     if isinstance(rates, list):
-        return {"schedule": "stages", "stages": [max(1, steps // len(rates))] * len(rates)}
+        lengths = [max(1, steps // len(rates))] * len(rates)
+        return {**found, "schedule": "stages", "stages": lengths}
     if rates == "auto":
-        return {}
-    schedule = optimizer.schedule or "cosine"
+        return found
+    schedule = schedule or "cosine"
     final = {"final_learning_rate": rates / 10} if schedule in DECAYING else {}
-    return {"schedule": schedule, **final}
+    return {**found, "schedule": schedule, **final}
 
 
 def _with_stages(settings: Settings) -> Settings:

@@ -30,10 +30,10 @@ class _Optimizer(Section):
     """`sr`: stochastic reconfiguration, solved in the smaller of parameter and sample space (minSR)."""
     steps: NonNegative = 100
     """Updates of the parameters."""
-    learning_rate: Rates = 0.1
+    learning_rate: Rates | None = None
     """Factor on the update; for `sr` it is imaginary time per step. A list makes parts with one rate
     each. "auto" follows what each step has shown, and the mean of the steps, or the start, is measured
-    where its energy is lower."""
+    where its energy is lower. Default: "auto"; 0.1 beside a schedule."""
     schedule: Literal["constant", "exponential", "cosine", "stages"] | None = None
     """How the learning rate falls to `final_learning_rate`. Default: `cosine`; `stages` where the
     learning rate is a list."""
@@ -54,15 +54,16 @@ class _Optimizer(Section):
 
 
 class SRSettings(_Optimizer):
-    """Stochastic reconfiguration; its rate is good for all models tried."""
+    """Stochastic reconfiguration."""
 
     kind: Literal["sr"] = "sr"
-    diag_shift: NonNegativeNumber | Literal["auto"] = 0.01
+    diag_shift: NonNegativeNumber | Literal["auto"] = "auto"
     """Added to the diagonal of the SR matrix, in units of the mean diagonal, so that a number means the
     same in both spaces. "auto" takes more where samples are about as many as parameters."""
-    memory: Annotated[Number, Field(ge=0, lt=1)] = 0.0
-    """Decay of the average of the SR matrix over steps, for states of up to 4096 parameters: with 0.9
-    about the last 20 steps count. 0 takes the present samples alone."""
+    memory: Annotated[Number, Field(ge=0, lt=1)] | None = None
+    """Decay of the average of the SR matrix over steps: with 0.9 about the last 20 steps count. 0
+    takes the present samples alone. Of more than 4096 parameters as many steps count as their samples
+    have room (4096 samples, 128 MiB). Default: 0.9; 0 with momentum."""
     momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.0
     """Decay of SPRING, which keeps the part of the last update that the present samples do not see. 0
     is plain SR."""
@@ -72,7 +73,9 @@ _RATES = {"gradient": 0.05, "random_sign": 0.005, "adam": 0.01}  # good for all 
 
 
 def _first_order(kind: str, rate: float) -> Any:
-    keys: dict[str, Any] = {"kind": (Literal[kind], kind), "learning_rate": (Rates, rate)}
+    told = f"Factor on the update. A list makes parts with one rate each. Default: {rate:g}."
+    field = Field(default=rate, description=told)
+    keys: dict[str, Any] = {"kind": (Literal[kind], kind), "learning_rate": (Rates, field)}
     return create_model(kind, __base__=_Optimizer, **keys)
 
 

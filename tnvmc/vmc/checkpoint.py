@@ -122,6 +122,8 @@ def _check(path: Path, name: str, point: Iterate, like: Iterate) -> None:
         raise StateFileError(f"{path}: written with other settings of the optimizer; {_NEW_RUN}")
     check_parameters(name, point.theta, like.theta.shape)
     for key, wanted in like.optimizer.items():
-        shape, found = getattr(wanted, "shape", ()), getattr(point.optimizer[key], "shape", ())
-        if tuple(found) != tuple(shape):
+        shape = tuple(getattr(wanted, "shape", ()))
+        found = tuple(getattr(point.optimizer[key], "shape", ()))
+        grows = 0 in shape  # as many rows as steps have left
+        if len(found) != len(shape) or not grows and found != shape:
             raise ValueError(f"'{key}' of the optimizer has the shape {found}, not {shape}")

@@ -1,0 +1,101 @@
+"""The rows of earlier steps, kept where the covariance itself is too large to keep.
+
+With B the rows sqrt(W) (O - <O>) of the last steps, weighted by the age of their step, B^dagger B is the
+averaged covariance of `optimize.average`, and with F = A^dagger e the force of the present samples
+
+    (B^dagger B + shift)^-1 F = B^dagger (B B^dagger + shift)^-1 y,    B^dagger y = F,
+
+a system as large as there are rows.  Products of old rows with old ones are kept, so a step costs
+those of its own rows with all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.optimize.rule import State
+
+Array = Any
+
+MOST_ROWS = 4096
+"""Rows of all steps together."""
+
+MOST_ENTRIES = 2**25
+"""Numbers of all rows together: 128 MiB of float32."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The weighted rows B of several steps, newest first, and B B^dagger."""
+
+    rows: Array  #: (n, P) float32 or complex64, not weighted
+    scale: Array  #: (n,) weight of each row
+    gram: Array  #: (n, n) of the weighted rows, double precision
+    n_new: int  #: rows of the present step
+
+    def adjoint(self, x: Array) -> Array:
+        """B^dagger x: (n,) -> (P,), in single precision, as the rows are."""
+        xp = array_namespace(x)
+        scaled = xp.astype(self.scale * x, self.rows.dtype)
+        conj = xp.conj if xp.isdtype(scaled.dtype, "complex floating") else (lambda v: v)
+        product = conj(xp.matrix_transpose(self.rows) @ conj(scaled))
+        return xp.astype(product, self.gram.dtype)
+
+    def target(self, e: Array) -> Array:
+        """y (n,) with B^dagger y = A^dagger e, for e (rows of the present step,)."""
+        xp = array_namespace(e)
+        rest = xp.zeros((self.rows.shape[0] - self.n_new,), dtype=e.dtype)
+        return xp.concat([e / self.scale[: self.n_new], rest])
+
+
+def empty(theta: Array) -> State:
+    """State before the first step: no rows."""
+    xp = array_namespace(theta)
+    dtype = xp.complex64 if xp.isdtype(theta.dtype, "complex floating") else xp.float32
+    return {
+        "rows": xp.zeros((0, theta.shape[0]), dtype=dtype),
+        "products": xp.zeros((0, 0), dtype=dtype),
+        "age": xp.zeros((0,), dtype=xp.int64),
+    }
+
+
+def room(n_rows: int, n_params: int) -> int:
+    """For how many steps of so many rows there is room."""
+    return min(MOST_ROWS, MOST_ENTRIES // max(n_params, 1)) // max(n_rows, 1)
+
+
+def add(state: State, rows: Array, memory: float) -> tuple[Window, State]:
+    """Put the rows (m, P) of a step before those of earlier ones, which count memory^age.
+
+    The oldest are left out where `room` is short.  Cost: m n P multiplications in single precision.
+    """
+    xp = array_namespace(rows)
+    n_new = rows.shape[0]
+    kept = n_new * (room(*rows.shape) - 1)
+    old, age = state["rows"][:kept, :], state["age"][:kept] + 1
+    kept = old.shape[0]
+    together = xp.concat([xp.astype(rows, old.dtype), old], axis=0)
+    dagger = xp.matrix_transpose(together)
+    if xp.isdtype(dagger.dtype, "complex floating"):
+        dagger = xp.conj(dagger)
+    new = together[:n_new, :] @ dagger
+    below = xp.matrix_transpose(new[:, n_new:])
+    if xp.isdtype(below.dtype, "complex floating"):
+        below = xp.conj(below)
+    products = xp.concat([new, xp.concat([below, state["products"][:kept, :kept]], axis=1)], axis=0)
+    age = xp.concat([xp.zeros((n_new,), dtype=age.dtype), age])
+    double = xp.complex128 if xp.isdtype(products.dtype, "complex floating") else xp.float64
+    decay = memory ** xp.astype(age, xp.float64)
+    scale = xp.sqrt(decay * (n_new / xp.sum(decay)))
+    gram = xp.astype(products, double) * scale[:, None] * scale[None, :]
+    return Window(together, scale, gram, n_new), {
+        "rows": together, "products": products, "age": age
+    }  # fmt: skip
+
+
+def steps_in(state: State) -> int:
+    """Give the number of steps whose rows are kept."""
+    age = state["age"]
+    return int(age[-1]) + 1 if age.shape[0] else 0
