@@ -23,7 +23,7 @@ from tnvmc.optimize.sr import SR
 Array = Any
 
 AUTOMATIC = SR("auto", memory=0.9)
-"""The rule of learning_rate = "auto" where none is given."""
+"""The rule where none is given."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tnvmc.optimize.rule import State
 
 Array = Any
 
-MOST_ROWS = 4096
+MOST_ROWS = 2048
 """Rows of all steps together."""
 
 MOST_ENTRIES = 2**25

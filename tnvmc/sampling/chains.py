@@ -69,7 +69,7 @@ class Sampler:
     threads: int | None = None
     chunk: int | None = None
     precision: Literal["single"] | None = None
-    power: float | Literal["auto"] = 1.0
+    power: float | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
         least = dict.fromkeys(

@@ -64,7 +64,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         "sampler": {
             "kind": settings.sampler_kind, "magnetisation": sector, "power": _power(settings),
         },
-        "optimizer": _optimizer(settings.optimizer),
+        "optimizer": _optimizer(settings.optimizer, settings.sampler_kind != "enumerate"),
         "measure": {
             "n_samples": 8 * sampler.n_samples, "n_thin": sampler.n_thin, "chi": chi and 2 * chi,
         },
@@ -93,12 +93,12 @@ def _power(settings: Settings) -> float | str:
     return "auto" if chains else 1.0
 
 
-def _optimizer(optimizer: OptimizerSettings) -> dict[str, Any]:
+def _optimizer(optimizer: OptimizerSettings, draws: bool) -> dict[str, Any]:
     """Give the defaults of [optimizer]: a rate that follows, or one that falls along a schedule."""
     rates, steps, schedule = optimizer.learning_rate, optimizer.steps, optimizer.schedule
     found: dict[str, Any] = {}
     if isinstance(optimizer, SRSettings):
-        found["memory"] = 0.0 if optimizer.momentum else MEMORY
+        found["memory"] = MEMORY if draws and not optimizer.momentum else 0.0
     if rates is None:
         falls = schedule is not None or optimizer.final_learning_rate is not None
         rates = FIXED_RATE if falls else "auto"

@@ -42,6 +42,9 @@ from tnvmc.vmc.trusted import trusted
 
 Array = Any
 
+FIXED_RATE = 0.1
+"""Learning rate of rules other than SR where none is given."""
+
 FIRST_RATE = 0.06
 """Of "auto", over the size of the off-diagonal terms per site, which sets the time in which a state
 changes: 0.08 for the Heisenberg model with J = 1 on 4x4 sites, 0.12 for Rydberg atoms with Omega = 1."""
@@ -61,11 +64,12 @@ class VMC:
         sampler: `Sampler` (Markov chains), `DirectSampler` (independent draws, reweighted) or
             `Enumerate` (small systems, no noise).
         optimizer: `SR`, `GradientDescent`, `RandomSign`, `Adam`, or another `Rule`; by default
-            `SR()`, with learning_rate="auto" SR whose S is averaged over steps (`AUTOMATIC`).
+            SR whose S is averaged over steps (`AUTOMATIC`).
         theta: (P,) initial parameters; by default those of `initial_parameters`.
         learning_rate: a number; a schedule: a function of the step; or "auto": a rate that follows
             what each step has shown (`Paced`), and a measurement of the mean of the iterates, or of
-            the start, where their energy is lower (`vmc.trusted`).
+            the start, where their energy is lower (`vmc.trusted`).  By default "auto" with `SR`, 0.1 with
+            other rules.
         seed: key of all random numbers.
         guard: limits on steps; see `Guard`.
         configs: (W, N) where the walkers start; drawn when absent.
@@ -95,7 +99,7 @@ class VMC:
         optimizer: Rule | None = None,
         *,
         theta: Array | None = None,
-        learning_rate: float | Callable[[int], float] | Literal["auto"] = 0.1,
+        learning_rate: float | Callable[[int], float] | Literal["auto"] | None = None,
         seed: int = 0,
         guard: Guard | None = None,
         configs: Array | None = None,
@@ -114,9 +118,10 @@ class VMC:
         self.operator = operator
         self.ansatz = ansatz
         self.sampler: Samples = Sampler() if sampler is None else sampler
+        self.optimizer: Rule = AUTOMATIC if optimizer is None else optimizer
+        if learning_rate is None:
+            learning_rate = "auto" if isinstance(self.optimizer, SR) else FIXED_RATE
         follows = isinstance(learning_rate, str) and learning_rate == "auto"
-        default = AUTOMATIC if follows else SR()
-        self.optimizer: Rule = default if optimizer is None else optimizer
         for name, value in (("sampler", self.sampler), ("optimizer", self.optimizer)):
             if not hasattr(value, "draw" if name == "sampler" else "direction"):
                 raise TypeError(f"VMC: {name} must be one, as {_AS[name]}, got {value!r}")
