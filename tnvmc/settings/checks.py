@@ -47,7 +47,7 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     sweeps = passes or isinstance(ansatz, NetworkSettings)
     why = f"{a_state} cannot be drawn from directly; take 'metropolis'"
     yield kind == "direct" and not drawn, "sampler.kind", why, kind
-    for key, usual in (("n_replicas", {1}), ("power", {1, None}), ("precision", {None})):
+    for key, usual in (("n_replicas", {1}), ("power", {1, None, "auto"}), ("precision", {None})):
         where, value = f"sampler.{key}", getattr(sampler, key)
         given = value not in usual
         why = "goes with sampler.kind = 'metropolis' only"
@@ -60,7 +60,7 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     why = "goes with sampler.kind = 'metropolis' only: nothing else makes moves"
     yield sampler.moves is not None and not chains, "sampler.moves", why
     why = "goes with n_replicas = 1 only; replicas have their own"
-    both = sampler.n_replicas > 1 and sampler.power not in (1, None)
+    both = sampler.n_replicas > 1 and sampler.power not in (1, None, "auto")
     yield both, "sampler.power", why, sampler.power
 
 

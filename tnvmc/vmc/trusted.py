@@ -20,6 +20,9 @@ Told = tuple[Diagnostic, ...]
 BURN = 10
 """Sweeps before the first draw of a measurement, by walkers that have moved with the steps."""
 
+TIMES = 4
+"""Samples of each energy that is compared, over those of a step: mean and last differ by little."""
+
 
 def trusted(method: Method, state: State) -> tuple[Iterate, Told]:
     """Give the point whose parameters are to be measured, and why it is not the last one.
@@ -60,8 +63,9 @@ def _best(method: Method, trail: Trail, last: Iterate, told: Told) -> tuple[Iter
 
 
 def _energy(method: Method, point: Iterate, number: int) -> Estimate | None:
-    """The energy of a point by as many samples as a step has; None where psi fails there."""
-    sampler = method.sampler.for_measurement(None, BURN)
+    """The energy of a point by `TIMES` the samples of a step; None where psi fails there."""
+    n_samples = getattr(method.sampler, "n_samples", None)  # an enumeration has none
+    sampler = method.sampler.for_measurement(n_samples and TIMES * n_samples, BURN)
     try:
         seen = observe(method.problem, sampler, point, streams.CHOICE + number, jacobian=False)
     except ValueError:  # psi vanishes, or a decomposition failed
