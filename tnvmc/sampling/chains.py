@@ -160,7 +160,8 @@ class Sampler:
     def parts(self, problem: Problem, point: Point, at_once: int) -> list[Sampler]:
         """Samplers of whole draws; the first one burns in.
 
-        With few walkers each part is a block of their chains, so there are some tens of parts.
+        With few walkers each part is a block of their chains, so there are some tens of parts.  All
+        draw from one distribution: |psi|^2 where the power is "auto".
         """
         draws = max(1, min(self.n_draws, at_once // self.n_walkers))
         if self.n_walkers < FEWEST_WALKERS:
@@ -171,6 +172,7 @@ class Sampler:
                 self,
                 n_samples=min(draws, self.n_draws - begin) * self.n_walkers,
                 n_burn=0 if begin else self.n_burn,
+                power=1.0 if self.power == "auto" else self.power,
             )
             for begin in begins
         ]
