@@ -55,14 +55,29 @@ def test_the_correlation_of_what_is_constant_is_0() -> None:
     problem = random_problem(9, (3, 2, 4), "real", "real")
     theta, jacobian, energy, weight = problem.arguments
     flat = least_squares(theta, jacobian, np.ones_like(energy), weight)
-    assert correlated(flat, np.ones_like(theta)) == 0
-    assert correlated(least_squares(*problem.arguments), np.zeros_like(theta)) == 0
+    assert correlated(flat, np.ones_like(theta))[0] == 0
+    assert correlated(least_squares(*problem.arguments), np.zeros_like(theta)) == (0, 0)
 
 
 def test_the_state_of_the_rule_is_kept() -> None:
     problem = random_problem(9, (3, 2, 4), "real", "real")
     rule = Paced(SR(momentum=0.5, memory=0.9))
     state = rule.init(problem.theta)
-    assert {"rule_previous", "rule_covariance", "rule_averaged", "rate", "last"} == set(state)
+    own = {"rate", "last", "expected"}
+    assert {"rule_previous", "rule_covariance", "rule_averaged", *own} == set(state)
     _, after, _ = rule.direction(*problem.arguments, state, KEY)
     assert set(after) == set(state)
+
+
+@pytest.mark.parametrize(("theta", "psi"), [("real", "complex"), ("complex",) * 2])
+def test_the_slope_of_the_last_direction_is_told_by_its_samples_and_by_new_ones(
+    theta: str, psi: str
+) -> None:
+    first, then = (random_problem(40, (3, 2, 4), theta, psi, seed=seed) for seed in (1, 2))
+    rule = Paced(SR(), rate=0.1)
+    found, state, info = rule.direction(*first.arguments, rule.init(first.theta), KEY)
+    assert not {"expected_slope", "confirmed_slope"} & set(info)  # no direction yet
+    _, _, info = rule.direction(*then.arguments, state, KEY)
+    for problem, name in ((first, "expected_slope"), (then, "confirmed_slope")):
+        a, e = problem.least_squares()
+        assert info[name] == pytest.approx((e.conj() @ (a @ found)).real / 0.1)

@@ -32,7 +32,12 @@ class Paced:
 
     Use it with a learning rate of 1.  The rate is multiplied by exp(gain * c) at each step, with c
     the correlation of the local energies with what the last direction makes of them.  Reports both as
-    `paced_rate` and `correlation`.  Does not see what `clip` of the rule leaves out.
+    `paced_rate` and `correlation`.
+
+    Reports the slope Re(F^dagger d) along the last direction twice: `expected_slope`, from the samples
+    that gave the direction, and `confirmed_slope`, from new samples where it has led to.  What is not
+    confirmed is noise that d has followed, and curvature where steps are long.  Both are of
+    energies that are not clipped, whatever `clip` of the rule says.
 
     Raises ValueError or TypeError for settings that are not positive numbers.
     """
@@ -47,10 +52,10 @@ class Paced:
             positive("Paced", name, getattr(self, name))
 
     def init(self, theta: Array) -> State:
-        """State of the rule, the rate, and the last direction."""
+        """State of the rule, the rate, the last direction and the slope that it was made with."""
         last = array_namespace(theta).zeros_like(theta)
         inner = {f"rule_{name}": value for name, value in self.rule.init(theta).items()}
-        return {**inner, "rate": self.rate, "last": last}
+        return {**inner, "rate": self.rate, "last": last, "expected": 0.0}
 
     def direction(
         self,
@@ -67,17 +72,20 @@ class Paced:
             theta, jacobian, local_energy, weight, before, uniforms_key
         )
         problem = least_squares(theta, jacobian, local_energy, weight)
-        correlation = correlated(problem, state["last"])
+        correlation, confirmed = correlated(problem, state["last"])
         rate = min(self.largest, float(state["rate"]) * math.exp(self.gain * correlation))
         kept = {f"rule_{name}": value for name, value in after.items()}
         info = {**info, "paced_rate": rate, "correlation": correlation}
-        return rate * found, {**kept, "rate": rate, "last": found}, info
+        if (expected := float(state["expected"])) > 0:
+            info |= {"expected_slope": expected, "confirmed_slope": confirmed}
+        expected = correlated(problem, found)[1]
+        return rate * found, {**kept, "rate": rate, "last": found, "expected": expected}, info
 
 
-def correlated(problem: LeastSquares, direction: Array) -> float:
-    """Correlation of e with A d over the samples; 0 where one of them is constant."""
+def correlated(problem: LeastSquares, direction: Array) -> tuple[float, float]:
+    """Correlation of e with A d over the samples, 0 where one is constant; and the slope Re(e^dagger A d)."""
     xp = array_namespace(direction)
     predicted, target = problem.matrix.apply(direction), problem.target
     size = math.sqrt(float(xp.sum(xp.abs(predicted) ** 2)) * float(xp.sum(xp.abs(target) ** 2)))
     along = float(xp.sum(xp.real(xp.conj(target) * predicted)))
-    return along / size if size > 0 else 0.0
+    return (along / size if size > 0 else 0.0), along
