@@ -297,6 +297,15 @@ class Typed(Protocol):
 
 
 @runtime_checkable
+class Redundant(Protocol):
+    """Knows how many directions of its parameters lead nowhere."""
+
+    @property
+    def n_null(self) -> int:
+        """Directions of theta along which psi changes by a factor at most, at a generic theta."""
+
+
+@runtime_checkable
 class FollowsOperator(Protocol):
     """Leaves something open that the Hamiltonian decides."""
 

@@ -20,6 +20,7 @@ _NO_PART = ("kind", "D", "dtype", "init")  # of [ansatz]: no part of a network
 
 _NUMBERS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "n_parameters": ("parameters", str),
+    "n_independent": ("independent parameters", str),
     "n_samples": ("samples", str),
     "v_score": ("V-score", "{:.2e}".format),
     "tau": ("tau (draws)", "{:.2f}".format),

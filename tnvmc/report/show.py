@@ -87,7 +87,9 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
     told = words.facts(run)
     number = result.get("n_parameters", held["identity"].get("n_parameters"))
     if number is not None:
-        told["state"] = ", ".join([*filter(None, [told.get("state")]), f"{number} parameters"])
+        own = result.get("n_independent")
+        count = f"{number} parameters" + ("" if own is None else f" ({own} independent)")
+        told["state"] = ", ".join([*filter(None, [told.get("state")]), count])
     yield from told.items()
     yield "progress", _progress(run, held.get("step"))
     for line in run.history[-_LAST:] if run.n_sites else ():

@@ -144,6 +144,7 @@ class Sampler:
             },
             log_norm=log_norm,
             single_precision=self.precision is not None and power == 1,
+            power=power,
         )
         return snapshot, replace(point, configs=configs, power=after), info
 

@@ -71,6 +71,7 @@ class SampleInfo:
     direct draws it estimates ln <psi|psi> in the sector."""
     single_precision: bool = False  #: weights take the rounding of single-precision sweeps away
     draw_seconds: float = 0.0  #: of direct draws: drawing alone, summed over the chunks
+    power: float | None = None  #: p of |psi|^(2 p) that chains drew from
 
     @property
     def independent(self) -> bool:

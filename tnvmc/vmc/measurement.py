@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Snapshot, Targets, with_chi
+from tnvmc.ansatz.protocol import Redundant, Snapshot, Targets, with_chi
 from tnvmc.backend.arguments import one_of, whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
@@ -24,6 +24,7 @@ from tnvmc.estimate.observables import (
 )
 from tnvmc.estimate.reliability import LEAST_CHANGED, Drawn, changed_part, doubts
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
+from tnvmc.operators.basis import count_states
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
@@ -140,9 +141,26 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         ),
         precision_shift=seen.precision_shift,
         magnetisation=sector,
+        n_independent=independent(method.problem, sector),
         **_effective(seen),
     )
     return Measured(measurement, point, seen, problem)
+
+
+def independent(problem: Problem, sector: int | None) -> int | None:
+    """Count the parameters that change the state in a sector (twice the total Sz; None: no sector).
+
+    One direction more leads nowhere where the total is fixed: a factor on one local state, at all sites.
+    The state has no more of them than the sector has configurations, less one for its norm.
+    The rank of the covariance S at a generic theta, and seldom below that: 14 instead of 15 for a
+    PEPS of 2x2 sites with D = 2.  None for an ansatz that does not know its null directions.
+    """
+    ansatz, operator = problem.ansatz, problem.operator
+    if not isinstance(ansatz, Redundant):
+        return None
+    n, d = operator.n_sites, operator.local_dim
+    states = d**n if sector is None else count_states(n, d, (n * (d - 1) - sector) // 2)
+    return min(ansatz.n_params - ansatz.n_null - (sector is not None), states - 1)
 
 
 def _effective(seen: Observation) -> dict[str, Any]:

@@ -61,6 +61,7 @@ class StepRecord:
     seconds: float
     effective_samples: float | None = None  #: of draws with weights
     acceptance_by_move: Mapping[str, float] | None = None  #: for each kind (`MOVE_KINDS`)
+    power: float | None = None  #: of |psi|^2 that the chains drew from; None where there are none
 
     def __str__(self) -> str:
         text = (
@@ -105,6 +106,8 @@ class Measurement:
     bulk_ess: float | None = None  #: effective samples of chains, for the mean (`estimate.mixing`)
     tail_ess: float | None = None  #: the same for the 5 % and 95 % quantiles
     magnetisation: int | None = None  #: twice the total Sz of the sector; None: all of them
+    n_independent: int | None = None
+    """Parameters less the directions along which the state stays; None where that is not known."""
 
     @property
     def energy_per_site(self) -> float:

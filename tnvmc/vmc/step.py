@@ -102,6 +102,7 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
         diagnostics=outcome.diagnostics,
         optimizer=outcome.info,
         seconds=perf_counter() - started,
+        power=None if seen is None else seen.info.power,
     )
     return outcome.state, record
 

@@ -57,6 +57,24 @@ class TensorLayout:
         """Number of entries of theta."""
         return sum(map(prod, self.shapes))
 
+    @property
+    def n_null(self) -> int:
+        """Directions of theta along which psi changes by a factor at most, at a generic theta.
+
+        Each site's tensor may be scaled, and X put on a bond with its inverse: D^2 - 1 directions
+        a bond without the scale of X, which those of the two tensors hold already (Wu, Nys, PRX Quantum
+        7, 033035 (2026)).  A chain cannot fill a bond beyond d^k, with k the sites of its shorter side.
+        """
+        n_rows, n_cols = self.lattice.shape
+        n_sites, n_bonds = n_rows * n_cols, 2 * n_rows * n_cols - n_rows - n_cols
+        if 1 not in self.lattice.shape:
+            return n_bonds * (self.D**2 - 1) + n_sites
+        shorter = [min(k, n_sites - k) for k in range(n_sites + 1)]
+        sizes = [min(self.D, self.local_dim ** min(k, 64)) for k in shorter]
+        pairs = zip(sizes, sizes[1:], strict=False)
+        filled = sum(self.local_dim * left * right for left, right in pairs)
+        return self.n_params - filled + sum(size**2 - 1 for size in sizes) + n_sites
+
     def description(self) -> dict[str, Any]:
         """Class and D; see `Described`."""
         return {"ansatz": type(self).__name__, "D": self.D}
