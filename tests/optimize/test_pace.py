@@ -9,7 +9,7 @@ import pytest
 
 from tests.optimize.problems import random_problem
 from tnvmc.optimize.first_order import GradientDescent
-from tnvmc.optimize.pace import Paced, correlated
+from tnvmc.optimize.pace import Paced, along
 from tnvmc.optimize.solve import least_squares
 from tnvmc.optimize.sr import SR
 
@@ -55,8 +55,8 @@ def test_the_correlation_of_what_is_constant_is_0() -> None:
     problem = random_problem(9, (3, 2, 4), "real", "real")
     theta, jacobian, energy, weight = problem.arguments
     flat = least_squares(theta, jacobian, np.ones_like(energy), weight)
-    assert correlated(flat, np.ones_like(theta))[0] == 0
-    assert correlated(least_squares(*problem.arguments), np.zeros_like(theta)) == (0, 0)
+    assert along(flat, np.ones_like(theta)).correlation == 0
+    assert along(least_squares(*problem.arguments), np.zeros_like(theta)) == (0, 0, 0)
 
 
 def test_the_state_of_the_rule_is_kept() -> None:
@@ -81,3 +81,5 @@ def test_the_slope_of_the_last_direction_is_told_by_its_samples_and_by_new_ones(
     for problem, name in ((first, "expected_slope"), (then, "confirmed_slope")):
         a, e = problem.least_squares()
         assert info[name] == pytest.approx((e.conj() @ (a @ found)).real / 0.1)
+    each = ((e.conj() * (a @ found)).real / 0.1).reshape(-1, 40).sum(axis=0)  # parts of one sample
+    assert info["confirmed_slope_error"] == pytest.approx(each.std() * 40**0.5)

@@ -116,6 +116,17 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("zero_variance_energy", {**D, "points": 3, "below_per_site": -9.4e-4},
      ("variance: a line to zero variance through 3 points ends at -0.60444(56) per site, 9.4e-4 "
      "above the measured energy: an extrapolation and no bound")),
+    ("variance_line_not_shown", {"reason": "steps", "steps": 3, "needed": 12},
+     "the steps give no energy at zero variance: 3 are too few for a line, 12 are needed"),
+    ("variance_line_not_shown", {"reason": "tail"},
+     ("the steps give no energy at zero variance: the variance does not fall by enough in the last "
+     "of them")),
+    ("variance_line_not_shown", {"reason": "slope", "slope": 0.159, "slope_error": 0.062},
+     ("the steps give no energy at zero variance: the energy does not fall with the variance (slope "
+     "0.159(62))")),
+    ("variance_line_not_shown", {"reason": "bend", "chi2_per_dof": 7.0},
+     ("the steps give no energy at zero variance: the points do not lie on a line (chi^2 per degree "
+     "of freedom 7.0)")),
     ("measured_energy_not_finite", {"raise": ["chi"]},
      "the measured energy is not finite; lower the learning rate or raise chi"),
     ("measured_energy_not_finite", {"raise": []},

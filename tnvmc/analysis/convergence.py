@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
-from tnvmc.analysis.diagnostics import diagnose, good_lines
-from tnvmc.estimate.line_fit import converging_tail, fit_line
+from tnvmc.analysis.diagnostics import diagnose
+from tnvmc.analysis.steps import points_of_steps
+from tnvmc.estimate.line_fit import fit_line
 from tnvmc.vmc.state import finite_or_none
 
 Json = Mapping[str, Any]
@@ -52,13 +52,7 @@ def _variance(result: Json, history: Sequence[Json]) -> dict[str, Any] | None:
         if stage.get("variance") is not None
     ]
     if len({point["variance"] for point in points}) < 2:
-        lines = good_lines(history)
-        series = [[line[key] for line in lines] for key in ("energy", "energy_error", "variance")]
-        points = [
-            {"label": f"steps {lines[b.first]['step'] + 1} to {lines[b.last]['step'] + 1}",
-             **_energies(asdict(b))}
-            for b in converging_tail(*series)
-        ]  # fmt: skip
+        points = points_of_steps(history)
     return _extrapolated(points, [point["variance"] for point in points])
 
 

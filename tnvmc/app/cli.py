@@ -326,8 +326,12 @@ def _show(options: argparse.Namespace) -> int:
     _option("--format", default="png,pdf", help="png, pdf, svg (default: png,pdf)"),
     _option(
         "--what", metavar="NAMES",
-        help="energy, relative_error, variance, acceptance, closure_spread, lattice, correlations, "
-        "structure_factor, chi, zero_variance, bond_dimension (default: all that has data)",
+        help="energy, relative_error, variance, acceptance, closure_spread, convergence, lattice, "
+        "correlations, structure_factor, chi, zero_variance, bond_dimension (default: all that has data)",
+    ),
+    _option(
+        "--against", choices=("step", "seconds"),
+        help="abscissa of the histories (default: step; of convergence seconds, of several runs both)",
     ),
     _option("--site", metavar="I", type=int, help="site whose correlations are drawn"),
 )  # fmt: skip
@@ -335,7 +339,9 @@ def _plot(options: argparse.Namespace) -> int:
     from tnvmc.report.plots import plot_runs
 
     paths = [options.folder, *options.others]
-    written = plot_runs(paths, options.out, options.format, options.what, options.site)
+    written = plot_runs(
+        paths, options.out, options.format, options.what, options.site, options.against
+    )
     for line in written.left_out:
         print(line)
     names = ", ".join(dict.fromkeys(path.stem for path in written.files))

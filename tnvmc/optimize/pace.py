@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.arguments import positive
@@ -35,9 +35,9 @@ class Paced:
     `paced_rate` and `correlation`.
 
     Reports the slope Re(F^dagger d) along the last direction twice: `expected_slope`, from the samples
-    that gave the direction, and `confirmed_slope`, from new samples where it has led to.  What is not
-    confirmed is noise that d has followed, and curvature where steps are long.  Both are of
-    energies that are not clipped, whatever `clip` of the rule says.
+    that gave the direction, and `confirmed_slope`, with an error, from new samples where it has led to.  They differ by
+    noise that d has followed and by curvature; `analysis.steps` tells them apart.  Both are of energies
+    that are not clipped, whatever `clip` of the rule says.
 
     Raises ValueError or TypeError for settings that are not positive numbers.
     """
@@ -72,20 +72,32 @@ class Paced:
             theta, jacobian, local_energy, weight, before, uniforms_key
         )
         problem = least_squares(theta, jacobian, local_energy, weight)
-        correlation, confirmed = correlated(problem, state["last"])
+        correlation, confirmed, error = along(problem, state["last"])
         rate = min(self.largest, float(state["rate"]) * math.exp(self.gain * correlation))
         kept = {f"rule_{name}": value for name, value in after.items()}
         info = {**info, "paced_rate": rate, "correlation": correlation}
         if (expected := float(state["expected"])) > 0:
             info |= {"expected_slope": expected, "confirmed_slope": confirmed}
-        expected = correlated(problem, found)[1]
+            info["confirmed_slope_error"] = error
+        expected = along(problem, found).slope
         return rate * found, {**kept, "rate": rate, "last": found, "expected": expected}, info
 
 
-def correlated(problem: LeastSquares, direction: Array) -> tuple[float, float]:
-    """Correlation of e with A d over the samples, 0 where one is constant; and the slope Re(e^dagger A d)."""
+class Along(NamedTuple):
+    """What samples say of a direction."""
+
+    correlation: float  #: of e with A d over the samples; 0 where one of them is constant
+    slope: float  #: Re(F^dagger d) = Re(e^dagger A d)
+    slope_error: float  #: as if the samples were independent
+
+
+def along(problem: LeastSquares, direction: Array) -> Along:
+    """Give the slope of the energy along a direction (P,).  Cost: one product with A."""
     xp = array_namespace(direction)
     predicted, target = problem.matrix.apply(direction), problem.target
     size = math.sqrt(float(xp.sum(xp.abs(predicted) ** 2)) * float(xp.sum(xp.abs(target) ** 2)))
-    along = float(xp.sum(xp.real(xp.conj(target) * predicted)))
-    return (along / size if size > 0 else 0.0), along
+    rows = xp.reshape(xp.real(xp.conj(target) * predicted), (problem.matrix.parts, -1))
+    each = xp.sum(rows, axis=0)
+    slope = float(xp.sum(each))
+    error = float(xp.sqrt(xp.sum((each - problem.matrix.weight * slope) ** 2)))
+    return Along(slope / size if size > 0 else 0.0, slope, error)

@@ -20,7 +20,6 @@ _NO_PART = ("kind", "D", "dtype", "init")  # of [ansatz]: no part of a network
 
 _NUMBERS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "n_parameters": ("parameters", str),
-    "n_independent": ("independent parameters", str),
     "n_samples": ("samples", str),
     "v_score": ("V-score", "{:.2e}".format),
     "tau": ("tau (draws)", "{:.2f}".format),
@@ -39,7 +38,13 @@ def measured_numbers(result: Json, keys: Sequence[str]) -> Iterator[tuple[str, s
     for key in keys:
         if result.get(key) is not None:
             name, written = _NUMBERS[key]
-            yield name, written(result[key]) + (_by_move(result) if key == "acceptance" else "")
+            yield name, written(result[key]) + _MORE.get(key, lambda result: "")(result)
+
+
+def independent_text(result: Json) -> str:
+    """Say how many of the parameters are independent of each other, where that is known: " (199 independent)"."""
+    own = result.get("n_independent")
+    return "" if own is None else f" ({own} independent)"
 
 
 def _by_move(result: Json) -> str:
@@ -47,6 +52,13 @@ def _by_move(result: Json) -> str:
     kinds = result.get("acceptance_by_move") or {}
     each = ", ".join(f"{kind.replace('_', ' ')} {share:.3f}" for kind, share in kinds.items())
     return f" ({each})" if len(kinds) > 1 else ""
+
+
+_MORE: Mapping[str, Callable[[Json], str]] = {
+    "n_parameters": independent_text,
+    "acceptance": _by_move,
+}
+"""What is written behind a number."""
 
 
 def sector_text(held: Json) -> str:

@@ -229,9 +229,7 @@ def _about(run: Run, told: Mapping[str, str]) -> list[tuple[str, str]]:
         "version": result.get("version") and f"tnvmc {result['version']}",
     }
     numbers = dict(
-        describe.measured_numbers(
-            result, ("n_parameters", "n_independent", "n_samples", *describe.DRAWS)
-        )
+        describe.measured_numbers(result, ("n_parameters", "n_samples", *describe.DRAWS))
     )
     rows = {**told, **numbers, **more}
     return [(name, str(value)) for name, value in rows.items() if value is not None]

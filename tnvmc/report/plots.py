@@ -46,12 +46,14 @@ def plot_runs(
     formats: str = "png,pdf",
     what: str | None = None,
     site: int | None = None,
+    against: str | None = None,
 ) -> Written:
     """Write pictures of one run, or of several on the same axes, as ``tnvmc plot`` does.
 
     `out` is RUNDIR/pictures by default; several runs go to that of the first, with ``compared_`` in
     front of the names.  `formats` and `what` are lists with commas; by default everything that
-    the files of the run tell.  A picture that was made here before is replaced; other files never.
+    the files of the run tell.  `against` is what histories are drawn against, "step" or "seconds";
+    None: convergence against seconds, the rest against steps, several runs against both.  A picture that was made here before is replaced; other files never.
 
     Raises:
         FolderError: a folder without a run.
@@ -67,7 +69,7 @@ def plot_runs(
     for run in runs:
         if site is not None and run.n_sites is not None and not 0 <= site < run.n_sites:
             raise PictureError(f"--site {site}: {run.path} has the sites 0..{run.n_sites - 1}")
-    pictures = draw(runs, names, site)
+    pictures = draw(runs, names, site, against)
     damage = tuple(f"{run.path}: {damage_text(found)}" for run in runs for found in run.damage)
     if not pictures.figures:
         reasons = "; ".join((*damage, *pictures.left_out))

@@ -87,8 +87,7 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
     told = words.facts(run)
     number = result.get("n_parameters", held["identity"].get("n_parameters"))
     if number is not None:
-        own = result.get("n_independent")
-        count = f"{number} parameters" + ("" if own is None else f" ({own} independent)")
+        count = f"{number} parameters{words.independent_text(result)}"
         told["state"] = ", ".join([*filter(None, [told.get("state")]), count])
     yield from told.items()
     yield "progress", _progress(run, held.get("step"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 from typing import Any, Self
 
@@ -70,9 +71,8 @@ class TensorLayout:
         if 1 not in self.lattice.shape:
             return n_bonds * (self.D**2 - 1) + n_sites
         shorter = [min(k, n_sites - k) for k in range(n_sites + 1)]
-        sizes = [min(self.D, self.local_dim ** min(k, 64)) for k in shorter]
-        pairs = zip(sizes, sizes[1:], strict=False)
-        filled = sum(self.local_dim * left * right for left, right in pairs)
+        sizes = [int(min(self.D, self.local_dim ** min(k, 64))) for k in shorter]
+        filled = sum(self.local_dim * left * right for left, right in pairwise(sizes))
         return self.n_params - filled + sum(size**2 - 1 for size in sizes) + n_sites
 
     def description(self) -> dict[str, Any]:

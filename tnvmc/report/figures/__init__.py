@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tnvmc.report.figures import extrapolations, maps, momentum, style
+from tnvmc.report.figures import convergence, extrapolations, maps, momentum, style
 from tnvmc.report.figures.history import PANELS, draw_histories, history_of
 from tnvmc.storage.run_files import Run
 
@@ -21,7 +21,7 @@ STATES: Mapping[str, Callable[[Run], Any]] = {
 }
 """Figures of one run."""
 
-HISTORIES = tuple(PANELS)
+HISTORIES = (*PANELS, convergence.NAME)
 """Figures that can hold several runs."""
 
 NAMES = (*HISTORIES, *STATES)
@@ -37,10 +37,13 @@ class Figures:
     left_out: tuple[str, ...]
 
 
-def draw(runs: Sequence[Run], names: Sequence[str], site: int | None = None) -> Figures:
+def draw(
+    runs: Sequence[Run], names: Sequence[str], site: int | None = None, against: str | None = None
+) -> Figures:
     """Draw figures of one run, or those in `HISTORIES` of several runs on the same axes.
 
-    `site` is the one whose correlations are shown.
+    `site` is the one whose correlations are shown; `against` what all histories are drawn against, "step"
+    or "seconds".
     """
     figures: dict[str, Any] = {}
     left_out: list[str] = []
@@ -48,8 +51,11 @@ def draw(runs: Sequence[Run], names: Sequence[str], site: int | None = None) -> 
     states = dict(STATES) | {"correlations": partial(maps.correlations, site=site)}
     for name in names:
         with style.styled():
-            if name in HISTORIES:
-                made = draw_histories(name, histories)
+            if name == convergence.NAME:
+                made = convergence.draw_convergence(histories, against)
+                left_out += convergence.not_shown(histories)
+            elif name in HISTORIES:
+                made = draw_histories(name, histories, against)
             else:
                 made = "shows one run, not several" if len(runs) > 1 else states[name](runs[0])
         if isinstance(made, str):

@@ -12,6 +12,9 @@ from tnvmc.report.describe import reference, units_of
 from tnvmc.report.figures import scales, style
 from tnvmc.storage.run_files import Run, as_array
 
+ABSCISSAS = {"step": "step", "seconds": "seconds of optimisation"}
+"""What histories are drawn against, and how the axis is called."""
+
 GAP = 100.0
 """Of an energy to the others, above which it hides them on a linear axis."""
 
@@ -25,7 +28,7 @@ class History:
 
     label: str
     units: str
-    lines: tuple[Mapping[str, Any], ...]
+    lines: tuple[Mapping[str, Any], ...]  #: "elapsed": seconds of all steps so far
     n_sites: int
     exact: float | None = None
     exact_label: str = "exact"
@@ -38,7 +41,7 @@ class History:
     def __post_init__(self) -> None:
         kept = [not line.get("undone") for line in self.lines]
         arrays = {
-            "seconds": np.cumsum(np.nan_to_num(self.of("seconds"))),
+            "seconds": np.nan_to_num(self.of("elapsed")),
             "kept": np.array(kept, dtype=bool),
             "energy": self.of("energy") / self.n_sites,
             "error": np.nan_to_num(self.of("energy_error")) / self.n_sites,
@@ -71,14 +74,18 @@ class History:
         """Tell at which energies a picture of distances would show nothing else."""
         return scales.absurd(self.distance(energy)) if self.exact else scales.absurd(energy, GAP)
 
-    @property
-    def stages(self) -> list[tuple[int, str]]:
-        """First step and name of every stage; empty where there is one stage or none."""
-        found: dict[int, tuple[int, str]] = {}
-        for line in self.lines:
+    def x(self, against: str) -> np.ndarray:
+        """Abscissas of the steps, against the "step" or the "seconds"."""
+        return self.seconds if against == "seconds" else self.of("step")
+
+    def stages(self, against: str = "step") -> list[tuple[float, str]]:
+        """Abscissa of the first step and name of every stage; empty where there is one or none."""
+        found: dict[int, tuple[float, str]] = {}
+        for line, x in zip(self.lines, self.x(against).tolist(), strict=True):
             if (stage := line.get("stage")) is not None:
                 name = f"stage {stage}" if line.get("D") is None else f"D = {line['D']}"
-                found.setdefault(stage, (line["step"], name))
+                begin = x - (line.get("seconds") or 0.0) if against == "seconds" else x
+                found.setdefault(stage, (begin, name))
         return list(found.values()) if len(found) > 1 else []
 
 
@@ -86,7 +93,12 @@ def history_of(run: Run) -> History | None:
     """Make the history of a run; None where the number of sites is not known."""
     if run.n_sites is None:
         return None
-    lines = tuple(line for line in run.history if line.get("energy") is not None)
+    elapsed = np.cumsum([line.get("seconds") or 0.0 for line in run.history])
+    lines = tuple(
+        {**line, "elapsed": float(so_far)}
+        for line, so_far in zip(run.history, elapsed, strict=True)
+        if line.get("energy") is not None
+    )
     exact, method = reference(run)
     measured = None
     if run.result is not None and run.result["energy_per_site"] is not None:
@@ -138,7 +150,7 @@ class Panel:
         curves = [
             Curve(
                 history,
-                history.seconds if against == "seconds" else history.of("step"),
+                history.x(against),
                 style.line(number),
                 history.label if len(histories) > 1 else None,
             )
@@ -155,8 +167,12 @@ class Panel:
         axes.xaxis.get_major_locator().set_params(integer=against == "step")
 
 
-def draw_histories(name: str, histories: Sequence[History]) -> Any | str:
+def draw_histories(
+    name: str, histories: Sequence[History], against: str | None = None
+) -> Any | str:
     """Draw a panel against the step; for several runs a second one against the seconds.
+
+    `against` draws one of the two.
 
     Returns:
         The figure, or a line that says what is lacking.
@@ -166,23 +182,24 @@ def draw_histories(name: str, histories: Sequence[History]) -> Any | str:
     if not known:
         return panel.lacking if histories else Panel.lacking
     alone = len(known) == 1
-    figure = style.new_figure(5.4 if alone else 9.0, 3.6)
-    panels = np.atleast_1d(figure.subplots(1, 2 - alone, sharey=True))
-    for axes, against in zip(panels, ("step", "seconds"), strict=False):
-        panel.draw(axes, known, against)
-        axes.set_xlabel("seconds of optimisation" if against == "seconds" else "step")
+    drawn = (against,) if against else ("step",) if alone else ("step", "seconds")
+    figure = style.new_figure(5.4 if alone else 4.5 * len(drawn), 3.6)
+    panels = np.atleast_1d(figure.subplots(1, len(drawn), sharey=True))
+    for axes, each in zip(panels, drawn, strict=True):
+        panel.draw(axes, known, each)
+        axes.set_xlabel(ABSCISSAS[each])
     panels[0].set_ylabel(panel.label(known[0]))
     if alone:
-        _mark_stages(panels[0], known[0])
+        mark_stages(panels[0], known[0], drawn[0])
     return figure
 
 
-def _mark_stages(axes: Any, history: History) -> None:
+def mark_stages(axes: Any, history: History, against: str = "step", names: bool = True) -> None:
     """Mark where each stage begins with a line, and name it at the top."""
-    for step, name in history.stages:
-        axes.axvline(step, color=style.GREY, lw=0.9, ls=":")
+    for begin, name in history.stages(against):
+        axes.axvline(begin, color=style.GREY, lw=0.9, ls=":")
         axes.annotate(
-            name, (step, 1), xycoords=("data", "axes fraction"), xytext=(3, 1),
+            name if names else "", (begin, 1), xycoords=("data", "axes fraction"), xytext=(3, 1),
             textcoords="offset points", fontsize=8, color=style.GREY, va="bottom",
             annotation_clip=False,
         )  # fmt: skip
@@ -196,9 +213,9 @@ def overview(history: History, title: str) -> Any:
     for axes, name in zip(both, names, strict=True):
         PANELS[name].draw(axes, [history] if history.lines else [])
         axes.set_ylabel(PANELS[name].label(history))
-    both[0].set_title(title, pad=14 if history.stages else None)
+    both[0].set_title(title, pad=14 if history.stages() else None)
     both[1].set_xlabel("step")
-    _mark_stages(both[0], history)
+    mark_stages(both[0], history)
     return figure
 
 
@@ -284,7 +301,7 @@ def _variance(axes: Any, curves: Sequence[Curve]) -> None:
         curve.mark_beyond(axes, gone, values, "top")
 
 
-def _column(
+def column(
     key: str, label: str, floor: float | None = None, limits: tuple[float, float] | None = None
 ) -> Panel:
     """Make the panel of a column of the history as it is."""
@@ -312,8 +329,8 @@ PANELS: Mapping[str, Panel] = {
         _variance, lambda history: f"variance per site ({history.units} units squared)",
         scales.ROUNDING**2,
     ),
-    "acceptance": _column("acceptance", "acceptance of proposed moves", limits=(0, 1)),
-    "closure_spread": _column(
+    "acceptance": column("acceptance", "acceptance of proposed moves", limits=(0, 1)),
+    "closure_spread": column(
         "closure_spread", r"closure spread of $\ln|\psi|$", scales.ROUNDING
     ),
 }  # fmt: skip

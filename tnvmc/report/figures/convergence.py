@@ -1,0 +1,142 @@
+"""The picture of an optimisation: energy against seconds, and what the steps were worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tnvmc.analysis.steps import noise_shares, zero_variance
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.report.figures import style
+from tnvmc.report.figures.history import (
+    ABSCISSAS,
+    PANELS,
+    Curve,
+    History,
+    Panel,
+    mark_stages,
+)
+from tnvmc.report.numbers import with_error
+from tnvmc.report.texts import sentence
+
+NAME = "convergence"
+
+
+def draw_convergence(histories: Sequence[History], against: str | None = None) -> Any | str:
+    """Draw panels that share the seconds, or the "step", as abscissa; those without data are left out.
+
+    The energy and the line to zero variance; the share of noise in the steps; effective samples; the power
+    of |psi|^2 they were drawn from; the learning rate.
+
+    Returns:
+        The figure, or a line that says what is lacking.
+    """
+    if not histories:
+        return Panel.lacking
+    timed = all(history.seconds[-1] > 0 for history in histories)
+    along = against or ("seconds" if timed else "step")
+    panels = [panel for panel in _PANELS if any(map(panel.is_known, histories))]
+    heights = [2.2, *[1.0] * (len(panels) - 1)]
+    figure = style.new_figure(7.0, 1.0 + 1.15 * sum(heights))
+    drawn = figure.subplots(
+        len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
+    )[:, 0]
+    for number, (axes, panel) in enumerate(zip(drawn, panels, strict=True)):
+        panel.draw(axes, histories, along)
+        axes.set_ylabel(panel.label(histories[0]))
+        if len(histories) == 1:
+            mark_stages(axes, histories[0], along, names=number == 0)
+        elif number and axes.get_legend() is not None:
+            axes.get_legend().remove()
+    if along == "seconds":
+        drawn[0].set_xlim(left=0)
+    figure.align_ylabels(drawn)
+    drawn[-1].set_xlabel(ABSCISSAS[along])
+    return figure
+
+
+def not_shown(histories: Sequence[History]) -> list[str]:
+    """Say of which runs the energy at zero variance is not drawn, and why."""
+    found = [(history, zero_variance(history.lines)) for history in histories]
+    return [
+        " of ".join([NAME, *([history.label] if len(histories) > 1 else [])])
+        + f": {sentence(line)}"
+        for history, line in found
+        if isinstance(line, Diagnostic)
+    ]
+
+
+def _energy(axes: Any, curves: Sequence[Curve]) -> None:
+    """Draw energies as ever, and where the steps point at zero variance with its error."""
+    PANELS["energy"].fill(axes, curves)
+    low, high = axes.get_ylim()
+    for curve in curves:
+        line, n = zero_variance(curve.history.lines), curve.history.n_sites
+        if isinstance(line, Diagnostic):
+            continue
+        end, error = line.intercept / n, line.intercept_error / n
+        colour = style.GREEN if curve.name is None else curve.line["color"]
+        told = with_error(end, error).replace("-", "\N{MINUS SIGN}")
+        label = f"steps, at zero variance: {told}" if curve.name is None else None
+        axes.axhline(end, color=colour, lw=1.1, ls="-.", label=label)
+        axes.axhspan(end - error, end + error, color=colour, alpha=0.15, lw=0)
+        margin = 0.05 * (high - low)
+        low, high = min(low, end - error - margin), max(high, end + error + margin)
+    axes.set_ylim(low, high)
+
+
+def _noise(axes: Any, curves: Sequence[Curve]) -> None:
+    """Draw the shares of noise with their errors, over the steps that each is of."""
+    drawn: list[float] = [0.0, 1.0]
+    for curve in curves:
+        found = noise_shares(curve.history.lines)
+        middle = [0.5 * (curve.x[each.first] + curve.x[each.last]) for each in found]
+        half = [0.5 * (curve.x[each.last] - curve.x[each.first]) for each in found]
+        shares, errors = [each.share for each in found], [each.error for each in found]
+        axes.errorbar(
+            middle, shares, errors, half, fmt="o", ms=4, lw=1.1, color=curve.line["color"]
+        )
+        drawn += shares
+    axes.axhline(1, color=style.INK, lw=0.8, ls=":")
+    axes.set_ylim(min(drawn) - 0.15, max(drawn) + 0.15)
+
+
+def _column(key: str, top: float | None = None) -> Callable[[Any, Sequence[Curve]], None]:
+    """Make what draws a column of the history from 0 on."""
+
+    def fill(axes: Any, curves: Sequence[Curve]) -> None:
+        for curve in curves:
+            curve.column(axes, curve.history.of(key))
+        axes.set_ylim(0, top or 1.1 * axes.dataLim.y1)
+
+    return fill
+
+
+def _has(key: str) -> Callable[[History], bool]:
+    return lambda history: bool(np.isfinite(history.of(key)).any())
+
+
+def _varies(history: History) -> bool:
+    """Tell whether the learning rate is more than one number of the settings."""
+    rates = history.of("learning_rate")[history.kept]
+    return len(set(rates[np.isfinite(rates)].tolist())) > 1
+
+
+_PANELS = (
+    Panel(_energy, PANELS["energy"].label),
+    Panel(
+        _noise, lambda history: "share of noise",
+        is_known=lambda history: bool(noise_shares(history.lines)),
+    ),
+    Panel(
+        _column("effective_samples"), lambda history: "effective\nsamples",
+        is_known=_has("effective_samples"),
+    ),
+    Panel(
+        _column("power", 1.05), lambda history: r"power of $|\psi|^2$",
+        is_known=lambda history: bool((history.of("power") < 1).any()),
+    ),
+    Panel(_column("learning_rate"), lambda history: "learning rate", is_known=_varies),
+)  # fmt: skip
