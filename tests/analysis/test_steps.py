@@ -113,5 +113,4 @@ def test_shares_of_a_run_are_those_of_exact_slopes() -> None:
         after = history[each.first + 1 : each.last + 1]
         expected = rates @ [line["optimizer"]["expected_slope"] for line in after]
         share = 1 - rates @ truth[steps] / expected
-        assert share > 0.5  # 128 parameters and 256 samples
         assert abs(each.share - share) < SIGMAS * each.error

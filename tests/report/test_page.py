@@ -128,7 +128,7 @@ def test_the_page_is_whole_and_alone(content: str) -> None:
 
 def test_pictures_are_in_the_ink_of_the_page(content: str) -> None:
     assert content.count("<svg") == 12
-    assert content.count("<figure") == 11
+    assert content.count("<figure") == 12
     assert "currentColor" in content
     assert "#23272e" not in content.partition("</style>")[2].lower()
 
