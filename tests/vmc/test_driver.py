@@ -98,6 +98,13 @@ def test_with_noise_the_measured_energy_is_right_within_its_error() -> None:
     assert "energy per site" in str(sampled)
 
 
+def test_a_step_tells_the_power_that_chains_drew_from() -> None:
+    flat = Sampler(n_walkers=16, n_samples=64, power=0.5, threads=1)
+    record = study(flat, learning_rate=0.1).step()
+    assert record.as_dict()["power"] == 0.5
+    assert study(Enumerate(), learning_rate=0.1).step().power is None
+
+
 def test_resuming_equals_going_on_bit_for_bit(tmp_path: Path) -> None:
     whole = study(learning_rate=lambda step: 0.1 / (1 + step))
     whole.run(9)
