@@ -75,6 +75,14 @@ def test_one_power_only() -> None:
     assert told(data("rbm"), changes) == [("sampler.power", "conflict", 0.5)]
 
 
+@pytest.mark.parametrize("change", ["kind=enumerate", "kind=direct", "n_replicas=2"])
+def test_a_power_that_follows_goes_with_everything(change: str) -> None:
+    """It stands in every completed file, of which a key may be changed; see `Sampler.power`."""
+    settings = complete(validate(data("peps"), ["sampler.power=auto", f"sampler.{change}"]))
+    assert settings.sampler.power == "auto"
+    build_sampler(settings, build_operator(settings))
+
+
 def test_single_precision_needs_double_beside_it() -> None:
     change = "sampler.precision=single"
     assert told(data("dimer"), [change]) == [("sampler.precision", "conflict", "single")]

@@ -68,9 +68,17 @@ def test_the_sections_hold_the_last_stage() -> None:
     assert completed.measure.chi == 14
 
 
-def test_completed_stages_are_a_fixed_point(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [({"schedule": "constant"}, {}), ({}, {"learning_rate": 0.1})],
+    ids=["rate that follows last", "rate that follows first"],
+)
+def test_completed_stages_are_a_fixed_point(
+    early: dict[str, Any], late: dict[str, Any], tmp_path: Path
+) -> None:
+    """Whichever rates they have: the sections hold a schedule that is the last stage's alone."""
     first = settings(
-        {"kind": "simple_update", "D": 2}, {"D": 2, "schedule": "constant"}, {"D": 3, "plateau": 9}
+        {"kind": "simple_update", "D": 2}, {"D": 2, **early}, {"D": 3, "plateau": 9, **late}
     ).as_dict()
     file = tmp_path / "config.toml"
     file.write_text(tomli_w.dumps(first))

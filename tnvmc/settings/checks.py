@@ -147,9 +147,8 @@ def _of_stage(
         broken = not grows and getattr(stage, key) is not None
         yield broken, f"{where}.{key}", "goes with a D larger than that of the stage before only"
     if (stage.learning_rate or optimizer.learning_rate) == "auto":
-        scheduled = stage.schedule or optimizer.schedule
-        yield scheduled is not None, f"{where}.schedule", _FOLLOWS, scheduled
-        final = stage.final_learning_rate or optimizer.final_learning_rate
+        yield stage.schedule is not None, f"{where}.schedule", _FOLLOWS, stage.schedule
+        final = stage.final_learning_rate
         yield final is not None, f"{where}.final_learning_rate", _FOLLOWS
         return
     constant = (stage.schedule or optimizer.schedule or "cosine") not in DECAYING

@@ -52,11 +52,14 @@ def stages_of(settings: Settings) -> tuple[Stage, ...]:
 
 def from_sections(settings: Settings, stage: StageSettings) -> dict[str, Any]:
     """Give what the sections of a run hold for the keys of a stage."""
-    return {
+    found = {
         key: getattr(getattr(settings, section), key, None)
         for key, section in SECTION_OF.items()
         if key in type(stage).model_fields
     }
+    if isinstance(stage, OptimiseStage) and stage.learning_rate == "auto":
+        found |= {"schedule": None, "final_learning_rate": None}  # those of other stages
+    return found
 
 
 def as_run(settings: Settings, stage: StageSettings) -> Settings:
