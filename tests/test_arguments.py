@@ -120,7 +120,7 @@ WHOLE: list[tuple[Callable[..., Any], str, int | None, bool]] = [
 # what is called, the argument, the values that are out of range, whether None may be given
 NUMBERS: list[tuple[Callable[..., Any], str, tuple[float, ...], bool]] = [
     (Sampler, "power", (0.0, -0.5, 1.5), False),
-    (partial(VMC, MODEL, STATE, FEW, theta=RUN.theta), "learning_rate", (-0.1,), False),
+    (partial(VMC, MODEL, STATE, FEW, theta=RUN.theta), "learning_rate", (-0.1,), True),
     (SR, "diag_shift", (-0.1,), False),
     (SR, "momentum", (-0.1, 1.0), False),
     *((rule, "clip", (0.0, -1.0), True) for rule in (SR, GradientDescent, RandomSign, Adam)),

@@ -70,7 +70,7 @@ MADE_BY = {
     "mixed rbm": lambda: Mixed(network("rbm")),
 }
 EXPECTED = {
-    "peps": {"drawn", "truncated", "starts", "single"},
+    "peps": {"drawn", "tempered", "truncated", "starts", "single"},
     "mps": {"tempered", "starts"},
     "product": {"tempered", "starts"},
     "dimers": {"tempered", "starts"},
@@ -79,7 +79,7 @@ EXPECTED = {
     "symmetrised peps": {"truncated", "starts"},
     "symmetrised mps": {"starts"},
     "symmetrised made": {"starts"},
-    "mixed peps": {"truncated", "starts"},
+    "mixed peps": {"tempered", "truncated", "starts"},
     "mixed rbm": {"tempered", "starts"},
 }
 

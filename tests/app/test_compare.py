@@ -279,7 +279,8 @@ def test_a_budget_of_seconds_ends_each_and_bends_the_schedule(
 
     monkeypatch.setattr(VMC, "advance", timed)
     Path("study.toml").write_text(SETTINGS.replace("steps = 4", "seconds = 0.55"))
-    assert main(["compare", "study.toml", "--out", "out", "--set", "optimizer.steps=1000"]) == 0
+    changes = ["--set", "optimizer.steps=1000", "--set", "optimizer.learning_rate=0.1"]
+    assert main(["compare", "study.toml", "--out", "out", *changes]) == 0
     shown = capsys.readouterr().out
     assert "sr, 0.55 s" in shown and "step    6  0.6/0.55 s  E/N" in shown
     schedule = Cosine(0.1, 0.01, 1000)

@@ -65,6 +65,7 @@ plateau = 5
 D = 2
 steps = 3
 n_samples = 32
+learning_rate = 0.1
 """
 
 ALONE = (
@@ -268,7 +269,8 @@ def staged(*tables: dict[str, Any]) -> StagedRun:
 
 
 def test_growth_without_noise_keeps_the_state(tmp_path: Path) -> None:
-    run = staged({"D": 1, "steps": 2}, {"D": 3, "noise": 0.0, "evolve": 0, "steps": 1})
+    last = {"D": 3, "noise": 0.0, "evolve": 0, "steps": 1, "learning_rate": 0.1}
+    run = staged({"D": 1, "steps": 2}, last)
     run.optimise(lambda _: None)
     before = run.vmc
     record = run.next_stage(tmp_path)

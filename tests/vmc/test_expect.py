@@ -74,7 +74,7 @@ def test_samples_give_it_within_their_error(sampler: Any) -> None:
 def test_the_error_of_chains_knows_their_walkers_in_parts_of_any_size(
     draws: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sampler = Sampler(32, 16 * 32, n_burn=5, threads=1)
+    sampler = Sampler(32, 16 * 32, n_burn=5, threads=1, power=1)
     vmc = VMC(heisenberg(LATTICE), PEPS(LATTICE, 2), sampler)
     entries = 19 * draws * 32  # in parts of `draws` draws, of 16: the last one of 3 holds one
     monkeypatch.setattr(measurement, "_ENTRIES", entries)

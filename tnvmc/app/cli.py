@@ -288,6 +288,8 @@ def _measure(options: argparse.Namespace) -> int:
     _repeated("--double-chi", metavar="CHI", type=int, help="boundary bond dimension of the double layer"),
 )  # fmt: skip
 def _converge(options: argparse.Namespace) -> int:
+    from dataclasses import replace
+
     from tnvmc.analysis.diagnostics import diagnostics_of
     from tnvmc.app.converge import converge_run
     from tnvmc.report.texts import line
@@ -300,7 +302,9 @@ def _converge(options: argparse.Namespace) -> int:
         scan, found = converge_run(
             options.folder, options.chi, options.n_samples, options.double_chi or when
         )
-    print(scan.samples)
+    print(replace(scan.samples, diagnostics=()))
+    for diagnostic in scan.samples.diagnostics:
+        print(line(diagnostic))
     if scan.double_layer is not None and scan.double_layer.points:
         print(scan.double_layer)
     for diagnostic in diagnostics_of({"convergence": found}):
