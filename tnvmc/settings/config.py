@@ -137,7 +137,7 @@ class SamplerSettings(Section):
     """Sweeps between samples. A sweep proposes every move once."""
     n_replicas: Positive = 1
     """Tempered chains for each walker, of which the coldest is measured: for chains that stick, at so
-    many times the sweeps. With `metropolis` only; not for `peps` and `mps`."""
+    many times the sweeps. With `metropolis` only."""
     chunk: Positive | None = None
     """Walkers in one batch; speed and memory only. Default: what a core's cache holds, 16 to 128."""
     precision: Literal["single"] | None = None
@@ -146,7 +146,8 @@ class SamplerSettings(Section):
     power: Annotated[Number, Field(gt=0, le=1)] | Literal["auto"] | None = None
     """Below 1, chains draw from |psi|^(2 power) while optimising and weights do the rest: rare
     configurations are seen, and their signs can turn. "auto" follows the state, so that half of the
-    samples are effective. With `metropolis` only. Default: "auto" where learning_rate is, else 1."""
+    samples are effective. The measurement draws from |psi|^2. With `metropolis`
+    only. Default: "auto"; 1 with replicas."""
     magnetisation: StrictInt | None = None
     """Twice the total Sz of the sector that is sampled. Default: 0 where the Hamiltonian conserves it;
     refused where it does not."""

@@ -32,13 +32,14 @@ class _Optimizer(Section):
     """Updates of the parameters."""
     learning_rate: Rates | None = None
     """Factor on the update; for `sr` it is imaginary time per step. A list makes parts with one rate
-    each. "auto" follows what each step has shown, and the mean of the steps, or the start, is measured
-    where its energy is lower. Default: "auto"; 0.1 beside a schedule."""
+    each. "auto" follows what each step has shown; then the mean of the steps is measured, or the last
+    one or the start where its energy is clearly lower. Default: "auto"; 0.1 beside a schedule or a
+    final rate."""
     schedule: Literal["constant", "exponential", "cosine", "stages"] | None = None
-    """How the learning rate falls to `final_learning_rate`. Default: `cosine`; `stages` where the
-    learning rate is a list."""
+    """How the learning rate falls to `final_learning_rate`. Default: `cosine` where the learning rate
+    is a number, `stages` where it is a list; none with "auto"."""
     final_learning_rate: PositiveNumber | None = None
-    """Learning rate at the last step. Default: a tenth of `learning_rate`."""
+    """Learning rate at the last step. Default: a tenth of `learning_rate`, where that is a number."""
     stages: list[Positive] | None = None
     """Lengths of the parts where `learning_rate` is a list. For a state that grows see `[[stage]]`.
     Default: equal lengths."""
@@ -63,8 +64,8 @@ class SRSettings(_Optimizer):
     memory: Annotated[Number, Field(ge=0, lt=1)] | None = None
     """Decay of the average of the SR matrix over steps: with 0.9 about the last 20 steps count. 0
     takes the present samples alone. Of more than 4096 parameters as many steps count as their samples
-    have room (2048 samples, 128 MiB). Default: 0.9; 0 with
-    momentum, or without noise (`enumerate`)."""
+    have room (2048 samples, 128 MiB). Default: 0.9; 0 with momentum, or without noise
+    (`enumerate`)."""
     momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.0
     """Decay of SPRING, which keeps the part of the last update that the present samples do not see. 0
     is plain SR."""

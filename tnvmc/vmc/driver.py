@@ -68,8 +68,8 @@ class VMC:
         theta: (P,) initial parameters; by default those of `initial_parameters`.
         learning_rate: a number; a schedule: a function of the step; or "auto": a rate that follows
             what each step has shown (`Paced`), and a measurement of the mean of the iterates, or of
-            the start, where their energy is lower (`vmc.trusted`).  By default "auto" with `SR`, 0.1 with
-            other rules.
+            the last or the first where their energy is lower (`vmc.trusted`).  By default "auto"
+            with `SR`, 0.1 with other rules.
         seed: key of all random numbers.
         guard: limits on steps; see `Guard`.
         configs: (W, N) where the walkers start; drawn when absent.
