@@ -32,8 +32,8 @@ def trusted(method: Method, state: State) -> tuple[Iterate, Told]:
     With a trail, its energy is then compared with that of the mean of the iterates, which is
     taken where it is not one error higher (measured_mean), and with that of the first parameters,
     which are taken where theirs is more than one error lower (measured_first: the steps have led
-    nowhere).  Cost: a draw without log-derivatives for each; only the first
-    of them before `FEWEST` steps.
+    nowhere).  Cost: a draw without log-derivatives, and one of `TIMES` the samples of a step for each
+    of the three that are compared; only the first of them all before `FEWEST` steps.
     """
     point, told = _before_a_bad_update(method, state)
     if state.trail is None or state.trail.count < FEWEST:
