@@ -10,6 +10,7 @@ import pytest
 from tests.optimize.problems import random_problem
 from tnvmc.optimize.first_order import GradientDescent
 from tnvmc.optimize.pace import Paced, along
+from tnvmc.optimize.rule import Follows
 from tnvmc.optimize.solve import least_squares
 from tnvmc.optimize.sr import SR
 
@@ -83,3 +84,11 @@ def test_the_slope_of_the_last_direction_is_told_by_its_samples_and_by_new_ones(
         assert info[name] == pytest.approx((e.conj() @ (a @ found)).real / 0.1)
     each = ((e.conj() * (a @ found)).real / 0.1).reshape(-1, 40).sum(axis=0)  # parts of one sample
     assert info["confirmed_slope_error"] == pytest.approx(each.std() * 40**0.5)
+
+
+def test_a_step_that_was_cut_has_the_rate_of_what_was_taken() -> None:
+    rule = Paced(SR(), rate=0.4)
+    state = rule.init(np.ones(3))
+    assert isinstance(rule, Follows)
+    assert rule.shortened(state, 0.25)["rate"] == pytest.approx(0.1)
+    assert set(rule.shortened(state, 0.25)) == set(state)

@@ -82,6 +82,10 @@ class Paced:
         expected = along(problem, found).slope
         return rate * found, {**kept, "rate": rate, "last": found, "expected": expected}, info
 
+    def shortened(self, state: State, factor: float) -> State:
+        """The rate of what was taken: it does not grow against a limit."""
+        return {**state, "rate": factor * float(state["rate"])}
+
 
 class Along(NamedTuple):
     """What samples say of a direction."""

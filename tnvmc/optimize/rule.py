@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.namespace import array_namespace
@@ -48,6 +48,14 @@ class Rule(Protocol):
 
         Raises NonFiniteError for input, or a result, that holds NaN or infinities.
         """
+
+
+@runtime_checkable
+class Follows(Protocol):
+    """A rule with a rate of its own, which has to know where its step was cut."""
+
+    def shortened(self, state: State, factor: float) -> State:
+        """State after a step of which only this factor < 1 was taken."""
 
 
 class NonFiniteError(ValueError):

@@ -17,7 +17,7 @@ from tnvmc.backend.process import one_blas_thread
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate, estimate_samples
-from tnvmc.optimize.rule import NonFiniteError, Rule
+from tnvmc.optimize.rule import Follows, NonFiniteError, Rule
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.guard import Guard, Recent
 from tnvmc.vmc.state import Iterate, State, StepRecord
@@ -167,6 +167,8 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
     if not math.isfinite(length):
         return _undone(method, state, here, Diagnostic("direction_not_finite", "warning"))
     factor = guard.shortened(state.recent, length, learning_rate, norm(here.theta))
+    if factor < 1 and isinstance(method.rule, Follows):
+        optimizer = method.rule.shortened(optimizer, factor)
     with np.errstate(over="ignore", invalid="ignore"):
         theta = here.theta - (learning_rate * factor) * direction
     if not all_finite(theta):  # beyond the largest number of its type
