@@ -83,6 +83,34 @@ def test_the_oldest_rows_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.abs(of_three - of_two[-1]).max() < 100 * SINGLE * np.abs(of_three).max()
 
 
+@pytest.mark.parametrize("rows", [(60, 30), (30, 60), (12, 30, 9)])
+def test_a_step_of_other_samples_counts_as_one_step(
+    rows: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its number of rows: S is an average over steps."""
+    problems = [random_problem(n, (3, 2, 4), "real", "real", seed=n) for n in rows]
+    averaged = run(SR(0.1, memory=0.5), problems)[-1]
+    monkeypatch.setattr(average, "MOST_PARAMETERS", 1)
+    found = run(SR(0.1, memory=0.5), problems)[-1]
+    assert np.abs(found - averaged).max() < 1000 * SINGLE * np.abs(averaged).max()
+
+
+def test_no_step_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for 25 rows: of 9 + 20 the 9 only, though 5 more would fit."""
+    monkeypatch.setattr(average, "MOST_PARAMETERS", 1)
+    monkeypatch.setattr(window, "MOST_ROWS", 25)
+    problems = [random_problem(n, (3, 2, 4), "real", "real", seed=n) for n in (20, 9)]
+    rule, state = SR(0.1, memory=0.5), SR(memory=0.5).init(problems[0].theta)
+    for problem, left in zip(problems, (0, 9), strict=True):  # 20: no room for two steps
+        _, state, _ = rule.direction(*problem.arguments, state, KEY)
+        assert state["age"].shape[0] == left
+    monkeypatch.setattr(window, "MOST_ROWS", 50)
+    for n, ages in ((20, [0] * 20 + [1] * 9), (25, [0] * 25 + [1] * 20), (9, [0] * 9 + [1] * 25)):
+        problem = random_problem(n, (3, 2, 4), "real", "real", seed=n)
+        _, state, _ = rule.direction(*problem.arguments, state, KEY)
+        assert list(state["age"]) == ages
+
+
 @given(memory=st.floats(0.0, 0.99), steps=st.integers(1, 200))
 def test_effective_steps_are_those_of_kish(memory: float, steps: int) -> None:
     weights = memory ** np.arange(steps)

@@ -130,10 +130,11 @@ class SR:
         """The step before momentum is added, with the state of the memory after it."""
         if "covariance" in state:
             return self._averaged(a, residual, state)
-        if "rows" in state and window.room(*a.shape) > 1:
+        if "rows" not in state:
+            return (*self._solve(a, residual), {})
+        if window.room(*a.shape) > 1:
             return self._windowed(a, residual, state)
-        kept = {key: state[key] for key in ("rows", "products", "age") if key in state}
-        return (*self._solve(a, residual), kept)
+        return (*self._solve(a, residual), window.forgotten(state))
 
     def _averaged(
         self, a: CenteredJacobian, residual: Array, state: State

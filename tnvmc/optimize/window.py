@@ -63,19 +63,40 @@ def empty(theta: Array) -> State:
 
 def room(n_rows: int, n_params: int) -> int:
     """For how many steps of so many rows there is room."""
-    return min(MOST_ROWS, MOST_ENTRIES // max(n_params, 1)) // max(n_rows, 1)
+    return _most(n_params) // max(n_rows, 1)
+
+
+def _most(n_params: int) -> int:
+    return min(MOST_ROWS, MOST_ENTRIES // max(n_params, 1))
+
+
+def _whole_steps(age: Array, most: int) -> int:
+    """Rows of the newest steps that are at most so many: no step is cut."""
+    if age.shape[0] <= most:
+        return int(age.shape[0])
+    xp = array_namespace(age)
+    return int(xp.sum(xp.astype(age < age[max(most, 0)], xp.int64)))
+
+
+def forgotten(state: State) -> State:
+    """The state without its rows, as after a step that had no room for those of another."""
+    return {
+        "rows": state["rows"][:0, :],
+        "products": state["products"][:0, :0],
+        "age": state["age"][:0],
+    }
 
 
 def add(state: State, rows: Array, memory: float) -> tuple[Window, State]:
     """Put the rows (m, P) of a step before those of earlier ones, which count memory^age.
 
-    The oldest are left out where `room` is short.  Cost: m n P multiplications in single precision.
+    The oldest steps are left out where `room` is short; steps may have other numbers of rows.  Cost:
+    m n P multiplications in single precision.
     """
     xp = array_namespace(rows)
     n_new = rows.shape[0]
-    kept = n_new * (room(*rows.shape) - 1)
+    kept = _whole_steps(state["age"], _most(rows.shape[1]) - n_new)
     old, age = state["rows"][:kept, :], state["age"][:kept] + 1
-    kept = old.shape[0]
     together = xp.concat([xp.astype(rows, old.dtype), old], axis=0)
     dagger = xp.matrix_transpose(together)
     if xp.isdtype(dagger.dtype, "complex floating"):
@@ -88,7 +109,8 @@ def add(state: State, rows: Array, memory: float) -> tuple[Window, State]:
     age = xp.concat([xp.zeros((n_new,), dtype=age.dtype), age])
     double = xp.complex128 if xp.isdtype(products.dtype, "complex floating") else xp.float64
     decay = memory ** xp.astype(age, xp.float64)
-    scale = xp.sqrt(decay * (n_new / xp.sum(decay)))
+    steps = int(age[-1]) + 1
+    scale = xp.sqrt(decay / sum(memory**k for k in range(steps)))  # each step is one S
     gram = xp.astype(products, double) * scale[:, None] * scale[None, :]
     return Window(together, scale, gram, n_new), {
         "rows": together, "products": products, "age": age
