@@ -111,6 +111,17 @@ def test_no_step_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
         assert list(state["age"]) == ages
 
 
+@pytest.mark.parametrize("shift", [0.0, 1e-8])
+def test_a_shift_below_rounding_takes_the_present_rows_in_double(
+    shift: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of single precision would give a direction of rounding alone."""
+    monkeypatch.setattr(average, "MOST_PARAMETERS", 1)
+    problems = [random_problem(9, (3, 2, 4), "real", "real", seed=seed) for seed in range(5)]
+    found = run(SR(shift, memory=0.5), problems)[-1]
+    assert np.array_equal(found, run(SR(shift), problems)[-1])
+
+
 @given(memory=st.floats(0.0, 0.99), steps=st.integers(1, 200))
 def test_effective_steps_are_those_of_kish(memory: float, steps: int) -> None:
     weights = memory ** np.arange(steps)

@@ -51,7 +51,8 @@ class SR:
     memory: float = 0.0
     """Decay of the average of S over steps, 0 <= memory < 1; 0 takes the S of the present samples
     alone.  Of more than `average.MOST_PARAMETERS` parameters the rows of the last steps are kept in
-    its place, as many as `window.room` allows; where that is one step, memory has no effect."""
+    its place, in single precision, as many as `window.room` allows; where that is one step, or
+    `diag_shift` is below `window.LEAST_SHIFT`, memory has no effect."""
 
     def __post_init__(self) -> None:
         if self.diag_shift != "auto":
@@ -132,7 +133,8 @@ class SR:
             return self._averaged(a, residual, state)
         if "rows" not in state:
             return (*self._solve(a, residual), {})
-        if window.room(*a.shape) > 1:
+        above_rounding = self.diag_shift == "auto" or self.diag_shift >= window.LEAST_SHIFT
+        if above_rounding and window.room(*a.shape) > 1:
             return self._windowed(a, residual, state)
         return (*self._solve(a, residual), window.forgotten(state))
 

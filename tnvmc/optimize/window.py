@@ -25,6 +25,10 @@ MOST_ROWS = 2048
 MOST_ENTRIES = 2**25
 """Numbers of all rows together: 128 MiB of float32."""
 
+LEAST_SHIFT = 1e-4
+"""Least shift, in units of the mean diagonal, above the rounding of single precision: the direction
+moves by 1e-6 there, by 1e-2 with 1e-6, and without a shift it is rounding alone."""
+
 
 @dataclass(frozen=True)
 class Window:
