@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.optimize.problems import random_problem
+from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.optimize import average, window
 from tnvmc.optimize.sr import SR, automatic_shift
 
@@ -120,6 +122,16 @@ def test_a_shift_below_rounding_takes_the_present_rows_in_double(
     problems = [random_problem(9, (3, 2, 4), "real", "real", seed=seed) for seed in range(5)]
     found = run(SR(shift, memory=0.5), problems)[-1]
     assert np.array_equal(found, run(SR(shift), problems)[-1])
+
+
+def test_rows_that_vanish_in_single_precision_are_not_taken_for_zero(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(average, "MOST_PARAMETERS", 1)
+    problem = random_problem(9, (3, 2, 4), "real", "real")
+    tiny = replace(problem, jacobian=DenseJacobian(1e-25 * problem.dense))
+    found = run(SR(0.1, memory=0.5), [tiny, tiny])[-1]
+    assert np.array_equal(found, run(SR(0.1), [tiny])[0])
 
 
 @given(memory=st.floats(0.0, 0.99), steps=st.integers(1, 200))

@@ -165,6 +165,8 @@ class SR:
         steps = average.effective_steps(self.memory, window.steps_in(kept))
         share = self._share(n_params / (steps * _effective_rows(a)))
         trace = max(float(xp.real(xp.sum(entries))), 0.0)
+        if trace < window.LEAST_TRACE:
+            return (*self._solve(a, residual), window.forgotten(state))
         x, solved = self.solver(
             rows.gram, rows.target(residual), share * trace / min(n_rows, n_params)
         )

@@ -29,6 +29,9 @@ LEAST_SHIFT = 1e-4
 """Least shift, in units of the mean diagonal, above the rounding of single precision: the direction
 moves by 1e-6 there, by 1e-2 with 1e-6, and without a shift it is rounding alone."""
 
+LEAST_TRACE = 1e-25
+"""Of B B^dagger; products of smaller rows vanish in single precision."""
+
 
 @dataclass(frozen=True)
 class Window:
