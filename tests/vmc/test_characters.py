@@ -50,6 +50,19 @@ def rough(operator: Operator, D: int, noise: float, seed: int = 0) -> tuple[PEPS
     return peps, start + noise * np.abs(start).max() * rng.normal(size=start.shape)
 
 
+def test_signs_are_of_psi_squared_whatever_power_the_steps_had() -> None:
+    operator = heisenberg(square(2, 3))
+    peps, theta = rough(operator, 2, 0.3)
+    group = symmetry_group(operator, ("point",))
+    problem = Problem.of(operator, peps)
+    point = at(theta, operator, n=64)
+    of_one, of_other = (
+        [each.mean for each in measured_characters(problem, replace(point, power=p), group, 1)]
+        for p in (1.0, 0.2)
+    )
+    assert of_one == of_other
+
+
 @pytest.mark.parametrize(
     ("operator", "odd"),
     [

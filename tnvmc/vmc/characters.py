@@ -84,7 +84,8 @@ def measured_characters(
         fresh = initial_configs(operator, _WALKERS, problem.seed, sector)
         point = Point(point.theta, to_namespace(fresh, xp))
     n_walkers = point.configs.shape[0]
-    sampler = Sampler(n_walkers, max(_SAMPLES, 2 * n_walkers), n_burn, 2, threads=threads)
+    n_samples = max(_SAMPLES, 2 * n_walkers)
+    sampler = Sampler(n_walkers, n_samples, n_burn, 2, threads=threads, power=1.0)
     snapshot, _, _ = sampler.draw(
         replace(problem, targets={}), point, streams.CHARACTERS, jacobian=False
     )
