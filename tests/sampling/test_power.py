@@ -27,7 +27,7 @@ def test_follows_to_the_share_of_effective_samples() -> None:
         power = followed(drawn(power, step), power)
     wanted = 1 - np.sqrt(-np.log(SHARE)) / SPREAD
     assert power == pytest.approx(wanted, abs=0.05)
-    weight = flattened(drawn(power, 99), None, power)
+    weight, _ = flattened(drawn(power, 99), None, power)
     assert effective_samples(weight) / N_SAMPLES == pytest.approx(SHARE, abs=0.05)
 
 
@@ -45,3 +45,11 @@ def test_stays_where_psi_vanishes_everywhere() -> None:
     assert followed(nothing, 0.7) == 0.7
     some = LogAmplitude(np.array([1.0, 1.0, 0.0]), np.array([800.0, 799.0, -np.inf]))
     assert SMALLEST <= followed(some, 0.7) <= 1
+
+
+def test_weights_of_two_draws_have_one_scale() -> None:
+    """Each sample has the weight |psi|^(2 - 2 power), whatever else was drawn with it."""
+    large = LogAmplitude(np.ones(2), np.array([1.0, 5.0]))
+    small = LogAmplitude(np.ones(2), np.array([1.0, -5.0]))
+    (a, scale_a), (b, scale_b) = (flattened(each, None, 0.3) for each in (large, small))
+    assert a[0] * np.exp(scale_a) == pytest.approx(b[0] * np.exp(scale_b))

@@ -112,9 +112,9 @@ def test_weights_of_a_power_do_not_overflow() -> None:
     """ln psi of +-2000, and psi = 0 by a weight of 0."""
     log_abs = np.array([2000.0, 1999.0, -2000.0, -np.inf])
     amplitude = LogAmplitude(np.array([1.0, 1.0, 1.0, 0.0]), log_abs)
-    found = flattened(amplitude, None, 0.5)
+    found, _ = flattened(amplitude, None, 0.5)
     np.testing.assert_allclose(found, [1.0, np.exp(-1.0), 0.0, 0.0], rtol=1e-12)
-    walked = flattened(amplitude, np.array([4.0, 1.0, 1.0, 0.0]), 0.5)
+    walked, _ = flattened(amplitude, np.array([4.0, 1.0, 1.0, 0.0]), 0.5)
     np.testing.assert_allclose(walked, [2.0, np.exp(-1.0), 0.0, 0.0], rtol=1e-12)
 
 

@@ -284,9 +284,9 @@ class _Chunk:
 
 def _weighted(snapshot: Snapshot, power: float) -> tuple[Snapshot, float]:
     """Weights that sum to 1, where there are any, and ln of their mean before."""
-    weight = snapshot.weight
+    weight, scale = snapshot.weight, 0.0
     if power < 1:
-        weight = flattened(snapshot.amplitude, weight, power)
+        weight, scale = flattened(snapshot.amplitude, weight, power)
     if weight is None:
         return snapshot, 0.0
     xp = array_namespace(weight)
@@ -297,7 +297,7 @@ def _weighted(snapshot: Snapshot, power: float) -> tuple[Snapshot, float]:
             "asked for vanishes wherever the one that was sampled took it. Are the characters of a "
             "symmetrised state right?"
         )
-    return replace(snapshot, weight=weight / total), float(np.log(float(xp.mean(weight))))
+    return replace(snapshot, weight=weight / total), scale + float(np.log(float(xp.mean(weight))))
 
 
 def _summed(counts: Array, n_replicas: int) -> np.ndarray:

@@ -26,16 +26,19 @@ SMALLEST = 0.2
 """Least power that "auto" takes."""
 
 
-def flattened(amplitude: LogAmplitude, weight: Array | None, power: float) -> Array:
-    """Weights (M,) of samples of |psi|^(2 power), up to a factor: |psi|^(2 - 2 power).
+def flattened(
+    amplitude: LogAmplitude, weight: Array | None, power: float
+) -> tuple[Array, float]:
+    """Weights (M,) of samples of |psi|^(2 power), |psi|^(2 - 2 power), over the exponential of a number.
 
-    `weight` is |psi / psi_1|^2 where psi_1 was walked on in its place.
+    The largest would not fit otherwise; with the number, weights of several draws have one scale. `weight` is |psi / psi_1|^2 where psi_1 was walked on in its place.
     """
     xp = array_namespace(amplitude.log_abs)
     log_abs = xp.astype(amplitude.log_abs, xp.float64)
     finite = xp.where(xp.isfinite(log_abs), log_abs, xp.full_like(log_abs, -xp.inf))
-    found = xp.exp((2 - 2 * power) * (finite - xp.max(finite)))
-    return found if weight is None else found * weight**power
+    largest = float(xp.max(finite))
+    found = xp.exp((2 - 2 * power) * (finite - largest))
+    return found if weight is None else found * weight**power, (2 - 2 * power) * largest
 
 
 def followed(amplitude: LogAmplitude, power: float) -> float:
