@@ -26,9 +26,7 @@ SMALLEST = 0.2
 """Least power that "auto" takes."""
 
 
-def flattened(
-    amplitude: LogAmplitude, weight: Array | None, power: float
-) -> tuple[Array, float]:
+def flattened(amplitude: LogAmplitude, weight: Array | None, power: float) -> tuple[Array, float]:
     """Weights (M,) of samples of |psi|^(2 power), |psi|^(2 - 2 power), over the exponential of a number.
 
     The largest would not fit otherwise; with the number, weights of several draws have one scale. `weight` is |psi / psi_1|^2 where psi_1 was walked on in its place.
