@@ -103,6 +103,8 @@ def test_settings_that_would_have_no_effect_are_refused() -> None:
     assert told(MINIMAL, changes) == [("optimizer.momentum", "foreign_key")]
     changes = ["optimizer.final_learning_rate=0.01", "optimizer.schedule=constant"]
     assert told(MINIMAL, changes) == [("optimizer.final_learning_rate", "conflict")]
+    changes = ["optimizer.final_learning_rate=0.01", "optimizer.learning_rate=[0.1, 0.05]"]
+    assert told(MINIMAL, changes) == [("optimizer.final_learning_rate", "conflict")]
     follows = "optimizer.learning_rate=auto"
     changes = [follows, "optimizer.schedule=cosine"]
     assert told(MINIMAL, changes) == [("optimizer.schedule", "conflict", "cosine")]

@@ -100,6 +100,11 @@ def _of_schedules(settings: Settings) -> Iterator[Rule]:
         yield not named_so, "optimizer.schedule", why, schedule
         why = f"{lengths} lengths for {len(rates)} learning rates; give one for each"
         yield named_so and lengths != len(rates), "optimizer.stages", why
+        yield (
+            optimizer.final_learning_rate is not None,
+            "optimizer.final_learning_rate",
+            _NOT_DECAYING,
+        )
         return
     parts, final = schedule == "stages" or stages is not None, optimizer.final_learning_rate
     if rates == "auto":
