@@ -75,7 +75,7 @@ _RATES = {"gradient": 0.05, "random_sign": 0.005, "adam": 0.01}  # good for all 
 
 
 def _first_order(kind: str, rate: float) -> Any:
-    told = f"Factor on the update. A list makes parts with one rate each. Default: {rate:g}."
+    told = "Factor on the update. A list makes parts with one rate each."
     field = Field(default=rate, description=told)
     keys: dict[str, Any] = {"kind": (Literal[kind], kind), "learning_rate": (Rates, field)}
     return create_model(kind, __base__=_Optimizer, **keys)
