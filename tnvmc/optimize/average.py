@@ -27,18 +27,18 @@ def empty(theta: Array) -> State:
     return {"covariance": xp.zeros((n, n), dtype=dtype), "averaged": 0}
 
 
-def add(state: State, covariance: Array, memory: float) -> tuple[Array, State]:
-    """Give the average with one more covariance (P, P), and the state that holds it.
+def add(state: State, covariance: Array, memory: float) -> tuple[float, State]:
+    """Give what the sum is to be divided by, and the state with one more covariance (P, P).
 
-    The covariance of k steps ago counts memory^k.  It is kept in single precision: a relative change
-    of 1e-7 is far below both the noise and the shift.
+    The covariance of k steps ago counts memory^k.  The sum is kept in single precision: a relative
+    change of 1e-7 is far below both the noise and the shift.
     """
-    xp = array_namespace(covariance)
     kept = state["covariance"]
-    total = covariance + memory * xp.astype(kept, covariance.dtype)
-    steps = int(state["averaged"]) + 1
-    norm = steps if memory == 1 else (1 - memory**steps) / (1 - memory)
-    return total / norm, {"covariance": xp.astype(total, kept.dtype), "averaged": steps}
+    total = array_namespace(covariance).astype(covariance, kept.dtype, copy=False)
+    if steps := int(state["averaged"]):
+        total += memory * kept
+    norm = steps + 1 if memory == 1 else (1 - memory ** (steps + 1)) / (1 - memory)
+    return norm, {"covariance": total, "averaged": steps + 1}
 
 
 def effective_steps(memory: float, steps: int) -> float:

@@ -7,6 +7,7 @@ of (A + shift) x = b, with A Hermitian and not negative, returns (x, info).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -221,7 +222,8 @@ class Eigen:
 class Cholesky:
     """Factorises A + shift; where that fails (A is singular, shift too small), `fallback` solves.
 
-    Cost: n^3 / 3 on NumPy.
+    A matrix of single precision, for an rhs of double, is factorised so on NumPy, and x refined with
+    residuals in double; where that does not converge, it is factorised in double.  Cost: n^3 / 3.
     """
 
     fallback: Eigen = Eigen()
@@ -229,37 +231,81 @@ class Cholesky:
     def __call__(self, matrix: Array, rhs: Array, shift: float) -> tuple[Array, SolveInfo]:
         """Give x = (A + shift)^-1 b."""
         xp = array_namespace(matrix, rhs)
-        n = matrix.shape[0]
-        flat = xp.asarray(xp.reshape(matrix, (-1,)), copy=True)
-        flat[:: n + 1] += shift
-        shifted = xp.reshape(flat, (n, n))
-        try:
-            factor = xp.linalg.cholesky(shifted)
-        except np.linalg.LinAlgError:
+        if xp.finfo(matrix.dtype).eps > xp.finfo(rhs.dtype).eps:
+            refined = _refined(matrix, rhs, shift) if is_numpy(xp) else None
+            if refined is not None:
+                return refined
+            matrix = xp.astype(matrix, xp.complex128 if is_complex(matrix) else xp.float64)
+        pivots, solve = _factorised(matrix, shift)
+        if pivots is None:
             return self._fall_back(matrix, rhs, shift)
-        pivots = xp.abs(diagonal(factor))
-        x = _solve_with(factor, shifted, rhs)
-        smallest = float(xp.min(pivots))
+        x = solve(rhs)
         # Pivots this small are rounding, and so is x; some libraries do not even raise.
-        floor = n * float(xp.finfo(pivots.dtype).eps) * float(xp.max(pivots)) ** 2
-        if not smallest**2 > floor or not bool(xp.all(xp.isfinite(x))):
+        if _are_rounding(pivots) or not bool(xp.all(xp.isfinite(x))):
             return self._fall_back(matrix, rhs, shift)
-        condition = (float(xp.max(pivots)) / smallest) ** 2
-        return x, SolveInfo("cholesky", shift, n, condition)
+        return x, SolveInfo("cholesky", shift, matrix.shape[0], _condition(pivots))
 
     def _fall_back(self, matrix: Array, rhs: Array, shift: float) -> tuple[Array, SolveInfo]:
         x, info = self.fallback(matrix, rhs, shift)
         return x, SolveInfo("cholesky failed, eigh", shift, info.rank, info.condition)
 
 
-def _solve_with(factor: Array, matrix: Array, rhs: Array) -> Array:
-    """Solve with a lower Cholesky factor, where triangular solves exist; else with LU."""
-    xp = array_namespace(factor)
-    if not is_numpy(xp):
-        return xp.linalg.solve(matrix, rhs[:, None])[:, 0]
-    from scipy.linalg import cho_solve
+def _factorised(matrix: Array, shift: float) -> tuple[Array | None, Callable[[Array], Array]]:
+    """Pivots of the Cholesky factor of A + shift, None where there is none, and a way to solve."""
+    xp = array_namespace(matrix)
+    n = matrix.shape[0]
+    flat = xp.asarray(xp.reshape(matrix, (-1,)), copy=True)
+    flat[:: n + 1] += shift
+    shifted = xp.reshape(flat, (n, n))
+    try:
+        if not is_numpy(xp):
+            pivots = xp.abs(diagonal(xp.linalg.cholesky(shifted)))
+            return pivots, lambda b: xp.linalg.solve(shifted, b[:, None])[:, 0]
+        from scipy.linalg import cho_factor, cho_solve
 
-    return cho_solve((factor, True), rhs, check_finite=False)
+        # In place: the transpose of C order is LAPACK's order, and it is the complex conjugate.
+        factor = cho_factor(shifted.T, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return None, lambda b: b
+    return np.abs(np.diagonal(factor[0])), lambda b: cho_solve(
+        factor, b.conj(), check_finite=False
+    ).conj()
+
+
+def _refined(matrix: np.ndarray, rhs: np.ndarray, shift: float) -> tuple[Array, SolveInfo] | None:
+    """Solve by a factor in single precision; None where the residual does not become small."""
+    pivots, solve = _factorised(matrix, shift)
+    if pivots is None or _are_rounding(pivots):
+        return None
+    x, residual = np.zeros_like(rhs), rhs
+    for _ in range(_MOST_REFINEMENTS):
+        x = x + solve(residual.astype(matrix.dtype))
+        residual = rhs - _times(matrix, x) - shift * x
+        if not np.linalg.norm(residual) > _REFINED * np.linalg.norm(rhs):
+            return x, SolveInfo("cholesky", shift, len(x), _condition(pivots))
+    return None
+
+
+_REFINED = 1e-8  # of the length of b; the rounding of single precision is 6e-8
+_MOST_REFINEMENTS = 5
+
+
+def _times(matrix: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """A x in double precision for A of single precision, in pieces that stay in the cache."""
+    rows = 64
+    pieces = (matrix[i : i + rows].astype(x.dtype) @ x for i in range(0, len(matrix), rows))
+    return np.concatenate(list(pieces))
+
+
+def _are_rounding(pivots: Array) -> bool:
+    xp = array_namespace(pivots)
+    floor = pivots.shape[0] * float(xp.finfo(pivots.dtype).eps) * float(xp.max(pivots)) ** 2
+    return not float(xp.min(pivots)) ** 2 > floor
+
+
+def _condition(pivots: Array) -> float:
+    xp = array_namespace(pivots)
+    return (float(xp.max(pivots)) / float(xp.min(pivots))) ** 2
 
 
 def _dagger(matrix: Array) -> Array:

@@ -13,7 +13,7 @@ directions which few samples do not see keep the value they had.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -142,22 +142,26 @@ class SR:
         self, a: CenteredJacobian, residual: Array, state: State
     ) -> tuple[Array, str, SolveInfo, State]:
         """Solve (S + shift) x = A^dagger residual with the S of this and earlier steps."""
-        covariance, kept = average.add(state, a.covariance(), self.memory)
-        xp = array_namespace(covariance)
-        entries = diagonal(covariance)
+        single = state["covariance"].dtype
+        norm, kept = average.add(state, a.covariance(single), self.memory)
+        total = kept["covariance"]
+        xp = array_namespace(total)
+        entries = diagonal(total)
         require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
         n = a.shape[1]
         steps = average.effective_steps(self.memory, kept["averaged"])
         share = self._share(n / (steps * _effective_rows(a)))
-        shift = share * max(float(xp.real(xp.sum(entries))), 0.0) / n
-        x, solved = self.solver(covariance, a.adjoint(residual), shift)
+        trace = max(float(xp.real(xp.sum(entries))), 0.0) / norm
+        # The sum takes the place of the average: no copy of it is made.
+        x, solved = self.solver(total, norm * a.adjoint(residual), norm * share * trace / n)
+        solved = replace(solved, shift=solved.shift / norm)
         return x, "parameters", solved, kept
 
     def _windowed(
         self, a: CenteredJacobian, residual: Array, state: State
     ) -> tuple[Array, str, SolveInfo, State]:
         """The same by the rows of this and earlier steps."""
-        rows, kept = window.add(state, a.dense(), self.memory)
+        rows, kept = window.add(state, a.dense(state["rows"].dtype), self.memory)
         xp = array_namespace(rows.gram)
         entries = diagonal(rows.gram)
         require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")

@@ -39,7 +39,7 @@ class Window:
 
     rows: Array  #: (n, P) float32 or complex64, not weighted
     scale: Array  #: (n,) weight of each row
-    gram: Array  #: (n, n) of the weighted rows, double precision
+    gram: Array  #: (n, n) of the weighted rows, of their precision
     n_new: int  #: rows of the present step
 
     def adjoint(self, x: Array) -> Array:
@@ -48,7 +48,7 @@ class Window:
         scaled = xp.astype(self.scale * x, self.rows.dtype)
         conj = xp.conj if xp.isdtype(scaled.dtype, "complex floating") else (lambda v: v)
         product = conj(xp.matrix_transpose(self.rows) @ conj(scaled))
-        return xp.astype(product, self.gram.dtype)
+        return xp.astype(product, x.dtype)
 
     def target(self, e: Array) -> Array:
         """y (n,) with B^dagger y = A^dagger e, for e (rows of the present step,)."""
@@ -114,11 +114,12 @@ def add(state: State, rows: Array, memory: float) -> tuple[Window, State]:
         below = xp.conj(below)
     products = xp.concat([new, xp.concat([below, state["products"][:kept, :kept]], axis=1)], axis=0)
     age = xp.concat([xp.zeros((n_new,), dtype=age.dtype), age])
-    double = xp.complex128 if xp.isdtype(products.dtype, "complex floating") else xp.float64
     decay = memory ** xp.astype(age, xp.float64)
     steps = int(age[-1]) + 1
     scale = xp.sqrt(decay / sum(memory**k for k in range(steps)))  # each step is one S
-    gram = xp.astype(products, double) * scale[:, None] * scale[None, :]
+    single = xp.astype(scale, xp.float32)
+    gram = products * single[:, None]
+    gram *= single
     return Window(together, scale, gram, n_new), {
         "rows": together, "products": products, "age": age
     }  # fmt: skip
