@@ -50,6 +50,24 @@ def test_regular_systems(solver: Any, dtype: str, space: str) -> None:
 
 
 @pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize(("single", "dtype"), [("float32", "float64"), ("complex64", "complex128")])
+@pytest.mark.parametrize("smallest", [1e-3, 1e-9])  # of which single precision knows nothing
+def test_matrices_of_single_precision_are_solved_in_double(
+    smallest: float, single: str, dtype: str, space: str
+) -> None:
+    xp = SPACES[space]
+    matrix = matrix_with(np.geomspace(1e-12, 1, 80), dtype).astype(single)
+    rhs = vector(80, dtype)
+    x, info = Cholesky()(xp.asarray(matrix), xp.asarray(rhs), smallest)
+    residual = matrix.astype(dtype) @ to_host(x) + smallest * to_host(x) - rhs
+    if info.method == "cholesky":
+        assert np.abs(residual).max() < 1e-7 * np.linalg.norm(rhs)
+    else:  # rounding of the matrix has made it negative
+        assert smallest == 1e-9
+    assert info.shift == smallest
+
+
+@pytest.mark.parametrize("space", SPACES)
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_cutoff_is_relative_and_gives_the_pseudo_inverse(dtype: str, space: str) -> None:
     xp = SPACES[space]

@@ -23,8 +23,6 @@ Array = Any
 _DENSE_ENTRIES = 2**21
 """Entries of O that `covariance` makes dense at a time (16 MiB of float64), or P^2 if more."""
 
-_CACHED_ENTRIES = 2**18  # of O that are centred at a time
-
 
 @dataclass(frozen=True)
 class DenseJacobian:
@@ -259,32 +257,24 @@ class CenteredJacobian:
 
         Centred rows are made dense in pieces, of the size of S or 16 MiB, so nothing cancels.
         """
-        n_params = self.shape[1]
-        total = None
-        for rows in self._pieces(max(1, n_params // 2, _DENSE_ENTRIES // max(1, n_params)), dtype):
-            term = _dagger(rows) @ rows
-            if total is None:
-                total = term
-            else:
-                total += term
-        return total
-
-    def dense(self, dtype: Any = None) -> Array:
-        """A itself: (parts * M, P), in its own precision or another; centred before it is rounded."""
-        step = max(1, _CACHED_ENTRIES // max(1, self.shape[1]))
-        return array_namespace(self.weight).concat(list(self._pieces(step, dtype)))
-
-    def _pieces(self, step: int, dtype: Any) -> Iterator[Array]:
-        """Rows of A, at most `step` at a time."""
         xp = array_namespace(self.weight)
-        jacobian, n_samples = structured(self.jacobian), self.weight.shape[0]
+        jacobian, n_params = structured(self.jacobian), self.shape[1]
+        n_samples = self.weight.shape[0]
+        step = max(1, n_params // 2, _DENSE_ENTRIES // max(1, n_params))
+        total = None
         for part in range(self.parts):
             mean, offset = self._mean(part), part * n_samples
             for start in range(0, n_samples, step):
                 stop = min(start + step, n_samples)
                 rows = jacobian.rows(offset + start, offset + stop).dense() - mean
                 rows *= xp.sqrt(self.weight[start:stop])[:, None]
-                yield rows if dtype is None else xp.astype(rows, dtype)
+                rows = rows if dtype is None else xp.astype(rows, dtype)
+                term = _dagger(rows) @ rows
+                if total is None:
+                    total = term
+                else:
+                    total += term
+        return total
 
     def _mean(self, part: int) -> Array:
         """<O> of one part: (P,)."""

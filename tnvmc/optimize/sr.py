@@ -23,7 +23,7 @@ from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.arguments import one_of, optional_positive, real
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.optimize import average, window
+from tnvmc.optimize import average
 from tnvmc.optimize.rule import Info, State, require_finite
 from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver, least_squares
 
@@ -50,9 +50,8 @@ class SR:
     space: Space = "auto"
     memory: float = 0.0
     """Decay of the average of S over steps, 0 <= memory < 1; 0 takes the S of the present samples
-    alone.  Of more than `average.MOST_PARAMETERS` parameters the rows of the last steps are kept in
-    its place, in single precision, as many as `window.room` allows; where that is one step, or
-    `diag_shift` is below `window.LEAST_SHIFT`, memory has no effect."""
+    alone.  Above `average.MOST_PARAMETERS` parameters memory has no effect: there the samples of
+    twenty steps are still few, and steps were as good without."""
 
     def __post_init__(self) -> None:
         if self.diag_shift != "auto":
@@ -71,10 +70,9 @@ class SR:
     def init(self, theta: Array) -> State:
         """The previous direction where there is momentum, the averaged S where there is memory."""
         state = {"previous": array_namespace(theta).zeros_like(theta)} if self.momentum else {}
-        if not self.memory:
+        if not self.memory or theta.shape[0] > average.MOST_PARAMETERS:
             return state
-        small = theta.shape[0] <= average.MOST_PARAMETERS
-        return {**state, **(average.empty(theta) if small else window.empty(theta))}
+        return {**state, **average.empty(theta)}
 
     def direction(
         self,
@@ -109,7 +107,10 @@ class SR:
         if self.momentum:
             carried = self.momentum * state["previous"]
             residual = residual - a.apply(carried)
-        step, space, solved, kept = self._step(a, residual, state)
+        if "covariance" in state:
+            step, space, solved, kept = self._averaged(a, residual, state)
+        else:
+            (step, space, solved), kept = self._solve(a, residual), {}
         direction = xp.astype(step + carried if self.momentum else step, theta.dtype)
         require_finite("direction of SR", direction, "raise diag_shift")
         moved = a.apply(direction)
@@ -124,19 +125,6 @@ class SR:
             "slope": float(xp.sum(xp.real(xp.conj(problem.target) * moved))),
         }
         return direction, {**({"previous": direction} if self.momentum else {}), **kept}, info
-
-    def _step(
-        self, a: CenteredJacobian, residual: Array, state: State
-    ) -> tuple[Array, str, SolveInfo, State]:
-        """The step before momentum is added, with the state of the memory after it."""
-        if "covariance" in state:
-            return self._averaged(a, residual, state)
-        if "rows" not in state:
-            return (*self._solve(a, residual), {})
-        above_rounding = self.diag_shift == "auto" or self.diag_shift >= window.LEAST_SHIFT
-        if above_rounding and window.room(*a.shape) > 1:
-            return self._windowed(a, residual, state)
-        return (*self._solve(a, residual), window.forgotten(state))
 
     def _averaged(
         self, a: CenteredJacobian, residual: Array, state: State
@@ -156,25 +144,6 @@ class SR:
         x, solved = self.solver(total, norm * a.adjoint(residual), norm * share * trace / n)
         solved = replace(solved, shift=solved.shift / norm)
         return x, "parameters", solved, kept
-
-    def _windowed(
-        self, a: CenteredJacobian, residual: Array, state: State
-    ) -> tuple[Array, str, SolveInfo, State]:
-        """The same by the rows of this and earlier steps."""
-        rows, kept = window.add(state, a.dense(state["rows"].dtype), self.memory)
-        xp = array_namespace(rows.gram)
-        entries = diagonal(rows.gram)
-        require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
-        n_rows, n_params = rows.gram.shape[0], a.shape[1]
-        steps = average.effective_steps(self.memory, window.steps_in(kept))
-        share = self._share(n_params / (steps * _effective_rows(a)))
-        trace = max(float(xp.real(xp.sum(entries))), 0.0)
-        if trace < window.LEAST_TRACE:
-            return (*self._solve(a, residual), window.forgotten(state))
-        x, solved = self.solver(
-            rows.gram, rows.target(residual), share * trace / min(n_rows, n_params)
-        )
-        return rows.adjoint(x), "window", solved, kept
 
     def _share(self, per_row: float) -> float:
         return automatic_shift(per_row) if self.diag_shift == "auto" else float(self.diag_shift)
@@ -209,6 +178,6 @@ def automatic_shift(per_row: float) -> float:
     """Give the shift, in units of the mean diagonal, for so many parameters per row.
 
     Largest (0.1) where there are as many parameters as rows; falling with the square of the
-    distance from there, to 1e-3.
+    distance from there, to 1e-3 where rows outnumber parameters, to 1e-2 where parameters do.
     """
-    return max(1e-3, 0.1 * min(per_row, 1 / per_row) ** 2)
+    return max(1e-3 if per_row < 1 else 1e-2, 0.1 * min(per_row, 1 / per_row) ** 2)

@@ -63,9 +63,8 @@ class SRSettings(_Optimizer):
     same in both spaces. "auto" takes more where samples are about as many as parameters."""
     memory: Annotated[Number, Field(ge=0, lt=1)] | None = None
     """Decay of the average of the SR matrix over steps: with 0.9 about the last 20 steps count. 0
-    takes the present samples alone. Of more than 4096 parameters as many steps count as their samples
-    have room (2048 samples, 128 MiB). Default: 0.9; 0 with momentum, or without noise
-    (`enumerate`)."""
+    takes the present samples alone, as is done above 4096 parameters. Default: 0.9; 0 with momentum,
+    or without noise (`enumerate`)."""
     momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.0
     """Decay of SPRING, which keeps the part of the last update that the present samples do not see. 0
     is plain SR."""
