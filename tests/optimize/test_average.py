@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.optimize.problems import random_problem
-from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.optimize import average
 from tnvmc.optimize.sr import SR, automatic_shift
 
