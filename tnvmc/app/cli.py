@@ -382,6 +382,21 @@ def _report(options: argparse.Namespace) -> int:
 
 
 @_command(
+    "keep a finished run in few bytes: settings, history, results, the measured state",
+    _FOLDER,
+    _option(
+        "archive", metavar="FOLDER", help="to write; it can be measured and reported, not resumed"
+    ),
+)
+def _archive(options: argparse.Namespace) -> int:
+    from tnvmc.app.archive import archive_run
+
+    with termination_as_exception():
+        print(f"written to {archive_run(options.folder, options.archive)}")
+    return 0
+
+
+@_command(
     "what the keys of a settings file mean",
     _option("name", metavar="NAME", nargs="?", help="a section or a key (default: all)"),
 )

@@ -56,7 +56,7 @@ def converge_run(
     provenance = check_tied(path)
     operator = build_operator(settings)
     run = StagedRun(settings, operator, read_stages(path / CHECKPOINT), blank=True)
-    run.restore(path / CHECKPOINT)
+    run.restore(path / CHECKPOINT, archived=True)
     vmc, measure = run.vmc, settings.measure
     others = {*(chis or default_chis(vmc.ansatz)), *([measure.chi] if measure.chi else [])}
     checked_chis(vmc.ansatz, tuple(others))

@@ -132,7 +132,7 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[VMC, 
     stored = load(path / CONFIG).sampler
     as_it_was = settings.model_copy(update={"sampler": stored})
     run = StagedRun(as_it_was, operator, read_stages(path / CHECKPOINT), blank=True)
-    run.restore(path / CHECKPOINT)
+    run.restore(path / CHECKPOINT, archived=True)
     vmc, sampler = run.vmc, build_sampler(settings, operator)
     judged = trusted(vmc.method, vmc.state)  # by the sampler of the run, as its next step would
     here = vmc.state.here

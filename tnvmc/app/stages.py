@@ -102,13 +102,15 @@ class StagedRun:
         """Tell whether no other stage follows the present one."""
         return len(self.done) + 1 == len(self.stages)
 
-    def restore(self, path: Path) -> None:
+    def restore(self, path: Path, archived: bool = False) -> None:
         """Go on from a checkpoint of the present stage; `recall` its history then.
+
+        With `archived` also from one of `tnvmc archive`, to look at it.
 
         Raises:
             StateFileError: see `tnvmc.vmc.checkpoint.load`.
         """
-        self.vmc.restore(path)
+        self.vmc.restore(path, archived)
 
     def recall(self, history: Sequence[Record]) -> None:
         """Take note of what was written to history.jsonl before the present step."""

@@ -26,6 +26,9 @@ from tnvmc.vmc.state import Iterate, State, as_tree, from_tree
 
 _RULE = "optimizer"
 
+ARCHIVED = "archived"
+"""In the identity of a state that can be measured but has nothing of what further steps need."""
+
 
 def identity(ansatz: Ansatz, operator: Operator, rule: Rule) -> dict[str, Any]:
     """Describe what a checkpoint belongs to: state, lattice, the operator's fingerprint, the rule."""
@@ -66,8 +69,10 @@ def save(
     write_atomically(path, encoded(as_tree(state), attributes))
 
 
-def load(path: Path, belongs_to: Mapping[str, Any], like: Iterate) -> State:
+def load(path: Path, belongs_to: Mapping[str, Any], like: Iterate, archived: bool = False) -> State:
     """Read a state back, with arrays of the namespace of `like.theta`.
+
+    Takes `ARCHIVED` states where that is asked for, with the state of the rule from `like`.
 
     Raises:
         StateFileError: a damaged or foreign file; one of another problem, dtype, number of walkers or
@@ -85,6 +90,13 @@ def load(path: Path, belongs_to: Mapping[str, Any], like: Iterate) -> State:
         _check_rule(path, stored.get(_RULE), belongs_to.get(_RULE))
         tree = decoded(file, array_namespace(like.theta))
         absent = {name: None for name, value in like.optimizer.items() if value is None}
+        if stored.get(ARCHIVED):
+            if not archived:
+                raise StateFileError(
+                    f"{path}: an archived state, which can be measured but not resumed; start a new "
+                    "run with ansatz.init = this file"
+                )
+            absent = dict(like.optimizer)
         points = sorted({"here", "good"} & set(tree), reverse=True)
         for name in points:
             tree[name]["optimizer"] = absent | tree[name].get("optimizer", {})

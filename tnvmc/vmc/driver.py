@@ -315,22 +315,25 @@ class VMC:
         identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer)
         checkpoint.save(Path(path), self.state, identity)
 
-    def restore(self, path: str | Path) -> None:
+    def restore(self, path: str | Path, archived: bool = False) -> None:
         """Continue from a checkpoint of the same ansatz, operator and sector.
+
+        With `archived` one of `tnvmc archive` is taken too, whose state can be measured.
 
         Raises:
             StateFileError: see `checkpoint.load`.
             ValueError: its walkers have another magnetisation; one of the two learning rates is "auto".
         """
         identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer)
-        found = checkpoint.load(Path(path), identity, self.state.here)
+        found = checkpoint.load(Path(path), identity, self.state.here, archived)
         sectors = self.problem.magnetisation, magnetisation_of(self.operator, found.here.configs)
         if sectors[0] != sectors[1]:
             raise ValueError(
                 f"{path}: its walkers have 2 Sz = {sectors[1]}, those here {sectors[0]}; make the "
                 f"VMC with magnetisation = {sectors[1]}"
             )
-        if (found.trail is None) != (self.state.trail is None):
+        kept = archived and found.trail is None
+        if not kept and (found.trail is None) != (self.state.trail is None):
             raise ValueError(
                 f"{path}: written with{'out' if found.trail is None else ''} learning_rate='auto', which "
                 "says what is measured; make the VMC alike"
