@@ -25,7 +25,7 @@ BURN_IN = PAIRS + 2**28
 """Walkers that a measurement of a run puts elsewhere."""
 
 CHOICE = BURN_IN + 2**27
-"""+ 0, 1, 2: energies of the points that may be measured."""
+"""+ 0 to 3: energies of the points that may be measured."""
 
 EXCHANGE_PASS = 2**30
 """First pass of exchanges between replicas; no chain makes as many sweeps."""

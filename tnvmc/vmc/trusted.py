@@ -21,7 +21,8 @@ BURN = 10
 """Sweeps before the first draw of a measurement, by walkers that have moved with the steps."""
 
 TIMES = 4
-"""Samples of each energy that is compared, over those of a step: mean and last differ by little."""
+"""Samples of each energy that is compared, over those of a step: mean and last differ by little, the
+first by much, so that it gets as many only where those of a step do not settle it."""
 
 
 def trusted(method: Method, state: State) -> tuple[Iterate, Told]:
@@ -32,8 +33,9 @@ def trusted(method: Method, state: State) -> tuple[Iterate, Told]:
     With a trail, its energy is then compared with that of the mean of the iterates, which is
     taken where it is not one error higher (measured_mean), and with that of the first parameters,
     which are taken where theirs is more than one error lower (measured_first: the steps have led
-    nowhere).  Cost: a draw without log-derivatives, and one of `TIMES` the samples of a step for each
-    of the three that are compared; only the first of them all before `FEWEST` steps.
+    nowhere).  Cost: draws without log-derivatives, of once, twice `TIMES` and once the samples of a step,
+    and `TIMES` more where the first parameters are not two errors higher; only the first one before
+    `FEWEST` steps.
     """
     point, told = _before_a_bad_update(method, state)
     if state.trail is None or state.trail.count < FEWEST:
@@ -53,8 +55,11 @@ def _before_a_bad_update(method: Method, state: State) -> tuple[Iterate, Told]:
 
 def _best(method: Method, trail: Trail, last: Iterate, told: Told) -> tuple[Iterate, Told]:
     points = [last, replace(last, theta=trail.mean), replace(last, theta=trail.first)]
-    of_last, of_mean, of_first = (_energy(method, x, i) for i, x in enumerate(points))
+    of_last, of_mean = (_energy(method, points[i], i, TIMES) for i in range(2))
+    of_first = _energy(method, points[2], 2, 1)
     best, found = (points[1], of_mean) if _lower(of_mean, of_last, -1.0) else (last, of_last)
+    if not _lower(found, of_first, 2.0):
+        of_first = _energy(method, points[2], 3, TIMES)
     if _lower(of_first, found, 1.0):
         return points[2], (Diagnostic("measured_first", "warning", _compared(of_first, found)),)
     if best is last:
@@ -62,10 +67,10 @@ def _best(method: Method, trail: Trail, last: Iterate, told: Told) -> tuple[Iter
     return best, (Diagnostic("measured_mean", "good", _compared(of_mean, of_last)),)
 
 
-def _energy(method: Method, point: Iterate, number: int) -> Estimate | None:
-    """The energy of a point by `TIMES` the samples of a step; None where psi fails there."""
+def _energy(method: Method, point: Iterate, number: int, times: int) -> Estimate | None:
+    """The energy of a point by so many times the samples of a step; None where psi fails there."""
     n_samples = getattr(method.sampler, "n_samples", None)  # an enumeration has none
-    sampler = method.sampler.for_measurement(n_samples and TIMES * n_samples, BURN)
+    sampler = method.sampler.for_measurement(n_samples and times * n_samples, BURN)
     try:
         seen = observe(method.problem, sampler, point, streams.CHOICE + number, jacobian=False)
     except ValueError:  # psi vanishes, or a decomposition failed

@@ -1,0 +1,137 @@
+"""The table of `records/`: what stands in its folders, and whether it still comes out.
+
+    python benchmarks/records.py                 writes records/README.md and records/varbench.md
+    python benchmarks/records.py --measure       measures each state again and compares
+    python benchmarks/records.py --measure NAME  one of them
+
+A record is a folder written by ``tnvmc archive RUN records/NAME``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tnvmc.analysis.varbench import NotInVarBench, varbench_row
+from tnvmc.app.measure import Asked, measure_run
+
+RECORDS = Path(__file__).parent.parent / "records"
+
+HEAD = """\
+# Records
+
+Each folder is a run as `tnvmc archive` keeps it: settings, history, result and the state that was measured.
+`tnvmc measure records/NAME` measures it again and writes `observables.json` there; `benchmarks/records.py --measure` does so
+for all in a temporary folder and compares. The table is written by `benchmarks/records.py`.
+
+Energies are totals in the units of the model, sampled with the state at rest after the last step. sigma is the standard
+error of independent chains with the autocorrelation time tau of the local energies, in draws (Geyer's sequence); effective
+is the number of independent samples by ranks. The expectation value of the exact amplitudes is an upper bound of the
+ground-state energy; those here are cut at chi, and closure spread is the relative scatter that this leaves in an amplitude.
+E_inf, the energy at infinite temperature, is 0 for all of these models but Rydberg atoms. dof is the number of sites.
+
+"""
+
+COLUMNS = (
+    "record", "state", "energy", "sigma", "variance", "V-score", "dof", "samples", "tau", "effective",
+    "R-hat", "chi", "closure spread", "relative error", "time",
+)  # fmt: skip
+
+
+def results() -> dict[str, dict[str, Any]]:
+    """Content of result.json of each record, by name."""
+    files = sorted(RECORDS.glob("*/result.json"))
+    return {path.parent.name: json.loads(path.read_text()) for path in files}
+
+
+def row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
+    """A line of the table."""
+    config = found["config"]
+    ansatz, measure = config["ansatz"], config["measure"]
+    kind = ansatz.get("kind", "peps")
+    state = f"{kind} D={ansatz['D']}" if "D" in ansatz else kind
+    error = found.get("relative_error")
+    return (
+        f"[{name}]({name}/config.toml)",
+        f"{state}, {found['n_parameters']}",
+        f"{found['energy']:.6f}",
+        f"{found['energy_error']:.2g}",
+        f"{found['variance']:.3g}",
+        f"{found['v_score']:.2g}",
+        str(found["n_sites"]),
+        str(found["n_samples"]),
+        _number(found["tau"], ".2f"),
+        _number(found.get("bulk_ess"), ".0f"),
+        _number(found["r_hat"], ".4f"),
+        str(measure.get("chi") or config.get("contraction", {}).get("chi") or ""),
+        _number(found["closure_spread"], ".1g"),
+        "" if error is None else f"{error:.1e} +- {found['relative_error_error']:.1g}",
+        f"{found['wall_time_s']:.0f} s",
+    )
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def write_tables(found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write README.md and varbench.md of the records."""
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *(row(*each) for each in found.items())]
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    (RECORDS / "README.md").write_text(HEAD + table + "\n")
+    rows = []
+    for result in found.values():
+        try:
+            rows.append(varbench_row(result))
+        except NotInVarBench as why:
+            print(why, file=sys.stderr)
+    (RECORDS / "varbench.md").write_text("\n\n".join(["# Rows for VarBench", *rows]) + "\n")
+    print(table)
+
+
+def measured_again(name: str, found: Mapping[str, Any]) -> tuple[float, float]:
+    """Energy and error of a record's state by new samples, as many."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copytree(RECORDS / name, Path(folder) / name)
+        seed = f"run.seed={found['seed'] + 1000}"  # other samples than those of the record
+        asked = Asked(n_samples=found["n_samples"], pair_samples=0, overrides=(seed,))
+        energy = measure_run(copy, asked)["energy"]
+    return energy["mean"], energy["error"]
+
+
+def compare(found: Mapping[str, Mapping[str, Any]]) -> int:
+    """Measure all again; 1 where an energy is more than four errors off."""
+    off = 0
+    for name, result in found.items():
+        mean, error = measured_again(name, result)
+        both = math.hypot(error or 0.0, result["energy_error"] or 0.0)
+        away = (mean - result["energy"]) / both if both else 0.0
+        off += abs(away) > 4
+        print(f"{name:30} {result['energy']:.6f} now {mean:.6f}, {away:+.1f} sigma", flush=True)
+    return int(off > 0)
+
+
+def main() -> int:
+    """Write the tables, or measure."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("names", nargs="*", help="records (default: all)")
+    options.add_argument("--measure", action="store_true", help="measure the states again")
+    asked = options.parse_args()
+    found = results()
+    if unknown := sorted(set(asked.names) - set(found)):
+        options.error(f"no record {unknown[0]}; there are {', '.join(found)}")
+    if not asked.measure:
+        write_tables(found)
+        return 0
+    return compare({name: found[name] for name in asked.names or found})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
