@@ -41,8 +41,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_an_archive_is_measured_as_the_run_is(run: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["archive", run, "kept/r"]) == 0
-    result = read_json(Path("r/result.json"))
-    assert read_json(Path("kept/r/result.json")) == result
+    result, kept = (read_json(Path(x, "result.json")) for x in ("r", "kept/r"))
+    assert kept["config"]["run"].pop("out") == "r" == result["config"]["run"].pop("out")
+    assert kept == result
     for folder in ("r", "kept/r"):
         assert main(["measure", folder, "--n-samples", "64", "--no-pairs"]) == 0
         assert main(["show", folder]) == 0
@@ -56,6 +57,8 @@ def test_an_archive_is_measured_as_the_run_is(run: str, capsys: pytest.CaptureFi
     assert after < before
     assert PEPS.load("kept/r/checkpoint.h5")[1].shape == PEPS.load("r/checkpoint.h5")[1].shape
     assert main(["archive", "kept/r", "again"]) == 0  # of an archive, the same
+    assert read_json(Path("again/result.json"))["config"]["run"]["out"] == "again"
+    assert main(["show", "again"]) == 0
     assert main(["archive", run, "kept/r"]) == 2
     capsys.readouterr()
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from dataclasses import replace
 from pathlib import Path
+
+import tomli_w
 
 from tnvmc.app.stages import StagedRun
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.load import load
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.hdf5 import read_stages
+from tnvmc.storage.provenance import in_toml
 from tnvmc.storage.run_files import OBSERVABLES, refuse_comparison
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
@@ -23,10 +27,11 @@ from tnvmc.storage.run_folder import (
     check_tied,
     refuse_occupied,
 )
+from tnvmc.storage.seals import sealed_json, sealed_toml, unsealed_json
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.trusted import trusted
 
-_COPIED = (CONFIG, HISTORY, RESULT, OBSERVABLES)
+_COPIED = (HISTORY, OBSERVABLES)
 
 
 def archive_run(path: str | Path, archive: str | Path) -> Path:
@@ -34,6 +39,7 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
 
     All commands take that folder as they take the run, but it cannot be resumed: its checkpoint holds
     the parameters that were measured, and the walkers, and nothing of what further steps would need.
+    `run.out` is the name of the archive there: where the run lay is nobody's concern.
     Cost: the draws of `vmc.trusted.trusted`, which say again what was measured.
 
     Raises:
@@ -65,8 +71,29 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
         for name in _COPIED:
             if (path / name).is_file():
                 write_atomically(archive / name, read_plain(path / name))
+        write_atomically(archive / CONFIG, _settings(path, archive.name))
+        write_atomically(archive / RESULT, _result(path, archive.name))
         checkpoint.save(archive / CHECKPOINT, state, belongs_to, done, provenance)
     except OSError as error:
         where = os.fspath(archive)
         raise FolderError(f"{where}: cannot be written ({error.strerror or error})") from None
     return archive
+
+
+def _settings(path: Path, out: str) -> bytes:
+    """Give config.toml, sealed, with another folder."""
+    text = read_plain(path / CONFIG).decode()
+    found = tomllib.loads(text)
+    found["run"]["out"] = out
+    provenance = in_toml(text)
+    return sealed_toml(tomli_w.dumps(found) + (provenance.as_comment() if provenance else ""))
+
+
+def _result(path: Path, out: str) -> bytes:
+    """Give result.json, sealed, with another folder."""
+    try:
+        found = unsealed_json(read_plain(path / RESULT).decode())
+        found["config"]["run"]["out"] = out
+    except (ValueError, KeyError, TypeError):
+        raise FolderError(f"{path}: {RESULT} is damaged; measure the run again") from None
+    return sealed_json(found, indent=2)
