@@ -16,8 +16,9 @@ MOST_LINES = 450  # of a file; the aim is 400
 MOST_PARAMETERS = 6  # of a function, without self
 MOST_METHODS = 12  # public ones of a class, properties included
 
-# Constructors whose arguments are the parts that a user puts together.
-MANY_PARAMETERS = {"FlaxAnsatz.__init__", "VMC.__init__"}
+# Constructors whose arguments are the parts that a user puts together, and a measurement, which is told
+# in one call how it is made and whether to show it.
+MANY_PARAMETERS = {"FlaxAnsatz.__init__", "VMC.__init__", "VMC.measure"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

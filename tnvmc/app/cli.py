@@ -263,6 +263,7 @@ def _exact(options: argparse.Namespace) -> int:
 )  # fmt: skip
 def _measure(options: argparse.Namespace) -> int:
     from tnvmc.app.measure import Asked, measure_run
+    from tnvmc.report.live import work
     from tnvmc.report.observables import print_observables
 
     with termination_as_exception():
@@ -270,7 +271,8 @@ def _measure(options: argparse.Namespace) -> int:
             options.n_samples, options.chi, options.pair_samples,
             tuple(options.operators), tuple(options.overrides), options.direct,
         )  # fmt: skip
-        found = measure_run(options.folder, asked)
+        with work():
+            found = measure_run(options.folder, asked)
     print_observables(found, options.folder)
     return 0
 
@@ -292,6 +294,7 @@ def _converge(options: argparse.Namespace) -> int:
 
     from tnvmc.analysis.diagnostics import diagnostics_of
     from tnvmc.app.converge import converge_run
+    from tnvmc.report.live import work
     from tnvmc.report.texts import line
     from tnvmc.settings.problems import ConfigError
 
@@ -299,9 +302,10 @@ def _converge(options: argparse.Namespace) -> int:
         when = {"auto": None, "yes": True, "no": False}[options.double_layer]
         if options.double_chi and when is False:
             raise ConfigError("--double-chi needs a double layer; leave --double-layer no away")
-        scan, found = converge_run(
-            options.folder, options.chi, options.n_samples, options.double_chi or when
-        )
+        with work():
+            scan, found = converge_run(
+                options.folder, options.chi, options.n_samples, options.double_chi or when
+            )
     print(replace(scan.samples, diagnostics=()))
     for diagnostic in scan.samples.diagnostics:
         print(line(diagnostic))

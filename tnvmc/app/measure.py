@@ -12,6 +12,7 @@ from typing import Any
 from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import Truncated, chi_of, with_chi
 from tnvmc.app.stages import StagedRun
+from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -193,6 +194,7 @@ def _measured(
     point, diagnostics = judged
     point = replace(point, configs=vmc.state.here.configs)
     method = _method(vmc, point, settings, asked)
+    progress.begin("observables")
     found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
     blocks, energy = dict(found.blocks), found.total.energy(method, point)
     sector = settings.sampler.magnetisation if vmc.operator.conserves_magnetisation else None
@@ -202,6 +204,7 @@ def _measured(
     pair_samples, pair_chi = 0, None
     if asked.pair_samples != 0 and observables.some_samples():
         pairs = _pair_method(method, vmc, settings, asked)
+        progress.begin("pairs")
         some = collect(pairs, point, observables.some_samples(), streams.PAIRS).blocks
         blocks |= some
         pair_samples = next(iter(some.values())).n_samples

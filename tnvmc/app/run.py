@@ -254,11 +254,11 @@ def _carry_on(
         with console.live(run.vmc.state.step, reference.energy):
             _optimise(run, keeper, folder, console)
         keeper.save()
-        console.say("measuring")
-        vmc, measured = run.vmc, _measured(run.vmc, settings)
+        with console.measuring():
+            vmc, measured = run.vmc, _measured(run.vmc, settings)
+            scan = _scanned(vmc, settings, measured)
         result = _result(vmc, settings, measured.measurement, reference)
         result |= run.outcome(folder.path, measured, settings.measure.chi, folder.provenance)
-        scan = _scanned(vmc, settings, measured)
         result["wall_time_s"] = earlier + perf_counter() - started
         result["convergence"] = convergence(result, folder.history(), scan)
         folder.write_result(result)

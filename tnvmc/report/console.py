@@ -3,49 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO, Any, cast
+from typing import Any
 
 from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.backend.device import describe
 from tnvmc.backend.process import OutputLost
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import DRAWS, measured_numbers, sampling_parts, sector_text
-from tnvmc.report.numbers import duration, per_site, ten_digits, with_error
+from tnvmc.report.live import Bar, Output, can_show, console_on, step_numbers, working
+from tnvmc.report.numbers import duration, per_site, ten_digits
 from tnvmc.report.texts import line, step_sentence
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
 from tnvmc.vmc.state import StepRecord, fixed
 
 _PLAIN_LINES = 20
-
-_EVEN = 0.9  # effective part of the samples of a step below which it is shown
-
-
-class _Output:
-    """Standard output that can be lost: a thread that draws writes to it too, and must not fail."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self.lost = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        return self._try(self._stream.write, text) or 0
-
-    def flush(self) -> None:
-        self._try(self._stream.flush)
-
-    def _try(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        if not self.lost:
-            try:
-                return call(*arguments)
-            except (OSError, ValueError):  # or closed
-                self.lost = True
-        return None
 
 
 class RunConsole:
@@ -56,38 +30,40 @@ class RunConsole:
     """
 
     def __init__(self, steps: int, n_sites: int, seconds: float | None = None) -> None:
-        from rich.console import Console
-
-        self._output = _Output(sys.stdout)
-        self.console = Console(file=cast(IO[str], self._output), highlight=False)
+        self._output = Output(sys.stdout)
+        self.console = console_on(self._output)
         self._steps = steps
         self._n_sites = n_sites
         self._seconds = seconds
         self._n_samples = 0
         self.used = 0.0  #: of the seconds
         self._exact: float | None = None
-        self._progress: Any = None
-        self._task: Any = None
+        self._bar: Bar | None = None
 
     @contextmanager
     def live(self, done: int, exact: float | None) -> Iterator[None]:
         """Show the live line inside the block; `exact` is the total energy to compare with."""
         self._exact = exact
-        if not self.console.is_terminal or done >= self._steps:
+        if not can_show(self.console) or done >= self._steps:
             yield
             return
-        with _progress(self.console) as self._progress:
-            total: float = self._seconds or self._steps
-            begin = self.used if self._seconds else done
-            self._task = self._progress.add_task("", total=total, completed=begin, numbers="")
+        begin = self.used if self._seconds else done
+        with Bar(self.console, self._seconds or self._steps, begin) as self._bar:
             yield
-        self._progress = None
+        self._bar = None
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Say that a measurement is made inside the block, and show how far it is."""
+        self.say("measuring")
+        with working(self.console):
+            yield
 
     def expect(self, steps: int, n_samples: int = 0) -> None:
         """Change the number of steps that the run is to make, and of samples that each draws."""
         self._steps, self._n_samples = steps, n_samples
-        if self._progress is not None and not self._seconds:
-            self._progress.update(self._task, total=steps)
+        if self._bar is not None and not self._seconds:
+            self._bar.expect(steps)
 
     def say(self, text: str) -> None:
         """Print a line, above the live one where there is one."""
@@ -110,11 +86,10 @@ class RunConsole:
         number, before = record.step + 1, self.used
         if told := step_sentence(record.diagnostics, record.undone):
             self.say(f"step {number}: {told}")
-        numbers = self._numbers(record)
+        numbers = step_numbers(record, self._n_sites, self._exact, self._n_samples)
         self.used += record.seconds
-        if self._progress is not None:
-            done = self.used if self._seconds else number
-            self._progress.update(self._task, completed=done, numbers=numbers)
+        if self._bar is not None:
+            self._bar.update(self.used if self._seconds else number, numbers)
         elif self._seconds:
             parts = [int(_PLAIN_LINES * used / self._seconds) for used in (before, self.used)]
             if parts[0] < parts[1] or number == 1:
@@ -122,31 +97,6 @@ class RunConsole:
         elif record.step % max(1, self._steps // _PLAIN_LINES) == 0 or number == self._steps:
             self.say(f"step {number:>4}/{self._steps}  {numbers}  {record.seconds:.2f} s")
         self._check_output()
-
-    def _numbers(self, record: StepRecord) -> str:
-        n = self._n_sites
-        parts = [
-            f"E/N {with_error(record.energy / n, record.energy_error / n)}",
-            f"var/N {record.variance / n:.2g}",
-        ]
-        if self._exact:
-            parts.append(f"rel.err {abs(record.energy / self._exact - 1):.1e}")
-        if record.acceptance is not None:
-            parts.append(f"acc {record.acceptance:.2f}")
-        worth = record.effective_samples
-        if worth is not None and worth < _EVEN * self._n_samples:
-            parts.append(f"worth {worth:.0f} of {self._n_samples}")
-        return " ".join(parts)
-
-
-def _progress(console: Any) -> Any:
-    from rich import progress
-
-    columns = (
-        progress.MofNCompleteColumn(), progress.BarColumn(bar_width=8),
-        progress.TextColumn("{task.fields[numbers]}"), progress.TimeRemainingColumn(compact=True),
-    )  # fmt: skip
-    return progress.Progress(*columns, console=console)
 
 
 def headline(settings: Settings, operator: Operator, n_params: int) -> str:

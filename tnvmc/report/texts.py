@@ -16,6 +16,7 @@ Values = Mapping[str, Any]
 _FILE = tomllib.loads((files("tnvmc.report") / "templates/sentences.toml").read_text("utf-8"))
 TEMPLATES: Mapping[str, str] = _FILE["sentences"]
 PHRASES: Mapping[str, str] = _FILE["phrases"]
+PHASES: Mapping[str, str] = _FILE["phases"]
 
 
 def sentence(found: Diagnostic | Mapping[str, Any]) -> str:
@@ -45,6 +46,11 @@ def step_sentence(diagnostics: Iterable[Diagnostic | Mapping[str, Any]], undone:
     """Write what happened to a step; empty where nothing did."""
     told = "; ".join(map(sentence, diagnostics))
     return f"{told}: step undone, next ones shorter" if told and undone else told
+
+
+def phase_name(phase: str) -> str:
+    """Name what is computed; one that is not known here as it stands."""
+    return PHASES.get(phase, phase)
 
 
 def listed(value: Any) -> str:

@@ -18,6 +18,7 @@ from tnvmc.ansatz.protocol import (
     Walkers,
 )
 from tnvmc.ansatz.wrappers.mixed import Mixed
+from tnvmc.backend import progress
 from tnvmc.backend.arguments import one_of, real, set_whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms
@@ -236,12 +237,14 @@ class _Chunk:
         draws: list[Snapshot] = []
         proposed = accepted = np.zeros(len(MOVE_KINDS))
         n_sweeps = 0
+        units = sampler.n_burn + sampler.n_draws * (sampler.n_thin + 1)  # a draw is one more
         for draw in range(-1, sampler.n_draws):
             for _ in range(sampler.n_thin if draw >= 0 else sampler.n_burn):
                 walkers, info = self._sweep(walkers, rows, n_sweeps, xp)
                 proposed = proposed + _summed(info.proposed, n_replicas)
                 accepted = accepted + _summed(info.accepted, n_replicas)
                 n_sweeps += 1
+                progress.tell((n_sweeps + len(draws)) / units)
             if draw < 0:
                 _check_support(walkers, chunk, sampler.n_burn)
                 continue

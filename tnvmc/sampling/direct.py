@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, Draw, Drawable, Snapshot, Targets
+from tnvmc.backend import progress
 from tnvmc.backend.arguments import set_whole
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.random import uniforms
@@ -106,7 +107,8 @@ class DirectSampler:
         if guide is not None and self.n_pilot and not _drawable(ansatz).exact_draws:
             stream_of = (problem.seed, stream, DRAW_PASS + 1)
             pilot = partial(_draw_chunk, drawer, operator.n_sites, xp, stream_of, None)
-            found = spread(pilot, split(self.n_pilot, len(parts[0])))
+            with progress.watched(None):  # short beside what it prepares
+                found = spread(pilot, split(self.n_pilot, len(parts[0])))
             configs = np.concatenate([to_host(drawn) for drawn, _ in found])
             guide = replace(guide, lookahead=Lookahead.fit(configs, operator.lattice.shape[1]))
         stream_of = (problem.seed, stream, DRAW_PASS)

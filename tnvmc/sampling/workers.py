@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, execution_of
+from tnvmc.backend import progress
 from tnvmc.backend.device import out_of_room, walkers_that_fit
 from tnvmc.backend.namespace import is_gpu
 from tnvmc.backend.process import (
@@ -107,10 +109,25 @@ def in_workers(
         WorkerLost: a process was killed.
     """
     n_workers = min(workers or available_cores(), len(chunks))
+    with progress.tally([len(chunk) for chunk in chunks]) as tally:
+        tasks = [task] * len(chunks)
+        if tally is not None:
+            alone = n_workers == 1
+            tasks = [tally.task(task, number, look=alone) for number in range(len(chunks))]
+        work = list(zip(tasks, chunks, strict=True))
+        return _done(work, n_workers, processes, None if tally is None else tally.look)
+
+
+_Work = Sequence[tuple[Callable[[range], T], range]]
+_Look = Callable[[], None] | None
+
+
+def _done(work: _Work[T], n_workers: int, processes: bool, look: _Look) -> list[T]:
+    """Results of tasks, in order; while they are under way, `look` is called now and then."""
     if processes and n_workers > 1:
         pool = _processes(n_workers)
         try:
-            return _results(pool, [pool.submit(_pinned, task, chunk) for chunk in chunks])
+            return _results(pool, [pool.submit(_pinned, task, chunk) for task, chunk in work], look)
         except BrokenProcessPool as error:
             _abandon(pool)
             raise WorkerLost(
@@ -123,19 +140,26 @@ def in_workers(
     keep_freed_memory()
     with one_blas_thread():  # around all threads: the number is that of the process
         if n_workers == 1:
-            return [task(chunk) for chunk in chunks]
+            return [task(chunk) for task, chunk in work]
         with ThreadPoolExecutor(n_workers) as threads:
-            return list(threads.map(task, chunks))
+            futures = [threads.submit(task, chunk) for task, chunk in work]
+            try:
+                while look is not None and wait(futures, progress.BETWEEN_LOOKS).not_done:
+                    look()
+                return [future.result() for future in futures]
+            finally:
+                for future in futures:
+                    future.cancel()  # those that have not begun, where one failed
 
 
-def _results(pool: Any, futures: Sequence[Future[T]]) -> list[T]:
+def _results(pool: Any, futures: Sequence[Future[T]], look: _Look) -> list[T]:
     """Wait for all results.
 
     A worker that was killed in the middle of sending a result leaves a part of it in the pipe, on
     whose rest the pool would wait for ever; that it is dead is seen here then.
     """
     dead = False
-    while wait(futures, _BETWEEN_LOOKS).not_done:
+    while _unfinished(futures, look):
         was_dead, dead = dead, not all(each.is_alive() for each in [*pool._processes.values()])
         if dead and was_dead:
             raise BrokenProcessPool("a worker died while it sent a result")
@@ -143,6 +167,17 @@ def _results(pool: Any, futures: Sequence[Future[T]]) -> list[T]:
 
 
 _BETWEEN_LOOKS = 2.0  # seconds
+
+
+def _unfinished(futures: Sequence[Future[T]], look: _Look) -> bool:
+    """Wait for all results, at most `_BETWEEN_LOOKS`; whether some are missing."""
+    end = time.monotonic() + _BETWEEN_LOOKS
+    while (left := end - time.monotonic()) > 0:
+        if not wait(futures, left if look is None else progress.BETWEEN_LOOKS).not_done:
+            return False
+        if look is not None:
+            look()
+    return True
 
 
 def _abandon(pool: Any) -> None:

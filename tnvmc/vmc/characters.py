@@ -12,6 +12,7 @@ import numpy as np
 from tnvmc.ansatz.generic import amplitude_ratio
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
+from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.statistics import Estimate, estimate
 from tnvmc.operators.symmetry import NotSymmetric, SymmetryGroup, symmetry_group
@@ -86,6 +87,7 @@ def measured_characters(
     n_walkers = point.configs.shape[0]
     n_samples = max(_SAMPLES, 2 * n_walkers)
     sampler = Sampler(n_walkers, n_samples, n_burn, 2, threads=threads, power=1.0)
+    progress.begin("signs")
     snapshot, _, _ = sampler.draw(
         replace(problem, targets={}), point, streams.CHARACTERS, jacobian=False
     )

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, Snapshot, chi_of, description_of, with_chi
+from tnvmc.backend import progress
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -152,7 +153,8 @@ def scan_chi(
     found = {
         drawn_at: Remeasured(pick(seen.local), log_abs, None if spread is None else pick(spread)),
     }
-    for chi in sorted({*chis} - {drawn_at}):
+    progress.begin("chi")
+    for chi in progress.in_turn(sorted({*chis} - {drawn_at})):
         other = measure_configs(
             with_chi(problem.ansatz, chi), seen.point.theta, configs, operator.targets,
             threads=threads,

@@ -31,6 +31,7 @@ from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.problem import InSector, Problem, Samples
 from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
+from tnvmc.vmc.display import displayed
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
 from tnvmc.vmc.reliability import of_steps
@@ -172,18 +173,32 @@ class VMC:
         return step.Method(self.problem, self.sampler, self.optimizer, self.schedule, self.guard)
 
     def run(
-        self, steps: int, callback: Callable[[StepRecord], None] | None = None
+        self,
+        steps: int,
+        callback: Callable[[StepRecord], None] | None = None,
+        progress: bool = False,
     ) -> list[StepRecord]:
         """Make `steps` more steps and give their records; `callback` sees each as it is made.
 
         An exception (Ctrl-C too) leaves `state` after the last finished step, whose callback
         has run.
 
+        Args:
+            steps: how many.
+            callback: called with the record of each step.
+            progress: show a live line in a terminal or a notebook, and nothing where there is neither.
+                No number depends on it.
+
         Warns:
             UnreliableWarning: at the end, for each code of `tnvmc.vmc.reliability.of_steps` and
                 `tnvmc.vmc.sectors.elsewhere`.
         """
-        records = [self.step(callback) for _ in range(whole("VMC.run", "steps", steps, 0))]
+        steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
+        records = []
+        with displayed(progress).steps(steps, n_sites, self.sampler.n_samples) as show:
+            for _ in range(steps):
+                records.append(self.step(callback))
+                show(records[-1])
         found = of_steps(records, self.problem, self.sampler, self.state)
         warn_of((*found, *self._elsewhere(records)), "VMC.run")
         return records
@@ -217,6 +232,7 @@ class VMC:
         n_thin: int | None = None,
         symmetries: Sequence[str] = (),
         sampler: Samples | None = None,
+        progress: bool = False,
     ) -> Measurement:
         """Measure the energy of the present parameters; `state` stays as it is.
 
@@ -232,6 +248,7 @@ class VMC:
             symmetries: "spin", "point": restored in what is measured; see
                 `tnvmc.vmc.characters.symmetrised`.
             sampler: in place of that of the optimisation.
+            progress: show how far it is, as `run` does.
 
         Raises:
             NotSymmetric: the Hamiltonian or the state lacks a symmetry.
@@ -243,7 +260,8 @@ class VMC:
                 sector of the total Sz, see `tnvmc.vmc.sectors.elsewhere`.
         """
         plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, _names(symmetries), sampler)
-        found = measure(self.method, self.state, plan).measurement
+        with displayed(progress).work():
+            found = measure(self.method, self.state, plan).measurement
         warn_of(found.diagnostics, "VMC.measure")
         return found
 

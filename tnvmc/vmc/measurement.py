@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.protocol import Redundant, Snapshot, Targets, with_chi
+from tnvmc.backend import progress
 from tnvmc.backend.arguments import one_of, whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
@@ -120,6 +121,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     started = perf_counter()
     applied = plan.applied(method, point, state.step)
     problem = applied.problem
+    progress.begin("energy")
     seen = observe(problem, applied.sampler, point, streams.MEASURE + state.step, jacobian=False)
     seen, moved = widened(seen, problem, applied.sampler.threads)
     energy, operator = seen.energy, problem.operator
@@ -194,6 +196,7 @@ def expect(method: Method, state: State, operator: Operator, plan: MeasurementPl
     point, diagnostics = trusted(method, state)
     applied = plan.applied(method, point, state.step)
     total = Total(hamiltonian)
+    progress.begin("operator")
     for snapshot, info in in_parts(applied, point, terms.targets, streams.EXPECT):
         total.add(terms.values(snapshot, terms.targets), snapshot, info)
     found = total.estimate()
@@ -214,7 +217,7 @@ def in_parts(
     width = max(n_sites**2 // 2 + 1, sum(table.shape[1] for table in targets.values()))
     at_once = max(1, _ENTRIES // width)
     first: float | None = None
-    for number, part in enumerate(sampler.parts(problem, point, at_once)):
+    for number, part in enumerate(progress.in_turn(sampler.parts(problem, point, at_once))):
         snapshot, point, info = part.draw(problem, point, stream + number, jacobian=False)
         first = info.log_norm if first is None else first
         yield _on_one_scale(snapshot, info, first), info

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tnvmc.backend import progress
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.sampling import streams
@@ -46,6 +47,7 @@ def trusted(method: Method, state: State) -> tuple[Iterate, Told]:
 def _before_a_bad_update(method: Method, state: State) -> tuple[Iterate, Told]:
     if state.good is None:
         return state.here, ()
+    progress.begin("last_update")
     _, objection = judged(method, state, jacobian=False)
     if objection is None:
         return state.here, ()
@@ -70,6 +72,7 @@ def _best(method: Method, trail: Trail, last: Iterate, told: Told) -> tuple[Iter
 def _energy(method: Method, point: Iterate, number: int, times: int) -> Estimate | None:
     """The energy of a point by so many times the samples of a step; None where psi fails there."""
     n_samples = getattr(method.sampler, "n_samples", None)  # an enumeration has none
+    progress.begin("iterates")
     sampler = method.sampler.for_measurement(n_samples and times * n_samples, BURN)
     try:
         seen = observe(method.problem, sampler, point, streams.CHOICE + number, jacobian=False)

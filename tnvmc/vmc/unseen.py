@@ -17,6 +17,7 @@ import numpy as np
 
 from tnvmc.ansatz.generic import local_states, replaced
 from tnvmc.ansatz.protocol import Snapshot
+from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part
@@ -95,9 +96,11 @@ def energy_with_neighbours(
         measure_configs, problem.ansatz, theta, targets=operator.targets, threads=threads
     )
     known = np.unique(configs, axis=0)
+    progress.begin("neighbours")
     snapshots = [measure(to_namespace(known, xp))]
     others = _neighbours(operator, known, snapshots[0], most)
     if len(others):
+        progress.begin("neighbours")
         snapshots.append(measure(to_namespace(others, xp)))
     every = join(snapshots)
     energies = np.asarray(to_host(local_energy(operator, every))).real

@@ -1,0 +1,195 @@
+"""Live lines: a bar with numbers in a terminal or in a notebook, and nothing elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any, Self, cast
+
+from tnvmc.backend.progress import watched
+from tnvmc.report.numbers import with_error
+from tnvmc.report.texts import phase_name, step_sentence
+from tnvmc.vmc.state import StepRecord
+
+_EVEN = 0.9  # effective part of the samples of a step below which it is shown
+_BETWEEN_PICTURES = 0.25  # seconds between two of a notebook
+
+
+class Output:
+    """Standard output that can be lost: a thread that draws writes to it too, and must not fail."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.lost = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write, or note that it is lost."""
+        return self._try(self._stream.write, text) or 0
+
+    def flush(self) -> None:
+        """Flush, or note that it is lost."""
+        self._try(self._stream.flush)
+
+    def _try(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        if not self.lost:
+            try:
+                return call(*arguments)
+            except (OSError, ValueError):  # or closed
+                self.lost = True
+        return None
+
+
+def console_on(stream: Any) -> Any:
+    """Make a console that survives the loss of its stream."""
+    from rich.console import Console
+
+    return Console(file=cast(IO[str], stream), highlight=False)
+
+
+def can_show(console: Any) -> bool:
+    """Tell whether a console is a terminal or a notebook."""
+    return bool(console.is_terminal or console.is_jupyter)
+
+
+class Bar:
+    """A bar with numbers beside it and the time that is left.
+
+    In a notebook it is one output that is drawn anew, with nothing to install beside the notebook.
+    """
+
+    def __init__(self, console: Any, total: float, done: float = 0, *, counts: bool = True) -> None:
+        from rich.progress import Progress
+
+        self._progress = Progress(*_columns(counts), console=console, transient=not counts)
+        self._task = self._progress.add_task("", total=total, numbers="")
+        self._progress.update(self._task, completed=done)
+        self._notebook = bool(console.is_jupyter)
+        self._handle: Any = None
+        self._drawn_at = -float("inf")
+
+    def __enter__(self) -> Self:
+        if not self._notebook:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._notebook:
+            self._draw()
+        else:
+            self._progress.stop()
+
+    def begin(self, numbers: str) -> None:
+        """Begin from nothing, with a new estimate of the time."""
+        self._progress.reset(self._task, numbers=numbers)
+        self._draw_now_and_then()
+
+    def update(self, done: float, numbers: str) -> None:
+        """Show how much is done, and numbers."""
+        self._progress.update(self._task, completed=done, numbers=numbers)
+        self._draw_now_and_then()
+
+    def expect(self, total: float) -> None:
+        """Change how much is to be done."""
+        self._progress.update(self._task, total=total)
+
+    def _draw_now_and_then(self) -> None:
+        if self._notebook and time.monotonic() - self._drawn_at > _BETWEEN_PICTURES:
+            self._draw()
+
+    def _draw(self) -> None:
+        from IPython.display import display
+
+        self._drawn_at = time.monotonic()
+        if self._handle is None:
+            self._handle = display(self._progress, display_id=True)
+        else:
+            self._handle.update(self._progress)
+
+
+def _columns(counts: bool) -> list[Any]:
+    from rich import progress
+
+    number = progress.MofNCompleteColumn() if counts else progress.TaskProgressColumn()
+    return [
+        number, progress.BarColumn(bar_width=8), progress.TextColumn("{task.fields[numbers]}"),
+        progress.TimeRemainingColumn(compact=True),
+    ]  # fmt: skip
+
+
+@contextmanager
+def steps(
+    steps: int, n_sites: int, n_samples: int | None = None
+) -> Iterator[Callable[[StepRecord], None]]:
+    """Show steps inside the block, which tells of each; see `tnvmc.vmc.display.Display`."""
+    console = console_on(Output(sys.stdout))
+    if not can_show(console) or not steps:
+        yield lambda record: None
+        return
+    done = 0
+
+    def show(record: StepRecord) -> None:
+        nonlocal done
+        done += 1
+        if told := step_sentence(record.diagnostics, record.undone):
+            console.print(f"step {record.step}: {told}", markup=False, soft_wrap=True)
+        bar.update(done, step_numbers(record, n_sites, n_samples=n_samples))
+
+    with Bar(console, steps) as bar:
+        yield show
+
+
+@contextmanager
+def work() -> Iterator[None]:
+    """Show the phases of what is computed inside the block; see `tnvmc.vmc.display.Display`."""
+    with working(console_on(Output(sys.stdout))):
+        yield
+
+
+@contextmanager
+def working(console: Any) -> Iterator[None]:
+    """Show the phases of what is computed inside the block, where a console can."""
+    if not can_show(console):
+        yield
+        return
+    present = ""
+
+    def show(phase: str, share: float) -> None:
+        nonlocal present
+        if phase != present or not share:
+            present = phase
+            bar.begin(phase_name(phase))
+        bar.update(share, phase_name(phase))
+
+    with Bar(console, 1.0, counts=False) as bar, watched(show):
+        yield
+
+
+def step_numbers(
+    record: StepRecord, n_sites: int, exact: float | None = None, n_samples: int | None = None
+) -> str:
+    """Write what a step shows: energy with its error, variance, acceptance.
+
+    Args:
+        record: of the step.
+        n_sites: energies are shown per site.
+        exact: the total energy to compare with.
+        n_samples: what a step draws; where the samples are worth less, that is told.
+    """
+    n = n_sites
+    parts = [
+        f"E/N {with_error(record.energy / n, record.energy_error / n)}",
+        f"var/N {record.variance / n:.2g}",
+    ]
+    if exact:
+        parts.append(f"rel.err {abs(record.energy / exact - 1):.1e}")
+    if record.acceptance is not None:
+        parts.append(f"acc {record.acceptance:.2f}")
+    worth = record.effective_samples
+    if worth is not None and n_samples and worth < _EVEN * n_samples:
+        parts.append(f"worth {worth:.0f} of {n_samples}")
+    return " ".join(parts)
