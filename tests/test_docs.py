@@ -104,7 +104,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("docs")
 
 
-IN_ORDER = ["tutorial", "conventions", "trusting", "inside", "files", "networks", "own_ansatz"]
+IN_ORDER = [
+    "tutorial",
+    "conventions",
+    "trusting",
+    "inside",
+    "files",
+    "networks",
+    "own_ansatz",
+    "watching",
+]
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ FLOORS = {
     "vmc": 6,
     "settings": 7,
     "analysis": 7,
+    "callbacks": 7,
     "report": 8,
     "app": 9,
 }

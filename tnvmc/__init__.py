@@ -36,6 +36,7 @@ _NAMES_OF = {
     "tnvmc.sampling.enumerate": ("Enumerate",),
     "tnvmc.vmc.driver": ("VMC",),
     "tnvmc.app.run": ("run_file",),
+    "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau"),
     "tnvmc.ansatz.initial.parameters": ("initial_parameters",),
     "tnvmc.ansatz.initial.simple_update": ("ImaginaryTime", "simple_update"),
 }  # fmt: skip

@@ -34,6 +34,7 @@ from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.display import displayed
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
+from tnvmc.vmc.observers import Callback, Observers
 from tnvmc.vmc.reliability import of_steps
 from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
 from tnvmc.vmc.sectors import elsewhere
@@ -175,17 +176,18 @@ class VMC:
     def run(
         self,
         steps: int,
-        callback: Callable[[StepRecord], None] | None = None,
+        callback: Callback | Sequence[Callback] | None = None,
         progress: bool = False,
     ) -> list[StepRecord]:
         """Make `steps` more steps and give their records; `callback` sees each as it is made.
 
-        An exception (Ctrl-C too) leaves `state` after the last finished step, whose callback
-        has run.
+        An exception (Ctrl-C too) leaves `state` after the last finished step, whose callbacks
+        have run.
 
         Args:
-            steps: how many.
-            callback: called with the record of each step.
+            steps: how many at most.
+            callback: called with the record of each step, or a list of such functions; the run stops after a
+                step for which one of them gives back True.  Ready ones: `tnvmc.callbacks`.
             progress: show a live line in a terminal or a notebook, and nothing where there is neither.
                 No number depends on it.
 
@@ -194,11 +196,13 @@ class VMC:
                 `tnvmc.vmc.sectors.elsewhere`.
         """
         steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
-        records = []
+        told, records = Observers(callback), []
         with displayed(progress).steps(steps, n_sites, self.sampler.n_samples) as show:
             for _ in range(steps):
-                records.append(self.step(callback))
+                records.append(self.step(told))
                 show(records[-1])
+                if told.stop:
+                    break
         found = of_steps(records, self.problem, self.sampler, self.state)
         warn_of((*found, *self._elsewhere(records)), "VMC.run")
         return records
@@ -211,7 +215,7 @@ class VMC:
         energy = (last.energy, last.energy_error)
         return elsewhere(energy, self.operator, self.problem.magnetisation)
 
-    def step(self, callback: Callable[[StepRecord], None] | None = None) -> StepRecord:
+    def step(self, callback: Callable[[StepRecord], object] | None = None) -> StepRecord:
         """Make one step, and warn of nothing; otherwise as `run`."""
         state, record = self.advance(self.state)
         with uninterrupted():

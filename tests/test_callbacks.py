@@ -1,0 +1,119 @@
+"""Ready callbacks: lines of JSON, stops on a plateau and on time; and how a run is stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tnvmc import PEPS, VMC, Enumerate, JsonLines, StopAfter, StopOnPlateau, heisenberg, square
+from tnvmc.vmc.state import StepRecord
+
+OPERATOR = heisenberg(square(2, 2))
+RECORD = StepRecord(
+    step=0, energy=-3.0, energy_error=0.1, variance=0.2, tau=None, r_hat=None, acceptance=0.5,
+    closure_spread=None, learning_rate=0.1, step_norm=0.1, undone=False, diagnostics=(),
+    optimizer={}, seconds=6.0,
+)  # fmt: skip
+
+
+def study() -> VMC:
+    return VMC(OPERATOR, PEPS(OPERATOR.lattice, D=2), Enumerate(), learning_rate=0.1)
+
+
+def records(energies: list[float], **values: Any) -> Iterator[StepRecord]:
+    for step, energy in enumerate(energies):
+        yield replace(RECORD, step=step, energy=energy, **values)
+
+
+@pytest.mark.parametrize("true", [True, np.bool_(True)])
+def test_true_stops_a_run_after_its_step(true: Any) -> None:
+    vmc, seen = study(), []
+
+    def stop(record: StepRecord) -> Any:
+        return true if record.step == 2 else None
+
+    found = vmc.run(9, [stop, lambda record: seen.append(record.step)])
+    assert [record.step for record in found] == seen == [0, 1, 2]
+    assert vmc.state.step == 3
+    assert len(vmc.run(2, stop)) == 2
+
+
+@pytest.mark.parametrize("other", [1, "yes", [0], False, None])
+def test_all_else_goes_on(other: Any) -> None:
+    assert len(study().run(2, lambda record: other)) == 2
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    vmc = study()
+    with pytest.raises(TypeError, match="progress=True"):
+        vmc.run(2, True)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="got 3"):
+        vmc.run(2, [print, 3])  # type: ignore[list-item]
+    assert vmc.state.step == 0
+
+
+def test_a_stopped_run_goes_on_as_one_that_was_not(tmp_path: Path) -> None:
+    whole, parts, path = study(), study(), tmp_path / "steps.jsonl"
+    whole.run(4)
+    parts.run(4, [JsonLines(path), lambda record: record.step == 1])
+    parts.run(2, JsonLines(path))
+    assert np.array_equal(whole.theta, parts.theta)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["step"] for line in lines] == [0, 1, 2, 3]
+    assert {*lines[0]} == {*RECORD.as_dict()}
+
+
+def test_lines_are_strict_json(tmp_path: Path) -> None:
+    write = JsonLines(tmp_path / "steps.jsonl")
+    write(replace(RECORD, energy=np.nan))
+    assert json.loads(write.path.read_text())["energy"] is None
+
+
+@pytest.mark.parametrize("text", ['{"step": 7}\n', '{"step": 0}', '{"step": 0, "ener', "no JSON\n"])
+def test_lines_of_another_run_are_not_gone_on_with(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "steps.jsonl"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="another file"):
+        JsonLines(path)(replace(RECORD, step=1))
+    assert path.read_text() == text
+
+
+def test_one_writer_for_two_runs_is_refused(tmp_path: Path) -> None:
+    write = JsonLines(tmp_path / "steps.jsonl")
+    study().run(2, write)
+    with pytest.raises(ValueError, match="step 1"):
+        study().run(2, write)
+
+
+def test_a_plateau_stops() -> None:
+    falling = [-float(step) for step in range(6)]
+    stop = StopOnPlateau(4)
+    assert [stop(record) for record in records(falling + [-5.0] * 3, energy_error=0.1)] == [
+        False, False, False, False, False, False, False, False, True,
+    ]  # fmt: skip
+
+
+def test_a_plateau_is_of_one_run_and_of_steps_that_count() -> None:
+    stop = StopOnPlateau(3)
+    assert not any(map(stop, records([-1.0, -1.0])))
+    assert not any(map(stop, records([-1.0, -1.0], undone=True)))
+    assert [*map(stop, records([np.nan, -1.0, -1.0, -1.0]))] == [False, False, False, True]
+
+
+def test_time_stops_with_the_step_that_passes_it() -> None:
+    stop = StopAfter(15)
+    assert [*map(stop, records([-1.0] * 4))] == [False, False, True, True]
+    assert stop.used == 24
+
+
+def test_windows_and_times_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="window must be at least 2"):
+        StopOnPlateau(1)
+    with pytest.raises(ValueError, match="seconds must be above 0"):
+        StopAfter(0)

@@ -1,0 +1,139 @@
+"""Ready callbacks of `VMC.run`: write the steps down, stop on a plateau or after some time.
+
+>>> from tnvmc import JsonLines, StopAfter, StopOnPlateau
+>>> vmc.run(500, [JsonLines("steps.jsonl"), StopOnPlateau(30), StopAfter(3600)])  # doctest: +SKIP
+
+One of your own is a function of a `StepRecord`; where it gives back True the run stops after that step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from tnvmc.backend.arguments import positive, whole
+from tnvmc.estimate.plateau import reached
+from tnvmc.vmc.state import StepRecord
+
+_LONGEST_LINE = 2**16  # bytes of the end of a file that are read to find its last line
+
+
+class JsonLines:
+    """Appends each step to a file, a line of strict JSON each (`StepRecord.as_dict`).
+
+    A file that exists is gone on with where its last line is of the step before, so a restored run
+    continues it; the lines of two runs are never mixed.  Unlike history.jsonl of a run folder, lines have
+    no checksum.
+
+    Args:
+        path: the file; its folder exists.
+
+    Raises:
+        ValueError: (from the run) the file ends with another step, or in the middle of a line.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._last: int | None = None
+
+    def __call__(self, record: StepRecord) -> None:
+        """Append a step."""
+        if self._last is None or record.step != self._last + 1:
+            self._check(record.step)
+        line = json.dumps(record.as_dict(), allow_nan=False) + "\n"
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(line)
+        self._last = record.step
+
+    def _check(self, step: int) -> None:
+        """Refuse a file whose lines this step does not follow."""
+        if not self.path.exists() or not self.path.stat().st_size:
+            return
+        last = _last_line(self.path)
+        found = _step_of(last)
+        if found is None:
+            raise ValueError(
+                f"{self.path}: its last line is not that of a step ({last[:60]!r}); a process may have "
+                "been killed while it wrote: take that line away, or write to another file"
+            )
+        if found + 1 != step:
+            raise ValueError(
+                f"{self.path}: ends with step {found}, and step {step} does not follow it; it is of "
+                "another run, or of steps after the checkpoint: write to another file, or take away "
+                f"the lines from step {step} on"
+            )
+
+
+def _last_line(path: Path) -> str:
+    """The last line; with what is missing where it does not end."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _LONGEST_LINE), os.SEEK_SET)
+        end = file.read()
+    return end.decode("utf-8", "replace").removesuffix("\n").rpartition("\n")[2] + (
+        "" if end.endswith(b"\n") else " ..."
+    )
+
+
+def _step_of(line: str) -> int | None:
+    try:
+        found: Any = json.loads(line)["step"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, int) else None
+
+
+class StopOnPlateau:
+    """Stops once the energy of the last steps falls by less than its error.
+
+    The rule of `[[stage]]` (`tnvmc.estimate.plateau`): an energy at rest stops soon, one that falls slowly
+    in much noise may stop too early, so a plateau is no proof of convergence.  Steps that were undone do not
+    count.  It begins anew where steps do not follow each other, as with another `VMC`.
+
+    Args:
+        window: steps that are looked at, 2 at least.
+
+    Raises:
+        ValueError: no whole number, or one below 2.
+    """
+
+    def __init__(self, window: int = 20) -> None:
+        self.window = whole("StopOnPlateau", "window", window, 2)
+        self._lines: deque[dict[str, Any]] = deque(maxlen=self.window)
+        self._last: int | None = None
+
+    def __call__(self, record: StepRecord) -> bool:
+        """Take note of a step; whether the energy has come to rest."""
+        if self._last is not None and record.step != self._last + 1:
+            self._lines.clear()
+        self._last = record.step
+        line = record.as_dict()
+        if not line["undone"] and None not in (line["energy"], line["energy_error"]):
+            self._lines.append(line)
+        return reached(self._lines, self.window)
+
+
+class StopAfter:
+    """Stops once the steps have taken some time: with the first one that ends later.
+
+    The time of the steps themselves, as `optimizer.seconds`; what other callbacks take is not counted.
+    All steps that it sees count, those of an earlier run too.  Where a run stops then depends on the
+    machine.
+
+    Args:
+        seconds: above 0.
+
+    Raises:
+        ValueError: no number above 0.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = positive("StopAfter", "seconds", seconds)
+        self.used = 0.0  #: seconds of the steps so far
+
+    def __call__(self, record: StepRecord) -> bool:
+        """Take note of a step; whether the time is up."""
+        self.used += record.seconds
+        return self.used >= self.seconds
