@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.app.measure import Asked, measure_run
 from tnvmc.operators.spin import kron, spin_matrices
+from tnvmc.report.texts import PHASES
 from tnvmc.sampling.chains import Sampler
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_files import read_run
@@ -418,3 +421,17 @@ def test_4x4_heisenberg_within_four_sigma_of_its_exact_values(make: Any, tmp_pat
         assert np.abs(mean - expected)[~seen].max(initial=0) < EXACT
     # 400 values, correlated: four sigma is the largest of 16000 independent ones
     assert max(gaps) < 4
+
+
+def test_a_terminal_shows_how_far_it_is(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make(sampler=CHAINS)
+    assert main(["measure", str(folder)]) == 0
+    silent, terminal = strict(folder), io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    assert main(["measure", str(folder)]) == 0
+    assert PHASES["pairs"] in terminal.getvalue()
+    changing = {"seconds", "check", "provenance"}
+    shown = {key: value for key, value in strict(folder).items() if key not in changing}
+    assert shown == {key: value for key, value in silent.items() if key not in changing}
