@@ -16,6 +16,7 @@ import numpy as np
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import description_of
 from tnvmc.ansatz.wrappers.mixed import Mixed
+from tnvmc.backend import progress
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.process import one_blas_thread
@@ -154,6 +155,7 @@ def _points(measured: Measured, when: When) -> Iterator[DoubleLayerValue]:
     enough = max(_RESOLVED * energy.energy_error, _ROUNDING * abs(energy.energy))
     chosen = chosen_chis(when)
     costs = _costs(measured, peps.D, sector, when)
+    progress.begin("double_layer")
     spent, slower, before, error = 0.0, 1.0, None, None
     for chi, seconds in costs.items():
         if before is not None and when is None and spent + slower * seconds > MAX_SECONDS:
