@@ -67,6 +67,25 @@ def test_matrices_of_single_precision_are_solved_in_double(
     assert info.shift == smallest
 
 
+def test_single_precision_without_room_for_the_rhs_is_left() -> None:
+    matrix = 1e37 * np.eye(3, dtype=np.float32)
+    x, _ = Cholesky()(matrix, np.full(3, 1e39), 0.0)
+    np.testing.assert_allclose(x, 1e39 / matrix[0, 0].astype(float))
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("single", ["float32", "complex64"])
+def test_eigenvalues_of_a_matrix_in_single_precision_are_not_cut_at_its_rounding(
+    single: str, space: str
+) -> None:
+    xp = SPACES[space]
+    matrix = np.diag(np.geomspace(1e-6, 1, 30)).astype(single)
+    rhs = np.ones(30, "float64" if single == "float32" else "complex128")
+    x, info = Eigen()(xp.asarray(matrix), xp.asarray(rhs), 0.0)
+    assert info.rank == 30
+    np.testing.assert_allclose(to_host(x), 1 / np.diag(matrix), rtol=1e-6)
+
+
 @pytest.mark.parametrize("space", SPACES)
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_cutoff_is_relative_and_gives_the_pseudo_inverse(dtype: str, space: str) -> None:

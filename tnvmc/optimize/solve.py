@@ -181,7 +181,10 @@ class SolveInfo:
 
 
 class Solver(Protocol):
-    """Solves (A + shift) x = b: matrix (n, n), rhs (n,); neither is changed."""
+    """Solves (A + shift) x = b: matrix (n, n), rhs (n,); neither is changed.
+
+    The matrix may be of single precision (an averaged S) where rhs is of double, as x is to be.
+    """
 
     def __call__(self, matrix: Array, rhs: Array, shift: float) -> tuple[Array, SolveInfo]:
         """Give x (n,) and how it was found."""
@@ -206,6 +209,7 @@ class Eigen:
     def __call__(self, matrix: Array, rhs: Array, shift: float = 0.0) -> tuple[Array, SolveInfo]:
         """Give x = sum_k v_k (v_k^dagger b) / (lambda_k + shift) over the eigenvalues kept."""
         xp = array_namespace(matrix, rhs)
+        matrix = _as_precise(matrix, rhs)
         values, vectors = xp.linalg.eigh(matrix)
         cutoff = max(self.cutoff, matrix.shape[0] * float(xp.finfo(values.dtype).eps))
         largest = float(values[-1])
@@ -235,7 +239,7 @@ class Cholesky:
             refined = _refined(matrix, rhs, shift) if is_numpy(xp) else None
             if refined is not None:
                 return refined
-            matrix = xp.astype(matrix, xp.complex128 if is_complex(matrix) else xp.float64)
+        matrix = _as_precise(matrix, rhs)
         pivots, solve = _factorised(matrix, shift)
         if pivots is None:
             return self._fall_back(matrix, rhs, shift)
@@ -248,6 +252,14 @@ class Cholesky:
     def _fall_back(self, matrix: Array, rhs: Array, shift: float) -> tuple[Array, SolveInfo]:
         x, info = self.fallback(matrix, rhs, shift)
         return x, SolveInfo("cholesky failed, eigh", shift, info.rank, info.condition)
+
+
+def _as_precise(matrix: Array, rhs: Array) -> Array:
+    """The matrix, in double precision where it has less than rhs: its small eigenvalues count."""
+    xp = array_namespace(matrix, rhs)
+    if not xp.finfo(matrix.dtype).eps > xp.finfo(rhs.dtype).eps:
+        return matrix
+    return xp.astype(matrix, xp.complex128 if is_complex(matrix) else xp.float64)
 
 
 def _factorised(matrix: Array, shift: float) -> tuple[Array | None, Callable[[Array], Array]]:
@@ -279,9 +291,10 @@ def _refined(matrix: np.ndarray, rhs: np.ndarray, shift: float) -> tuple[Array, 
         return None
     x, residual = np.zeros_like(rhs), rhs
     for _ in range(_MOST_REFINEMENTS):
-        x = x + solve(residual.astype(matrix.dtype))
-        residual = rhs - _times(matrix, x) - shift * x
-        if not np.linalg.norm(residual) > _REFINED * np.linalg.norm(rhs):
+        with np.errstate(over="ignore", invalid="ignore"):  # then x is not taken
+            x = x + solve(residual.astype(matrix.dtype))
+            residual = rhs - _times(matrix, x) - shift * x
+        if np.linalg.norm(residual) <= _REFINED * np.linalg.norm(rhs):
             return x, SolveInfo("cholesky", shift, len(x), _condition(pivots))
     return None
 
