@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.run_files import read_json
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.app.cli import main
+from tnvmc.storage.hdf5 import read_parameters
+from tnvmc.vmc.state import Iterate, State
+from tnvmc.vmc.step import Method
 
 SETTINGS = """
 [lattice]
@@ -70,6 +75,51 @@ def test_an_archive_is_not_resumed(run: str, capsys: pytest.CaptureFixture[str])
     assert main(["run", "--resume", "kept", "--set", "optimizer.steps=14"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert {path.name: path.read_bytes() for path in Path("kept").iterdir()} == kept
+
+
+STAGES = """
+[[stage]]
+steps = 11
+[[stage]]
+steps = 11
+"""
+
+
+@pytest.mark.parametrize("stages", ["", STAGES])
+def test_the_parameters_are_those_that_were_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.toml").write_text(SETTINGS + stages)
+
+    def another(method: Method, state: State) -> tuple[Iterate, tuple[()]]:
+        assert state.trail is not None
+        return replace(state.here, theta=state.trail.first), ()  # as another version might
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tnvmc.vmc.measurement.trusted", another)
+        assert main(["run", "small.toml", "--out", "r"]) == 0
+    _, measured = read_parameters(Path("r", "stage-2.h5" if stages else "measured.h5"))
+    assert main(["archive", "r", "kept"]) == 0
+    np.testing.assert_array_equal(read_parameters(Path("kept/checkpoint.h5"))[1], measured)
+    assert (read_parameters(Path("r/checkpoint.h5"))[1] != measured).any()
+    assert main(["archive", "kept", "again"]) == 0
+    np.testing.assert_array_equal(read_parameters(Path("again/checkpoint.h5"))[1], measured)
+
+
+def test_a_run_that_went_on_after_its_result_is_refused(
+    run: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tnvmc.app.run.measure", stopped)
+        assert main(["run", "--resume", run, "--set", "optimizer.steps=14"]) == 130
+    capsys.readouterr()
+    assert main(["archive", run, "kept"]) == 2
+    assert "not that of its last step" in capsys.readouterr().err
+    assert not Path("kept").exists()
 
 
 def test_an_unfinished_run_is_refused(run: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,21 +14,24 @@ from tnvmc.app.stages import StagedRun
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.load import load
 from tnvmc.storage.files import read_plain, write_atomically
-from tnvmc.storage.hdf5 import read_stages
-from tnvmc.storage.provenance import in_toml
-from tnvmc.storage.run_files import OBSERVABLES, refuse_comparison
+from tnvmc.storage.hdf5 import read_provenance, read_stages
+from tnvmc.storage.provenance import Provenance, in_toml
+from tnvmc.storage.run_files import OBSERVABLES, is_finished, read_run, refuse_comparison
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
     HISTORY,
+    MEASURED,
     RESULT,
     FolderError,
     check_run_folder,
     check_tied,
     refuse_occupied,
+    stage_file,
 )
 from tnvmc.storage.seals import sealed_json, sealed_toml, unsealed_json
 from tnvmc.vmc import checkpoint
+from tnvmc.vmc.state import Iterate
 from tnvmc.vmc.trusted import trusted
 
 _COPIED = (HISTORY, OBSERVABLES)
@@ -40,10 +43,12 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
     All commands take that folder as they take the run, but it cannot be resumed: its checkpoint holds
     the parameters that were measured, and the walkers, and nothing of what further steps would need.
     `run.out` is the name of the archive there: where the run lay is nobody's concern.
-    Cost: the draws of `vmc.trusted.trusted`, which say again what was measured.
+    These parameters are those of measured.h5 (without it the last ones) or stage-K.h5; where that is
+    gone, or of another run, the draws of `vmc.trusted.trusted` say again which were measured.
 
     Raises:
-        FolderError: no finished run, files of several runs, an archive that is a run already, no space.
+        FolderError: no finished run, one that has gone on since it was measured, files of several
+            runs, an archive that is a run already, no space.
         StateFileError: a damaged checkpoint.
         ConfigError: damaged settings.
     """
@@ -55,12 +60,16 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
             raise FolderError(f"{path}: not a finished run ({name} is missing)")
     refuse_occupied(archive)
     provenance = check_tied(path)
+    if not is_finished(read_run(path)):
+        raise FolderError(
+            f"{path}: {RESULT} is not that of its last step; measure it with: tnvmc run --resume {path}"
+        )
     settings = load(path / CONFIG, [f"run.out={json.dumps(str(path))}"])
     done = read_stages(path / CHECKPOINT)
     run = StagedRun(settings, build_operator(settings), done, blank=True)
     run.restore(path / CHECKPOINT, archived=True)
     vmc = run.vmc
-    point, _ = trusted(vmc.method, vmc.state)
+    point = _measured(path, run, provenance)
     state = replace(vmc.state, here=replace(point, optimizer={}), good=None, trail=None)
     belongs_to = {
         **checkpoint.identity(vmc.ansatz, vmc.operator, vmc.optimizer),
@@ -97,3 +106,15 @@ def _result(path: Path, out: str) -> bytes:
     except (ValueError, KeyError, TypeError):
         raise FolderError(f"{path}: {RESULT} is damaged; measure the run again") from None
     return sealed_json(found, indent=2)
+
+
+def _measured(path: Path, run: StagedRun, provenance: Provenance) -> Iterate:
+    """What result.json speaks of: another version or machine might choose other parameters."""
+    vmc = run.vmc
+    kept = path / (stage_file(run.stage.number) if run.staged else MEASURED)
+    if not run.staged and not kept.is_file():
+        return vmc.state.here  # the last ones were measured
+    if not kept.is_file() or read_provenance(kept) != provenance:
+        return trusted(vmc.method, vmc.state)[0]
+    belongs_to = checkpoint.identity(vmc.ansatz, vmc.operator, vmc.optimizer)
+    return checkpoint.load(kept, belongs_to, vmc.state.here).here
