@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.optimize.problems import random_problem
+from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.optimize import average
 from tnvmc.optimize.sr import SR, automatic_shift
 
@@ -50,6 +52,21 @@ def test_of_many_parameters_each_step_is_on_its_own(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(average, "MOST_PARAMETERS", problems[0].theta.size - 1)
     assert not SR(memory=0.9).init(problems[0].theta)
     assert np.array_equal(run(SR(memory=0.9), problems)[1], run(SR(), problems[1:])[0])
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-8])
+def test_with_a_shift_below_rounding_each_step_is_on_its_own(shift: float) -> None:
+    problems = [random_problem(40, (3, 2, 4), "real", "real", seed=seed) for seed in (1, 2)]
+    found = run(SR(shift, memory=0.5), problems)[-1]
+    assert np.array_equal(found, run(SR(shift), problems)[-1])
+
+
+@pytest.mark.parametrize("theta", ["real", "complex"])
+def test_derivatives_that_vanish_in_single_precision_are_not_taken_for_zero(theta: str) -> None:
+    problem = random_problem(40, (3, 2, 4), theta, theta)
+    tiny = replace(problem, jacobian=DenseJacobian(1e-25 * problem.dense))
+    found = run(SR(0.1, memory=0.5), [tiny, tiny])[-1]
+    assert np.array_equal(found, run(SR(0.1), [tiny])[0])
 
 
 @given(memory=st.floats(0.0, 0.99), steps=st.integers(1, 200))

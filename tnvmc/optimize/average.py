@@ -18,6 +18,13 @@ Array = Any
 MOST_PARAMETERS = 4096
 """Up to so many parameters S is kept from step to step: 64 MiB of float32."""
 
+LEAST_SHIFT = 1e-4
+"""Least shift, in units of the mean diagonal, above the rounding of single precision: the direction
+moves by 1e-4 with 1e-6, by 1e-2 with 1e-8, and without a shift it is rounding alone."""
+
+LEAST_TRACE = 1e-25
+"""Of S; smaller ones vanish in single precision."""
+
 
 def empty(theta: Array) -> State:
     """State before the first step: a sum of nothing."""

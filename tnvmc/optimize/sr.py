@@ -51,7 +51,8 @@ class SR:
     memory: float = 0.0
     """Decay of the average of S over steps, 0 <= memory < 1; 0 takes the S of the present samples
     alone.  Above `average.MOST_PARAMETERS` parameters memory has no effect: there the samples of
-    twenty steps are still few, and steps were as good without."""
+    twenty steps are still few, and steps were as good without.  Nor has it with a `diag_shift` below
+    `average.LEAST_SHIFT`: the average is kept in single precision."""
 
     def __post_init__(self) -> None:
         if self.diag_shift != "auto":
@@ -70,7 +71,9 @@ class SR:
     def init(self, theta: Array) -> State:
         """The previous direction where there is momentum, the averaged S where there is memory."""
         state = {"previous": array_namespace(theta).zeros_like(theta)} if self.momentum else {}
-        if not self.memory or theta.shape[0] > average.MOST_PARAMETERS:
+        above_rounding = self.diag_shift == "auto" or self.diag_shift >= average.LEAST_SHIFT
+        few = theta.shape[0] <= average.MOST_PARAMETERS
+        if not self.memory or not few or not above_rounding:
             return state
         return {**state, **average.empty(theta)}
 
@@ -140,6 +143,8 @@ class SR:
         steps = average.effective_steps(self.memory, kept["averaged"])
         share = self._share(n / (steps * _effective_rows(a)))
         trace = max(float(xp.real(xp.sum(entries))), 0.0) / norm
+        if trace < average.LEAST_TRACE:
+            return (*self._solve(a, residual), average.empty(total[0, :]))
         # The sum takes the place of the average: no copy of it is made.
         x, solved = self.solver(total, norm * a.adjoint(residual), norm * share * trace / n)
         solved = replace(solved, shift=solved.shift / norm)

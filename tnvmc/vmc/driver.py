@@ -157,7 +157,7 @@ class VMC:
         """Give the parameters (P,) that `measure`, `expect` and `converge` speak of, to be kept or exported.
 
         They are `theta`, those before the last update where that led astray, or with learning_rate="auto"
-        the mean of the iterates or the first ones.  Cost: up to four draws; see `vmc.trusted`.
+        the mean of the iterates or the first ones.  Cost: up to five draws; see `vmc.trusted`.
         """
         return trusted(self.method, self.state)[0].theta
 
