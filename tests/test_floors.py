@@ -8,6 +8,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "tnvmc"
 FLOORS = {
     "backend": 0,
+    "display": 0,
     "limits": 0,
     "storage": 1,
     "lattice": 1,
@@ -23,6 +24,7 @@ FLOORS = {
     "analysis": 7,
     "callbacks": 7,
     "report": 8,
+    "plot": 8,
     "app": 9,
 }
 

@@ -11,6 +11,7 @@ import importlib
 from typing import Any
 
 from tnvmc._version import __version__
+from tnvmc.display import draw_with
 
 _NAMES_OF = {
     "tnvmc.lattice": ("Lattice", "chain", "from_bonds", "square"),
@@ -35,6 +36,7 @@ _NAMES_OF = {
     "tnvmc.vmc.guard": ("Guard",),
     "tnvmc.sampling.enumerate": ("Enumerate",),
     "tnvmc.vmc.driver": ("VMC",),
+    "tnvmc.vmc.history": ("History",),
     "tnvmc.app.run": ("run_file",),
     "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau"),
     "tnvmc.ansatz.initial.parameters": ("initial_parameters",),
@@ -44,10 +46,14 @@ _HOME = {name: (home, name) for home, names in _NAMES_OF.items() for name in nam
 # The lattice and the model bear one name; the model, which is used more, keeps it here.
 _HOME["shastry_sutherland_lattice"] = ("tnvmc.lattice", "shastry_sutherland")
 
-__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
+_MODULES = {"plot": "tnvmc.plot"}
+
+__all__ = ["__version__", *sorted(_HOME), *_MODULES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     if name not in _HOME:
         raise AttributeError(f"module 'tnvmc' has no attribute {name!r}")
     module, original = _HOME[name]
@@ -58,3 +64,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+draw_with(lambda: importlib.import_module(_MODULES["plot"]))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tnvmc.analysis.comparison import ComparisonTable
+from tnvmc.display import with_error
 from tnvmc.report.describe import facts, sector_text
-from tnvmc.report.numbers import scientific, ten_digits, with_error
+from tnvmc.report.numbers import scientific, ten_digits
 from tnvmc.report.texts import listed, sentence
 from tnvmc.storage.run_files import Run
 

@@ -10,6 +10,7 @@ from typing import Any
 from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.backend.device import describe
 from tnvmc.backend.process import OutputLost
+from tnvmc.display import fixed, with_error
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import DRAWS, measured_numbers, sampling_parts, sector_text
 from tnvmc.report.live import Bar, Output, can_show, console_on, step_numbers, working
@@ -17,7 +18,7 @@ from tnvmc.report.numbers import duration, per_site, ten_digits
 from tnvmc.report.texts import line, step_sentence
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
-from tnvmc.vmc.state import StepRecord, fixed
+from tnvmc.vmc.state import StepRecord
 
 _PLAIN_LINES = 20
 

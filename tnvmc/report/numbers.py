@@ -6,22 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tnvmc.vmc.state import LARGE, fixed
-
-
-def with_error(value: float, error: float) -> str:
-    """Write a number with its error in brackets, as -0.60352(12), two digits of error at most."""
-    if not math.isfinite(value) or not math.isfinite(error):
-        return f"{value:.6g} +- {error:.2g}"
-    if abs(value) >= LARGE:
-        return f"{value:.8e}" if error <= 0 else f"{value:.6e} +- {error:.1e}"
-    if error <= 0:
-        return fixed(value, 8)
-    places = max(0, 1 - math.floor(math.log10(error)))
-    digits = round(error * 10**places)
-    if places == 0 or digits >= 100:
-        return f"{value:.{max(places - 1, 0)}f}({round(error * 10 ** max(places - 1, 0))})"
-    return f"{value:.{places}f}({digits})"
+from tnvmc.display import fixed, with_error
 
 
 def per_site(held: Mapping[str, Any], n_sites: int | None) -> str | None:

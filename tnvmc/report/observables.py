@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from tnvmc.analysis.diagnostics import diagnostics_of
+from tnvmc.display import fixed, with_error
 from tnvmc.report.console import rows_table
 from tnvmc.report.describe import sector_text
-from tnvmc.report.numbers import with_error
 from tnvmc.report.texts import line
 from tnvmc.storage.run_files import OBSERVABLES, Json, as_array
-from tnvmc.vmc.state import fixed
 
 _NOTHING = 1e-12  # what rounding leaves of a mean that vanishes
 

@@ -8,8 +8,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from tnvmc.display import with_error
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.report.numbers import duration, short, with_error
+from tnvmc.report.numbers import duration, short
 
 Values = Mapping[str, Any]
 

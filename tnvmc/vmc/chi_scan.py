@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +17,7 @@ from tnvmc.ansatz.protocol import Ansatz, Snapshot, chi_of, description_of, with
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.display import Shown, Table, data_frame, drawn, fixed, with_error
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.reweighting import ChiPoint, Remeasured, chi_points
@@ -24,7 +25,7 @@ from tnvmc.sampling.snapshots import measure_configs
 from tnvmc.storage.identity import kind_in
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.second_opinion import DoubleLayerScan, agreement
-from tnvmc.vmc.state import finite_or_none, fixed
+from tnvmc.vmc.state import finite_or_none
 
 Array = Any
 
@@ -37,8 +38,8 @@ ONE_IN = 4
 _FEWEST = 512  # samples of a scan, where there are as many
 
 
-@dataclass(frozen=True)
-class ChiScan:
+@dataclass(frozen=True, repr=False)
+class ChiScan(Shown):
     """Energies at several chi on the same configurations, smallest chi first."""
 
     points: tuple[ChiPoint, ...]
@@ -55,11 +56,46 @@ class ChiScan:
         shared = {"drawn_at": self.drawn_at, "n_samples": self.n_samples}
         return [finite_or_none(asdict(point) | shared) for point in self.points]
 
+    def to_dataframe(self) -> Any:
+        """Give a pandas DataFrame, one row per chi, energies (totals) as in `as_dicts`.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        rows = [asdict(point) for point in self.points]
+        return data_frame({name: [row[name] for row in rows] for name in rows[0]})
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how far the energies lie from that at the largest chi; see `tnvmc.plot.chi`."""
+        return drawn("chi", self, ax)
+
+    def __repr__(self) -> str:
+        last, n = self.points[-1], self.n_sites
+        chis = ", ".join(str(point.chi) for point in self.points)
+        return (
+            f"<ChiScan: chi {chis}; at {last.chi} energy {with_error(last.energy, last.energy_error)}, "
+            f"per site {with_error(last.energy / n, last.energy_error / n)} ({self.units} units)>"
+        )
+
+    def _table(self) -> Table:
+        n, last = self.n_sites, self.points[-1].chi
+        columns = ("chi", f"energy ({self.units})", "energy per site", f"per site, from chi {last}")
+        rows = [
+            (
+                str(point.chi), with_error(point.energy, point.energy_error),
+                with_error(point.energy / n, point.energy_error / n),
+                f"{point.difference / n:+.1e} +- {point.difference_error / n:.0e}",
+            )
+            for point in self.points
+        ]  # fmt: skip
+        title = f"{self.n_samples} samples drawn at chi {self.drawn_at}"
+        return Table(title, columns, rows, [str(found) for found in self.diagnostics])
+
     def __str__(self) -> str:
         n = self.n_sites
         lines = [
-            f"chi {point.chi:>4}: energy per site {fixed(point.energy / n, 7)} +- "
-            f"{point.energy_error / n:.1g}, from chi {self.points[-1].chi} "
+            f"chi {point.chi:>4}: energy per site "
+            f"{with_error(point.energy / n, point.energy_error / n)}, from chi {self.points[-1].chi} "
             f"{point.difference / n:+.1e} +- {point.difference_error / n:.0e}"
             for point in self.points
         ]
@@ -68,8 +104,8 @@ class ChiScan:
         return "\n".join([*lines, told, *map(str, self.diagnostics)])
 
 
-@dataclass(frozen=True)
-class Convergence:
+@dataclass(frozen=True, repr=False)
+class Convergence(Shown):
     """A state measured at several chi, with samples and, where that is done, without."""
 
     samples: ChiScan
@@ -85,6 +121,29 @@ class Convergence:
             self.double_layer.as_dict(), last.energy, last.energy_error, self.samples.n_sites
         )
         return (*self.samples.diagnostics, found)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how far the energies lie from that at the largest chi; see `tnvmc.plot.chi`."""
+        return drawn("chi", self, ax)
+
+    def __repr__(self) -> str:
+        found = None if self.double_layer is None else self.double_layer.energy
+        double = "" if found is None else f", double layer {fixed(found, 8)}"
+        return repr(self.samples).replace("<ChiScan", "<Convergence").rstrip(">") + f"{double}>"
+
+    def _table(self) -> Table:
+        table, told = self.samples._table(), [str(found) for found in self.diagnostics]
+        scan = self.double_layer
+        if scan is None:
+            return replace(table, notes=told)
+        rows = [
+            (
+                f"{point.chi} (double layer)", fixed(point.value, 8),
+                fixed(point.value / scan.n_sites, 8), "",
+            )
+            for point in scan.points
+        ]  # fmt: skip
+        return replace(table, rows=[*table.rows, *rows], notes=told)
 
     def __str__(self) -> str:
         parts = [str(self.samples), *(str(each) for each in (self.double_layer,) if each)]

@@ -33,6 +33,7 @@ from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.display import displayed
 from tnvmc.vmc.guard import Guard
+from tnvmc.vmc.history import History
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
 from tnvmc.vmc.observers import Callback, Observers
 from tnvmc.vmc.reliability import of_steps
@@ -178,8 +179,10 @@ class VMC:
         steps: int,
         callback: Callback | Sequence[Callback] | None = None,
         progress: bool = False,
-    ) -> list[StepRecord]:
+    ) -> History:
         """Make `steps` more steps and give their records; `callback` sees each as it is made.
+
+        They are a list that also gives columns, a table and a picture; see `History`.
 
         An exception (Ctrl-C too) leaves `state` after the last finished step, whose callbacks
         have run.
@@ -196,7 +199,7 @@ class VMC:
                 `tnvmc.vmc.sectors.elsewhere`.
         """
         steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
-        told, records = Observers(callback), []
+        told, records = Observers(callback), History([], n_sites, self.operator.units)
         with displayed(progress).steps(steps, n_sites, self.sampler.n_samples) as show:
             for _ in range(steps):
                 records.append(self.step(told))

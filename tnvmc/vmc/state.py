@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from tnvmc.display import Shown, Table, drawn, with_error
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.sampling.problem import Point
 from tnvmc.vmc.guard import Recent
 from tnvmc.vmc.trail import Trail
 
 Array = Any
-
-LARGE = 1e9
-"""Numbers beyond it are written with a power of ten."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class StepRecord:
 
     def __str__(self) -> str:
         text = (
-            f"step {self.step}: energy {fixed(self.energy, 6)} +- {self.energy_error:.1g}, "
+            f"step {self.step}: energy {with_error(self.energy, self.energy_error)}, "
             f"variance {self.variance:.2g}"
         )
         if self.acceptance is not None:
@@ -77,9 +75,11 @@ class StepRecord:
         return _as_dict(self)
 
 
-@dataclass(frozen=True)
-class Measurement:
+@dataclass(frozen=True, repr=False)
+class Measurement(Shown):
     """The energy of one state, measured with theta at rest.
+
+    `energy` is the total, `energy_per_site` that divided by N.
 
     `diagnostics` hold what makes the energy less certain than its error bar
     (`vmc.reliability.of_energy`), and measured_before_last_update where the last update led astray:
@@ -128,26 +128,72 @@ class Measurement:
         }
         return _as_dict(self) | finite_or_none(per_site)
 
-    def __str__(self) -> str:
+    def plot(self, ax: Any = None, label: str = "measured") -> Any:
+        """Draw the energy per site as a line with a band of its error; see `tnvmc.plot.energy`.
+
+        Into the axes of a history, as in ``measurement.plot(history.plot())``; gives the axes.
+        """
+        return drawn("energy", self, ax, label=label)
+
+    @property
+    def _energies(self) -> tuple[str, str]:
+        """Total and energy per site, with as many digits as their errors have."""
+        return (
+            with_error(self.energy, self.energy_error),
+            with_error(self.energy_per_site, self.energy_per_site_error),
+        )
+
+    @property
+    def _units(self) -> str:
         sector = "" if self.magnetisation is None else f", 2 Sz = {self.magnetisation}"
+        return f"{self.units} units{sector}"
+
+    def __repr__(self) -> str:
+        total, per_site = self._energies
+        return (
+            f"<Measurement: energy {total}, per site {per_site} ({self._units}), "
+            f"{self.n_samples} samples{_warned(self.diagnostics)}>"
+        )
+
+    def __str__(self) -> str:
+        total, per_site = self._energies
         text = (
-            f"energy per site {fixed(self.energy_per_site, 7)} +- {self.energy_per_site_error:.1g} "
-            f"({self.units} units{sector}), variance per site {self.variance / self.n_sites:.2g}, "
+            f"energy per site {per_site}, total {total} ({self._units}), "
+            f"variance per site {self.variance / self.n_sites:.2g}, "
             f"V-score {self.v_score:.2g}, {self.n_samples} samples"
         )
         return "; ".join([text, *map(str, self.diagnostics)])
+
+    def _table(self) -> Table:
+        total, per_site = self._energies
+        rows = [
+            ("energy", total, "total"),
+            ("energy_per_site", per_site, f"of {self.n_sites} sites"),
+            ("variance", f"{self.variance:.3g}", "total"),
+            ("variance / n_sites", f"{self.variance / self.n_sites:.2g}", ""),
+            ("v_score", f"{self.v_score:.2g}", ""),
+            ("n_samples", str(self.n_samples), f"{self.seconds:.1f} s"),
+        ]
+        more = ("effective_samples", "tau", "r_hat", "acceptance", "closure_spread")
+        rows += [
+            (name, f"{value:.4g}", "")
+            for name in more
+            if (value := getattr(self, name)) is not None
+        ]
+        title = f"energy, {self._units}"
+        return Table(title, ("", "", ""), rows, [str(found) for found in self.diagnostics])
+
+
+def _warned(diagnostics: Sequence[Diagnostic]) -> str:
+    """Name the codes that speak against a number: "; warning: few_walkers"."""
+    found = [x for x in diagnostics if x.status in ("warning", "error")]
+    return "".join(f"; {each.status}: {each.code}" for each in found)
 
 
 def _as_dict(record: StepRecord | Measurement) -> dict[str, Any]:
     values = {f.name: getattr(record, f.name) for f in fields(record)}
     values["diagnostics"] = [found.as_dict() for found in record.diagnostics]
     return finite_or_none(values)
-
-
-def fixed(value: float, places: int) -> str:
-    """Write a number with so many decimals; with a power of ten where fewer than three digits would be left."""
-    plain = value == 0 or 10.0 ** (2 - places) <= abs(value) < LARGE or not math.isfinite(value)
-    return f"{value:.{places}f}" if plain else f"{value:.{places}e}"
 
 
 def finite_or_none(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.analysis.steps import noise_shares, zero_variance
+from tnvmc.display import with_error
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.figures import style
 from tnvmc.report.figures.history import (
@@ -18,7 +19,6 @@ from tnvmc.report.figures.history import (
     Panel,
     mark_stages,
 )
-from tnvmc.report.numbers import with_error
 from tnvmc.report.texts import sentence
 
 NAME = "convergence"

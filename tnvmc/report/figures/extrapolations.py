@@ -24,37 +24,58 @@ def chi(run: Run) -> Any | str:
     Both are from the same configurations; the band is the error bar of the energy itself.
     """
     points: Sequence[Json] = _part(run, "chi") or ()
-    if len(points) < 2:
-        return "no energies at several chi (result.json: convergence.chi)"
-    keys = ("chi", "energy_error", "difference", "difference_error", "closure_spread")
-    chis, energy_error, off, error, spread = (
-        as_array([point.get(key) for point in points]) for key in keys
-    )
-    n_sites, has_spread = run.n_sites or 1, bool((spread > 0).any())
+    chis, spread = _columns(points, "chi", "closure_spread")
+    has_spread = bool((spread > 0).any())
     figure = style.new_figure(5.4, 4.6 if has_spread else 3.5)
     axes = np.atleast_1d(figure.subplots(1 + has_spread, 1, sharex=True))
-    band = np.nanmax(energy_error) / n_sites
-    top = axes[0]
-    top.axhspan(-band, band, color=style.GREY, alpha=0.18, lw=0, label="error bar of the energy")
-    top.axhline(0, color=style.INK, lw=0.8)
-    top.errorbar(
-        chis, off / n_sites, np.nan_to_num(error) / n_sites, fmt="o-", color=style.BLUE, ms=5,
-        capsize=2, label="same configurations",
-    )  # fmt: skip
-    _double_layer(top, run, points[-1])
-    label = rf"[$E(\chi) - E({int(np.nanmax(chis))})$] per site"
-    top.set_ylabel(f"{label}\n({units_of(run)} units)")
-    top.ticklabel_format(axis="y", scilimits=(-2, 2))
-    top.legend()
+    if lacking := draw_chi(axes[0], run):
+        return lacking
     if has_spread:
         axes[1].plot(chis, spread, "s-", color=style.VERMILION, ms=5)
         scales.logarithmic_or_rounding(axes[1], spread)
         axes[1].set_ylabel(r"closure spread of $\ln|\psi|$")
-    for panel in axes:
-        style.grid(panel)
-    axes[-1].set_xticks(chis, [f"{value:g}" for value in chis])
-    axes[-1].set_xlabel(r"boundary bond dimension $\chi$")
+        style.grid(axes[1])
+        axes[0].set_xlabel("")
+        axes[1].set_xlabel(_CHI)
     return figure
+
+
+_CHI = r"boundary bond dimension $\chi$"
+
+
+def draw_chi(axes: Any, run: Run) -> str | None:
+    """Draw the energy's distance to that at the largest chi into axes.
+
+    Returns:
+        What is lacking, None where nothing is.
+    """
+    points: Sequence[Json] = _part(run, "chi") or ()
+    if len(points) < 2:
+        return "no energies at several chi (result.json: convergence.chi)"
+    chis, energy_error, off, error = _columns(
+        points, "chi", "energy_error", "difference", "difference_error"
+    )
+    n_sites = run.n_sites or 1
+    band = np.nanmax(energy_error) / n_sites
+    axes.axhspan(-band, band, color=style.GREY, alpha=0.18, lw=0, label="error bar of the energy")
+    axes.axhline(0, color=style.INK, lw=0.8)
+    axes.errorbar(
+        chis, off / n_sites, np.nan_to_num(error) / n_sites, fmt="o-", color=style.BLUE, ms=5,
+        capsize=2, label="same configurations",
+    )  # fmt: skip
+    _double_layer(axes, run, points[-1])
+    label = rf"[$E(\chi) - E({int(np.nanmax(chis))})$] per site"
+    axes.set_ylabel(f"{label}\n({units_of(run)} units)")
+    axes.ticklabel_format(axis="y", scilimits=(-2, 2))
+    axes.legend()
+    style.grid(axes)
+    axes.set_xticks(chis, [f"{value:g}" for value in chis])
+    axes.set_xlabel(_CHI)
+    return None
+
+
+def _columns(points: Sequence[Json], *keys: str) -> tuple[np.ndarray, ...]:
+    return tuple(as_array([point.get(key) for point in points]) for key in keys)
 
 
 def _double_layer(axes: Any, run: Run, largest: Json) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,25 +26,43 @@ _PAIRS = {
 Shape = tuple[int, int]
 
 
-def lattice(run: Run) -> Any | str:
-    """Draw bond energies as widths and colours, and <Sz> (or <n>) on the sites.
+_NO_BONDS = "no bond energies are measured (tnvmc measure)"
 
-    Bonds longer than a diagonal are not drawn (on a chain: longer than two sites), and counted
-    below the picture; bonds around a periodic boundary are drawn as stubs on both sides.
-    """
-    if run.observables is None or run.shape is None or not run.observables.get("bonds"):
-        return "no bond energies are measured (tnvmc measure)"
+
+def lattice(run: Run) -> Any | str:
+    """Draw bond energies as widths and colours, and <Sz> (or <n>) on the sites; see `draw_lattice`."""
+    if run.shape is None:
+        return _NO_BONDS
     rows, columns = run.shape
     size = (7.0, 2.4) if rows == 1 else (5.6, min(9.0, max(3.0, 1.2 + 4.4 * rows / columns)))
     figure = style.new_figure(*size)
-    axes = figure.subplots()
-    unit = 72 * min((size[0] - 1.2) / (columns + 0.4), (size[1] - 1.0) / (rows + 0.4))  # points
+    unit = 72 * min((size[0] - 1.2) / (columns + 0.4), (size[1] - 1.0) / (rows + 0.4))
+    return draw_lattice(figure.subplots(), run, unit) or figure
+
+
+def draw_lattice(axes: Any, run: Run, unit: float) -> str | None:
+    """Draw bond energies and a field on the sites into axes, with their colour bars beside these.
+
+    Bonds longer than a diagonal are not drawn (on a chain: longer than two sites), and counted
+    below the picture; bonds around a periodic boundary are drawn as stubs on both sides.
+
+    Args:
+        axes: of matplotlib.
+        run: with observables.
+        unit: distance of two sites in points, which sizes go by.
+
+    Returns:
+        What is lacking, None where nothing is.
+    """
+    if run.observables is None or run.shape is None or not run.observables.get("bonds"):
+        return _NO_BONDS
+    figure = axes.figure
     hidden = _bonds(figure, axes, run.observables, run.shape, unit)
     _sites(figure, axes, run.observables, run.shape, unit)
     style.bare_lattice(axes, run.shape)
     if hidden:
         axes.set_xlabel(f"{hidden} longer bonds are not drawn", fontsize=8)
-    return figure
+    return None
 
 
 def _bonds(figure: Any, axes: Any, observables: Json, shape: Shape, unit: float) -> int:
@@ -120,49 +139,90 @@ def _sites(figure: Any, axes: Any, observables: Json, shape: Shape, unit: float)
     style.colour_bar(figure, dots, axes, _FIELDS[name], location="bottom", pad=0.02)
 
 
+@dataclass(frozen=True)
+class PairCorrelations:
+    """The correlation of one site with all: means and errors (N,), and how it is called."""
+
+    site: int
+    shape: Shape
+    boundary: str
+    mean: np.ndarray
+    error: np.ndarray
+    label: str
+
+    @property
+    def others(self) -> np.ndarray:
+        """True for all sites but the one: (N,)."""
+        return np.arange(self.mean.size) != self.site
+
+    @property
+    def distance(self) -> np.ndarray:
+        """How far each site lies, the shorter way round: (N,)."""
+        (rows, columns), (row, column) = self.shape, divmod(self.site, self.shape[1])
+        y, x = np.divmod(np.arange(self.mean.size), columns)
+        return np.hypot(
+            _around(x - column, columns, self.boundary != "open"),
+            _around(y - row, rows, self.boundary == "periodic"),
+        )
+
+
+def pair_correlations(run: Run, site: int | None = None) -> PairCorrelations | str:
+    """Give the correlation of a site, by default the central one, or a line saying what is lacking."""
+    measured = (run.observables or {}).get("correlations") or {}
+    name = next((name for name in _PAIRS if name in measured), None)
+    if run.observables is None or run.shape is None or name is None:
+        return "no correlations are measured (tnvmc measure)"
+    rows, columns = run.shape
+    site = rows // 2 * columns + columns // 2 if site is None else site
+    mean, error = (as_array(measured[name][key])[site] for key in ("mean", "error"))
+    boundary = str(run.observables.get("boundary", "open"))
+    return PairCorrelations(site, run.shape, boundary, mean, error, _PAIRS[name] % site)
+
+
 def correlations(run: Run, site: int | None = None) -> Any | str:
     """Draw the correlation of one site (by default the central one) with all others.
 
     Left on the lattice, right its size against the distance, with error bars; negative ones open.
     """
-    measured = (run.observables or {}).get("correlations") or {}
-    name = next((name for name in _PAIRS if name in measured), None)
-    if run.observables is None or run.shape is None or name is None:
-        return "no correlations are measured (tnvmc measure)"
-    rows, columns = shape = run.shape
-    site = rows // 2 * columns + columns // 2 if site is None else site
-    mean, error = (as_array(measured[name][key])[site] for key in ("mean", "error"))
-    others, label = np.arange(mean.size) != site, _PAIRS[name] % site
+    found = pair_correlations(run, site)
+    if isinstance(found, str):
+        return found
     figure = style.new_figure(8.6, 3.9)
     chart, decay = figure.subplots(1, 2, width_ratios=(1, 1.05))
-    known = np.abs(mean[others][np.isfinite(mean[others])])
+    draw_correlation_map(chart, found)
+    draw_decay(decay, found)
+    return figure
+
+
+def draw_correlation_map(axes: Any, found: PairCorrelations) -> None:
+    """Draw a correlation on the lattice, its site as a star, with a colour bar."""
+    rows, columns = found.shape
+    others = found.others
+    known = np.abs(found.mean[others][np.isfinite(found.mean[others])])
     largest = float(known.max(initial=0.0)) or 1.0
-    cells = chart.pcolormesh(
-        np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, mean.reshape(shape),
+    cells = axes.pcolormesh(
+        np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, found.mean.reshape(found.shape),
         cmap=style.DIVERGING, vmin=-largest, vmax=largest, edgecolors="white", linewidth=1.2,
     )  # fmt: skip
-    row, column = divmod(site, columns)
-    chart.plot(column, row, "*", color="white", mec=style.INK, ms=13, mew=0.8)
-    style.bare_lattice(chart, shape)
-    style.colour_bar(figure, cells, chart, label, extend="max", location="bottom", shrink=0.8)
+    row, column = divmod(found.site, columns)
+    axes.plot(column, row, "*", color="white", mec=style.INK, ms=13, mew=0.8)
+    style.bare_lattice(axes, found.shape)
+    bar = {"extend": "max", "location": "bottom", "shrink": 0.8}
+    style.colour_bar(axes.figure, cells, axes, found.label, **bar)
 
-    boundary = str(run.observables.get("boundary", "open"))
-    y, x = np.divmod(np.arange(mean.size), columns)
-    distance = np.hypot(
-        _around(x - column, columns, boundary != "open"),
-        _around(y - row, rows, boundary == "periodic"),
-    )
-    style.grid(decay)
+
+def draw_decay(axes: Any, found: PairCorrelations) -> None:
+    """Draw the size of a correlation against the distance, with error bars; negative ones open."""
+    style.grid(axes)
     for sign, colour, word in ((1, style.VERMILION, "positive"), (-1, style.BLUE, "negative")):
-        at = others & (sign * mean > 0)
+        at = found.others & (sign * found.mean > 0)
         if at.any():
-            size = np.abs(mean[at])
-            decay.errorbar(
-                distance[at], size, scales.reach(size, error[at]), fmt="o", ms=4.5, color=colour,
-                mfc=colour if sign > 0 else "none", lw=0.9, capsize=1.5, label=word,
+            size = np.abs(found.mean[at])
+            axes.errorbar(
+                found.distance[at], size, scales.reach(size, found.error[at]), fmt="o", ms=4.5,
+                color=colour, mfc=colour if sign > 0 else "none", lw=0.9, capsize=1.5, label=word,
             )  # fmt: skip
-    scales.logarithmic(decay, "y")
-    decay.set_xlabel("distance r (lattice constants)")
-    decay.set_ylabel(f"|{label}|")
-    style.legend(decay)
-    return figure
+    scales.logarithmic(axes, "y")
+    axes.set_xlabel("distance r (lattice constants)")
+    axes.set_ylabel(f"|{found.label}|")
+    style.legend(axes)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.display import with_error
 from tnvmc.report.figures import style
-from tnvmc.report.numbers import with_error
 from tnvmc.report.observables import maximum
 from tnvmc.storage.run_files import Json, Run, as_array
 
@@ -22,19 +22,13 @@ def structure_factor(run: Run) -> Any | str:
 
     A chain gets a curve against q.
     """
-    measured = (run.observables or {}).get("structure_factor") or {}
-    name = next((name for name in _LABELS if name in measured), None)
-    if name is None:
-        return "no structure factor is measured (tnvmc measure)"
-    factor, label = measured[name], rf"$S(\mathbf{{q}})$ of {_LABELS[name]}"
-    q = as_array(factor["q"]) / np.pi
-    lengths = [len(np.unique(q[:, axis].round(9))) for axis in (0, 1)]
-    if min(lengths) == 1:
-        along = q[:, np.argmax(lengths)]
-        figure, order = style.new_figure(), np.argsort(along)
-        axes = figure.subplots()
-        _curve(axes, along[order], factor, order, label)
-        axes.set_xlabel(r"$q/\pi$")
+    found = _measured(run)
+    if isinstance(found, str):
+        return found
+    factor, label, q = found
+    if _is_chain(q):
+        figure = style.new_figure()
+        _along(figure.subplots(), q, factor, label)
         return figure
     path = _path(q)
     if not path:
@@ -52,6 +46,45 @@ def structure_factor(run: Run) -> Any | str:
         cut.axvline(corner, color=style.GREY, lw=0.9, ls=":")
     cut.set_ylim(bottom=min(0.0, float(np.nanmin(as_array(factor["mean"])[index]))))
     return figure
+
+
+def draw_structure_factor(axes: Any, run: Run) -> str | None:
+    """Draw S(q) over the zone into axes, with a colour bar; of a chain a curve against q.
+
+    Returns:
+        What is lacking, None where nothing is.
+    """
+    found = _measured(run)
+    if isinstance(found, str):
+        return found
+    factor, label, q = found
+    if _is_chain(q):
+        _along(axes, q, factor, label)
+    else:
+        _zone(axes.figure, axes, q, factor, label)
+    return None
+
+
+def _measured(run: Run) -> tuple[Json, str, np.ndarray] | str:
+    """The structure factor to draw, how it is called and its q / pi; or what is lacking."""
+    measured = (run.observables or {}).get("structure_factor") or {}
+    name = next((name for name in _LABELS if name in measured), None)
+    if name is None:
+        return "no structure factor is measured (tnvmc measure)"
+    factor = measured[name]
+    return factor, rf"$S(\mathbf{{q}})$ of {_LABELS[name]}", as_array(factor["q"]) / np.pi
+
+
+def _is_chain(q: np.ndarray) -> bool:
+    return 1 in (len(np.unique(q[:, axis].round(9))) for axis in (0, 1))
+
+
+def _along(axes: Any, q: np.ndarray, factor: Json, label: str) -> None:
+    """S(q) of a chain."""
+    along = q[:, int(len(np.unique(q[:, 0].round(9))) == 1)]
+    order = np.argsort(along)
+    _curve(axes, along[order], factor, order, label)
+    axes.set_xlabel(r"$q/\pi$")
 
 
 def _curve(axes: Any, x: np.ndarray, factor: Json, index: np.ndarray, label: str) -> None:

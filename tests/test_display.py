@@ -1,0 +1,47 @@
+"""Digits as errors have them, tables that notebooks show."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from tnvmc.display import Table, data_frame, fixed, with_error
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (-0.603521, 0.000124, "-0.60352(12)"),
+        (12.4, 3.0, "12.4(30)"),
+        (-0.5, 0.0, "-0.50000000"),
+        (float("nan"), float("inf"), "nan +- inf"),
+    ],
+)
+def test_a_number_has_the_digits_of_its_error(value: float, error: float, text: str) -> None:
+    assert with_error(value, error) == text
+
+
+def test_a_small_number_keeps_its_digits() -> None:
+    assert float(fixed(1.23456e-9, 6)) == pytest.approx(1.23456e-9, rel=1e-6)
+
+
+def test_a_table_is_escaped_in_html_and_aligned_in_text() -> None:
+    table = Table("<E>", ("a & b", "c"), [("<script>", "1"), ("2", "3")], ["x < y"])
+    html = table.html()
+    assert "<script>" not in html and "&lt;script&gt;" in html
+    assert "&lt;E&gt;" in html and "a &amp; b" in html and "x &lt; y" in html
+    lines = str(table).splitlines()
+    assert lines[0] == "<E>" and lines[-1] == "x < y"
+    assert lines[2].index("1") == lines[3].index("3")
+
+
+def test_a_data_frame_is_of_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = ModuleType("pandas")
+    pandas.DataFrame = lambda columns: ("frame", columns)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    assert data_frame({"a": [1]}) == ("frame", {"a": [1]})
+    monkeypatch.setitem(sys.modules, "pandas", None)  # type: ignore[arg-type]
+    with pytest.raises(ImportError, match="pip install pandas"):
+        data_frame({})

@@ -1,0 +1,110 @@
+"""Floor 0: how results show themselves: digits, small tables in text and HTML, data frames, pictures.
+
+A result says what its table holds (`Shown`); no sentence is made here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+LARGE = 1e9
+"""Numbers beyond it are written with a power of ten."""
+
+
+def fixed(value: float, places: int) -> str:
+    """Write a number with so many decimals; with a power of ten where fewer than three digits would be left."""
+    plain = value == 0 or 10.0 ** (2 - places) <= abs(value) < LARGE or not math.isfinite(value)
+    return f"{value:.{places}f}" if plain else f"{value:.{places}e}"
+
+
+def with_error(value: float, error: float) -> str:
+    """Write a number with its error in brackets, as -0.60352(12), two digits of error at most."""
+    if not math.isfinite(value) or not math.isfinite(error):
+        return f"{value:.6g} +- {error:.2g}"
+    if abs(value) >= LARGE:
+        return f"{value:.8e}" if error <= 0 else f"{value:.6e} +- {error:.1e}"
+    if error <= 0:
+        return fixed(value, 8)
+    places = max(0, 1 - math.floor(math.log10(error)))
+    digits = round(error * 10**places)
+    if places == 0 or digits >= 100:
+        return f"{value:.{max(places - 1, 0)}f}({round(error * 10 ** max(places - 1, 0))})"
+    return f"{value:.{places}f}({digits})"
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a result shows of itself: a title, rows of texts under named columns, and notes."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+    def html(self) -> str:
+        """Give a <table>, everything in it escaped, for a notebook."""
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self.rows
+        )
+        notes = "".join(f"<div>{escape(note)}</div>" for note in self.notes)
+        headed = f"<thead><tr>{head}</tr></thead>" if any(self.columns) else ""
+        return (
+            f'<div class="tnvmc"><table><caption>{escape(self.title)}</caption>'
+            f"{headed}<tbody>{body}</tbody></table>{notes}</div>"
+        )
+
+    def __str__(self) -> str:
+        lines = [list(self.columns), *map(list, self.rows)] if any(self.columns) else self.rows
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        rows = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        ]
+        return "\n".join([self.title, *rows, *self.notes])
+
+
+class Shown:
+    """Base of results that notebooks show as a table."""
+
+    def _table(self) -> Table:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+
+def data_frame(columns: Mapping[str, Any]) -> Any:
+    """Give columns as a pandas DataFrame.
+
+    Raises:
+        ImportError: pandas is not installed; tnvmc does not need it otherwise.
+    """
+    try:
+        from pandas import DataFrame
+    except ImportError:
+        raise ImportError("to_dataframe: pandas is missing; try: pip install pandas") from None
+    return DataFrame(dict(columns))
+
+
+_find_plot: Callable[[], Any] | None = None
+
+
+def draw_with(find: Callable[[], Any]) -> None:
+    """Tell once what draws results: a function that gives the module `tnvmc.plot`.
+
+    The front door `tnvmc` does, so that `history.plot()` works and no lower floor imports pictures.
+    """
+    global _find_plot
+    _find_plot = find
+
+
+def drawn(picture: str, subject: Any, ax: Any = None, **options: Any) -> Any:
+    """Draw a result into axes by the function of `tnvmc.plot` with this name; gives the axes."""
+    assert _find_plot is not None, "tnvmc/__init__.py says what draws"
+    return getattr(_find_plot(), picture)(subject, ax=ax, **options)

@@ -1,0 +1,248 @@
+"""Floor 8: pictures in Python: results in, matplotlib axes in and out.
+
+>>> ax = tnvmc.plot.history({"D = 2": first, "D = 3": second}, against="seconds")  # doctest: +SKIP
+>>> ax.figure.savefig("energy.pdf")  # doctest: +SKIP
+
+Every function draws into `ax`, or into axes of a new figure of pyplot, and gives the axes.  A run is
+what `load_run` gives, or the path of its folder; observables are a run or the dict of its
+observables.json.  What cannot be drawn is a `ValueError` that says what is lacking.  Where files of a
+run are damaged or of an earlier step there is an `UnreliableWarning`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tnvmc.backend.arguments import one_of
+from tnvmc.estimate.diagnostic import UnreliableWarning
+from tnvmc.report.describe import damage_text, outdated_text
+from tnvmc.report.figures import extrapolations, maps, momentum, style
+from tnvmc.report.figures import history as histories
+from tnvmc.storage.run_files import Run, read_run
+from tnvmc.vmc.chi_scan import ChiScan, Convergence
+from tnvmc.vmc.history import History
+from tnvmc.vmc.state import Measurement
+
+Axes = Any
+
+_COLOURS = {"energy": style.VERMILION, "band": 0.22}
+
+
+def history(
+    found: Any,
+    ax: Axes = None,
+    against: str = "step",
+    quantity: str = "energy",
+    exact_energy: float | None = None,
+) -> Axes:
+    """Draw what each step of one or several optimisations reported.
+
+    Args:
+        found: a `History`, a run, a list of them, or a dict of them by label.
+        ax: axes to draw into.
+        against: "step" or "seconds".
+        quantity: "energy" (per site, with errors), "relative_error", "variance" (per site),
+            "acceptance" or "closure_spread".
+        exact_energy: a total to compare with; by default that of the run, where it knows one.
+
+    Raises:
+        ValueError: nothing to draw, or no such quantity.
+        FolderError: a path without a run.
+    """
+    one_of("plot.history", "against", against, tuple(histories.ABSCISSAS))
+    one_of("plot.history", "quantity", quantity, tuple(histories.PANELS))
+    panel = histories.PANELS[quantity]
+    given = _curves(found, exact_energy)
+    known = [curve for curve in given if curve.lines and panel.is_known(curve)]
+    if not known:
+        lacking = panel.lacking if any(curve.lines for curve in given) else "there are no steps"
+        raise ValueError(f"plot.history: {lacking}")
+
+    def draw(axes: Axes) -> None:
+        panel.draw(axes, known, against)
+        axes.set_xlabel(histories.ABSCISSAS[against])
+        axes.set_ylabel(panel.label(known[0]))
+        if len(known) == 1:
+            histories.mark_stages(axes, known[0], against)
+
+    return _into(ax, draw)
+
+
+def energy(found: Measurement, ax: Axes = None, label: str = "measured") -> Axes:
+    """Draw the energy per site of a measurement as a line with a band of its error.
+
+    Meant for axes that hold a history: ``plot.energy(measurement, history.plot())``.
+    """
+
+    def draw(axes: Axes) -> None:
+        value, error = found.energy_per_site, found.energy_per_site_error
+        colour = _COLOURS["energy"]
+        axes.axhline(value, color=colour, lw=1.1, label=label)
+        if np.isfinite(error):
+            band = (value - error, value + error)
+            axes.axhspan(*band, color=colour, alpha=_COLOURS["band"], lw=0)
+        if not axes.get_ylabel():
+            axes.set_ylabel(f"energy per site ({found.units} units)")
+        style.legend(axes)
+
+    return _into(ax, draw)
+
+
+def correlations(found: Any, ax: Axes = None, site: int | None = None) -> Axes:
+    """Draw the size of the correlation of one site with the others against the distance.
+
+    Args:
+        found: a run or observables.
+        ax: axes to draw into.
+        site: by default the central one.
+
+    Raises:
+        ValueError: no correlations are measured, or no such site.
+    """
+    pairs = _pairs("correlations", found, site)
+    return _into(ax, lambda axes: maps.draw_decay(axes, pairs))
+
+
+def correlation_map(found: Any, ax: Axes = None, site: int | None = None) -> Axes:
+    """Draw the correlation of one site with the others on the lattice; otherwise as `correlations`."""
+    pairs = _pairs("correlation_map", found, site)
+    return _into(ax, lambda axes: maps.draw_correlation_map(axes, pairs))
+
+
+def lattice(found: Any, ax: Axes = None) -> Axes:
+    """Draw the energies of the bonds, and <Sz> or <n> on the sites, of a run or observables.
+
+    Raises:
+        ValueError: no bond energies are measured.
+    """
+    run = _run(found)
+
+    def draw(axes: Axes) -> str | None:
+        (rows, columns), box = run.shape or (1, 1), axes.get_window_extent()
+        points = 72 / axes.figure.dpi
+        unit = points * min(0.8 * box.width / (columns + 0.4), 0.8 * box.height / (rows + 0.4))
+        return maps.draw_lattice(axes, run, unit)
+
+    return _into(ax, draw, "lattice")
+
+
+def structure_factor(found: Any, ax: Axes = None) -> Axes:
+    """Draw S(q) of a run or observables over the Brillouin zone; of a chain as a curve.
+
+    Raises:
+        ValueError: no structure factor is measured.
+    """
+    run = _run(found)
+    return _into(ax, lambda axes: momentum.draw_structure_factor(axes, run), "structure_factor")
+
+
+def chi(found: Any, ax: Axes = None) -> Axes:
+    """Draw how far the energy per site lies from that at the largest chi.
+
+    Args:
+        found: what `VMC.converge` gives, or a run.
+        ax: axes to draw into.
+
+    Raises:
+        ValueError: there are no energies at several chi.
+    """
+    run = _run(found)
+    return _into(ax, lambda axes: extrapolations.draw_chi(axes, run), "chi")
+
+
+def _into(ax: Axes, draw: Callable[[Axes], str | None], name: str = "") -> Axes:
+    """Draw into axes, or into new ones in the style of all pictures; what is lacking is an error."""
+    made = None
+    with style.styled() if ax is None else nullcontext():
+        if ax is None:
+            from matplotlib import pyplot
+
+            made, ax = pyplot.subplots(layout="constrained")
+        if lacking := draw(ax):
+            if made is not None:
+                pyplot.close(made)
+            raise ValueError(f"plot.{name}: {lacking}")
+    return ax
+
+
+def _run(found: Any) -> Run:
+    """The files of a run that something belongs to, or those that it would be."""
+    if isinstance(found, str | Path):
+        found = read_run(found)
+    found = getattr(found, "files", found)
+    if isinstance(found, Run):
+        _warn(found)
+        return found
+    if isinstance(found, Convergence | ChiScan):
+        return Run(Path(), result=_as_result(found))
+    if isinstance(found, Mapping):
+        return Run(Path(), observables=found)
+    raise TypeError(f"plot: takes a run, its folder or its observables, not a {_kind(found)}")
+
+
+def _warn(run: Run) -> None:
+    told = [damage_text(damage) for damage in run.damage]
+    for text in [*told, *filter(None, [outdated_text(run)])]:
+        warnings.warn(UnreliableWarning(f"{run.path}: {text}"), stacklevel=4)
+
+
+def _as_result(found: Convergence | ChiScan) -> dict[str, Any]:
+    """What result.json would say of a convergence in chi."""
+    samples = found.samples if isinstance(found, Convergence) else found
+    double = found.double_layer if isinstance(found, Convergence) else None
+    parts = {"chi": samples.as_dicts(), "double_layer": double and double.as_dict()}
+    return {"n_sites": samples.n_sites, "units": samples.units, "convergence": parts}
+
+
+def _pairs(name: str, found: Any, site: int | None) -> maps.PairCorrelations:
+    run = _run(found)
+    if site is not None and run.shape is not None:
+        n_sites = run.shape[0] * run.shape[1]
+        if not 0 <= site < n_sites:
+            raise ValueError(f"plot.{name}: site = {site}; there are the sites 0..{n_sites - 1}")
+    pairs = maps.pair_correlations(run, site)
+    if not isinstance(pairs, maps.PairCorrelations):
+        raise ValueError(f"plot.{name}: {pairs}")
+    return pairs
+
+
+def _curves(found: Any, exact_energy: float | None) -> list[histories.History]:
+    """The histories to draw, with their labels."""
+    if isinstance(found, Mapping):
+        named = [replace(_curve(each), label=str(label)) for label, each in found.items()]
+    elif isinstance(found, Sequence) and not isinstance(found, History | str):
+        made = [_curve(each) for each in found]
+        named = [replace(c, label=c.label or f"run {n + 1}") for n, c in enumerate(made)]
+    else:
+        named = [_curve(found)]
+    if exact_energy is None:
+        return named
+    return [
+        replace(curve, exact=exact_energy / curve.n_sites, exact_label="exact") for curve in named
+    ]
+
+
+def _curve(found: Any) -> histories.History:
+    if not isinstance(found, History):
+        made = histories.history_of(_run(found))
+        if made is None:
+            raise ValueError("plot.history: the number of sites is not known: no file tells it")
+        return made
+    elapsed = np.cumsum([record.seconds for record in found])
+    lines = tuple(
+        record.as_dict() | dict(found.labels.get(record.step, {})) | {"elapsed": float(so_far)}
+        for record, so_far in zip(found, elapsed, strict=True)
+        if np.isfinite(record.energy)
+    )
+    return histories.History("", found.units, lines, found.n_sites)
+
+
+def _kind(found: Any) -> str:
+    return type(found).__name__
