@@ -208,9 +208,9 @@ def _pairs(name: str, found: Any, site: int | None) -> maps.PairCorrelations:
         if not 0 <= site < n_sites:
             raise ValueError(f"plot.{name}: site = {site}; there are the sites 0..{n_sites - 1}")
     pairs = maps.pair_correlations(run, site)
-    if not isinstance(pairs, maps.PairCorrelations):
-        raise ValueError(f"plot.{name}: {pairs}")
-    return pairs
+    if isinstance(pairs, maps.PairCorrelations):
+        return pairs
+    raise ValueError(f"plot.{name}: {pairs}")
 
 
 def _curves(found: Any, exact_energy: float | None) -> list[histories.History]:

@@ -286,4 +286,4 @@ def test_letters() -> None:
 
 def test_reads_well() -> None:
     found: Any = Estimate(-0.61903712345, 2.34e-6, 0.1, 0.7, 1.01, 100)
-    assert str(found) == "-0.61903712 +- 2.3e-06"
+    assert str(found) == "-0.6190371(23)"

@@ -102,3 +102,14 @@ def test_a_run_gives_one() -> None:
         assert f"<td>{name}</td>" in html
     assert f"{found.energy_per_site:.8f}" in repr(found)
     assert f"{found.energy_per_site:.8f}" in str(found)
+
+
+def test_an_expectation_has_total_and_value_per_site() -> None:
+    hamiltonian = heisenberg(chain(N))
+    vmc = VMC(hamiltonian, MPS(hamiltonian.lattice, D=2), Enumerate())
+    found, energy = vmc.expect(hamiltonian), vmc.measure().energy
+    assert found.mean == pytest.approx(energy, rel=1e-12)
+    assert found.mean_per_site == found.mean / N and found.error_per_site == 0
+    assert f"per site {found.mean_per_site:.8f}" in repr(found) and "per site" in str(found)
+    html = found._repr_html_()
+    assert "<td>mean</td>" in html and "<td>mean_per_site</td>" in html

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import to_host
+from tnvmc.display import Shown, Table, with_error
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.mixing import split_r_hat
 from tnvmc.estimate.scatter import ENOUGH, bins_or_walkers, error_of_mean, largest_share
@@ -31,8 +32,8 @@ TAUS_PER_BIN = 16.0
 _LEAST_TAU = 0.5  # that bins are measured by: of anticorrelated draws it would be none
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Shown):
     """The mean of a quantity and what is known about its reliability."""
 
     mean: float
@@ -45,9 +46,32 @@ class Estimate:
     largest_share: float = 0.0
     """Of the sum of squares, in the sample farthest from the mean; see `reliability.doubts`."""
 
+    def __repr__(self) -> str:
+        told = "".join(
+            f"; {found.status}: {found.code}"
+            for found in self.diagnostics
+            if found.status in ("warning", "error")
+        )
+        return f"<{type(self).__name__}: {self._numbers()}, {self.n_samples} samples{told}>"
+
     def __str__(self) -> str:
-        told = "".join(f"; {found}" for found in self.diagnostics)
-        return f"{self.mean:.8g} +- {self.error:.2g}{told}"
+        return "; ".join([self._numbers(), *map(str, self.diagnostics)])
+
+    def _numbers(self) -> str:
+        return with_error(self.mean, self.error)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return [("mean", with_error(self.mean, self.error))]
+
+    def _table(self) -> Table:
+        rows = [
+            *self._rows(),
+            ("variance", f"{self.variance:.3g}"),
+            ("tau", f"{self.tau:.3g}"),
+            ("r_hat", f"{self.r_hat:.4g}"),
+            ("n_samples", str(self.n_samples)),
+        ]
+        return Table(type(self).__name__, ("", ""), rows, [str(x) for x in self.diagnostics])
 
 
 def estimate(values: Array, n_walkers: int = 1, weight: Array | None = None) -> Estimate:

@@ -14,7 +14,6 @@ from tnvmc.backend.device import namespace_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
-from tnvmc.estimate.statistics import Estimate
 from tnvmc.operators.bounds import energy_bound, off_diagonal_bound
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.pace import AUTOMATIC, Paced
@@ -39,7 +38,7 @@ from tnvmc.vmc.observers import Callback, Observers
 from tnvmc.vmc.reliability import of_steps
 from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
 from tnvmc.vmc.sectors import elsewhere
-from tnvmc.vmc.state import Iterate, Measurement, State, StepRecord
+from tnvmc.vmc.state import Expectation, Iterate, Measurement, State, StepRecord
 from tnvmc.vmc.trail import Trail
 from tnvmc.vmc.trusted import trusted
 
@@ -278,8 +277,8 @@ class VMC:
         n_samples: int | None = None,
         chi: int | None = None,
         n_burn: int | None = None,
-    ) -> Estimate:
-        """Estimate <operator> in the present state, in new samples of its own.
+    ) -> Expectation:
+        """Estimate <operator>, a total, in the present state, in new samples of its own.
 
         Where the Hamiltonian conserves the magnetisation the state is that in the sector of the
         walkers, so <Sx> is 0.  Cost: as `measure`; nothing is shared between calls.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from time import perf_counter
 from typing import Any
 
@@ -33,7 +33,7 @@ from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.reliability import of_energy, only_configuration
 from tnvmc.vmc.sectors import elsewhere
-from tnvmc.vmc.state import Iterate, Measurement, State
+from tnvmc.vmc.state import Expectation, Iterate, Measurement, State
 from tnvmc.vmc.step import Method, Observation, observe
 from tnvmc.vmc.trusted import BURN, trusted
 from tnvmc.vmc.unseen import energy_with_neighbours, widened, with_distance
@@ -175,7 +175,7 @@ def _effective(seen: Observation) -> dict[str, Any]:
     return {"bulk_ess": bulk_ess(local), "tail_ess": tail_ess(local)}
 
 
-def expect(method: Method, state: State, operator: Operator, plan: MeasurementPlan) -> Estimate:
+def expect(method: Method, state: State, operator: Operator, plan: MeasurementPlan) -> Expectation:
     """Estimate <operator> in the trusted state, in new samples of its own; see `VMC.expect`.
 
     Raises:
@@ -200,7 +200,9 @@ def expect(method: Method, state: State, operator: Operator, plan: MeasurementPl
     for snapshot, info in in_parts(applied, point, terms.targets, streams.EXPECT):
         total.add(terms.values(snapshot, terms.targets), snapshot, info)
     found = total.estimate()
-    return replace(found, diagnostics=(*diagnostics, *found.diagnostics))
+    values = {each.name: getattr(found, each.name) for each in fields(found)}
+    values["diagnostics"] = (*diagnostics, *found.diagnostics)
+    return Expectation(**values, n_sites=operator.n_sites, units=operator.units)
 
 
 def in_parts(

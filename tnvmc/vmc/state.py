@@ -9,6 +9,7 @@ from typing import Any
 
 from tnvmc.display import Shown, Table, drawn, with_error
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.statistics import Estimate
 from tnvmc.sampling.problem import Point
 from tnvmc.vmc.guard import Recent
 from tnvmc.vmc.trail import Trail
@@ -182,6 +183,32 @@ class Measurement(Shown):
         ]
         title = f"energy, {self._units}"
         return Table(title, ("", "", ""), rows, [str(found) for found in self.diagnostics])
+
+
+@dataclass(frozen=True, repr=False)
+class Expectation(Estimate):
+    """The mean of an operator, which is a total, and what it is per site; see `VMC.expect`."""
+
+    n_sites: int = field(kw_only=True)
+    units: str = field(kw_only=True)  #: those of the operator
+
+    @property
+    def mean_per_site(self) -> float:
+        """Mean / N."""
+        return self.mean / self.n_sites
+
+    @property
+    def error_per_site(self) -> float:
+        """Standard error of `mean_per_site`."""
+        return self.error / self.n_sites
+
+    def _numbers(self) -> str:
+        per_site = with_error(self.mean_per_site, self.error_per_site)
+        return f"{with_error(self.mean, self.error)}, per site {per_site}"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        per_site = with_error(self.mean_per_site, self.error_per_site)
+        return [*super()._rows(), ("mean_per_site", per_site)]
 
 
 def _warned(diagnostics: Sequence[Diagnostic]) -> str:
