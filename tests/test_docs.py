@@ -106,6 +106,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 IN_ORDER = [
     "tutorial",
+    "reading_runs",
     "conventions",
     "trusting",
     "inside",

@@ -37,8 +37,10 @@ _NAMES_OF = {
     "tnvmc.sampling.enumerate": ("Enumerate",),
     "tnvmc.vmc.driver": ("VMC",),
     "tnvmc.vmc.history": ("History",),
+    "tnvmc.app.load_run": ("LoadedRun", "load_run"),
     "tnvmc.app.run": ("run_file",),
     "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau"),
+    "tnvmc.storage.run_folder": ("FolderError",),
     "tnvmc.ansatz.initial.parameters": ("initial_parameters",),
     "tnvmc.ansatz.initial.simple_update": ("ImaginaryTime", "simple_update"),
 }  # fmt: skip

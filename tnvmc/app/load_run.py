@@ -1,0 +1,198 @@
+"""The folder of a run in Python: its files as data, and its state ready to measure."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.app.stages import StagedRun
+from tnvmc.display import Shown, Table, with_error
+from tnvmc.estimate.diagnostic import UnreliableWarning
+from tnvmc.operators.term import Operator
+from tnvmc.plot import history as history_picture
+from tnvmc.report import describe
+from tnvmc.settings.build import build_operator
+from tnvmc.settings.config import Settings
+from tnvmc.settings.load import load
+from tnvmc.storage.hdf5 import StateFileError, read_stages
+from tnvmc.storage.run_files import Run, is_finished, read_run, refuse_comparison, steps_done
+from tnvmc.storage.run_folder import (
+    CHECKPOINT,
+    CONFIG,
+    RESULT,
+    FolderError,
+    check_run_folder,
+    check_tied,
+)
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.history import History
+
+_FREE = ("run", "measure")  # sections that change nothing of what the state is
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LoadedRun(Shown):
+    """A run as its folder holds it; made by `load_run`.
+
+    `vmc` is restored from the checkpoint when it is first asked for; everything else is read at once.
+    """
+
+    files: Run  #: parsed, with what is damaged
+    settings: Settings  #: those of config.toml, defaults filled in
+    operator: Operator  #: the Hamiltonian
+    history: History
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.files.path
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What result.json holds, None where there is none; `finished` tells whether it is of the last step."""
+        return None if self.files.result is None else dict(self.files.result)
+
+    @property
+    def observables(self) -> dict[str, Any] | None:
+        """What observables.json holds, None where nothing was measured."""
+        return None if self.files.observables is None else dict(self.files.observables)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the result is that of the last step."""
+        return is_finished(self.files)
+
+    @cached_property
+    def vmc(self) -> VMC:
+        """The state after the last step of the checkpoint, ready for `measure`, `expect` and `converge`.
+
+        Its energy is that of result.json, bit for bit, where it is measured as the run was.  More
+        steps can be made with it in memory (from an archive the rule begins anew); the folder
+        stays as it is.
+
+        Raises:
+            FolderError: no checkpoint, or one that is damaged or of another run.
+        """
+        checkpoint = self.path / CHECKPOINT
+        if not checkpoint.is_file():
+            raise FolderError(
+                f"{self.path}: holds no state to measure ({CHECKPOINT} is missing); its history and "
+                "result can be read"
+            )
+        try:
+            check_tied(self.path)
+            run = StagedRun(self.settings, self.operator, read_stages(checkpoint), blank=True)
+            run.restore(checkpoint, archived=True)
+        except StateFileError as error:
+            raise FolderError(str(error)) from None
+        vmc = run.vmc
+        if not vmc.state.here.optimizer:  # an archive keeps nothing of the rule
+            here = replace(vmc.state.here, optimizer=vmc.optimizer.init(vmc.theta))
+            vmc.state = replace(vmc.state, here=here)
+        return vmc
+
+    @property
+    def ansatz(self) -> Ansatz:
+        """The wave function, a PEPS, an MPS or a network; its parameters are `vmc.measured_theta()`."""
+        return self.vmc.ansatz
+
+    def plot(self, ax: Any = None, against: str = "step", quantity: str = "energy") -> Any:
+        """Draw the history, with the measured and the exact energy; see `tnvmc.plot.history`."""
+        return history_picture(self, ax, against, quantity)
+
+    @property
+    def _energies(self) -> tuple[str, str] | None:
+        """Measured energy, total and per site."""
+        held, n = self.files.result, self.operator.n_sites
+        if held is None or held["energy"] is None:
+            return None
+        energy, error = held["energy"], held["energy_error"]
+        error = float("inf") if error is None else error
+        return with_error(energy, error), with_error(energy / n, error / n)
+
+    def __repr__(self) -> str:
+        facts = describe.facts(self.files)
+        told = [facts[name] for name in ("model", "lattice", "state") if name in facts]
+        told.append(f"{steps_done(self.files)} steps")
+        if (found := self._energies) is not None:
+            units = f"{self.operator.units} units{'' if self.finished else ', of an earlier step'}"
+            told.append(f"energy {found[0]}, per site {found[1]} ({units})")
+        return f"<LoadedRun {self.path}: {'; '.join(told)}>"
+
+    def _table(self) -> Table:
+        rows = [*describe.facts(self.files).items(), ("steps", str(steps_done(self.files)))]
+        if (found := self._energies) is not None:
+            units = f"({self.operator.units} units)"
+            rows += [("energy", f"{found[0]} {units}"), ("energy per site", f"{found[1]} {units}")]
+            if not self.finished:
+                rows += [("measured", "after an earlier step")]
+        return Table(str(self.path), ("", ""), rows, _doubts(self.files))
+
+
+def load_run(path: str | Path, overrides: Sequence[str] = ()) -> LoadedRun:
+    """Read the folder of a run, also while it runs or of ``tnvmc archive``; nothing is written.
+
+    >>> run = tnvmc.load_run("runs/first")  # doctest: +SKIP
+    >>> run.result["energy_per_site"], run.history.column("variance")  # doctest: +SKIP
+    >>> run.vmc.measure(n_samples=8192)  # doctest: +SKIP
+
+    Args:
+        path: of the folder.
+        overrides: settings of [run] and [measure] for the state, as ``"run.device=cpu"``.
+
+    Cost: reading the files; the state is restored when `LoadedRun.vmc` is first asked for.
+
+    Raises:
+        FolderError: no run there, files of several runs, or settings that cannot be read.
+
+    Warns:
+        UnreliableWarning: for each file that is damaged or does not belong to the run, which is left
+            out; for a result or observables of an earlier step than the run has reached.
+    """
+    path = Path(path)
+    refuse_comparison(path)
+    check_run_folder(path)
+    for override in overrides:
+        if override.split(".")[0].strip() not in _FREE:
+            raise FolderError(
+                f"{path}: override {override!r}: a state that is loaded takes those of "
+                f"{' and '.join(f'[{name}]' for name in _FREE)}"
+            )
+    files = read_run(path)
+    try:
+        settings = load(path / CONFIG, [*overrides, f"run.out={json.dumps(str(path))}"])
+        operator = build_operator(settings)
+    except ValueError as error:
+        raise FolderError(f"{path}: {CONFIG}: {error}") from None
+    for text in _doubts(files):
+        warnings.warn(UnreliableWarning(f"load_run: {path}: {text}"), stacklevel=2)
+    return LoadedRun(files, settings, operator, _history(files, operator))
+
+
+def _history(files: Run, operator: Operator) -> History:
+    try:
+        return History.from_lines(files.history, operator.n_sites, operator.units)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FolderError(
+            f"{files.path}: the history holds a line that is no record of a step ({error!r}); was it "
+            "written by another version?"
+        ) from None
+
+
+def _doubts(files: Run) -> list[str]:
+    """Say what is damaged, and what is of an earlier step."""
+    told = [describe.damage_text(damage) for damage in files.damage]
+    if files.result is not None and not is_finished(files) and not _told(files):
+        steps = files.result.get("steps")
+        told.append(f"the result is that after {steps} steps, the run has made {steps_done(files)}")
+    return [*told, *filter(None, [describe.outdated_text(files)])]
+
+
+def _told(files: Run) -> bool:
+    return any(damage.file == RESULT for damage in files.damage)
