@@ -28,6 +28,7 @@ from tnvmc import (
     Exponential,
     GradientDescent,
     Guard,
+    History,
     ImaginaryTime,
     Operator,
     PeriodicMPS,
@@ -81,6 +82,7 @@ WHOLE: list[tuple[Callable[..., Any], str, int | None, bool]] = [
     (partial(VMC, MODEL, STATE, FEW, theta=RUN.theta), "seed", 0, False),
     (partial(VMC, MODEL, STATE, FEW, theta=RUN.theta), "magnetisation", None, True),
     (RUN.run, "steps", 0, False),
+    (partial(History, [], units="S.S"), "n_sites", 1, False),
     *((RUN.measure, name, 1, True) for name in ("n_samples", "chi", "n_thin")),
     (RUN.measure, "n_burn", 0, True),
     *((partial(RUN.expect, MODEL), name, 1, True) for name in ("n_samples", "chi")),
@@ -283,8 +285,9 @@ def test_a_sampler_of_its_own_says_what_it_must_fit() -> None:
 def test_every_class_and_function_is_looked_at() -> None:
     """A new public name gets a row here, or a reason why it needs none."""
     no_numbers = {
-        "Exact", "GenericAnsatz", "Lattice", "LogAmplitude", "UnreliableWarning", "__version__",
-        "initial_parameters", "known_energy", "run_file",
+        "Exact", "FolderError", "GenericAnsatz", "Lattice", "LoadedRun", "LogAmplitude",
+        "UnreliableWarning", "__version__", "initial_parameters", "known_energy", "load_run", "plot",
+        "run_file",
     }  # fmt: skip
     tables = inspect.getsource(inspect.getmodule(refused) or refused).split("def called", 1)[0]
     body = tables.split("LATTICE =", 1)[1]

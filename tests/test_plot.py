@@ -127,6 +127,9 @@ def test_what_cannot_be_drawn_says_why(folder: Path, history: History, tmp_path:
             picture(bare)
     with pytest.raises(ValueError, match=r"sites 0\.\.15"):
         plot.correlations(folder, site=16)
+    for site in (-1, 2.5):
+        with pytest.raises(ValueError, match="site"):
+            plot.correlation_map(folder, site=site)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="quantity"):
         plot.history(history, quantity="energie")
     with pytest.raises(ValueError, match="no exact"):

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.arguments import one_of
+from tnvmc.backend.arguments import one_of, real, whole
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.report.describe import damage_text, outdated_text
 from tnvmc.report.figures import extrapolations, maps, momentum, style
@@ -203,9 +203,10 @@ def _as_result(found: Convergence | ChiScan) -> dict[str, Any]:
 
 def _pairs(name: str, found: Any, site: int | None) -> maps.PairCorrelations:
     run = _run(found)
+    site = None if site is None else whole(f"plot.{name}", "site", site, 0)
     if site is not None and run.shape is not None:
         n_sites = run.shape[0] * run.shape[1]
-        if not 0 <= site < n_sites:
+        if site >= n_sites:
             raise ValueError(f"plot.{name}: site = {site}; there are the sites 0..{n_sites - 1}")
     pairs = maps.pair_correlations(run, site)
     if isinstance(pairs, maps.PairCorrelations):
@@ -224,6 +225,7 @@ def _curves(found: Any, exact_energy: float | None) -> list[histories.History]:
         named = [_curve(found)]
     if exact_energy is None:
         return named
+    exact_energy = real("plot.history", "exact_energy", exact_energy)
     return [
         replace(curve, exact=exact_energy / curve.n_sites, exact_label="exact") for curve in named
     ]

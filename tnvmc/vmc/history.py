@@ -8,6 +8,7 @@ from typing import Any, Self, SupportsIndex, overload
 
 import numpy as np
 
+from tnvmc.backend.arguments import whole
 from tnvmc.display import Shown, Table, data_frame, drawn, fixed, with_error
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.vmc.state import StepRecord
@@ -41,7 +42,7 @@ class History(list[StepRecord], Shown):
         labels: Mapping[int, Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__(records)
-        self.n_sites = n_sites
+        self.n_sites = whole("History", "n_sites", n_sites)
         self.units = units
         self.labels = dict(labels or {})
 
