@@ -8,7 +8,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "tnvmc"
 FLOORS = {
     "backend": 0,
-    "display": 0,
+    "shown": 0,
     "limits": 0,
     "storage": 1,
     "lattice": 1,

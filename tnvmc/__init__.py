@@ -11,7 +11,7 @@ import importlib
 from typing import Any
 
 from tnvmc._version import __version__
-from tnvmc.display import draw_with
+from tnvmc.shown import draw_with
 
 _NAMES_OF = {
     "tnvmc.lattice": ("Lattice", "chain", "from_bonds", "square"),

@@ -52,7 +52,7 @@ def shown(result: dict[str, Any]) -> str:
 def test_the_table_has_what_a_reader_needs() -> None:
     text = shown(RESULT)
     for words in (
-        "-0.60350000 +- 2.0e-05", "-0.6035218345  (somewhere)", "3.60e-05 +- 3.3e-05",
+        "-0.603500(20)", "-0.6035218345  (somewhere)", "3.60e-05 +- 3.3e-05",
         "variance per site   1.000e-02", "V-score", "1.0010", "0.300", "1e-6", "1 min 15 s",
     ):  # fmt: skip
         assert words in text

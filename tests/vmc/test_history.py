@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from tnvmc.ansatz.mps import MPS
+from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.lattice.grids import chain
+from tnvmc.lattice.grids import chain, square
 from tnvmc.operators.models import heisenberg
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.vmc.driver import VMC
@@ -113,3 +116,22 @@ def test_an_expectation_has_total_and_value_per_site() -> None:
     assert f"per site {found.mean_per_site:.8f}" in repr(found) and "per site" in str(found)
     html = found._repr_html_()
     assert "<td>mean</td>" in html and "<td>mean_per_site</td>" in html
+
+
+def test_a_data_frame_has_a_row_for_each_step(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pandas = ModuleType("pandas")
+    pandas.DataFrame = dict  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    frame = history.to_dataframe()
+    assert set(frame) == set(history.columns)
+    assert {len(column) for column in frame.values()} == {len(history)}
+    scan = VMC(heisenberg(square(2, 2)), PEPS(square(2, 2), D=2), Enumerate()).converge(
+        (1, 2), double_layer=False
+    )
+    table = scan.samples.to_dataframe()
+    assert table["chi"] == [1, 2]
+    assert table["energy"] == [point.energy for point in scan.samples.points]
+    for shown in (repr(scan), repr(scan.samples), scan._repr_html_()):
+        assert f"{scan.samples.points[-1].energy / 4:.8f}" in shown

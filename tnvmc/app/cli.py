@@ -225,11 +225,11 @@ def _compare(options: argparse.Namespace) -> int:
     _option("--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"),
 )
 def _exact(options: argparse.Namespace) -> int:
-    from tnvmc.display import fixed
     from tnvmc.exact import check_size, exact_ground_state
     from tnvmc.settings.build import build_operator
     from tnvmc.settings.config import n_sites
     from tnvmc.settings.load import read_toml, validate
+    from tnvmc.shown import fixed
 
     settings = validate(read_toml(Path(options.file)), options.overrides)
     check_size(n_sites(settings.lattice))

@@ -12,7 +12,6 @@ from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.app.stages import StagedRun
-from tnvmc.display import Shown, Table, with_error
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.operators.term import Operator
 from tnvmc.plot import history as history_picture
@@ -20,6 +19,7 @@ from tnvmc.report import describe
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load
+from tnvmc.shown import Shown, Table, with_error
 from tnvmc.storage.hdf5 import StateFileError, read_stages
 from tnvmc.storage.run_files import Run, is_finished, read_run, refuse_comparison, steps_done
 from tnvmc.storage.run_folder import (

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import to_host
-from tnvmc.display import Shown, Table, with_error
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.mixing import split_r_hat
 from tnvmc.estimate.scatter import ENOUGH, bins_or_walkers, error_of_mean, largest_share
 from tnvmc.sampling.problem import SampleInfo
+from tnvmc.shown import Shown, Table, with_error
 
 Array = Any
 

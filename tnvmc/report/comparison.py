@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tnvmc.analysis.comparison import ComparisonTable
-from tnvmc.display import with_error
 from tnvmc.report.describe import facts, sector_text
 from tnvmc.report.numbers import scientific, ten_digits
 from tnvmc.report.texts import listed, sentence
+from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Run
 
 

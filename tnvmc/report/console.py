@@ -10,7 +10,6 @@ from typing import Any
 from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.backend.device import describe
 from tnvmc.backend.process import OutputLost
-from tnvmc.display import fixed, with_error
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import DRAWS, measured_numbers, sampling_parts, sector_text
 from tnvmc.report.live import Bar, Output, can_show, console_on, step_numbers, working
@@ -18,6 +17,7 @@ from tnvmc.report.numbers import duration, per_site, ten_digits
 from tnvmc.report.texts import line, step_sentence
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
+from tnvmc.shown import fixed, with_error
 from tnvmc.vmc.state import StepRecord
 
 _PLAIN_LINES = 20
@@ -159,8 +159,9 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     energy, exact = result["energy_per_site"], result["exact_energy_per_site"]
     shown = "not finite"
     if energy is not None:
-        shown = fixed(energy, 8)
-        shown += f" +- {_error(result['energy_per_site_error'])}  ({result['units']} units)"
+        error = result["energy_per_site_error"]
+        shown = f"{fixed(energy, 8)} +- unknown" if error is None else with_error(energy, error)
+        shown += f"  ({result['units']} units)"
     yield "energy per site", shown
     if sector := sector_text(result):
         yield "sector", sector

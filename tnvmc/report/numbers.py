@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tnvmc.display import fixed, with_error
+from tnvmc.shown import fixed, with_error
 
 
 def per_site(held: Mapping[str, Any], n_sites: int | None) -> str | None:

@@ -8,9 +8,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from tnvmc.display import with_error
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.numbers import duration, short
+from tnvmc.shown import with_error
 
 Values = Mapping[str, Any]
 

@@ -17,11 +17,11 @@ from tnvmc.ansatz.protocol import Ansatz, Snapshot, chi_of, description_of, with
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
-from tnvmc.display import Shown, Table, data_frame, drawn, fixed, with_error
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.reweighting import ChiPoint, Remeasured, chi_points
 from tnvmc.sampling.snapshots import measure_configs
+from tnvmc.shown import Shown, Table, data_frame, drawn, fixed, with_error
 from tnvmc.storage.identity import kind_in
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.second_opinion import DoubleLayerScan, agreement

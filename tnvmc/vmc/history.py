@@ -9,8 +9,8 @@ from typing import Any, Self, SupportsIndex, overload
 import numpy as np
 
 from tnvmc.backend.arguments import whole
-from tnvmc.display import Shown, Table, data_frame, drawn, fixed, with_error
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.shown import Shown, Table, data_frame, drawn, fixed, with_error
 from tnvmc.vmc.state import StepRecord
 
 Array = Any

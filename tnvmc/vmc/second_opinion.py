@@ -27,9 +27,9 @@ from tnvmc.contraction.double_expectation import (
     boundary_expectation,
 )
 from tnvmc.contraction.double_terms import TermsDoNotFit
-from tnvmc.display import fixed
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import MEMORY_SHARE, available_bytes
+from tnvmc.shown import fixed
 from tnvmc.storage.identity import kind_in
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.state import finite_or_none

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from tnvmc.display import Shown, Table, drawn, with_error
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.sampling.problem import Point
+from tnvmc.shown import Shown, Table, drawn, with_error
 from tnvmc.vmc.guard import Recent
 from tnvmc.vmc.trail import Trail
 

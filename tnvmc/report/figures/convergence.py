@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tnvmc.analysis.steps import noise_shares, zero_variance
-from tnvmc.display import with_error
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.figures import style
 from tnvmc.report.figures.history import (
@@ -20,6 +19,7 @@ from tnvmc.report.figures.history import (
     mark_stages,
 )
 from tnvmc.report.texts import sentence
+from tnvmc.shown import with_error
 
 NAME = "convergence"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.display import with_error
 from tnvmc.report.figures import style
 from tnvmc.report.observables import maximum
+from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Json, Run, as_array
 
 _LABELS = {"SS": r"$\mathbf{S}\cdot\mathbf{S}$", "nn": "$n\\,n$", "SzSz": "$S^zS^z$"}

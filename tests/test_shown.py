@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from tnvmc.display import Table, data_frame, fixed, with_error
+from tnvmc.shown import Table, data_frame, fixed, with_error
 
 
 @pytest.mark.parametrize(
