@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import IO, Any, Self, cast
 
 from tnvmc.backend.progress import watched
-from tnvmc.report.numbers import with_error
 from tnvmc.report.texts import phase_name, step_sentence
+from tnvmc.shown import with_error
 from tnvmc.vmc.state import StepRecord
 
 _EVEN = 0.9  # effective part of the samples of a step below which it is shown
