@@ -30,6 +30,7 @@ from tnvmc import (
     Guard,
     History,
     ImaginaryTime,
+    NonHermitian,
     Operator,
     PeriodicMPS,
     Piecewise,
@@ -115,6 +116,8 @@ WHOLE: list[tuple[Callable[..., Any], str, int | None, bool]] = [
     (lambda site: from_bonds(4, [(3, site)]), "site", 0, False),
     (lambda site: Term((site,), np.eye(2)), "site", 0, False),
     (partial(Operator.from_terms, LATTICE, []), "local_dim", 2, False),
+    (partial(Operator.from_products, LATTICE, []), "local_dim", 2, False),
+    (partial(NonHermitian.from_products, LATTICE, []), "local_dim", 2, False),
     (partial(exact_ground_state, MODEL), "sector", None, False),
     (lambda alpha: ViTConfig(heads=alpha, width=24), "alpha", 1, False),
 ]

@@ -16,6 +16,7 @@ from tnvmc.shown import draw_with
 _NAMES_OF = {
     "tnvmc.lattice": ("Lattice", "chain", "from_bonds", "square"),
     "tnvmc.operators.term": ("Operator", "Term"),
+    "tnvmc.operators.general": ("NonHermitian",),
     "tnvmc.operators.models": (
         "heisenberg", "j1j2", "rydberg", "shastry_sutherland", "tfim", "xxz",
     ),

@@ -14,6 +14,7 @@ from tnvmc import (
     DirectSampler,
     Enumerate,
     Exact,
+    NonHermitian,
     Operator,
     Sampler,
     heisenberg,
@@ -23,6 +24,7 @@ from tnvmc import (
 )
 from tnvmc.estimate.statistics import estimate
 from tnvmc.estimate.structure import staggering
+from tnvmc.operators.products import product_matrix
 from tnvmc.operators.spin import exchange_matrix, spin_matrices
 from tnvmc.vmc import measurement, trusted
 
@@ -139,3 +141,51 @@ def test_sweeps_before_the_first_draw() -> None:
     assert n_burn(None, 3) == measurement.FRESH_BURN - 3  # a step is a sweep at least
     assert n_burn(None, 100) == trusted.BURN
     assert n_burn(7, 0) == n_burn(7, 3) == 7
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_what_is_not_hermitian_has_a_complex_mean(dtype: str) -> None:
+    hamiltonian = tfim(LATTICE)
+    products = [("0.3 S+ S-", [(0, 5)], 1 + 2j), ("Sx Sy Sz", [(2, 1, 4)], 0.7j), ("S+", "all")]
+    vmc = VMC(hamiltonian, PEPS(LATTICE, 2, dtype), Enumerate(threads=1))
+    vmc.run(1)
+    found = vmc.expect(NonHermitian.from_products(LATTICE, products))
+    psi = np.zeros(2**6, dtype=complex)
+    configs = oracles.all_configs(6)
+    amplitude = vmc.ansatz.log_amplitude(vmc.theta, configs)
+    psi[[oracles.config_index(s) for s in configs]] = amplitude.phase * np.exp(amplitude.log_abs)
+    matrix = sum(
+        coupling * _dense(sites, product_matrix(text))
+        for text, places, coupling in [
+            (products[0][0], [(0, 5)], 1 + 2j),
+            (products[1][0], [(2, 1, 4)], 0.7j),
+            ("S+", [(site,) for site in range(6)], 1.0),
+        ]
+        for sites in places
+    )
+    expected = complex(np.vdot(psi, matrix @ psi) / np.vdot(psi, psi))
+    assert abs(found.mean - expected) < ROUNDING
+    assert found.real.error == found.imaginary.error == 0
+    assert abs(expected.imag) > 1e-3
+
+
+def _dense(sites: tuple[int, ...], matrix: np.ndarray) -> np.ndarray:
+    """A matrix on some of 6 sites, over all of them."""
+    k, n = len(sites), 6
+    others = [site for site in range(n) if site not in sites]
+    whole = np.kron(matrix, np.eye(2 ** (n - k))).reshape((2,) * (2 * n))
+    place = np.argsort([*sites, *others])
+    return whole.transpose([*place, *(n + place)]).reshape(2**n, 2**n)
+
+
+def test_nothing_has_the_mean_zero() -> None:
+    vmc = state(heisenberg(LATTICE), Enumerate(threads=1))
+    found = vmc.expect(NonHermitian.from_products(LATTICE, [("Sz Sz", [(0, 1)])]))
+    assert found.imaginary.mean == found.imaginary.error == 0
+    assert found.real.mean != 0
+
+
+def test_what_is_not_hermitian_is_no_hamiltonian() -> None:
+    operator = NonHermitian.from_products(LATTICE, [("S+ S-", "nearest")], name="hops")
+    with pytest.raises(TypeError, match=r"hops is a NonHermitian, an observable for VMC\.expect"):
+        VMC(operator, PEPS(LATTICE, 2))  # type: ignore[arg-type]

@@ -74,6 +74,22 @@ class Estimate(Shown):
         return Table(type(self).__name__, ("", ""), rows, [str(x) for x in self.diagnostics])
 
 
+@dataclass(frozen=True)
+class ComplexEstimate:
+    """The mean of an operator that is not Hermitian: real and imaginary part, each with its error."""
+
+    real: Estimate
+    imaginary: Estimate
+
+    @property
+    def mean(self) -> complex:
+        """The mean, complex."""
+        return complex(self.real.mean, self.imaginary.mean)
+
+    def __str__(self) -> str:
+        return f"({self.real}) + i ({self.imaginary})"
+
+
 def estimate(values: Array, n_walkers: int = 1, weight: Array | None = None) -> Estimate:
     """Estimate the mean of `values`, (M,) or (n_draws, W), with its error.
 

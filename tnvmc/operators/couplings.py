@@ -52,6 +52,17 @@ def per_site(name: str, value: Coupling, n_sites: int) -> np.ndarray:
     return _spread(name, value, range(n_sites), "site")
 
 
+def per_place(name: str, value: Coupling, places: Sequence[Any], what: str) -> np.ndarray:
+    """Give the coupling of every place of a list, a "site" or a "bond": (n,), complex where it is so.
+
+    The keys of a mapping are places as they are in the list, directions included.
+
+    Raises:
+        ValueError: as `per_bond`.
+    """
+    return _spread(name, value, places, what, allowed="iufc")
+
+
 def uniform(**values: Coupling) -> dict[str, float] | None:
     """Give the couplings as plain numbers if each of them is one, else None."""
     if all(np.ndim(value) == 0 and not isinstance(value, Mapping) for value in values.values()):
@@ -59,13 +70,16 @@ def uniform(**values: Coupling) -> dict[str, float] | None:
     return None
 
 
-def _spread(name: str, value: Coupling, places: Sequence[Any], what: str) -> np.ndarray:
+def _spread(
+    name: str, value: Coupling, places: Sequence[Any], what: str, allowed: str = "iuf"
+) -> np.ndarray:
     if isinstance(value, Mapping):
         _check_keys(name, value, places, what)
         value = [value[place] for place in places]
     numbers = np.asarray(value)
-    if numbers.dtype.kind not in "iuf" and numbers.size:
-        raise ValueError(f"coupling {name}: {value!r} is not a real number, nor real numbers")
+    if numbers.dtype.kind not in allowed and numbers.size:
+        real = "" if "c" in allowed else "real "
+        raise ValueError(f"coupling {name}: {value!r} is not a {real}number, nor {real}numbers")
     if numbers.ndim and numbers.shape != (len(places),):
         raise ValueError(
             f"coupling {name}: an array of shape {numbers.shape} for {len(places)} {what}s; give "
@@ -73,7 +87,8 @@ def _spread(name: str, value: Coupling, places: Sequence[Any], what: str) -> np.
         )
     if not np.isfinite(numbers).all():
         raise ValueError(f"coupling {name}: it holds an infinite or undefined number")
-    return np.broadcast_to(numbers.astype(np.float64), (len(places),))
+    dtype = np.complex128 if numbers.dtype.kind == "c" else np.float64
+    return np.broadcast_to(numbers.astype(dtype), (len(places),))
 
 
 def _check_keys(name: str, value: Mapping[Any, Any], places: Sequence[Any], what: str) -> None:

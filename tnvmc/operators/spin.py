@@ -39,10 +39,15 @@ def spin_matrices(local_dim: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def named_matrices(local_dim: int = 2) -> dict[str, np.ndarray]:
-    """Give the matrices (d, d) that an operator of a file knows by name."""
-    spins = dict(zip(("Sx", "Sy", "Sz"), spin_matrices(local_dim), strict=True))
+    """Give the matrices (d, d) that have a name in products.
+
+    Sx Sy Sz, S+ S- (also Sp, Sm) and I for any spin; X Y Z and n = |1><1| for d = 2.
+    """
+    x, y, z = spin_matrices(local_dim)
+    raising = (x + 1j * y).real
+    ladders = {"S+": raising, "S-": raising.T, "Sp": raising, "Sm": raising.T}
     paulis = {"X": SIGMA_X, "Y": SIGMA_Y, "Z": SIGMA_Z, "n": NUMBER} if local_dim == 2 else {}
-    return {**spins, "I": np.eye(local_dim), **paulis}
+    return {"Sx": x, "Sy": y, "Sz": z, **ladders, "I": np.eye(local_dim), **paulis}
 
 
 def kron(*factors: Any) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
@@ -14,12 +14,10 @@ from tnvmc.backend.arguments import set_whole, whole
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.diagonal import DiagonalForm, diagonal_form
+from tnvmc.operators.products import MAX_SITES, in_site_order, joined, placed_products
 from tnvmc.operators.sparse import sparse_matrix
 
 Array = Any
-
-MAX_SITES = 4
-"""Most sites that one term may act on."""
 
 SMALLEST_SCALE = 1e-100
 """Least size of the largest matrix element of an operator, if that is not 0.  Variances and errors go
@@ -70,13 +68,8 @@ class Term:
 
     def sorted(self) -> Term:
         """Give the same term with its sites in increasing order and its matrix to match."""
-        k, d = len(self.sites), self.local_dim
-        order = sorted(range(k), key=self.sites.__getitem__)
-        if order == list(range(k)):
-            return self
-        legs = self.matrix.reshape((d,) * (2 * k))
-        legs = legs.transpose(order + [k + j for j in order])
-        return Term(tuple(sorted(self.sites)), legs.reshape(self.matrix.shape))
+        sites, matrix = in_site_order(self.sites, self.matrix)
+        return self if sites == self.sites else Term(sites, matrix)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +139,32 @@ class Operator:
         """
         made = (term if isinstance(term, Term) else Term(tuple(term[0]), term[1]) for term in terms)
         return cls(lattice, tuple(made), local_dim, units, name)
+
+    @classmethod
+    def from_products(
+        cls,
+        lattice: Lattice,
+        products: Iterable[Sequence[Any]],
+        *,
+        local_dim: int = 2,
+        units: str = "custom",
+        name: str = "operator",
+    ) -> Operator:
+        """Build an operator from texts: ("Sx Sx + Sy Sy", "nearest", 1.0), ("Sz", "all", 0.3).
+
+        Args:
+            lattice: of which sites and bonds are meant.
+            products: (text, where) or (text, where, coupling), of which `products.place` says what they
+                may be: numbers before names, Sx Sy Sz S+ S- I for any spin, X Y Z n for d = 2; a kind
+                of bonds, "all" sites, or a list of tuples of sites; a number, or one for each place.
+            local_dim, units, name: of the operator.
+
+        Raises:
+            ValueError: as `products.place` and `Operator`; a sum that is not Hermitian on some sites:
+                as an observable it is a `NonHermitian`.
+        """
+        terms = joined(placed_products(lattice, products, local_dim))
+        return cls.from_terms(lattice, terms, local_dim=local_dim, units=units, name=name)
 
     @property
     def n_sites(self) -> int:
@@ -245,10 +264,17 @@ class Operator:
 
     __rmul__ = __mul__
 
+    def __truediv__(self, divisor: float) -> Operator:
+        if not isinstance(divisor, Real):
+            return NotImplemented
+        return self * (1.0 / float(divisor))
+
     def __neg__(self) -> Operator:
         return -1.0 * self
 
     def __sub__(self, other: Operator) -> Operator:
+        if not isinstance(other, Operator):
+            return NotImplemented
         return self + (-other)
 
     @cached_property
@@ -315,7 +341,8 @@ def _check_term(sites: tuple[int, ...], matrix: np.ndarray) -> None:
         raise ValueError(
             f"term on sites {sites}: the matrix is not Hermitian: h[{row}, {col}] = "
             f"{matrix[row, col]:.6g} but h[{col}, {row}] = {matrix[col, row]:.6g}. Add the "
-            "Hermitian conjugate, or check the order of sites in kron(first, second, ...)"
+            "Hermitian conjugate, or check the order of sites in kron(first, second, ...); an "
+            "observable that is meant so is a NonHermitian"
         )
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, overload
 
 from tnvmc.ansatz.initial.parameters import initial_parameters
-from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets, real_state
+from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets
 from tnvmc.backend.arguments import real, whole
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
+from tnvmc.estimate.statistics import ComplexEstimate
 from tnvmc.operators.bounds import energy_bound, off_diagonal_bound
+from tnvmc.operators.general import NonHermitian
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.pace import AUTOMATIC, Paced
 from tnvmc.optimize.rule import Rule
@@ -29,6 +30,7 @@ from tnvmc.sampling.configurations import (
 from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.problem import InSector, Problem, Samples
 from tnvmc.vmc import checkpoint, step
+from tnvmc.vmc.checks import check_lattices, check_parameters, check_phases
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.display import displayed
 from tnvmc.vmc.guard import Guard
@@ -109,12 +111,17 @@ class VMC:
         moves: Sequence[str] | Targets | None = None,
         device: str | None = None,
     ) -> None:
+        if isinstance(operator, NonHermitian):
+            raise TypeError(
+                f"VMC: {operator.name} is a NonHermitian, an observable for VMC.expect; a Hamiltonian "
+                "is an Operator. Add the Hermitian conjugate, or take its Hermitian part, .real"
+            )
         if not isinstance(operator, Operator) or not hasattr(ansatz, "log_amplitude"):
             raise TypeError(
                 "VMC: the first two arguments must be an Operator and an ansatz, got "
                 f"{type(operator).__name__} and {type(ansatz).__name__}"
             )
-        _check_lattices(operator, ansatz)
+        check_lattices(operator, ansatz)
         if isinstance(ansatz, FollowsOperator):
             ansatz = ansatz.for_operator(operator)
         self.operator = operator
@@ -142,9 +149,9 @@ class VMC:
             theta = initial_parameters(ansatz, operator, seed)
         xp = array_namespace(theta) if device is None else namespace_of(device)
         theta = to_namespace(theta, xp)
-        _check_parameters(ansatz, theta)
+        check_parameters(ansatz, theta)
         configs = to_namespace(self._configs(configs, magnetisation), xp)
-        _check_phases(operator, ansatz, theta, configs)
+        check_phases(operator, ansatz, theta, configs)
         start = Iterate(theta, configs, self.optimizer.init(theta))
         self.state = State(0, start, trail=Trail(theta, theta) if follows else None)
 
@@ -271,17 +278,30 @@ class VMC:
         warn_of(found.diagnostics, "VMC.measure")
         return found
 
+    @overload
+    def expect(
+        self, operator: Operator, n_samples: int | None = None,
+        chi: int | None = None, n_burn: int | None = None,
+    ) -> Expectation: ...  # fmt: skip
+
+    @overload
+    def expect(
+        self, operator: NonHermitian, n_samples: int | None = None,
+        chi: int | None = None, n_burn: int | None = None,
+    ) -> ComplexEstimate: ...  # fmt: skip
+
     def expect(
         self,
-        operator: Operator,
+        operator: Operator | NonHermitian,
         n_samples: int | None = None,
         chi: int | None = None,
         n_burn: int | None = None,
-    ) -> Expectation:
+    ) -> Expectation | ComplexEstimate:
         """Estimate <operator>, a total, in the present state, in new samples of its own.
 
         Where the Hamiltonian conserves the magnetisation the state is that in the sector of the
-        walkers, so <Sx> is 0.  Cost: as `measure`; nothing is shared between calls.
+        walkers, so <Sx> is 0.  Cost: as `measure`; nothing is shared between calls.  Of a
+        `NonHermitian` both Hermitian parts are estimated, at twice the cost.
 
         Raises:
             ValueError: an operator on another lattice.
@@ -289,6 +309,12 @@ class VMC:
         Warns:
             UnreliableWarning: as `measure`, but that the exact value is not known.
         """
+        if isinstance(operator, NonHermitian):
+            real, imaginary = (
+                self.expect(part, n_samples, chi, n_burn)
+                for part in (operator.real, operator.imaginary)
+            )
+            return ComplexEstimate(real, imaginary)
         plan = MeasurementPlan(n_samples, chi, n_burn)
         found = expect(self.method, self.state, operator, plan)
         warn_of(found.diagnostics, "VMC.expect")
@@ -388,38 +414,6 @@ def _schedule(learning_rate: Any) -> Callable[[int], float]:
         return cast(Callable[[int], float], learning_rate)
     rate = real("VMC", "learning_rate", learning_rate, 0.0)
     return lambda _: rate
-
-
-def _check_parameters(ansatz: Ansatz, theta: Array) -> None:
-    if tuple(theta.shape) != (ansatz.n_params,):
-        raise ValueError(
-            f"VMC: theta has shape {tuple(theta.shape)}, the ansatz has {ansatz.n_params} "
-            "parameters; were they made for another D or lattice?"
-        )
-    if not math.isfinite(step.norm(theta)):
-        raise ValueError("VMC: theta holds numbers that are not finite")
-
-
-def _check_phases(operator: Operator, ansatz: Ansatz, theta: Array, configs: Array) -> None:
-    if not operator.is_complex:
-        return
-    phase = ansatz.log_amplitude(theta, configs[:1, :]).phase
-    if not array_namespace(phase).isdtype(phase.dtype, "complex floating"):
-        raise real_state(operator, f"{type(ansatz).__name__}, theta is {theta.dtype}")
-
-
-def _check_lattices(operator: Operator, ansatz: Ansatz) -> None:
-    if operator.lattice.shape != ansatz.lattice.shape:
-        there, here = (" x ".join(map(str, x.lattice.shape)) for x in (operator, ansatz))
-        raise ValueError(
-            f"VMC: the Hamiltonian lives on {there} sites, the wave function on {here}; make both "
-            "from one lattice"
-        )
-    if operator.local_dim != ansatz.local_dim:
-        raise ValueError(
-            f"VMC: the Hamiltonian has {operator.local_dim} states a site, the wave function "
-            f"{ansatz.local_dim}; give both the same local_dim"
-        )
 
 
 def paced(rule: Rule, operator: Operator) -> Paced:

@@ -1,0 +1,244 @@
+"""Operators from texts, against dense Kronecker products over the whole lattice."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import oracles
+from tests.magnets import dzyaloshinskii_moriya, xyz
+from tnvmc.lattice import Lattice, chain, from_bonds, square
+from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.general import NonHermitian
+from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim
+from tnvmc.operators.products import product_matrix
+from tnvmc.operators.sectors import rotation_invariant
+from tnvmc.operators.spin import named_matrices
+from tnvmc.operators.term import Operator
+
+ROUNDING = 1e-13
+L = square(2, 2)
+PATCH = from_bonds(4, [(0, 1), (1, 2), (2, 3)])
+
+
+def dense(n_sites: int, local_dim: int, factors: dict[int, str]) -> np.ndarray:
+    """One product over the whole lattice, first site most significant."""
+    known = named_matrices(local_dim)
+    return reduce(np.kron, [known[factors.get(site, "I")] for site in range(n_sites)])
+
+
+def same(operator: Operator, expected: np.ndarray) -> None:
+    assert np.abs(oracles.dense_hamiltonian(operator) - expected).max() < ROUNDING
+
+
+NAMES = st.sampled_from(["Sx", "Sy", "Sz", "S+", "S-", "Sp", "Sm", "I"])
+NUMBERS = st.sampled_from([1.0, -2.0, 0.25, 1e-3, 7.5])
+
+
+@st.composite
+def sums(draw: Any) -> tuple[int, tuple[int, ...], list[tuple[complex, list[str]]]]:
+    local_dim, k = draw(st.sampled_from([(2, 1), (2, 2), (2, 3), (2, 4), (3, 1), (3, 2), (3, 3)]))
+    sites = tuple(draw(st.permutations(range(4)))[:k])
+    one = st.tuples(NUMBERS, st.booleans(), st.lists(NAMES, min_size=k, max_size=k))
+    parts = draw(st.lists(one, min_size=1, max_size=3))
+    return local_dim, sites, [(x * (1j if i else 1), names) for x, i, names in parts]
+
+
+def written(parts: list[tuple[complex, list[str]]]) -> str:
+    text = ""
+    for number, names in parts:
+        size = number.imag or number.real
+        text += f" {'-' if size < 0 else '+'} {abs(size)!r}{'i' * bool(number.imag)} "
+        text += " ".join(names)
+    return text
+
+
+@settings(max_examples=60, deadline=None)
+@given(sums(), st.sampled_from([1.0, -0.5, 0.3 + 0.4j]))
+def test_any_sum_of_products_is_the_dense_matrix(case: Any, coupling: complex) -> None:
+    local_dim, sites, parts = case
+    expected: Any = 0
+    for number, names in parts:
+        factors = dict(zip(sites, names, strict=True))
+        expected = expected + coupling * number * dense(4, local_dim, factors)
+    term = (written(parts), [sites], coupling)
+    found = NonHermitian.from_products(L, [term], local_dim=local_dim)
+    same(found.real, (expected + expected.conj().T) / 2)
+    same(found.imaginary, (expected - expected.conj().T) / 2j)
+    if np.array_equal(expected, expected.conj().T):
+        same(Operator.from_products(L, [term], local_dim=local_dim), expected)
+    elif np.abs(expected - expected.conj().T).max() > ROUNDING:
+        with pytest.raises(ValueError, match="not Hermitian"):
+            Operator.from_products(L, [term], local_dim=local_dim)
+
+
+GRID = square(2, 3)
+SPIN = "Sx Sx + Sy Sy + Sz Sz"
+
+
+@pytest.mark.parametrize(
+    ("products", "model"),
+    [
+        ([(SPIN, "nearest")], heisenberg(GRID)),
+        ([("0.5 S+ S- + 0.5 S- S+", "nearest"), ("Sz Sz", "nearest")], heisenberg(GRID)),
+        ([("1/2 S+S-", "nearest"), ("0.5 S-S+", "nearest"), ("Sz  Sz", "nearest")], heisenberg(GRID)),
+        ([(SPIN, "nearest", 1.0), (SPIN, "next_nearest", 0.3)], j1j2(GRID, 1.0, 0.3)),
+        ([("-Z Z", "nearest"), ("X", "all", -3.0)], tfim(GRID, 1.0, 3.0)),
+        ([("Z Z", "nearest", -np.arange(7)), ("X", range(6), [-3.0] * 6)], tfim(GRID, np.arange(7), 3)),
+        ([("Sx Sx + 0.9 Sy Sy + Sz Sz", "nearest")], xyz(GRID)),
+        ([(SPIN, "nearest"), ("Sx Sy - Sy Sx", "nearest")], dzyaloshinskii_moriya(GRID)),
+    ],
+)  # fmt: skip
+def test_models_as_products(products: Any, model: Operator) -> None:
+    same(Operator.from_products(GRID, products), oracles.dense_hamiltonian(model))
+
+
+def test_the_rydberg_number() -> None:
+    pair = chain(2)
+    found = Operator.from_products(
+        pair, [("n n", [(0, 1)], 7.0), ("n", "all", -2.0), ("X", "all", -0.5)]
+    )
+    same(found, oracles.dense_hamiltonian(rydberg(pair, V=7.0, delta=2.0, Omega=1.0)))
+
+
+def test_bonds_of_a_list_keep_their_direction() -> None:
+    dm = "Sx Sy - Sy Sx"
+    there, back = (Operator.from_products(PATCH, [(dm, [bond], 0.7)]) for bond in ((0, 2), (2, 0)))
+    expected = dense(4, 2, {0: "Sx", 2: "Sy"}) - dense(4, 2, {0: "Sy", 2: "Sx"})
+    same(there, 0.7 * expected)
+    same(back, -0.7 * expected)
+
+
+@pytest.mark.parametrize(
+    "lattice", [chain(5, "periodic"), square(3, 4, "periodic"), square(3, 3, "cylinder")]
+)
+@pytest.mark.parametrize("kind", ["nearest", "diagonal"])
+def test_a_product_with_a_direction_is_translation_invariant(lattice: Lattice, kind: str) -> None:
+    operator = Operator.from_products(lattice, [("Sx Sy - Sy Sx", kind, 1.0)])
+    signs = {term.sites: np.sign(term.matrix[1, 2].imag) for term in operator.terms}
+    rows, cols = np.divmod(np.arange(lattice.n_sites), lattice.n_cols)
+    shifted = rows * lattice.n_cols + (cols + 1) % lattice.n_cols
+    for (a, b), sign in signs.items():
+        i, j = int(shifted[a]), int(shifted[b])
+        assert signs[min(i, j), max(i, j)] == (sign if i < j else -sign)
+
+
+def test_couplings_one_by_one_and_complex() -> None:
+    bonds, phases = [(0, 1), (2, 1), (2, 3)], np.exp(1j * np.array([0.1, 0.7, -0.4]))
+    hopping = [("S+ S-", bonds, phases), ("S- S+", bonds, phases.conj())]
+    expected: Any = 0
+    for (i, j), phase in zip(bonds, phases, strict=True):
+        one = phase * dense(4, 2, {i: "S+", j: "S-"})
+        expected = expected + one + one.conj().T
+    operator = Operator.from_products(PATCH, hopping)
+    same(operator, expected)
+    assert operator.is_complex
+    assert operator.conserves_magnetisation
+    by_name = dict(zip(bonds, phases, strict=True))
+    again = Operator.from_products(PATCH, [("S+ S-", bonds, by_name), hopping[1]])
+    assert fingerprint(again) == fingerprint(operator)
+
+
+def test_places_in_all_their_forms() -> None:
+    for where in ([(0, 2)], (0, 2), [[0, 2]], np.array([[0, 2]]), np.array([0, 2])):
+        same(Operator.from_products(L, [("Sx Sz", where)]), dense(4, 2, {0: "Sx", 2: "Sz"}))
+    for where in (1, [1], [(1,)], np.array([1])):
+        same(Operator.from_products(L, [("Sx", where)]), dense(4, 2, {1: "Sx"}))
+    assert Operator.from_products(L, [("Sx Sx", [])]).terms == ()
+
+
+def test_sums_differences_and_multiples() -> None:
+    exchange = heisenberg(L)
+    field = Operator.from_products(L, [("Sz", "all", [1.0, -1.0, 0.5, 0.0])])
+    h, f = oracles.dense_hamiltonian(exchange), oracles.dense_hamiltonian(field)
+    same(exchange + 0.3 * field, h + 0.3 * f)
+    same(exchange - field / 4, h - f / 4)
+    same(np.float64(2) * -exchange + np.float32(0.5) * field, -2 * h + 0.5 * f)
+    same(sum([exchange, field, field]), h + 2 * f)  # type: ignore[arg-type]
+    both = exchange + 0.3 * field
+    parts = [(SPIN, "nearest"), ("Sz", "all", 0.3 * np.array([1.0, -1.0, 0.5, 0.0]))]
+    assert fingerprint(both) == fingerprint(Operator.from_products(L, parts))
+    assert fingerprint(both) != fingerprint(exchange + 0.31 * field)
+    assert rotation_invariant(exchange)
+    assert not rotation_invariant(both)
+    assert both.conserves_magnetisation
+    assert not (both + Operator.from_products(L, [("Sx", "all")])).conserves_magnetisation
+    assert both.couplings is None, "no reference energy of a part"
+    for wrong in ("x", 1j, None):
+        with pytest.raises(TypeError):
+            exchange * wrong  # type: ignore[operator]
+        with pytest.raises(TypeError):
+            exchange - wrong  # type: ignore[operator]
+
+
+def test_what_cancels_leaves_no_move() -> None:
+    operator = Operator.from_products(L, [("S+ S-", "nearest"), ("S- S+", "nearest")])
+    assert (operator - operator).targets == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Sx Sw", r"column 4: unknown operator 'Sw'; did you mean 'S.'.*there are Sx Sy"),
+        ("sx", "did you mean 'Sx'"),
+        ("Sx Sx + Sz", "on 1 and on 2 sites"),
+        ("Sx -", "column 5: an operator is missing"),
+        ("", "column 1: an operator is missing"),
+        ("2", "an operator is missing"),
+        ("Sx (Sy)", "column 4: cannot be read"),
+        ("Sx 2 Sy", "column 4: a number stands first"),
+        ("0.5.1 Sx", "column 1: cannot be read"),
+        ("- - Sx", "column 3"),
+        ("1/0 Sx", "divided by 0"),
+        ("1e999 Sx", "infinite"),
+        ("Sx Sx + 1e-14 Sz Sz", "pass for rounding"),
+        ("I I I I I", "at most 4"),
+    ],
+)
+def test_a_text_that_cannot_be_read_is_told_with_its_column(text: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        product_matrix(text)
+
+
+@pytest.mark.parametrize(
+    ("product", "told"),
+    [
+        (("Sx Sx", "neerest"), "no bonds of kind 'neerest', only 'nearest'"),
+        (("Sx Sx", "all"), "'all' sites are for a product on one site"),
+        (("Sx", "nearest"), "join two sites"),
+        (("Sx Sx", [(0, 4)]), r"sites 0\.\.3"),
+        (("Sx Sx", [(0, -1)]), r"sites 0\.\.3"),
+        (("Sx Sx", [(1, 1)]), "on 2 different sites"),
+        (("Sx Sx", [(0, 1, 2)]), "on 2 different sites"),
+        (("Sx Sx", [(0, 1.5)]), "no tuple of site indices"),
+        (("Sx Sx", [(0, 1), (1, 0)]), "counted twice"),
+        (("Sx Sy - Sy Sx", [(0, 1), (1, 0)]), "is nothing"),
+        (("Sx", [2, 2]), "counted twice"),
+        (("Sx", "all", [1.0, 2.0]), "for 4 sites"),
+        (("Sx Sx", "nearest", {(0, 1): 1.0}), "2 of 3 bonds have none"),
+        (("Sx", "all", np.nan), "infinite or undefined"),
+        (("Sx", "all", "1"), "not a number"),
+        (("Sx Sy - Sy Sx", "nearest"), "keeps no directions"),
+        (("Sx Sx",), "is no .text, where"),
+        ("Sx Sx", "is no .text, where"),
+    ],
+)
+def test_what_does_not_fit_the_lattice_is_told_with_its_term(product: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told) as caught:
+        Operator.from_products(PATCH, [("Sz", "all"), product])
+    assert "term 2: " in str(caught.value)
+
+
+def test_a_text_is_asked_for() -> None:
+    with pytest.raises(TypeError, match="give a text"):
+        product_matrix(3)  # type: ignore[arg-type]
+
+
+def test_names_of_spin_half_are_told_for_spin_one() -> None:
+    with pytest.raises(ValueError, match="X is for local dimension 2"):
+        product_matrix("X", 3)
