@@ -112,6 +112,7 @@ IN_ORDER = [
     "inside",
     "files",
     "networks",
+    "own_hamiltonian",
     "own_ansatz",
     "watching",
 ]

@@ -46,6 +46,21 @@ def test_what_is_out_of_the_ordinary() -> None:
     assert "contraction" not in found
 
 
+def test_terms_are_written_out() -> None:
+    terms = [
+        {"ops": "Sx Sx", "bonds": "nearest", "coupling": 0.5},
+        {"ops": "Z Z", "bonds": [[0, 1], [1, 2]], "coupling": [1.0, 2.0]},
+        {"ops": "Sz", "sites": "all", "coupling": -1},
+        {"ops": "Sx", "sites": [3]},
+    ]
+    hamiltonian = {"model": "terms", "local_dim": 3, "term": [*terms, *terms[:2]]}
+    run = replace(RUN, config={**CONFIG, "hamiltonian": hamiltonian})
+    assert describe.facts(run)["model"] == (
+        "terms, 0.5 (Sx Sx) on nearest, bond by bond (Z Z) on 2 bonds, -1 (Sz) on all sites, "
+        "1 (Sx) on 1 site, and 2 more, local_dim = 3"
+    )
+
+
 def test_nothing_is_said_where_the_settings_are_lost() -> None:
     run = Run(Path("x"))
     assert describe.facts(run) == {}

@@ -12,6 +12,11 @@ from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.products import joined, placed_products
 from tnvmc.operators.term import Operator
 
+NO_HAMILTONIAN = (
+    "VMC: {} is a NonHermitian, an observable for VMC.expect; a Hamiltonian is an Operator. Add the "
+    "Hermitian conjugate, or take its Hermitian part, .real"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class NonHermitian:

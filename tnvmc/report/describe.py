@@ -98,12 +98,33 @@ def facts(run: Run) -> dict[str, str]:
 
 def _model(run: Run) -> list[str]:
     section = run.section("hamiltonian")
+    if isinstance(terms := section.get("term"), list):
+        more = [f"and {len(terms) - _TOLD} more"] if len(terms) > _TOLD else []
+        spin = [f"local_dim = {section['local_dim']}"] if section.get("local_dim", 2) != 2 else []
+        return [str(section["model"]), *map(_term, terms[:_TOLD]), *more, *spin]
     couplings = [
         f"{name} = {value:g}" if isinstance(value, int | float) else f"{name} {_each(name)}"
         for name, value in section.items()
         if name != "model"
     ]
     return [str(section["model"]), *couplings] if "model" in section else []
+
+
+_TOLD = 4
+"""Terms that are written out; of more the first ones."""
+
+
+def _term(term: Json) -> str:
+    """Write a term: "0.5 (Sx Sx + Sy Sy) on nearest", "bond by bond (Z Z) on 12 bonds"."""
+    where = term.get("bonds", term.get("sites"))
+    what = "bond" if "bonds" in term else "site"
+    factor, places = term.get("coupling", 1.0), f"on {where}"
+    if isinstance(where, list):
+        places = f"on {len(where)} {what}{'s' * (len(where) > 1)}"
+    elif where == "all":
+        places = "on all sites"
+    factor = f"{what} by {what}" if isinstance(factor, list) else f"{factor:g}"
+    return f"{factor} ({term.get('ops')}) {places}"
 
 
 def _each(coupling: str) -> str:

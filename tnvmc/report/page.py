@@ -34,6 +34,7 @@ _MODELS = {
     "tfim": "Transverse-field Ising model",
     "rydberg": "Rydberg atoms",
     "shastry_sutherland": "Shastry–Sutherland model",
+    "terms": "H",
 }
 _STATUSES = ("error", "warning", "open", "good", "fact")
 """The worst first; "fact" is a statement that is neither good nor bad."""

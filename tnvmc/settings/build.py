@@ -17,6 +17,7 @@ from tnvmc.lattice.permutations import checkerboard
 from tnvmc.operators import models
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.marshall import check_characters
+from tnvmc.operators.products import Placed, joined
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
@@ -28,7 +29,13 @@ from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
 from tnvmc.settings.ansatz_settings import NetworkSettings
-from tnvmc.settings.config import BondsSettings, ChainSettings, LatticeSettings, Settings
+from tnvmc.settings.config import (
+    BondsSettings,
+    ChainSettings,
+    LatticeSettings,
+    Settings,
+    TermsSettings,
+)
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
 from tnvmc.storage.identity import plain
 from tnvmc.vmc.driver import VMC
@@ -51,8 +58,19 @@ def build_lattice(settings: LatticeSettings) -> Lattice:
 
 def build_operator(settings: Settings) -> Operator:
     """Make the Hamiltonian of the [lattice] and [hamiltonian] sections."""
-    model = getattr(models, settings.hamiltonian.model)
-    return model(build_lattice(settings.lattice), **settings.hamiltonian.as_couplings())
+    lattice, hamiltonian = build_lattice(settings.lattice), settings.hamiltonian
+    if not isinstance(hamiltonian, TermsSettings):
+        return getattr(models, hamiltonian.model)(lattice, **hamiltonian.as_couplings())  # type: ignore[no-any-return]
+    bonds = (
+        {"nearest": settings.lattice.bonds} if isinstance(settings.lattice, BondsSettings) else {}
+    )
+    placed: list[Placed] = []
+    for number, term in enumerate(hamiltonian.term, 1):
+        with _told_of(f"hamiltonian.term.{number}"):
+            placed += term.placed(lattice, hamiltonian.local_dim, bonds)
+    with _told_of("hamiltonian"):
+        terms = joined(placed)
+        return Operator.from_terms(lattice, terms, local_dim=hamiltonian.local_dim, name="terms")
 
 
 def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
@@ -77,7 +95,7 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     chosen: Any = schemes.Exact()
     if chi is not None and scheme != "exact":
         chosen = schemes.ZipUp(chi=chi) if scheme == "zipup" else schemes.SRC(chi=chi)
-    return PEPS(lattice, ansatz.D, dtype=dtype, scheme=chosen)
+    return PEPS(lattice, ansatz.D, dtype=dtype, scheme=chosen, local_dim=local_dim)
 
 
 def default_dtype(operator: Operator) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tnvmc.ansatz.wrappers.mixed import SINGLE
 from tnvmc.lattice.custom import follows_row
+from tnvmc.operators.products import product_matrix
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.settings.ansatz_settings import (
@@ -16,7 +17,7 @@ from tnvmc.settings.ansatz_settings import (
     PEPSSettings,
 )
 from tnvmc.settings.build import build_lattice, build_operator
-from tnvmc.settings.config import BondsSettings, Settings
+from tnvmc.settings.config import BondsSettings, Settings, TermsSettings
 from tnvmc.settings.optimizer_settings import OptimiseStage, SRSettings, StageSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, named
 from tnvmc.settings.stages import SECTION_OF
@@ -32,7 +33,8 @@ Rule = tuple[Any, ...]
 def conflicts(settings: Settings) -> list[ConfigProblem]:
     """Find what does not go together, in one section or in two."""
     rules = [
-        *_of_lattices(settings), *_of_samplers(settings), *_of_contractions(settings),
+        *_of_lattices(settings), *_of_terms(settings), *_of_samplers(settings),
+        *_of_contractions(settings),
         *_of_schedules(settings),
     ]  # fmt: skip
     rules += _of_stages(settings, settings.stage) if settings.stage else []
@@ -74,6 +76,17 @@ def _of_lattices(settings: Settings) -> Iterator[Rule]:
         alone = n_rows == 1 and not follows_row(build_lattice(lattice))
         why = "gives no rows and columns, and these bonds are not those of a chain; give [n_rows, n_cols], or take ansatz.kind = 'mps'"
         yield alone, "lattice.shape", why, lattice.shape
+
+
+def _of_terms(settings: Settings) -> Iterator[Rule]:
+    """Say which products cannot be read; what does not fit the lattice is told when it is built."""
+    if not isinstance(settings.hamiltonian, TermsSettings):
+        return
+    for number, term in enumerate(settings.hamiltonian.term, 1):
+        try:
+            product_matrix(term.ops, settings.hamiltonian.local_dim)
+        except ValueError as error:
+            yield True, f"hamiltonian.term.{number}.ops", str(error)
 
 
 def _of_contractions(settings: Settings) -> Iterator[Rule]:

@@ -16,6 +16,7 @@ from tnvmc.operators import models
 from tnvmc.settings.ansatz_settings import AnsatzSettings, AutoregressiveSettings, PEPSSettings
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings, StageSettings
 from tnvmc.settings.section import AboveOne, Path, Section, models_in
+from tnvmc.settings.term_settings import TermSettings
 
 MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
 Bond = Annotated[list[NonNegative], Length(2, 2), Field(description="pairs of site indices")]
@@ -98,11 +99,26 @@ def _hamiltonian(name: str) -> Any:
     return create_model(name, __base__=_Hamiltonian, **fields)
 
 
+OneTerm = Annotated[TermSettings, Field(description="tables, each headed [[hamiltonian.term]]")]
+
+
+class TermsSettings(_Hamiltonian):
+    """A Hamiltonian of one's own."""
+
+    model: Literal["terms"]
+    term: Annotated[tuple[OneTerm, ...], Predicate(bool)]
+    """Products of operators, as [A Hamiltonian of your own](../own_hamiltonian.md) explains: `ops` is a sum
+    of products ("Sx Sx + Sy Sy"), `bonds` ("nearest" or a list of bonds) or `sites` ("all" or a list)
+    say where, `coupling` is a number or a list with one for each place."""
+    local_dim: Annotated[StrictInt, Field(ge=2)] = 2
+    """Number of states of a site: 3 for spin 1."""
+
+
 if TYPE_CHECKING:
     HamiltonianSettings = _Hamiltonian
 else:
     HamiltonianSettings = Annotated[
-        Union[tuple(map(_hamiltonian, MODELS))],  # noqa: UP007
+        Union[(*map(_hamiltonian, MODELS), TermsSettings)],
         Field(discriminator="model"),
     ]
 

@@ -17,6 +17,7 @@ from tnvmc.settings.config import SECTIONS, Settings, keys, selector
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.problems import ConfigError, ConfigProblem, nearest
 from tnvmc.settings.section import Section, allowed, properties
+from tnvmc.settings.term_settings import TermSettings
 from tnvmc.storage.files import read_plain
 
 S = TypeVar("S", bound=Section)
@@ -151,6 +152,13 @@ def _problem(error: Any, data: Json) -> ConfigProblem:
             what = f"one of {', '.join(kinds)}"
             return _of_value(f"{where}.{selector(section)}", table, [*kinds], what)
         kind = rest.pop(0)
+    if kind == "terms" and rest[0] == "term" and len(rest) > 1:
+        number, rest = int(rest[1]), rest[2:]
+        where, table = f"{where}.term.{number + 1}", table["term"][number]
+        if not rest:
+            what = "a table, headed [[hamiltonian.term]]"
+            return ConfigProblem(where, "not_allowed", what, table)
+        return _of_key({**error, "loc": rest}, where, TermSettings, table)
     return _of_key({**error, "loc": rest}, where, kinds[kind], table, section)
 
 

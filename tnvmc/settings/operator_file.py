@@ -3,9 +3,14 @@
 name = "plaquette"
 
 [[term]]
+ops = "Sx Sx + Sy Sy"  # a sum of products, see operators/products.py
+bonds = "nearest"      # or a list of bonds; for products on one site: sites = "all", or a list
+coupling = 0.5         # 1 where it is left away; a list has one for each bond or site
+
+[[term]]
 sites = [0, 1]
-product = "Sz Sz"      # of Sx Sy Sz X Y Z n I, one for each site
-coefficient = 0.5      # 1 where it is left away
+product = "Sz Sz"      # one name for each site
+coefficient = 0.5
 
 [[term]]
 sites = [5]
@@ -22,26 +27,42 @@ from pydantic import Field, StrictInt, StrictStr, StringConstraints
 
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.limits import Number
+from tnvmc.operators.products import Placed, joined
 from tnvmc.operators.spin import kron, named_matrices
 from tnvmc.operators.term import Operator, Term
 from tnvmc.settings.load import parse, read_toml
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.section import Section
+from tnvmc.settings.term_settings import Couplings, Every, Kind, Places, TermSettings
 
 
 class _Term(Section):
-    sites: list[StrictInt]
+    ops: StrictStr | None = None
+    bonds: Kind | Places | None = None
+    coupling: Couplings | None = None
+    sites: list[StrictInt] | Every | None = None
     matrix: list[list[float]] | None = None
     product: StrictStr | None = None
-    coefficient: Number = 1.0
+    coefficient: Number | None = None
 
-    def build(self, local_dim: int) -> Term:
-        if (self.matrix is None) == (self.product is None):
-            raise ValueError("give either matrix or product, and not both")
+    def placed(self, lattice: Lattice, local_dim: int) -> list[Placed]:
+        if [self.ops, self.matrix, self.product].count(None) != 2:
+            raise ValueError("give one of ops, matrix and product, and not both")
+        if self.ops is not None:
+            if self.coefficient is not None:
+                raise ValueError("coefficient goes with matrix or product; ops take a coupling")
+            told = self.model_dump(include={"ops", "bonds", "sites"})
+            coupling = 1.0 if self.coupling is None else self.coupling
+            return TermSettings(**told, coupling=coupling).placed(lattice, local_dim)
+        if self.bonds is not None or self.coupling is not None:
+            raise ValueError("bonds and coupling go with ops; give sites and coefficient")
+        if not isinstance(self.sites, list):
+            raise ValueError("give sites, a list of site indices")  # noqa: TRY004
         if len({len(row) for row in self.matrix or ()}) > 1:
             raise ValueError("matrix must be a list of rows of numbers, all of one length")
         matrix = _product(self, local_dim) if self.product is not None else np.array(self.matrix)
-        return Term(tuple(self.sites), self.coefficient * matrix)
+        term = Term(tuple(self.sites), matrix)
+        return [(term.sites, (1.0 if self.coefficient is None else self.coefficient) * term.matrix)]
 
 
 class _File(Section):
@@ -59,9 +80,9 @@ def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator:
     try:
         for number, data in enumerate(file.term, 1):
             where = f"{path}, term {number}"
-            terms.append(parse(_Term, data, where).build(local_dim))
-        where = str(path)
-        return Operator(lattice, tuple(terms), local_dim, name=file.name or path.stem)
+            terms += parse(_Term, data, where).placed(lattice, local_dim)
+        where, name = str(path), file.name or path.stem
+        return Operator.from_terms(lattice, joined(terms), local_dim=local_dim, name=name)
     except ConfigError:
         raise
     except (ValueError, TypeError) as error:
@@ -70,10 +91,11 @@ def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator:
 
 def _product(term: _Term, local_dim: int) -> np.ndarray:
     known, words = named_matrices(local_dim), (term.product or "").split()
-    if len(words) != len(term.sites) or not set(words) <= set(known):
+    n_sites = len(term.sites or ())
+    if len(words) != n_sites or not set(words) <= set(known):
         raise ValueError(
             f"product = {term.product!r}: must be one of {', '.join(known)} for each of "
-            f"{len(term.sites)} sites, with blanks between"
+            f"{n_sites} sites, with blanks between"
         )
     matrix = kron(*(known[word] for word in words))
     return matrix if np.any(matrix.imag) else matrix.real

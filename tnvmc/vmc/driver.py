@@ -15,7 +15,7 @@ from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.statistics import ComplexEstimate
 from tnvmc.operators.bounds import energy_bound, off_diagonal_bound
-from tnvmc.operators.general import NonHermitian
+from tnvmc.operators.general import NO_HAMILTONIAN, NonHermitian
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.pace import AUTOMATIC, Paced
 from tnvmc.optimize.rule import Rule
@@ -112,10 +112,7 @@ class VMC:
         device: str | None = None,
     ) -> None:
         if isinstance(operator, NonHermitian):
-            raise TypeError(
-                f"VMC: {operator.name} is a NonHermitian, an observable for VMC.expect; a Hamiltonian "
-                "is an Operator. Add the Hermitian conjugate, or take its Hermitian part, .real"
-            )
+            raise TypeError(NO_HAMILTONIAN.format(operator.name))
         if not isinstance(operator, Operator) or not hasattr(ansatz, "log_amplitude"):
             raise TypeError(
                 "VMC: the first two arguments must be an Operator and an ansatz, got "
