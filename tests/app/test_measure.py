@@ -338,7 +338,7 @@ def test_a_chain_is_a_lattice_of_one_row(make: Any) -> None:
 BAD_OPERATORS = {
     "name = ": "not valid TOML",
     "name = 'x'": "own.toml.term: missing",
-    "[[term]]\nsites = [0]": "either matrix or product",
+    "[[term]]\nsites = [0]": "one of ops, matrix and product",
     "[[term]]\nsites = [0, 99]\nproduct = 'Sz Sz'": "sites 0..5 only",
     "[[term]]\nsites = [0, 1]\nproduct = 'Sz'": "for each of 2 sites",
     "[[term]]\nsites = [0]\nproduct = 'Sq'": "must be one of Sx, Sy, Sz",
