@@ -32,8 +32,8 @@ Each folder is a run as `tnvmc archive` keeps it: settings, history, result and 
 for all in a temporary folder and compares. The table is written by `benchmarks/records.py`.
 
 Energies are totals in the units of the model, sampled with the state at rest after the last step. sigma is the standard
-error of independent chains with the autocorrelation time tau of the local energies, in draws (Geyer's sequence); effective
-is the number of independent samples by ranks. The expectation value of the exact amplitudes is an upper bound of the
+error of independent chains with the autocorrelation time tau of the local energies, in draws; effective is the number of independent
+samples by ranks (Geyer's monotone sequence). The expectation value of the exact amplitudes is an upper bound of the
 ground-state energy; those here are cut at chi, and closure spread is the relative scatter that this leaves in an amplitude.
 E_inf, the energy at infinite temperature, is 0 for all of these models but Rydberg atoms. dof is the number of sites.
 
