@@ -1,4 +1,4 @@
-"""The systems of the README's table, each as ``tnvmc run`` does it, with what it must reach."""
+"""The systems of the table of results, each as ``tnvmc run`` does it, with what it must reach."""
 
 from __future__ import annotations
 
