@@ -2,7 +2,7 @@
 # On a machine with a GPU: the GPU tests, the core tests on CuPy, and the benchmarks, which
 # write gpu.json, gpu.txt and precision_gpu.json; in less than nine minutes.
 #     bash scripts/gpu_check.sh [FOLDER FOR RESULTS]
-# Takes the Python of .venv with tnvmc[gpu,test], or $PYTHON.
+# Takes the Python of .venv, with pip install -e '.[gpu,test]', or $PYTHON.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=${PYTHON:-.venv/bin/python}

@@ -88,7 +88,7 @@ def test_without_jax_it_says_what_to_install(
     assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("tnvmc: ansatz.kind = 'vit': a network needs JAX and Flax")
-    assert line.endswith("pip install 'tnvmc[neural]'")
+    assert "pip install 'jax>" in line and line.endswith("'")
 
 
 def test_marshall_and_average_against_a_sum_by_hand() -> None:

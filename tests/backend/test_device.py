@@ -23,7 +23,7 @@ def test_the_host_is_numpy() -> None:
 
 
 def test_without_cupy_gpu_is_refused_and_auto_falls_back(no_cupy: None) -> None:
-    with pytest.raises(DeviceError, match=r"CuPy cannot be imported .* pip install 'tnvmc\[gpu\]'"):
+    with pytest.raises(DeviceError, match=r"CuPy cannot be imported .* pip install cupy-cuda13x"):
         namespace_of("gpu")
     assert namespace_of("auto") is np
     assert describe("auto").startswith("on the CPU (CuPy cannot be imported")

@@ -411,5 +411,27 @@ def _settings(options: argparse.Namespace) -> int:
     return 0
 
 
+@_command(
+    "copy settings files to begin from",
+    _option("folder", metavar="FOLDER", nargs="?", default="examples",
+            help="folder to write (default: examples); a file that differs is not overwritten"),
+    _option("--list", action="store_true", help="say what each example computes; copy nothing"),
+)  # fmt: skip
+def _examples(options: argparse.Namespace) -> int:
+    from tnvmc.app.examples import copy_examples, description, example_files
+
+    if options.list:
+        files = example_files()
+        width = max(len(file.name) for file in files)
+        for file in files:
+            print(f"{file.name:<{width}}  {description(file)}")
+        return 0
+    for file in (written := copy_examples(options.folder)):
+        print(file)
+    if not written:
+        print(f"{options.folder}: all examples are there")
+    return 0
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-_INSTALL = "pip install 'tnvmc[gpu]' for CUDA 13, or cupy-cuda12x for CUDA 12"
+_INSTALL = "pip install cupy-cuda13x for CUDA 13, pip install cupy-cuda12x for CUDA 12"
 
 _SHARE = 0.6
 """Part of the free memory that a chunk of walkers may take; the rest is for the log-derivatives of

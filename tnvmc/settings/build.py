@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from tnvmc.ansatz.mps import PeriodicMPS
-from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.ansatz.neural import NETWORKS, PACKAGES
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState, pairs_of
 from tnvmc.ansatz.protocol import Ansatz
@@ -113,7 +113,7 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int) 
     except (ImportError, AttributeError) as error:
         raise ValueError(
             f"ansatz.kind = '{settings.kind}': a network needs JAX and Flax, which cannot be "
-            f"imported here ({error}); install them with: pip install 'tnvmc[neural]'"
+            f"imported here ({error}); try: pip install {PACKAGES}"
         ) from None
     if keywords.get("magnetisation") is False:
         keywords["magnetisation"] = None

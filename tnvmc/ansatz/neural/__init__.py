@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+PACKAGES = "'jax>=0.10,<0.11' 'flax>=0.12.8,<0.13'"
+"""What pip has to install for a network."""
+
 
 @dataclass(frozen=True)
 class Network:
