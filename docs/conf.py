@@ -22,8 +22,9 @@ copyright = ""
 html_title = f"tnvmc {__version__}"
 html_show_copyright = html_show_sphinx = False
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
-exclude_patterns = ["_build"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+exclude_patterns = ["_build", "**.ipynb_checkpoints"]
+nb_execution_mode = "off"  # notebooks are shown as they were stored; the tests execute them
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["tnvmc.css"]
