@@ -143,14 +143,14 @@ def test_the_code_of_a_page_runs(
         elif block.mark == "run":
             for command, shown in block.commands:
                 assert main(shlex.split(f"{command} {block.extra}")[1:]) == 0
-                compare(shown, capsys.readouterr().out)
+                compare(shown, capsys.readouterr().out, "lattice.shape" not in block.extra)
         elif block.mark == "refused":
             for command, shown in block.commands:
                 assert main(shlex.split(command)[1:]) == 2
                 compare(shown, capsys.readouterr().err)
 
 
-def compare(shown: str, printed: str) -> None:
+def compare(shown: str, printed: str, same_energy: bool = True) -> None:
     """Find every line of `shown` in `printed`, in order; "..." leaves lines out."""
     rest = printed.splitlines()
     for line in filter(str.strip, shown.splitlines()):
@@ -161,14 +161,14 @@ def compare(shown: str, printed: str) -> None:
             rest.pop(0)
         assert rest, f"{line!r} is shown, not printed in:\n{printed}"
         ours, theirs = _ENERGY.search(line), _ENERGY.search(rest.pop(0))
-        if ours and theirs:
+        if ours and theirs and same_energy:
             assert math.isclose(float(ours[1]), float(theirs[1]), abs_tol=NEAR), line
 
 
 def _label(line: str) -> str:
     """What does not depend on numbers: the words before the first one, up to a colon."""
     before = _NUMBER.split(line, maxsplit=1)[0].split(":")[0].split("/")[0]
-    return " ".join(before.split())
+    return re.sub(r"^(QMC|exact)$", "reference", " ".join(before.split()))
 
 
 def test_all_pages_with_code_are_run() -> None:
