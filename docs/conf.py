@@ -106,8 +106,17 @@ def _on_missing(app: Any, env: Any, node: Any, content: Any) -> Any:
     return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, content)
 
 
+def _dashes(app: Any, doctree: Any, page: str) -> None:
+    """Put a dash between the name of an argument and its meaning, as `smartquotes` would."""
+    from docutils.nodes import Text
+
+    for text in [node for node in doctree.findall(Text) if node == " -- "]:
+        text.parent.replace(text, Text(" \u2013 "))
+
+
 def setup(app: Any) -> None:
     app.connect("builder-inited", lambda app: generate.write(HERE / "generated"))
     app.connect("autodoc-process-docstring", _on_docstring, priority=100)
     app.connect("autodoc-process-signature", _on_signature)
     app.connect("missing-reference", _on_missing)
+    app.connect("doctree-resolved", _dashes)

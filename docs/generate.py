@@ -42,10 +42,10 @@ def settings_page() -> str:
 
 
 def _setting(section: str, key: str) -> str:
-    told = [
-        "".join(f"{line}\n\n" for line in found.allowed) + f"{found.meaning}\n"
-        for found in described(section, key)
-    ]
+    found = described(section, key)
+    # A paragraph for each kind of section where the meanings differ, else one for each sentence.
+    between = "\n\n" if len(found) == 1 else " "
+    told = [between.join([*each.allowed, each.meaning]) + "\n" for each in found]
     return f"```{{confval}} {section}.{key}\n" + "\n".join(told) + "```\n"
 
 
