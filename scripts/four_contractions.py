@@ -6,7 +6,7 @@
 (d) psi(s) at fixed spins: boundary MPS on the single layer, cut to chi.
 
 (a) and (c) are exponential in the width of the lattice, (a) with D^2 where (c) has D; (b) and (d)
-are not, and (d) is what sampling lives on.  The states are Heisenberg ground states from simple
+are not, and sampling uses (d).  The states are Heisenberg ground states from simple
 update on open L x L lattices, the spins are random with the smallest magnetisation.  Errors are
 relative to the exact contraction, or where that has stopped to the same method at twice chi.
 

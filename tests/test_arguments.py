@@ -149,7 +149,7 @@ NUMBERS: list[tuple[Callable[..., Any], str, tuple[float, ...], bool]] = [
     (Guard, "shrink", (0.0, -1.0, 1.5), False),
     (Guard, "recover", (0.0, -1.0, 0.5), False),
     (ImaginaryTime, "tolerance", (-1.0,), False),
-    (ImaginaryTime, "easing", (0.0, -1.0), False),
+    (ImaginaryTime, "coupling_factor", (0.0, -1.0), False),
     (lambda tau: ImaginaryTime((tau,)), "tau", (0.0, -1.0), False),
     (partial(heisenberg, LATTICE), "J", (), False),
     *((partial(xxz, LATTICE), name, (), False) for name in ("J", "Jz")),

@@ -132,7 +132,7 @@ def test_imports_run_down_the_floors() -> None:
 
 
 def test_every_room_has_a_floor() -> None:
-    """But for the front door: tnvmc itself, its version and ``python -m tnvmc``."""
+    """Except tnvmc itself, its version and ``python -m tnvmc``."""
     rooms = {module.split(".")[1] for module in modules() if "." in module}
     assert rooms - {"__main__", "_version"} == set(FLOORS)
 

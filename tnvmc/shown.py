@@ -98,7 +98,7 @@ _find_plot: Callable[[], Any] | None = None
 def draw_with(find: Callable[[], Any]) -> None:
     """Tell once what draws results: a function that gives the module `tnvmc.plot`.
 
-    The front door `tnvmc` does, so that `history.plot()` works and no lower floor imports pictures.
+    `import tnvmc` does this, so that `history.plot()` works and no lower floor imports pictures.
     """
     global _find_plot
     _find_plot = find

@@ -71,7 +71,7 @@ def weights(n_samples: int, seed: int = 1) -> np.ndarray:
 
 @dataclass
 class Foreign:
-    """A Jacobian that offers what the seam asks for and no more."""
+    """A Jacobian that offers what the interface asks for and no more."""
 
     matrix: np.ndarray
 

@@ -299,7 +299,7 @@ def test_exact(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "study.toml", "--set", "ansatz.init=absent.h5"], "absent.h5: no such file"),
         (["run", "study.toml", "--set", "ansatz.init=study.toml"], "not a saved state"),
         (["run", "--resume", "absent"], "holds no run to resume"),
-        (["run", "--resume", "a", "--out", "b"], "leave --out away"),
+        (["run", "--resume", "a", "--out", "b"], "omit --out"),
         (["exact", "study.toml", "--set", "lattice.shape=64"], "exact diagonalisation"),
         (["exact"], "FILE.toml"),
     ],

@@ -1,4 +1,4 @@
-"""Transfers, closures and holes against einsum."""
+"""Transfers, closures and environment tensors against einsum."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_bottom_shared_by_all_walkers_is_broadcast(xp: Any) -> None:
 
 
 @pytest.mark.parametrize("is_complex", [False, True])
-def test_closures_agree_at_every_column_and_holes_open_them(is_complex: bool) -> None:
+def test_closures_agree_at_every_column_and_environments_give_them(is_complex: bool) -> None:
     rng = np.random.default_rng(3)
     n_cols, bonds, chi = 6, [1, 2, 3, 2, 3, 2, 1], [1, 2, 4, 3, 4, 2, 1]
     walkers = 3
@@ -81,9 +81,9 @@ def test_closures_agree_at_every_column_and_holes_open_them(is_complex: bool) ->
         found = closure(left, right[column])
         assert np.allclose(found[0], phase, atol=1e-10)
         assert np.allclose(found[1], log_abs, atol=1e-10)
-        hole = strip.hole(left, right[column + 1], column)
+        environment = strip.site_environment(left, right[column + 1], column)
         site = np.transpose(rightward[column], (0, 3, 4, 2, 1))
-        value = np.sum(hole * site, axis=(1, 2, 3, 4))
+        value = np.sum(environment * site, axis=(1, 2, 3, 4))
         scale = left.log_scale + right[column + 1].log_scale
         assert np.allclose(value * np.exp(scale), phase * np.exp(log_abs), rtol=1e-10)
         left = strip.advance(left, column, [rightward[column]])

@@ -135,10 +135,10 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      ("the energy has no error bar: its samples are too few, one of them carries all the weight, or "
      "local energies overflow; raise measure.n_samples")),
     ("below_reference", BELOW,
-     ("the energy lies 30.3 error bars below the exact one (1e-3 of it), which is a bias and no "
+     ("the energy lies 30.3 error bars below the exact one (1e-3 of it), which is a bias and not a "
      "better state; raise contraction.chi or measure.chi")),
     ("below_reference", BELOW | {"method": "QMC"},
-     ("the energy lies 30.3 error bars below the one of QMC (1e-3 of it), which is a bias and no "
+     ("the energy lies 30.3 error bars below the one of QMC (1e-3 of it), which is a bias and not a "
      "better state; raise contraction.chi or measure.chi")),
     ("above_reference", ABOVE,
      ("the energy lies 68.7 error bars above the exact one (4.9e-2 of it): not converged; take more "
@@ -170,30 +170,32 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      ("3 of 8 steps were undone or shortened: the optimisation is unstable; lower "
      "optimizer.learning_rate, raise sampler.n_samples or optimizer.diag_shift")),
     ("walkers_disagree", {"r_hat": 1.2},
-     ("R-hat is 1.200: the walkers disagree, chains are too slow to forget where they began; raise "
+     ("R-hat is 1.200: the walkers disagree, the chains still depend on "
+     "their start; raise "
      "measure.n_burn, measure.n_thin or measure.n_samples")),
     ("walkers_disagree", {"r_hat": None, "limit": 1.08, "observable": "Sz"},
-     ("R-hat of Sz is infinite, above 1.080: the walkers disagree, chains are too slow to forget "
-     "where they began; raise measure.n_burn, measure.n_thin or measure.n_samples")),
+     ("R-hat of Sz is infinite, above 1.080: the walkers disagree, the chains still depend on "
+     "their start; raise measure.n_burn, measure.n_thin or measure.n_samples")),
     ("few_walkers", {"n_walkers": 2, "draws": 8.0, "tau": 0.7},
      ("2 walkers of 8 draws, tau 0.7: too few independent samples for an error bar, which is "
      "widened for it; take 8 walkers or more, or raise measure.n_samples")),
     ("heavy_tail", {"share": 0.42, "n_samples": 1024},
-     ("one of 1024 samples makes 42 % of the variance: what is rare and large may not have been "
-     "seen, and the error bar may be too small; raise measure.n_samples")),
+     ("one of 1024 samples makes 42 % of the variance: rare large values may not have been "
+     "drawn, and the error bar may be too small; raise measure.n_samples")),
     ("few_configurations", {"changed": 0.12, "n_samples": 256},
      ("only 12 % of 256 draws differ from the one before: one configuration has nearly all the "
-     "weight or moves are seldom accepted, and the error bar knows nothing of what is rare; raise "
+     "weight or moves are seldom accepted, and the error bar does not include rare "
+     "configurations; raise "
      "measure.n_samples or measure.n_thin")),
     ("few_configurations", {"changed": 0.2, "n_samples": 256, "by_neighbours": 1.84},
      ("only 20 % of 256 draws differ from the one before: one configuration has nearly all the "
-     "weight or moves are seldom accepted, and configurations one term of the Hamiltonian away move "
-     "the energy by 1.8 error bars: it is widened to that; raise measure.n_samples or "
+     "weight or moves are seldom accepted, and configurations that H connects with them "
+     "change the energy by 1.8 error bars: the error bar is widened to that; raise measure.n_samples or "
      "measure.n_thin")),
     ("few_configurations", {"changed": 0.0, "n_samples": 256, "by_neighbours": None},
      ("only 0 % of 256 draws differ from the one before: one configuration has nearly all the "
      "weight or moves are seldom accepted, and the samples alone give no error bar: it is widened to "
-     "what configurations one term of the Hamiltonian away add; raise measure.n_samples or "
+     "the change by configurations that H connects with them; raise measure.n_samples or "
      "measure.n_thin")),
     ("few_effective_samples", {"n_samples": 8192, "effective_samples": 300.2, "raise": ["measure.n_samples", "chi"]},
      ("8192 weighted samples are worth 300: few of them carry the weight, and the error bar may be "
@@ -207,7 +209,7 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      "2 Sz = 0, which was solved; set sampler.magnetisation, and compare the energies of several")),
     ("closure_spread_large", {"spread": 0.1, "threshold": 5.8e-3},
      ("closure spread is 1e-1, above 5.8e-3, the root of the relative error: amplitudes depend on "
-     "where they are closed by enough to show in the energy; raise contraction.chi and measure.chi")),
+     "the row where they are computed, by enough to change the energy; raise contraction.chi and measure.chi")),
     ("measured_chi_too_small", {"chi": 16, "largest_chi": 24, **MOVED},
      ("the energy was measured at chi 16 and moves by 3.2 sigma (6.4e-5 per site) at 24; raise "
      "measure.chi")),

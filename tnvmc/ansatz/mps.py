@@ -93,12 +93,12 @@ class PeriodicMPS(GenericAnsatz):
             ahead.append(_normalised(matrix @ ahead[-1], xp)[0])
         slices, behind = [], ahead[0]
         for matrix in sites:
-            hole = xp.matrix_transpose(ahead.pop() @ behind)
-            closure = xp.sum(matrix * hole, axis=(1, 2))
+            environment = xp.matrix_transpose(ahead.pop() @ behind)
+            closure = xp.sum(matrix * environment, axis=(1, 2))
             zero = closure == 0
             one, none = xp.ones_like(closure), xp.zeros_like(closure)
             weight = xp.where(zero, none, one / xp.where(zero, one, closure))
-            slices.append(xp.reshape(hole * weight[:, None, None], (configs.shape[0], -1)))
+            slices.append(xp.reshape(environment * weight[:, None, None], (configs.shape[0], -1)))
             behind = _normalised(behind @ matrix, xp)[0]
         return SliceJacobian(slices, configs, self.local_dim)
 

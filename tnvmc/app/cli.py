@@ -162,9 +162,7 @@ _CHANGE = {"metavar": "KEY=VALUE", "dest": "overrides"}
 _SET = _repeated("--set", help="change one setting, e.g. --set ansatz.D=6", **_CHANGE)
 _OUT = _option("--out", metavar="DIR", help="folder to write (default: runs/NAME OF FILE)")
 _FOLDER = _option("folder", metavar="RUNDIR", help="folder of a run")
-_TRACEBACK = _option(
-    "--traceback", action="store_true", help="show where in the program an error came up"
-)
+_TRACEBACK = _option("--traceback", action="store_true", help="show the traceback of an error")
 
 
 @_command(
@@ -172,7 +170,7 @@ _TRACEBACK = _option(
     _option("file", metavar="FILE.toml", nargs="?", help="settings; see the example"),
     _SET,
     _OUT,
-    _option("--resume", metavar="DIR", help="go on with the run in DIR, from its last checkpoint"),
+    _option("--resume", metavar="DIR", help="continue the run in DIR from its last checkpoint"),
 )
 def _run(options: argparse.Namespace) -> int:
     from tnvmc.app.run import resume_run, run_file
@@ -192,11 +190,11 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
     if options.resume is None and options.file is None:
         raise ConfigError(f"{verb} needs a FILE.toml, or --resume DIR (see tnvmc {verb} --help)")
     if options.resume is not None and options.out is not None:
-        raise ConfigError("--resume writes into the folder it continues; leave --out away")
+        raise ConfigError("--resume writes into the folder it continues; omit --out")
 
 
 @_command(
-    "several states of one Hamiltonian, within one budget",
+    "compare several states of one Hamiltonian with the same budget",
     _option(
         "file",
         metavar="FILE.toml",
@@ -206,7 +204,7 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
     _SET,
     _OUT,
     _option(
-        "--resume", metavar="DIR", help="go on with the comparison in DIR; finished runs are kept"
+        "--resume", metavar="DIR", help="continue the comparison in DIR; finished runs are kept"
     ),
 )
 def _compare(options: argparse.Namespace) -> int:
@@ -220,7 +218,9 @@ def _compare(options: argparse.Namespace) -> int:
 
 @_command(
     "ground state by diagonalisation",
-    _option("file", metavar="FILE.toml", help="settings; only [lattice] and [hamiltonian] count"),
+    _option(
+        "file", metavar="FILE.toml", help="settings; only [lattice] and [hamiltonian] are used"
+    ),
     _SET,
     _option("--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"),
 )
@@ -252,7 +252,7 @@ def _exact(options: argparse.Namespace) -> int:
     ),
     _option(
         "--no-pairs", dest="pair_samples", action="store_const", const=0,
-        help="leave S.S of all pairs away",
+        help="do not measure S.S of all pairs",
     ),
     _option("--chi", type=int, help="boundary bond dimension"),
     _option("--direct", action="store_true", help="independent draws with weights instead of chains"),
@@ -280,12 +280,12 @@ def _measure(options: argparse.Namespace) -> int:
 @_command(
     "measure a finished run again, at several chi",
     _FOLDER,
-    _repeated("--chi", type=int, help="boundary bond dimension beside the one it was measured at"),
+    _repeated("--chi", type=int, help="boundary bond dimension, in addition to the one of the measurement"),
     _option("--n-samples", metavar="N", type=int, help="samples at each chi"),
     _option(
         "--double-layer", choices=("auto", "yes", "no"), default="auto",
-        help="the energy without samples too, by the double layer of a PEPS (default: where that is "
-        "affordable)",
+        help="also compute the energy without samples, by the double layer of a PEPS (default: if it takes "
+        "two minutes at most)",
     ),
     _repeated("--double-chi", metavar="CHI", type=int, help="boundary bond dimension of the double layer"),
 )  # fmt: skip
@@ -301,7 +301,7 @@ def _converge(options: argparse.Namespace) -> int:
     with termination_as_exception():
         when = {"auto": None, "yes": True, "no": False}[options.double_layer]
         if options.double_chi and when is False:
-            raise ConfigError("--double-chi needs a double layer; leave --double-layer no away")
+            raise ConfigError("--double-chi needs a double layer; omit --double-layer no")
         with work():
             scan, found = converge_run(
                 options.folder, options.chi, options.n_samples, options.double_chi or when
@@ -316,9 +316,9 @@ def _converge(options: argparse.Namespace) -> int:
     return 0
 
 
-@_command("what a run or a checkpoint holds", _FOLDER)
+@_command("summary of a run or a checkpoint", _FOLDER)
 def _show(options: argparse.Namespace) -> int:
-    """Exit status 1 tells that a file of the run is damaged."""
+    """Exit status 1: a file of the run is damaged."""
     from tnvmc.report.show import describe
 
     description = describe(options.folder)
@@ -327,7 +327,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 @_command(
-    "draw pictures of a run, or of several in one",
+    "draw pictures of a run, or of several runs together",
     _FOLDER,
     _option("others", metavar="RUNDIR", nargs="*", help="more runs, on the same axes"),
     _option("--out", metavar="DIR", help="folder to write (default: RUNDIR/pictures)"),
@@ -335,11 +335,11 @@ def _show(options: argparse.Namespace) -> int:
     _option(
         "--what", metavar="NAMES",
         help="energy, relative_error, variance, acceptance, closure_spread, convergence, lattice, "
-        "correlations, structure_factor, chi, zero_variance, bond_dimension (default: all that has data)",
+        "correlations, structure_factor, chi, zero_variance, bond_dimension (default: all that have data)",
     ),
     _option(
         "--against", choices=("step", "seconds"),
-        help="abscissa of the histories (default: step; of convergence seconds, of several runs both)",
+        help="abscissa of the histories (default: step; for convergence seconds, for several runs both)",
     ),
     _option("--site", metavar="I", type=int, help="site whose correlations are drawn"),
 )  # fmt: skip
@@ -359,7 +359,7 @@ def _plot(options: argparse.Namespace) -> int:
 
 
 @_command(
-    "write one web page that tells a run",
+    "write a web page with all results of a run",
     _FOLDER,
     _option("--out", metavar="FILE.html", help="default: RUNDIR/report.html"),
     _option("--varbench", action="store_true", help="print the row for the VarBench table instead"),
@@ -374,7 +374,7 @@ def _report(options: argparse.Namespace) -> int:
         print(f"written to {write_report(options.folder, options.out)}")
         return 0
     if options.out is not None:
-        raise ReportError("--varbench prints a row and writes no file; leave --out away")
+        raise ReportError("--varbench prints a row and writes no file; omit --out")
     run = read_run(options.folder)
     if run.result is None:
         why = "; ".join(map(damage_text, run.damage)) or "no result yet (result.json)"
@@ -386,7 +386,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 @_command(
-    "keep a finished run in few bytes: settings, history, results, the measured state",
+    "store a finished run in a small folder: settings, history, results, the measured state",
     _FOLDER,
     _option(
         "archive", metavar="FOLDER", help="to write; it can be measured and reported, not resumed"
@@ -412,7 +412,7 @@ def _settings(options: argparse.Namespace) -> int:
 
 
 @_command(
-    "copy settings files to begin from",
+    "copy the example settings files",
     _option("folder", metavar="FOLDER", nargs="?", default="examples",
             help="folder to write (default: examples); a file that differs is not overwritten"),
     _option("--list", action="store_true", help="say what each example computes; copy nothing"),

@@ -99,7 +99,7 @@ def measure_run(path: str | Path, asked: Asked = Asked()) -> dict[str, Any]:
     if settings.lattice != kept:
         raise ConfigError(
             f"lattice: {path} holds a state on {_named(kept)}, not on {_named(settings.lattice)}; "
-            "leave --set lattice away"
+            "omit --set lattice"
         )
     operator = build_operator(settings)
     check_symmetries(settings, operator, asked.direct)
@@ -243,7 +243,7 @@ def _method(vmc: VMC, point: Point, settings: Settings, asked: Asked) -> Method:
     """The method of the energy and of all that is cheap."""
     measure, ansatz = settings.measure, vmc.ansatz
     if asked.chi is not None and chi_of(ansatz) is None:
-        raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; leave it away")
+        raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; omit it")
     chi = asked.chi or measure.chi
     if chi is not None:
         ansatz = with_chi(ansatz, chi)

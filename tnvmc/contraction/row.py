@@ -1,4 +1,4 @@
-"""Transfer along strips of one or more rows between two boundary MPS: environments, closures, holes.
+"""Transfer along strips of one or more rows between two boundary MPS: environments, closures, environment tensors.
 
 A strip is the network of a walker around the rows that are being visited::
 
@@ -253,8 +253,10 @@ class Strip:
         )
         return _rescaled(tensor, left.log_scale, column)
 
-    def hole(self, left: Environment, right: Environment, column: int) -> Array:
-        """Give the environment of the site at `column` in a strip of one row, up to a scale.
+    def site_environment(self, left: Environment, right: Environment, column: int) -> Array:
+        """Give the environment tensor of the site at `column` in a strip of one row, up to a scale.
+
+        It is the network without the tensor of this site.
 
         Args:
             left: of the columns before, (B, top, row, bottom).

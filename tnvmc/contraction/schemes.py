@@ -26,7 +26,7 @@ per column (1, vertical, right, left)."""
 
 
 class Scheme(Protocol):
-    """How a row is absorbed into the boundary MPS that lies ahead of it."""
+    """How a row is absorbed into the boundary MPS of the rows before it."""
 
     @property
     def sketch_rank(self) -> int | None:

@@ -1,4 +1,4 @@
-"""What samplers are given and what they give: one seam for chains, direct draws and enumeration.
+"""What samplers are given and what they give: one interface for chains, direct draws and enumeration.
 
 A sampler is a frozen set of settings with one verb::
 

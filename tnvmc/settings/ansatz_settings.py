@@ -34,13 +34,13 @@ class _Ansatz(Section):
     kind: str
     """`mps` needs a lattice of one row; `product` and `dimer` have no bond dimension."""
     dtype: Literal["float64", "float32", "complex128", "complex64"] | None = None
-    """Type of the parameters and of all contractions. Default: `float64`, and `complex128` where the
+    """Type of the parameters and of all contractions. Default: `float64`, or `complex128` if the
     Hamiltonian is complex."""
     init: Start = "simple_update"
     """`simple_update` is imaginary-time evolution from an ordered product state; `product` that
     product state, with a little noise on a PEPS. The path of a run, of a checkpoint or of a file of
-    `PEPS.save` starts from its state, grown where this D is larger; a network must have the same
-    architecture."""
+    `PEPS.save` starts from that state, with larger bonds if D is larger; a network must have the
+    same architecture."""
 
 
 class PEPSSettings(_Ansatz):
@@ -79,19 +79,19 @@ class NetworkSettings(_Ansatz):
 
     architecture: ClassVar[type[architectures.Architecture]]
     dtype: Literal["float64"] = "float64"
-    """Type of the parameters. A network whose output is complex can have phases nevertheless."""
+    """Type of the parameters. With complex output psi can still have phases."""
     init: Literal["random"] | Saved = "random"
     freeze: tuple[Group, ...] = ()
-    """Groups of parameters that stay as they are, by the beginning of their names (`embedding`,
-    `blocks.0`). An unknown name is answered with those there are."""
+    """Groups of parameters that are not trained, by the beginning of their names (`embedding`,
+    `blocks.0`)."""
     marshall: StrictBool = False
-    """Multiply psi by (-1) to the number of down spins on one sublattice of the checkerboard, so
-    that the ground state of an antiferromagnet without frustration has psi > 0 otherwise. Needs
-    rings of even length."""
+    """Multiply psi by Marshall's sign, (-1)^(number of down spins on one sublattice of the checkerboard).
+    The other factor is then positive in the ground state of an antiferromagnet without frustration.
+    Periodic directions need an even length."""
     average: tuple[Symmetries, ...] = ()
-    """psi averaged over symmetries, at as many times the cost: `translation` along periodic
-    directions, `point` group, `spin` inversion. The Hamiltonian must have them. Of an
-    autoregressive network |psi|² is averaged, so that it still can be drawn."""
+    """Average psi over symmetries: `translation` along periodic directions, `point` group, `spin`
+    inversion. The Hamiltonian must have them; the cost is multiplied by their number. For an
+    autoregressive network |psi|² is averaged, so that it can still be sampled directly."""
 
     @property
     def D(self) -> None:
@@ -112,8 +112,8 @@ class AutoregressiveSettings(NetworkSettings):
     """Networks that are normalised, and drawn from directly."""
 
     magnetisation: StrictInt | Literal[False] | None = None
-    """psi = 0 but where twice the total Sz is this number; `false` for no such restriction.
-    Default: `sampler.magnetisation` where the Hamiltonian conserves it."""
+    """psi is 0 unless twice the total Sz is this number; `false` for no restriction. Default:
+    `sampler.magnetisation` if the Hamiltonian conserves it."""
 
     @classmethod
     def arguments(cls) -> list[str]:

@@ -138,7 +138,7 @@ def _of_stages(settings: Settings, stages: tuple[StageSettings, ...]) -> Iterato
     yield optimizer.seconds is not None, "optimizer.seconds", why
     evolved = stages[0].kind == "simple_update"
     other = "init" in ansatz.model_fields_set and ansatz.init != "simple_update"
-    why = "the first stage starts from simple update; leave one of the two away"
+    why = "the first stage starts from simple update; remove one of the two"
     yield evolved and other, "ansatz.init", why, ansatz.init
     why = f"{named(ansatz.kind)} has no such start"
     yield evolved and ansatz.kind not in ("peps", "mps"), "stage.1.kind", why, "simple_update"

@@ -167,7 +167,7 @@ def _check_threads(threads: int | None, budget: Budget, blocks: Mapping[str, Jso
     networks = any(block.get("kind") in NETWORKS for block in blocks.values())
     cores = available_cores()
     if budget.seconds is not None and networks and threads is not None and threads < cores:
-        told = f"the networks would use all {cores} cores within the same seconds; leave it away"
+        told = f"the networks would use all {cores} cores within the same seconds; remove it"
         raise ConfigError(conflict("run.threads", told, threads))
 
 
@@ -202,7 +202,7 @@ def _within(settings: Settings, budget: Budget) -> Settings:
     timed, given = budget.seconds is not None, optimizer.model_fields_set
     for key in ("seconds",) if timed else ("seconds", "steps"):
         if key in given:
-            told = "the budget is that of [compare]; leave it away"
+            told = "the budget is that of [compare]; remove it"
             raise ConfigError(conflict(f"optimizer.{key}", told))
     limits: dict[str, Any] = {"steps": budget.steps}
     if timed:

@@ -1,4 +1,4 @@
-"""Settings of a run, section by section: what a TOML file may say, and what stands where it is silent."""
+"""Settings of a run, section by section: what a TOML file may set, and the defaults."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class _Lattice(Section):
     kind: str
     """`shastry_sutherland`: square, a dimer in every second plaquette. `bonds`: an explicit list."""
     boundary: Literal["open", "cylinder", "periodic"] = "open"
-    """`cylinder`: rows are rings, columns are open. The bonds of a PEPS stay open in every case; the
-    bond that closes a ring is a term of the Hamiltonian."""
+    """`cylinder`: rows are periodic, columns are open. A PEPS always has open bonds; the periodic
+    bonds are terms of the Hamiltonian."""
 
 
 class GridSettings(_Lattice):
@@ -82,7 +82,7 @@ def n_sites(lattice: LatticeSettings) -> int:
 
 class _Hamiltonian(Section):
     model: str
-    """Which Hamiltonian; [Conventions](../conventions.md) writes them out."""
+    """Which Hamiltonian; [Conventions](../conventions.md) has the formulas."""
 
     def as_couplings(self) -> dict[str, Any]:
         """Give the couplings alone, as arguments of the model's function."""
@@ -109,7 +109,7 @@ class TermsSettings(_Hamiltonian):
     term: Annotated[tuple[OneTerm, ...], Predicate(bool)]
     """Products of operators, as [A Hamiltonian of your own](../own_hamiltonian.md) explains: `ops` is a sum
     of products ("Sx Sx + Sy Sy"), `bonds` ("nearest" or a list of bonds) or `sites` ("all" or a list)
-    say where, `coupling` is a number or a list with one for each place."""
+    are the sites, `coupling` is a number or a list with one number for each bond or site."""
     local_dim: Annotated[StrictInt, Field(ge=2)] = 2
     """Number of states of a site: 3 for spin 1."""
 
@@ -144,83 +144,83 @@ class SamplerSettings(Section):
     autoregressive network. `enumerate`: every configuration with its weight, no noise; small
     systems. Default: `direct` for autoregressive networks, `metropolis` for the rest."""
     n_walkers: Positive = 128
-    """Chains that run side by side."""
+    """Number of Markov chains."""
     n_samples: Positive = 512
     """Samples per step: each walker is measured n_samples / n_walkers times, rounded up."""
     n_burn: NonNegative = 1
-    """Sweeps before the first sample of a step; chains go on from step to step, so one is enough."""
+    """Sweeps before the first sample of a step; chains continue from step to step, so one is enough."""
     n_thin: Positive = 1
     """Sweeps between samples. A sweep proposes every move once."""
     n_replicas: Positive = 1
-    """Tempered chains for each walker, of which the coldest is measured: for chains that stick, at so
-    many times the sweeps. With `metropolis` only."""
+    """Chains of parallel tempering for each walker; only the coldest is measured. For chains that get
+    stuck; the number of sweeps is multiplied by it. With `metropolis` only."""
     chunk: Positive | None = None
-    """Walkers in one batch; speed and memory only. Default: what a core's cache holds, 16 to 128."""
+    """Walkers in one batch; changes only speed and memory. Default: what fits into the cache, 16 to 128."""
     precision: Literal["single"] | None = None
-    """`single`: walk in single precision, measure in double, with weights for the difference; with
-    `metropolis` only. See [Choosing settings](../choosing.md). Default: that of `ansatz.dtype`."""
+    """`single`: sweeps in single precision, measurements in double, with weights for the difference;
+    with `metropolis` only. See [Choosing settings](../choosing.md). Default: that of `ansatz.dtype`."""
     power: Annotated[Number, Field(gt=0, le=1)] | Literal["auto"] | None = None
-    """Below 1, chains draw from |psi|^(2 power) while optimising and weights do the rest: rare
-    configurations are seen, and their signs can turn. "auto" follows the state, so that half of the
-    samples are effective. The measurement draws from |psi|^2. With `metropolis`
-    only. Default: "auto"; 1 with replicas."""
+    """Below 1, chains sample |psi|^(2 power) in the optimisation, with weights that restore |psi|^2. So
+    rare configurations are drawn, and their signs can change. "auto" chooses the power at which the
+    effective number of samples is half of their number. The measurement samples |psi|^2. With
+    `metropolis` only. Default: "auto"; 1 with replicas."""
     magnetisation: StrictInt | None = None
-    """Twice the total Sz of the sector that is sampled. Default: 0 where the Hamiltonian conserves it;
-    refused where it does not."""
+    """Twice the total Sz of the sector that is sampled. Default: 0. Refused if the
+    Hamiltonian does not conserve Sz."""
     moves: Annotated[tuple[Move, ...], Predicate(bool)] | None = None
-    """What a sweep tries, with `metropolis` only: `flips` of single sites; `exchanges`, which keep the
-    magnetisation, and `pair_flips`, which do not, of two; `terms`, the off-diagonal terms of the
-    Hamiltonian themselves. Default: exchanges where the magnetisation is conserved, else flips with
-    what the terms on several sites need. What cannot reach all configurations is refused."""
+    """Moves of a sweep, with `metropolis` only: `flips` of single sites; `exchanges` of two sites, which
+    conserve the magnetisation; `pair_flips` of two sites, which do not; `terms`, the off-diagonal
+    terms of the Hamiltonian. Default: exchanges if the magnetisation is conserved, otherwise flips
+    and the moves of terms on several sites. Moves that cannot reach all configurations are refused."""
 
 
 class GuardSettings(Section):
-    """When a step is shortened, or undone and tried again smaller."""
+    """When a step is shortened, or undone and repeated with a smaller rate."""
 
     enabled: StrictBool = True
-    """Whether steps are looked at."""
+    """Whether steps are checked."""
     window: Positive = 20
     """Number of past steps that count as recent."""
     energy_jump: PositiveNumber = 8.0
-    """The step before is undone where the energy is so many robust deviations above recent ones."""
+    """The previous step is undone if the energy is this number of robust deviations above recent ones."""
     variance_jump: AboveOne = 10.0
-    """So it is where the variance is so many times the largest recent one."""
+    """The same if the variance is this factor larger than the largest recent one."""
     norm_jump: AboveOne = 4.0
-    """A step longer than so many times the median recent one is shortened to this."""
+    """A step longer than this factor times the median of recent ones is shortened to that length."""
     max_relative_step: PositiveNumber = 0.3
-    """And to this, times the norm of the parameters."""
+    """Largest length of a step, relative to the norm of the parameters."""
 
 
 class MeasureSettings(Section):
-    """The measurement afresh at the end."""
+    """The measurement at the end."""
 
     n_samples: Positive | None = None
     """Samples. Default: 8 times those of a step."""
     n_burn: NonNegative | None = None
-    """Sweeps before the first sample. Default: 10, or 50 where no step has been made."""
+    """Sweeps before the first sample. Default: 10, or 50 if no step has been made."""
     n_thin: Positive | None = None
     """Sweeps between samples. Default: `sampler.n_thin`."""
     chi: Positive | None = None
     """Boundary bond dimension. Default: twice `contraction.chi`."""
     ladder: StrictBool = True
-    """Measure a part of the samples also at 1, 1.5 and 2 times `contraction.chi`, in about a tenth of
-    the time. The check of chi needs it."""
+    """Measure a part of the samples also at 1, 1.5 and 2 times `contraction.chi`, which takes about 10 %
+    more time. Needed for the check of chi."""
     symmetrise: tuple[Literal["spin", "point"], ...] = ()
-    """`spin`: inversion of all spins; `point`: the point group of the lattice. Lowers the energy of a
-    good state and costs the order of the group in time."""
+    """`spin`: inversion of all spins; `point`: the point group of the lattice. Lowers
+    the energy; the time is multiplied by the number of elements of the group."""
 
 
 class RunSettings(Section):
-    """Randomness, place on the disk, workers."""
+    """Seed, folder, device, workers."""
 
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 0
-    """Key of all random numbers: same settings and seed, same numbers, for any number of threads."""
+    """Seed of all random numbers. The same settings and seed give the same results, for any number of threads."""
     out: Path | None = None
     """Folder of the run, as `--out`. Default: `runs/` and the name of the settings file."""
     device: Literal["cpu", "gpu", "auto"] = "cpu"
-    """`gpu` needs CuPy, of the `gpu` extra; `auto` takes a GPU where there is one."""
+    """`gpu` needs CuPy (extra `gpu`); `auto` uses a GPU if there is one."""
     threads: Positive | None = None
-    """Workers side by side; processes for tensor networks. Default: the cores there are."""
+    """Number of parallel workers; processes for tensor networks. Default: the number of cores."""
     checkpoint_every: Positive = 10
     """Steps between checkpoints; one is written every minute as well."""
 
@@ -234,25 +234,25 @@ class Settings(Section):
     """The model and its couplings. A list gives one number for every bond, in the order of the
     lattice's bonds, or for every site. A model takes its own couplings only."""
     ansatz: AnsatzSettings = PEPSSettings()
-    """The wave function and where its parameters start. `rbm` to `vit` are networks, of the extra
-    `neural`, explained in [Networks](../networks.md). A key that its kind does not take is refused."""
+    """The wave function and where its parameters start. `rbm` to `vit` are neural networks
+    (extra `neural`), explained in [Networks](../networks.md). A key that the kind does not have is refused."""
     contraction: ContractionSettings = ContractionSettings()
     """How amplitudes of a PEPS are contracted while it is optimised."""
     sampler: SamplerSettings = SamplerSettings()
     """How configurations are drawn at each step."""
     optimizer: OptimizerSettings = SRSettings()
-    """How the parameters move."""
+    """How the parameters are updated."""
     guard: GuardSettings = GuardSettings()
-    """When a step is shortened, or undone and tried again smaller. `history.jsonl` says of each such
-    step why."""
+    """When a step is shortened, or undone and repeated with a smaller rate. `history.jsonl` has the
+    reason for each such step."""
     measure: MeasureSettings = MeasureSettings()
-    """The measurement afresh after the last step; `tnvmc measure` and `tnvmc converge` take their
-    defaults from here."""
+    """The measurement with new samples after the last step; also the defaults of `tnvmc measure` and
+    `tnvmc converge`."""
     run: RunSettings = RunSettings()
-    """Randomness, place on the disk, workers."""
+    """Seed, folder, device, workers."""
     stage: Annotated[tuple[StageSettings, ...], Predicate(bool)] | None = None
     """Optional. Each `[[stage]]` is a part of the run that begins where the one before ended: a larger
-    D, other steps, samples or chi. What a stage leaves out comes from `[ansatz]`, `[contraction]`,
+    D, other steps, samples or chi. Keys that a stage does not set are taken from `[ansatz]`, `[contraction]`,
     `[sampler]` and `[optimizer]`. Every stage ends with a short measurement, at twice its chi, that
     goes into `result.json`; its state is kept as `stage-1.h5` and so on."""
 

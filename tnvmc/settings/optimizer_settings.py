@@ -31,27 +31,27 @@ class _Optimizer(Section):
     steps: NonNegative = 100
     """Updates of the parameters."""
     learning_rate: Rates | None = None
-    """Factor on the update; for `sr` it is imaginary time per step. A list makes parts with one rate
-    each. "auto" follows what each step has shown; then the mean of the steps is measured, or the last
-    one or the start where its energy is clearly lower. Default: "auto"; 0.1 beside a schedule or a
-    final rate."""
+    """Factor on the update; for `sr` it is imaginary time per step. A list divides the run into
+    parts with one rate each. "auto" adapts the rate after each step; then the mean of the parameters
+    over the steps is measured, or the last ones or those of the start if their energy is clearly
+    lower. Default: "auto"; 0.1 with a schedule or a final rate."""
     schedule: Literal["constant", "exponential", "cosine", "stages"] | None = None
-    """How the learning rate falls to `final_learning_rate`. Default: `cosine` where the learning rate
-    is a number, `stages` where it is a list; none with "auto"."""
+    """How the learning rate falls to `final_learning_rate`. Default: `cosine` if the learning rate
+    is a number, `stages` if it is a list; none with "auto"."""
     final_learning_rate: PositiveNumber | None = None
-    """Learning rate at the last step. Default: a tenth of `learning_rate`, where that is a number."""
+    """Learning rate at the last step. Default: a tenth of `learning_rate`, if that is a number."""
     stages: list[Positive] | None = None
-    """Lengths of the parts where `learning_rate` is a list. For a state that grows see `[[stage]]`.
+    """Lengths of the parts if `learning_rate` is a list. For a state that grows see `[[stage]]`.
     Default: equal lengths."""
     clip: PositiveNumber | None = None
-    """Pulls local energies that lie further from the median than so many median absolute deviations
-    in to it, in the gradient only; reported energies are never clipped. Default: off."""
+    """Local energies that differ from the median by more than this number of median absolute deviations
+    are moved to that distance, in the gradient only; reported energies are never clipped. Default: off."""
     plateau: Window = None
-    """End before the last step when the energy falls by less than one error of its mean over so many
+    """Stop early when the energy falls by less than one error of its mean over this number of
     steps. Default: 0 (off)."""
     seconds: PositiveNumber | None = None
-    """End before the last step when the steps have taken so long. `schedule` then falls with the time
-    that is used, so such a run cannot be repeated bit for bit. Default: no limit."""
+    """Stop early when the steps have taken this time. `schedule` is then a function of time, so such a
+    run cannot be repeated bit for bit. Default: no limit."""
 
 
 class SRSettings(_Optimizer):
@@ -59,22 +59,22 @@ class SRSettings(_Optimizer):
 
     kind: Literal["sr"] = "sr"
     diag_shift: NonNegativeNumber | Literal["auto"] = "auto"
-    """Added to the diagonal of the SR matrix, in units of the mean diagonal, so that a number means the
-    same in both spaces. "auto" takes more where samples are about as many as parameters."""
+    """Added to the diagonal of the SR matrix, in units of the mean diagonal, so a number means the
+    same in both spaces. "auto" is larger if there are about as many samples as parameters."""
     memory: Annotated[Number, Field(ge=0, lt=1)] | None = None
-    """Decay of the average of the SR matrix over steps: with 0.9 about the last 20 steps count. 0
-    takes the present samples alone, as is done above 4096 parameters. Default: 0.9; 0 with momentum,
+    """Decay of the average of the SR matrix over steps: 0.9 averages about the last 20 steps, 0
+    uses the samples of the present step only. Above 4096 parameters it has no effect. Default: 0.9; 0 with momentum,
     or without noise (`enumerate`)."""
     momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.0
-    """Decay of SPRING, which keeps the part of the last update that the present samples do not see. 0
-    is plain SR."""
+    """Decay of SPRING, which keeps the part of the last update that the present samples do not determine.
+    0 is plain SR."""
 
 
 _RATES = {"gradient": 0.05, "random_sign": 0.005, "adam": 0.01}  # good for all models tried
 
 
 def _first_order(kind: str, rate: float) -> Any:
-    told = "Factor on the update. A list makes parts with one rate each."
+    told = "Factor on the update. A list divides the run into parts with one rate each."
     field = Field(default=rate, description=told)
     keys: dict[str, Any] = {"kind": (Literal[kind], kind), "learning_rate": (Rates, field)}
     return create_model(kind, __base__=_Optimizer, **keys)
@@ -91,10 +91,9 @@ else:
 
 class _Stage(Section):
     kind: str
-    """`simple_update`, of the first stage only, makes the start by imaginary-time evolution at its D
-    and optimises nothing."""
+    """`simple_update`, for the first stage only: the start, by imaginary-time evolution at its D."""
     D: Positive | None = None
-    """Not smaller than that of the stage before. Default: `ansatz.D`."""
+    """At least that of the previous stage. Default: `ansatz.D`."""
     n_samples: Positive | None = None
     """Samples per step. Default: `sampler.n_samples`."""
     chi: Positive | None = None
@@ -116,11 +115,11 @@ class OptimiseStage(_Stage):
     diag_shift: NonNegativeNumber | Literal["auto"] | None = None
     """Shift of SR. Default: `optimizer.diag_shift`."""
     noise: NonNegativeNumber | None = None
-    """Deviation of entries on new bonds that are zero, of the tensor's largest. Default: 0.01 where D
-    grows."""
+    """Standard deviation of noise on new entries that are zero, relative to the largest entry of the
+    tensor. Default: 0.01 if D grows."""
     evolve: NonNegative | None = None
-    """Steps of simple update that fill the new bonds where D grows; with 0 only noise does, and
-    hardly. Default: 10 where D grows."""
+    """Steps of simple update that fill the new bonds when D grows; with 0 they hold only noise. Default:
+    10 if D grows."""
     plateau: Window = None
     """As in `[optimizer]`. Default: `optimizer.plateau`."""
 
@@ -130,7 +129,7 @@ class SimpleUpdateStage(_Stage):
 
     kind: Literal["simple_update"] = "simple_update"
     steps: NonNegative = 200
-    """At most so many of each time step."""
+    """Largest number for each time step."""
 
 
 StageSettings = Annotated[OptimiseStage | SimpleUpdateStage, Field(discriminator="kind")]

@@ -38,7 +38,7 @@ def check_lattices(operator: Operator, ansatz: Ansatz) -> None:
     if operator.lattice.shape != ansatz.lattice.shape:
         there, here = (" x ".join(map(str, x.lattice.shape)) for x in (operator, ansatz))
         raise ValueError(
-            f"VMC: the Hamiltonian lives on {there} sites, the wave function on {here}; make both "
+            f"VMC: the Hamiltonian has {there} sites, the wave function on {here}; make both "
             "from one lattice"
         )
     if operator.local_dim != ansatz.local_dim:

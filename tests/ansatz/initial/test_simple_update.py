@@ -112,7 +112,9 @@ def test_an_easy_axis_leaves_nothing_to_rounding(Jz, D):
 
 def test_order_in_the_plane_gains_from_projection():
     operator = models.heisenberg(square(3, 4))
-    in_plane, _ = simple_update(operator, 2, start="neel x", time=ImaginaryTime(easing=1.0))
+    in_plane, _ = simple_update(
+        operator, 2, start="neel x", time=ImaginaryTime(coupling_factor=1.0)
+    )
     along_z, _ = simple_update(operator, 2, start="neel z")
     broken = expectation(in_plane, operator)
     assert np.isclose(broken, expectation(along_z, operator), rtol=1e-3)
@@ -123,25 +125,28 @@ def test_order_in_the_plane_gains_from_projection():
 @pytest.mark.parametrize(("D", "gain"), [(2, 1.15), (4, 1.8)])
 def test_easing_the_ordered_component_gives_a_better_start(D, gain):
     """Found: 1.46e-2 and 1.21e-2 (D = 2), 8.2e-4 and 4.1e-4 (D = 4)."""
-    eased, _ = heisenberg_4x4(D)
-    plain, _ = heisenberg_4x4(D, time=ImaginaryTime(easing=1.0))
-    assert 0 < gain * eased < plain
+    weakened, _ = heisenberg_4x4(D)
+    plain, _ = heisenberg_4x4(D, time=ImaginaryTime(coupling_factor=1.0))
+    assert 0 < gain * weakened < plain
 
 
-def test_only_neel_order_in_the_plane_of_neighbours_on_a_grid_is_eased():
+def test_only_neel_order_in_the_plane_of_neighbours_on_a_grid_is_weakened():
     for operator, start in (
         (models.heisenberg(chain(6)), "neel x"),
         (models.j1j2(square(2, 3), J2=0.2), "neel x"),
         (models.heisenberg(square(2, 3)), "neel z"),
         (models.tfim(square(2, 3)), "auto"),
     ):
-        plain, eased = (
-            simple_update(operator, 2, start=start, time=ImaginaryTime(max_steps=3, easing=easing))[
-                0
-            ]
-            for easing in (1.0, 0.5)
+        plain, weakened = (
+            simple_update(
+                operator,
+                2,
+                start=start,
+                time=ImaginaryTime(max_steps=3, coupling_factor=coupling_factor),
+            )[0]
+            for coupling_factor in (1.0, 0.5)
         )
-        assert all(np.array_equal(a, b) for a, b in zip(plain, eased, strict=True))
+        assert all(np.array_equal(a, b) for a, b in zip(plain, weakened, strict=True))
 
 
 def test_evolving_by_nothing_is_another_gauge():

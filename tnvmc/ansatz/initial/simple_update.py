@@ -1,25 +1,26 @@
 """Simple update: imaginary-time evolution of a PEPS with weights on its bonds.
 
 Jiang, Weng and Xiang, Phys. Rev. Lett. 101, 090603 (2008).  The rest of the network enters a gate
-only by the weights around it, so a step costs next to nothing and the result is a start for
-an optimisation, not its end.
+only by the weights around it, so a step is cheap, and the result is a start for an
+optimisation, not a ground state.
 
 What makes it a good start is the direction of its order.  The evolution settles in a state that
 breaks the spin symmetry.  Where the Hamiltonian conserves the magnetisation, the order is started
 in the plane: sampling a sector of fixed magnetisation then projects the state onto it, which
 restores the rotations about z and lowers the energy far below that of the evolved state itself
-(Heisenberg 4x4, D=4: from 2e-2 above the ground state to 8e-4).  Order along z gains nothing.
+(Heisenberg 4x4, D=4: from 2e-2 above the ground state to 8e-4).  Projection does not improve a state with order along z.
 
-The coupling of the component that is ordered is eased by a tenth while it evolves (`easing`).
+During the evolution the coupling of the ordered spin component is multiplied by 0.9
+(`coupling_factor`).
 The environment of a bond is a product of weights here, which leaves fluctuations out, and the
 evolved state tends to be ordered too much: M^2 of Heisenberg 4x4 is 0.2331 in the ground state,
-0.2378 in the state of D = 4 and 0.2364 in the eased one.  That is an empirical choice and no more:
-at D = 3 the order comes out too weak without easing, and easing still lowers the energy.
+0.2378 in the state of D = 4, and 0.2364 with the factor.  The factor is an empirical choice: at
+D = 3 the order is too weak without it, and it still lowers the energy.
 Relative errors of the start, projected (4x4 exactly, the others sampled):
 
     Heisenberg  4x4 D=2  4x4 D=3  4x4 D=4  6x6 D=2    6x6 D=3    6x6 D=4    8x8 D=4
-    as it is    1.46e-2  5.7e-3   8.2e-4   1.91(5)e-2 1.05(4)e-2 4.0(2)e-3  4.7(2)e-3
-    eased       1.21e-2  4.9e-3   4.1e-4   1.78(5)e-2 0.86(3)e-2 1.7(1)e-3  2.7(1)e-3
+    factor 1    1.46e-2  5.7e-3   8.2e-4   1.91(5)e-2 1.05(4)e-2 4.0(2)e-3  4.7(2)e-3
+    factor 0.9  1.21e-2  4.9e-3   4.1e-4   1.78(5)e-2 0.86(3)e-2 1.7(1)e-3  2.7(1)e-3
 
 (XXZ on 4x4, D = 4: 1.0(1)e-3 and 5.4(1.1)e-4 at Jz = J/2, no difference at Jz = 0.)
 
@@ -66,7 +67,7 @@ class ImaginaryTime:
         max_steps: limit of the steps of each stage.
         tolerance: the last stage ends when no weight changes faster than this per unit of time,
             earlier ones at proportionally more.
-        easing: factor on the coupling of the x components, where the start is "neel x", the grid
+        coupling_factor: factor on the coupling of the x components, where the start is "neel x", the grid
             has two dimensions and no term goes beyond neighbours; 1 evolves with the operator
             itself.
 
@@ -77,7 +78,7 @@ class ImaginaryTime:
     tau: tuple[float, ...] = (1.0, 0.3, 0.1)
     max_steps: int = 100
     tolerance: float = 1e-3
-    easing: float = 0.9
+    coupling_factor: float = 0.9
 
     def __post_init__(self) -> None:
         if isinstance(self.tau, str) or not isinstance(self.tau, Sequence) or not self.tau:
@@ -86,7 +87,7 @@ class ImaginaryTime:
             positive("ImaginaryTime", "every time step", tau)
         set_whole(self, {"max_steps": 0})
         real("ImaginaryTime", "tolerance", self.tolerance, 0.0)
-        positive("ImaginaryTime", "easing", self.easing)
+        positive("ImaginaryTime", "coupling_factor", self.coupling_factor)
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def simple_update(
     D, seed = whole("simple update", "D", D), whole("simple update", "seed", seed, 0)
     tau = time.tau
     vectors, name = start_vectors(operator, start, seed)
-    plan = _eased(plan_gates(operator), operator, name, time.easing)
+    plan = _with_weaker_order(plan_gates(operator), operator, name, time.coupling_factor)
     state = VidalPEPS.product(operator.lattice.shape, vectors, D, operator.is_complex)
     n_steps, change, lost = 0, np.inf, 0.0
     for step_time in tau:
@@ -169,7 +170,7 @@ def evolved(
     n_steps: int,
     *,
     tau: float = 0.1,
-    easing: float = 0.9,
+    coupling_factor: float = 0.9,
 ) -> list[Array]:
     """Give a PEPS after a few steps of imaginary time, with bonds of size D, each of norm 1.
 
@@ -182,7 +183,7 @@ def evolved(
         D: bond dimension of the result.
         n_steps: steps to take; after none the state is the same in another gauge.
         tau: time step, as in `ImaginaryTime`.
-        easing: as in `ImaginaryTime`, where "auto" would start from "neel x".
+        coupling_factor: as in `ImaginaryTime`, where "auto" would start from "neel x".
 
     Returns:
         Tensors as those of `simple_update`, at its cost per step.
@@ -190,7 +191,9 @@ def evolved(
     Raises:
         ValueError: a bond is larger than D already; tensors that do not fit the grid.
     """
-    plan = _eased(plan_gates(operator), operator, start_vectors(operator, "auto", 0)[1], easing)
+    plan = _with_weaker_order(
+        plan_gates(operator), operator, start_vectors(operator, "auto", 0)[1], coupling_factor
+    )
     state = VidalPEPS.from_peps(tensors, operator.lattice.shape, D, operator.is_complex)
     idle = [np.broadcast_to(np.eye(b.matrices.shape[1]), b.matrices.shape) for b in plan.pairs]
     idle_sites = np.broadcast_to(np.eye(operator.local_dim), plan.fields.shape)
@@ -202,10 +205,12 @@ def evolved(
     return state.to_peps()
 
 
-def _eased(plan: GatePlan, operator: Operator, start: str, easing: float) -> GatePlan:
-    """Ease the coupling of the ordered component, where that is known to help."""
+def _with_weaker_order(
+    plan: GatePlan, operator: Operator, start: str, coupling_factor: float
+) -> GatePlan:
+    """Reduce the coupling of the ordered component, where that is known to help."""
     if start == "neel x" and min(operator.lattice.shape) > 1 and plan.neighbours_only:
-        return plan.with_coupling_of(spin_matrices(operator.local_dim)[0].real, easing)
+        return plan.with_coupling_of(spin_matrices(operator.local_dim)[0].real, coupling_factor)
     return plan
 
 

@@ -2,13 +2,13 @@
 
 A *source* is a walker with one spin of row r1 replaced, at site i.  It is absorbed row by row,
 beginning with row r1, over the boundary of the unchanged rows above.  At a row r2 further down it
-is closed with the unchanged boundary below, and the hole of each site j of that row gives the
-amplitude for every local state of j::
+is closed with the unchanged boundary below, and the environment tensor of each site j of
+that row, which is the network without j, gives the amplitude for every local state of j::
 
     ~~~~~~~~~~~~~~~~~  boundary above row r1, as it was
     . . . i . . . . .  row r1, absorbed with the new spin: here the source gets its own boundary
     . . . . . . . . .  rows between, absorbed
-    ----- hole j ----  row r2, left and right environments: all j at once
+    ----- [ j ] -----  row r2, left and right environments: all j at once
     ~~~~~~~~~~~~~~~~~  boundary below row r2, as it was
 
 In its own row a source is carried to the right instead, from site to site.  Amplitudes are divided
@@ -224,8 +224,8 @@ def _down(
         right, left = strip.right_environments(), strip.edge()
         for column in range(max(columns[lower]) + 1):
             if column in columns[lower]:
-                hole = _hole(strip, left, right[column + 1], column)
-                found.append(_closed(around, lower, column, hole, before))
+                environment = _site_environment(strip, left, right[column + 1], column)
+                found.append(_closed(around, lower, column, environment, before))
             site = lower * around.layers.n_cols + column
             left = strip.advance(left, column, [_rightward(around, site, configs[:, site])])
     return xp.stack(found, axis=1)
@@ -272,8 +272,8 @@ def _to_the_right(
             spins = xp.take(around.configs[:, site], sources.walkers, axis=0)
             if second in columns:
                 beyond = right[second + 1].take(sources.walkers)
-                hole = _hole(strip, left, beyond, second)
-                found.append(_closed(around, row, second, hole, before))
+                environment = _site_environment(strip, left, beyond, second)
+                found.append(_closed(around, row, second, environment, before))
         left = strip.advance(left, second, [_rightward(around, site, spins)])
     return xp.stack(found, axis=1)
 
@@ -309,22 +309,28 @@ def _looked_up(
     return ratios
 
 
-def _hole(strip: Strip, left: Environment, right: Environment, column: int) -> tuple[Array, Array]:
-    """The hole (S, up * left * down * right) and its log scale (S,)."""
-    hole = strip.hole(left, right, column)
-    flat = array_namespace(hole).reshape(hole, (hole.shape[0], -1))
+def _site_environment(
+    strip: Strip, left: Environment, right: Environment, column: int
+) -> tuple[Array, Array]:
+    """The environment tensor (S, up * left * down * right) and its log scale (S,)."""
+    environment = strip.site_environment(left, right, column)
+    flat = array_namespace(environment).reshape(environment, (environment.shape[0], -1))
     return flat, left.log_scale + right.log_scale
 
 
 def _closed(
-    around: Environments, row: int, column: int, hole: tuple[Array, Array], before: LogAmplitude
+    around: Environments,
+    row: int,
+    column: int,
+    environment: tuple[Array, Array],
+    before: LogAmplitude,
 ) -> Array:
-    """Ratios (S, d) of a hole filled with every local state to the amplitudes (S,) before."""
-    xp = array_namespace(hole[0])
+    """Ratios (S, d) of the amplitudes with every local state at the site to those (S,) before."""
+    xp = array_namespace(environment[0])
     table = around.layers.tables["down", "right"][row * around.layers.n_cols + column]
     states = xp.reshape(xp.permute_dims(table, (0, 3, 4, 2, 1)), (table.shape[0], -1))
-    values = xp.matmul(hole[0], xp.matrix_transpose(states))
-    scale = xp.broadcast_to(hole[1][:, None], values.shape)
+    values = xp.matmul(environment[0], xp.matrix_transpose(states))
+    scale = xp.broadcast_to(environment[1][:, None], values.shape)
     old = LogAmplitude(before.phase[:, None], before.log_abs[:, None])
     return amplitude_ratio(LogAmplitude(*split_scale(values, scale)), old)
 

@@ -1,9 +1,8 @@
 """Passes over the rows of a PEPS: each uses the boundaries of the last one and makes those of the next.
 
 A pass going down finds the boundary MPS below every row ready (`ahead`) and builds those above on
-its way (`behind`); these are `ahead` for the next pass, which goes up.  (Let one pass eat what lies
-ahead and leave what lies behind.)  So every row is absorbed once a pass, and no boundary is ever
-older than the configuration it belongs to.  At each row a pass visits
+its way (`behind`); these are `ahead` for the next pass, which goes up.  So every row is absorbed
+once a pass, and no boundary is ever older than the configuration it belongs to.  At each row a pass visits
 the strip of that row and then the strip of that row and the next, and then absorbs the row.
 """
 
@@ -259,7 +258,7 @@ def measure_strip(
     """Close one strip at all replacements of its windows, and open it at each site.
 
     Cost per walker: two transfers per column, one more per column of each replacement, and for a
-    one-row strip with `jacobian` one hole per column.
+    one-row strip with `jacobian` one environment tensor per column.
     """
     strip = walk.strip(*key)
     right = strip.right_environments()
@@ -272,8 +271,8 @@ def measure_strip(
     for column in range(last + 1):
         present_sites = walk.column((*key, column), {}, None)
         if jacobian:
-            hole = strip.hole(left, right[column + 1], column)
-            derivatives.append(_log_derivative(hole, present_sites[0]))
+            environment = strip.site_environment(left, right[column + 1], column)
+            derivatives.append(_log_derivative(environment, present_sites[0]))
         for window in windows:
             if window.column == column:
                 table = replacements[window.asked]
@@ -284,18 +283,18 @@ def measure_strip(
     return StripReport(present, ratios, derivatives)
 
 
-def _log_derivative(hole: Array, site: Array) -> Array:
-    """hole / sum(site * hole), so that the sum over the site with its tensor is exactly 1.
+def _log_derivative(environment: Array, site: Array) -> Array:
+    """environment / sum(site * environment), whose sum with the site tensor is exactly 1.
 
-    `hole` is (B, up, left, down, right), `site` (B, right, down, up, left); zero where psi is.
+    `environment` is (B, up, left, down, right), `site` (B, right, down, up, left); zero where psi is.
     """
-    xp = array_namespace(hole)
-    batch = hole.shape[0]
+    xp = array_namespace(environment)
+    batch = environment.shape[0]
     turned = xp.reshape(xp.permute_dims(site, (0, 3, 4, 2, 1)), (batch, 1, -1))
-    value = xp.matmul(turned, xp.reshape(hole, (batch, -1, 1)))[:, 0, 0]
+    value = xp.matmul(turned, xp.reshape(environment, (batch, -1, 1)))[:, 0, 0]
     alive = value != 0
     inverse = xp.where(alive, 1 / xp.where(alive, value, xp.ones_like(value)), value)
-    return hole * xp.reshape(inverse, (batch, 1, 1, 1, 1))
+    return environment * xp.reshape(inverse, (batch, 1, 1, 1, 1))
 
 
 def _window_ratios(

@@ -79,7 +79,7 @@ def _columns(points: Sequence[Json], *keys: str) -> tuple[np.ndarray, ...]:
 
 
 def _double_layer(axes: Any, run: Run, largest: Json) -> None:
-    """Draw where the energy of the double layer lies, which knows nothing of the samples."""
+    """Draw where the energy of the double layer lies, which is computed without samples."""
     found = _part(run, "double_layer") or {}
     if found.get("energy") is None or largest.get("energy") is None:
         return
