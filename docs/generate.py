@@ -93,7 +93,7 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def modules() -> dict[str, Path]:
-    """Give the public modules by their dotted names, rooms before what is in them."""
+    """Give the public modules by their dotted names, packages before their modules."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
@@ -104,25 +104,26 @@ def modules() -> dict[str, Path]:
 
 
 def api_pages() -> dict[str, str]:
-    """One page for each module, and an index of them by room."""
+    """One page for each module, and an index of them by package."""
     known = {name: path for name, path in modules().items() if name != "tnvmc"}
     pages = {f"{name}.rst": _module_page(name, known) for name in known}
-    floor = floors()
-    rooms = [f"tnvmc.{room}" for room in sorted(floor, key=lambda room: floor[room])]
-    lines = ["# Python reference\n", _names(), "## Rooms\n"]
+    level = levels()
+    packages = [f"tnvmc.{name}" for name in sorted(level, key=lambda name: level[name])]
+    lines = ["# Python reference\n", _names(), "## Packages\n"]
     lines.append(
-        "A module imports from lower floors or from its own.\n\n| floor | room | holds |\n|---|---|---|"
+        "A module imports only from lower levels or from its own.\n\n"
+        "| level | package | holds |\n|---|---|---|"
     )
-    lines += [f"| {floor[_short(r)]} | [`{r}`]({r}.rst) | {_summary(known[r])} |" for r in rooms]
-    entries = [f"{_short(room)} <{room}>" for room in rooms]
+    lines += [f"| {level[_short(p)]} | [`{p}`]({p}.rst) | {_summary(known[p])} |" for p in packages]
+    entries = [f"{_short(package)} <{package}>" for package in packages]
     lines += ["", "```{toctree}", ":hidden:", "", *entries, "```", ""]
     return {"index.md": "\n".join(lines), **pages}
 
 
-def floors() -> dict[str, int]:
-    """Floors of the rooms, as their docstrings say."""
+def levels() -> dict[str, int]:
+    """Levels of the packages, as their docstrings say."""
     texts = {n: path.read_text() for n, path in modules().items() if n.count(".") == 1}
-    found = {n: re.match(r'"""Floor (\d):', text) for n, text in texts.items()}
+    found = {n: re.match(r'"""Level (\d):', text) for n, text in texts.items()}
     return {n.split(".")[1]: int(match[1]) for n, match in found.items() if match}
 
 
@@ -161,9 +162,9 @@ def _short(module: str) -> str:
 
 
 def _summary(path: Path) -> str:
-    """First paragraph of a module's docstring, in one line, without its floor."""
+    """First paragraph of a module's docstring, in one line, without its level."""
     text = ast.get_docstring(ast.parse(path.read_text())) or ""
-    line = re.sub(r"^Floor \d: ", "", " ".join(text.split("\n\n")[0].split()))
+    line = re.sub(r"^Level \d: ", "", " ".join(text.split("\n\n")[0].split()))
     return line[:1].upper() + line[1:]
 
 

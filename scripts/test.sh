@@ -13,7 +13,7 @@ make_environment "[test]"
 # Modules stay together: tests of one share what they compile and what they run.
 side_by_side=(-n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
 # What a sample goes through: no networks, no wrappers, no starts.
-core=(tests/test_floors.py tests/test_house.py tests/test_oracles.py tests/backend tests/lattice
+core=(tests/test_levels.py tests/test_structure.py tests/test_oracles.py tests/backend tests/lattice
     tests/operators tests/contraction tests/ansatz tests/sampling tests/estimate tests/optimize)
 beside=(--ignore tests/ansatz/neural --ignore tests/ansatz/wrappers --ignore tests/ansatz/initial
     --ignore tests/ansatz/test_protocol.py --ignore tests/optimize/test_against_netket.py)

@@ -27,7 +27,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_floors import FLOORS
+from tests.test_levels import LEVELS
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.app.cli import main
 from tnvmc.estimate.diagnostic import UnreliableWarning
@@ -185,7 +185,7 @@ def test_every_file_and_section_that_is_named_exists(page: Path) -> None:
     text = page.read_text()
     for name in re.findall(r"(?:scripts|benchmarks|tests)/[\w./]+\.(?:py|sh|toml)", text):
         assert (ROOT / name).exists(), name
-    for name in re.findall(rf"`((?:{'|'.join(FLOORS)})/[\w./]*)`", text):
+    for name in re.findall(rf"`((?:{'|'.join(LEVELS)})/[\w./]*)`", text):
         assert (ROOT / "tnvmc" / name).exists(), name
     for name in re.findall(r"\{py:\w+\}`([\w.]+)`", text):
         assert pydoc.locate(name) is not None, name
@@ -245,8 +245,8 @@ def test_every_public_module_has_a_page_and_a_docstring(generate: ModuleType) ->
             assert generate._summary(path), name
 
 
-def test_the_floors_are_those_that_are_tested(generate: ModuleType) -> None:
-    assert generate.floors() == FLOORS
+def test_the_levels_are_those_that_are_tested(generate: ModuleType) -> None:
+    assert generate.levels() == LEVELS
 
 
 TOLD = set(re.findall(r"`(\w+)`", (DOCS / "conventions.md").read_text()))

@@ -1,4 +1,4 @@
-"""Floor 2: ground states by sparse diagonalisation, as far as the memory goes."""
+"""Level 2: ground states by sparse diagonalisation, as far as the memory goes."""
 
 from __future__ import annotations
 

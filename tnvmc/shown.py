@@ -1,4 +1,4 @@
-"""Floor 0: how results show themselves: digits, small tables in text and HTML, data frames, pictures.
+"""Level 0: how results show themselves: digits, small tables in text and HTML, data frames, pictures.
 
 A result says what its table holds (`Shown`); no sentence is made here.
 """
@@ -98,7 +98,7 @@ _find_plot: Callable[[], Any] | None = None
 def draw_with(find: Callable[[], Any]) -> None:
     """Tell once what draws results: a function that gives the module `tnvmc.plot`.
 
-    `import tnvmc` does this, so that `history.plot()` works and no lower floor imports pictures.
+    `import tnvmc` does this, so that `history.plot()` works and no lower level imports pictures.
     """
     global _find_plot
     _find_plot = find

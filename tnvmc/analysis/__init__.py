@@ -1,1 +1,1 @@
-"""Floor 7: diagnostics of a run, convergence, leaderboard rows."""
+"""Level 7: diagnostics of a run, convergence, leaderboard rows."""

@@ -1,1 +1,1 @@
-"""Floor 9: the commands."""
+"""Level 9: the commands."""

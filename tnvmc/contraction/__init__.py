@@ -1,4 +1,4 @@
-"""Floor 2: truncated contraction of one layer of a PEPS at fixed spins, for a batch of walkers.
+"""Level 2: truncated contraction of one layer of a PEPS at fixed spins, for a batch of walkers.
 
 Legs, drawn once.  Every array has a leading walker axis B, or 1 where all walkers share it::
 

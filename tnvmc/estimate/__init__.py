@@ -1,1 +1,1 @@
-"""Floor 5: local values of an operator from a snapshot, and what their mean is worth."""
+"""Level 5: local values of an operator from a snapshot, and what their mean is worth."""

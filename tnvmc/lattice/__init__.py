@@ -1,4 +1,4 @@
-"""Floor 1: lattices, which are sites on a grid, their coordinates, and bonds by kind."""
+"""Level 1: lattices, which are sites on a grid, their coordinates, and bonds by kind."""
 
 from tnvmc.lattice.custom import from_bonds
 from tnvmc.lattice.grids import chain, shastry_sutherland, square

@@ -1,4 +1,4 @@
-"""Floor 1: operators, which are sums of local terms; model Hamiltonians, sparse matrices, known energies."""
+"""Level 1: operators, which are sums of local terms; model Hamiltonians, sparse matrices, known energies."""
 
 from tnvmc.operators.basis import Basis, basis, smallest_magnetisation
 from tnvmc.operators.general import NonHermitian

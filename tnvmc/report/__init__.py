@@ -1,1 +1,1 @@
-"""Floor 8: what is shown: console, tables, page, figures."""
+"""Level 8: what is shown: console, tables, page, figures."""

@@ -1,1 +1,1 @@
-"""Floor 4: moves, Markov chains, direct draws and enumeration, with their chunks and workers."""
+"""Level 4: moves, Markov chains, direct draws and enumeration, with their chunks and workers."""

@@ -1,1 +1,1 @@
-"""Floor 7: settings of a run: models, loading, building."""
+"""Level 7: settings of a run: models, loading, building."""

@@ -1,1 +1,1 @@
-"""Floor 1: files, checkpoints and the folders of runs."""
+"""Level 1: files, checkpoints and the folders of runs."""

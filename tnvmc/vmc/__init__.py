@@ -1,1 +1,1 @@
-"""Floor 6: the method: driver, one step, state, guard, measurement."""
+"""Level 6: the method: driver, one step, state, guard, measurement."""

@@ -10,7 +10,7 @@ from typing import Protocol, cast
 from tnvmc.vmc.state import StepRecord
 
 LIVE = "tnvmc.report.live"
-"""The module that shows.  It stands on a higher floor, so it is known here by its name and by `Display`."""
+"""The module that shows.  Its level is higher, so it is known here by its name and by `Display`."""
 
 
 class Display(Protocol):

@@ -1,4 +1,4 @@
-"""The house: no circle of modules, imports run down the floors, and everything fits a screen."""
+"""Structure of the code: no circle of modules, imports go to lower levels, short functions and files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_floors import FLOORS, PACKAGE
+from tests.test_levels import LEVELS, PACKAGE
 
 MOST_LINES = 450  # of a file; the aim is 400
 MOST_PARAMETERS = 6  # of a function, without self
@@ -78,9 +78,9 @@ def edges() -> dict[str, set[str]]:
     }
 
 
-def floor(module: str) -> int | None:
-    """The floor of the room that a module is in; None for the root, which stands beside them."""
-    return FLOORS.get(module.split(".")[1]) if "." in module else None
+def level(module: str) -> int | None:
+    """The level of the package that a module is in; None for the root, which has none."""
+    return LEVELS.get(module.split(".")[1]) if "." in module else None
 
 
 def definitions(kind: type | tuple[type, ...]) -> Iterator[tuple[str, str, ast.AST]]:
@@ -119,22 +119,22 @@ def test_no_circle_of_modules() -> None:
         pytest.fail(" <- ".join(error.args[1]))
 
 
-def test_imports_run_down_the_floors() -> None:
-    """To a lower floor, or to any room of the same one."""
+def test_imports_go_to_lower_levels() -> None:
+    """To a lower level, or to any package of the same one."""
     wrong = [
         f"{module} imports {other}"
         for module, needed in edges().items()
         for other in sorted(needed)
-        if (here := floor(module)) is not None and (there := floor(other)) is not None
+        if (here := level(module)) is not None and (there := level(other)) is not None
         if there > here
     ]
     assert wrong == []
 
 
-def test_every_room_has_a_floor() -> None:
+def test_every_package_has_a_level() -> None:
     """Except tnvmc itself, its version and ``python -m tnvmc``."""
-    rooms = {module.split(".")[1] for module in modules() if "." in module}
-    assert rooms - {"__main__", "_version"} == set(FLOORS)
+    packages = {module.split(".")[1] for module in modules() if "." in module}
+    assert packages - {"__main__", "_version"} == set(LEVELS)
 
 
 def test_functions_have_few_parameters() -> None:

@@ -1,4 +1,4 @@
-"""The floors of the house; `test_house.py` checks that imports run down them."""
+"""The levels of the packages; `test_structure.py` checks that imports go to lower ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "tnvmc"
-FLOORS = {
+LEVELS = {
     "backend": 0,
     "shown": 0,
     "limits": 0,
@@ -30,7 +30,7 @@ FLOORS = {
 
 
 def _imports(path: Path) -> set[str]:
-    """Rooms of tnvmc that a file imports, at any depth of the file."""
+    """Packages of tnvmc that a file imports, at any depth of the file."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
@@ -39,9 +39,9 @@ def _imports(path: Path) -> set[str]:
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         found |= {name.split(".")[1] for name in names if name.startswith("tnvmc.")}
-    return found & set(FLOORS)
+    return found & set(LEVELS)
 
 
-def test_optimisers_know_nothing_of_lattices_and_samplers() -> None:
+def test_optimisers_do_not_use_lattices_and_samplers() -> None:
     for path in (PACKAGE / "optimize").glob("*.py"):
         assert _imports(path) <= {"backend", "ansatz", "optimize"}, path.name
