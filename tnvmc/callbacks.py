@@ -24,7 +24,7 @@ _LONGEST_LINE = 2**16  # bytes of the end of a file that are read to find its la
 class JsonLines:
     """Appends each step to a file, a line of strict JSON each (`StepRecord.as_dict`).
 
-    A file that exists is gone on with where its last line is of the step before, so a restored run
+    A file that exists is continued if its last line is of the step before, so a restored run
     continues it; the lines of two runs are never mixed.  Unlike history.jsonl of a run folder, lines have
     no checksum.
 

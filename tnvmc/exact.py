@@ -64,7 +64,7 @@ def exact_ground_state(
             model in a field along z, for which name a sector or take "full".
         max_bytes: memory that may be used; 80 % of what is available by default.
         gap: also compute the next level.
-        vector: also hand back the ground state.
+        vector: also return the ground state.
 
     Returns:
         Energies, and the vector (dimension,) where asked for.

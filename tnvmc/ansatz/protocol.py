@@ -47,7 +47,7 @@ class LogAmplitude:
 
 @dataclass(frozen=True)
 class Walkers:
-    """Configurations in flight with whatever their ansatz remembers of them.
+    """Configurations in flight with what their ansatz stores for them.
 
     `cache` is made and read by one ansatz and is good for one theta: call `start` again after
     an optimisation step.
@@ -182,7 +182,7 @@ class Ansatz(Protocol):
 
 @dataclass(frozen=True)
 class Execution:
-    """How an ansatz wants to be run; the defaults fit anything."""
+    """How an ansatz should be run; the defaults fit any ansatz."""
 
     chunk: int = 64  #: configurations per call on the host
     bytes_per_walker: int | None = None  #: on a GPU; None: chunks as on the host
@@ -192,7 +192,7 @@ class Execution:
 
 @runtime_checkable
 class Executed(Protocol):
-    """Says how it wants to be run; others are run with the defaults of `Execution`."""
+    """Says how it should be run; others are run with the defaults of `Execution`."""
 
     @property
     def execution(self) -> Execution:
@@ -200,7 +200,7 @@ class Executed(Protocol):
 
 
 def execution_of(ansatz: Ansatz) -> Execution:
-    """Tell how an ansatz wants to be run; the defaults where it does not say."""
+    """Tell how an ansatz should be run; the defaults where it does not say."""
     return ansatz.execution if isinstance(ansatz, Executed) else Execution()
 
 
@@ -367,7 +367,7 @@ def no_start(ansatz: Any, kind: str) -> ValueError:
 
 
 def real_state(operator: Any, found: str) -> ValueError:
-    """Give the error for a wave function without phases and a Hamiltonian that asks for them."""
+    """Give the error for a wave function without phases and a Hamiltonian that needs them."""
     return ValueError(
         f"ansatz: {operator.name} has complex matrix elements in the sampled basis, so that psi has "
         f"phases other than +-1, which a real wave function ({found}) cannot hold; its energy would "

@@ -47,7 +47,7 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
     gone, or of another run, the draws of `vmc.trusted.trusted` say again which were measured.
 
     Raises:
-        FolderError: no finished run, one that has gone on since it was measured, files of several
+        FolderError: no finished run, one that was continued after its measurement, files of several
             runs, an archive that is a run already, no space.
         StateFileError: a damaged checkpoint.
         ConfigError: damaged settings.
@@ -109,7 +109,7 @@ def _result(path: Path, out: str) -> bytes:
 
 
 def _measured(path: Path, run: StagedRun, provenance: Provenance) -> Iterate:
-    """What result.json speaks of: another version or machine might choose other parameters."""
+    """The parameters of result.json: another version or machine might choose other parameters."""
     vmc = run.vmc
     kept = path / (stage_file(run.stage.number) if run.staged else MEASURED)
     if not run.staged and not kept.is_file():

@@ -229,7 +229,7 @@ def _measured(
 
 
 def _of_terms(blocks: Mapping[str, Blocks]) -> Iterator[Diagnostic]:
-    """What speaks against the error bars of observables, by name; of the energy there is more."""
+    """Warnings about the error bars of observables, by name; of the energy there is more."""
     for name, found in blocks.items():
         if name != ENERGY:
             for each in found.diagnostics():

@@ -30,7 +30,7 @@ class Scheme(Protocol):
 
     @property
     def sketch_rank(self) -> int | None:
-        """Bond dimension of the sketch that `absorb` wants, or None where it wants none."""
+        """Bond dimension of the sketch that `absorb` needs, or None where it needs none."""
 
     def absorb(self, boundary: BoundaryMPS | None, row: Row, sketch: Sketch | None) -> BoundaryMPS:
         """Give the boundary MPS that also contains a row.

@@ -110,7 +110,7 @@ def place(
 
     Bonds of a list have the direction in which they are given: the first factor acts on the first
     site.  Those of a kind lead down, or to the right within a row, and over the boundary where they
-    close a ring.  A lattice of a bond list does not remember directions, and products that have one
+    close a ring.  A lattice of a bond list does not store directions, and products that have one
     ("Sx Sy - Sy Sx") are refused on its kinds.
 
     Args:

@@ -1,6 +1,6 @@
 """Parallel tempering: ladders of chains that sample powers of |psi|^2 and exchange configurations.
 
-A chain of the plain |psi|^2 can stick where a wave function has several hills; one that samples
+A chain of the plain |psi|^2 can get stuck where |psi|^2 has several separate maxima; one that samples
 |psi|^(2 p) with a small power p walks between them.  Replica k of R in a ladder has the power
 (R - k) / R, and after each sweep neighbours exchange their configurations with the probability
 that keeps the distribution of the ladder (Hukushima and Nemoto, J. Phys. Soc. Jpn. 65, 1604

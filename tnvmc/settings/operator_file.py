@@ -5,7 +5,7 @@ name = "plaquette"
 [[term]]
 ops = "Sx Sx + Sy Sy"  # a sum of products, see operators/products.py
 bonds = "nearest"      # or a list of bonds; for products on one site: sites = "all", or a list
-coupling = 0.5         # 1 where it is left away; a list has one for each bond or site
+coupling = 0.5         # default 1; a list has one number for each bond or site
 
 [[term]]
 sites = [0, 1]

@@ -198,7 +198,7 @@ def read_provenance(path: Path) -> Provenance | None:
 
 
 def read_stages(path: Path) -> list[dict[str, Any]]:
-    """Give the records of the stages that lie behind a checkpoint.
+    """Give the records of the stages before a checkpoint.
 
     Raises:
         StateFileError: a damaged or foreign file.

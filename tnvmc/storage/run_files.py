@@ -53,7 +53,7 @@ class Run:
     history: tuple[Json, ...] = ()
     result: Json | None = None
     observables: Json | None = None
-    stages: tuple[Json, ...] = ()  #: that lie behind the checkpoint
+    stages: tuple[Json, ...] = ()  #: before the checkpoint
     damage: tuple[Damage, ...] = ()
 
     @property

@@ -117,7 +117,7 @@ class RunFolder:
             history.seek(0)
             lines = read_lines(history.read())
             if checkpoint is not None and read_provenance(path / CHECKPOINT) != checkpoint:
-                raise FolderInUse(f"{path}: another process has gone on with this run; start again")
+                raise FolderInUse(f"{path}: another process has continued this run; start again")
             run_id = _tied(path, lines, checkpoint, own_settings)
             kept = _kept(lines, path / HISTORY, next_step)
             history.truncate(lines.ends[kept - 1] if kept else 0)

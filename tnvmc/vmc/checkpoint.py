@@ -55,7 +55,7 @@ def save(
 ) -> None:
     """Write a state so that at every moment `path` holds the old file or the new one, complete.
 
-    `stages` are the records of the stages that lie behind it, as in result.json; `provenance` is the
+    `stages` are the records of the stages before it, as in result.json; `provenance` is the
     run with a folder that it belongs to.
 
     Raises:

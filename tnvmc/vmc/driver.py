@@ -158,7 +158,7 @@ class VMC:
         return self.state.here.theta
 
     def measured_theta(self) -> Array:
-        """Give the parameters (P,) that `measure`, `expect` and `converge` speak of, to be kept or exported.
+        """Give the parameters (P,) that `measure`, `expect` and `converge` evaluate, to be kept or exported.
 
         They are `theta`, those before the last update where that led astray, or with learning_rate="auto"
         the mean of the iterates or the first ones.  Cost: up to five draws; see `vmc.trusted`.

@@ -13,7 +13,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 
 @dataclass(frozen=True)
 class Recent:
-    """What the guard remembers of the accepted steps; part of a checkpoint."""
+    """What the guard stores about the accepted steps; part of a checkpoint."""
 
     energies: tuple[float, ...] = ()
     errors: tuple[float, ...] = ()

@@ -212,7 +212,7 @@ class Expectation(Estimate):
 
 
 def _warned(diagnostics: Sequence[Diagnostic]) -> str:
-    """Name the codes that speak against a number: "; warning: few_walkers"."""
+    """Name the codes of the warnings about a number: "; warning: few_walkers"."""
     found = [x for x in diagnostics if x.status in ("warning", "error")]
     return "".join(f"; {each.status}: {each.code}" for each in found)
 

@@ -120,7 +120,7 @@ class RNNConfig(WithPhase):
     hidden: Positive = 32
     """Units of the recurrent cell."""
     order: Literal["snake", "2d"] = "2d"
-    """A site listens to the one before it on a snake, or to the one before it in its row and the
+    """A site depends on the one before it on a snake, or on the one before it in its row and the
     one above."""
 
 
@@ -172,7 +172,7 @@ class PatchedTransformerConfig(WithPatches):
     width: Positive = 32
     heads: Positive = 8
     attention: Literal["softmax", "linear"] = "softmax"
-    """`linear` remembers O(1) numbers a token."""
+    """`linear` stores O(1) numbers for each token."""
     inner: NonNegative = 0
     """Units of a small network that predicts the sites of a patch one by one, for large patches;
     0 predicts a patch at once."""

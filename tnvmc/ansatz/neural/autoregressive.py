@@ -26,7 +26,7 @@ from flax import nnx
 from tnvmc.lattice.lattice import Lattice
 
 Cache = Any
-"""A pytree of arrays: what a network remembers of the tokens that are drawn."""
+"""A pytree of arrays: what a network stores about the tokens that are drawn."""
 
 
 class Autoregressive(nnx.Module):

@@ -27,7 +27,7 @@ class PatchedTransformer(Autoregressive):
     d^k states times an embedding matrix, plus sinusoidal positions; then `layers` causal blocks of
     `heads` heads and feed-forward width 4 `width`, normalised before each part (`decoder.Block`
     says why); then a head of d^k logits.  `output = "complex"` adds a phase: the sum over patches
-    of one angle each, from a second head.  `attention = "linear"` remembers O(1) numbers a token.
+    of one angle each, from a second head.  `attention = "linear"` stores O(1) numbers for each token.
 
     `inner = n` is the large patched variant: a gated recurrent unit of n units starts from what the
     transformer says of a patch and predicts its sites one by one; patches are embedded as the sum

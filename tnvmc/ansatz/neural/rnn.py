@@ -24,7 +24,7 @@ _REAL: dict[str, Any] = {"param_dtype": jnp.float64, "dtype": jnp.float64}
 class RNN(Autoregressive):
     """psi = sqrt(prod_t p_t) exp(i sum_t phi_t), p_t and phi_t read off one hidden state per site.
 
-    Sites are visited along a snake.  `order` says whom a site listens to:
+    Sites are visited along a snake.  `order` says on which sites a site depends:
 
     - "snake": the site before it, through a gated recurrent unit (`nnx.GRUCell`);
     - "2d": the site before it in its row and the one above, through `GatedCell`.
@@ -91,7 +91,7 @@ class RNN(Autoregressive):
         return self.head(hidden), phase_of(self.phase_head(hidden), tokens)
 
     def initial_cache(self, batch: int) -> Any:
-        """What the cell remembers before the first site."""
+        """The memory of the cell before the first site."""
         return self.cell.initial(batch)
 
     def step(self, cache: Any, token_before: jax.Array, t: jax.Array) -> tuple[Any, jax.Array]:

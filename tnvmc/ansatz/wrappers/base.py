@@ -56,7 +56,7 @@ class Wrapper:
 
     @property
     def execution(self) -> Execution:
-        """As the inner state wants to be run."""
+        """As the inner state should be run."""
         return execution_of(self.ansatz)
 
     def description(self) -> dict[str, Any]:
