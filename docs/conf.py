@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from sphinx.errors import ConfigError
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
 HERE = Path(__file__).parent
@@ -15,6 +17,11 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import generate
 
 from tnvmc import __version__
+
+# A page of the reference imports its module; without these packages each network would be an error.
+if lacking := [name for name in ("jax", "flax") if find_spec(name) is None]:
+    raise ConfigError(f"{', '.join(lacking)} missing; install with: pip install -e '.[docs]'")
+autodoc_mock_imports = [name for name in ("cupy", "netket", "pandas") if find_spec(name) is None]
 
 project = "tnvmc"
 version = release = __version__

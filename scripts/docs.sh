@@ -4,6 +4,6 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
-make_environment "[docs,neural]"
+make_environment "[docs]"
 .venv/bin/python -m sphinx -q -W --keep-going -b html docs docs/_build/html "$@"
 echo "docs/_build/html/index.html"
