@@ -23,12 +23,12 @@ _ABOUT_SETTINGS = """\
 A settings file is TOML. Only `lattice.shape`, `hamiltonian.model` and a bond dimension are
 required; an unknown key is refused with the nearest known one. Any key can be given on the command
 line as `--set section.key=value`, and a key of the second stage as `--set stage.2.key=value`. The
-`config.toml` of a run says what stood there in the end, defaults filled in.
+`config.toml` of a run has all settings, with their defaults.
 """
 _ABOUT_COMMANDS = """\
-Exit status 0: done; 1: the run failed, or a file is damaged; 2: bad input, told in one line on
-stderr that starts with `tnvmc:`, with nothing overwritten; 130 or 143: stopped by Ctrl-C or SIGTERM,
-with a checkpoint written.
+Exit status 0: done; 1: the run failed, or a file is damaged; 2: wrong input: one line on stderr, which
+starts with `tnvmc:`, and nothing is overwritten; 130 or 143: stopped by Ctrl-C or SIGTERM, and a
+checkpoint was written.
 """
 
 
@@ -131,13 +131,13 @@ def _names() -> str:
     rows = []
     for home, names in tnvmc._NAMES_OF.items():
         links = [f"{{py:obj}}`{n} <{getattr(tnvmc, n).__module__}.{n}>`" for n in names]
-        rows.append(f"| {', '.join(links)} | `{home}` |")
+        rows.append(f"| {', '.join(links)} | `{home.removeprefix('tnvmc.')}` |")
     text = (
         "The names that a script needs are in `tnvmc` itself, as in "
         "`from tnvmc import PEPS, VMC, heisenberg, square`; the lattice of Shastry and Sutherland "
-        "is `shastry_sutherland_lattice` there, the model `shastry_sutherland`.\n"
+        "is `shastry_sutherland_lattice`, and its model is `shastry_sutherland`.\n"
     )
-    return "\n".join(["## Names in `tnvmc`\n", text, "| name | lives in |", "|---|---|", *rows, ""])
+    return "\n".join(["## Names in `tnvmc`\n", text, "| name | module |", "|---|---|", *rows, ""])
 
 
 def _module_page(name: str, known: Mapping[str, Path]) -> str:
