@@ -168,6 +168,7 @@ def compare(shown: str, printed: str, same_energy: bool = True) -> None:
 def _label(line: str) -> str:
     """What does not depend on numbers: the words before the first one, up to a colon."""
     before = _NUMBER.split(line, maxsplit=1)[0].split(":")[0].split("/")[0]
+    before = re.sub(r"--+", "--", before)  # the rule of a table is as wide as its numbers
     return re.sub(r"^(QMC|exact)$", "reference", " ".join(before.split()))
 
 
