@@ -263,6 +263,7 @@ def _exact(options: argparse.Namespace) -> int:
 )  # fmt: skip
 def _measure(options: argparse.Namespace) -> int:
     from tnvmc.app.measure import Asked, measure_run
+    from tnvmc.estimate.diagnostic import Diagnostic
     from tnvmc.report.live import work
     from tnvmc.report.observables import print_observables
 
@@ -271,9 +272,10 @@ def _measure(options: argparse.Namespace) -> int:
             options.n_samples, options.chi, options.pair_samples,
             tuple(options.operators), tuple(options.overrides), options.direct,
         )  # fmt: skip
+        told: list[Diagnostic] = []
         with work():
-            found = measure_run(options.folder, asked)
-    print_observables(found, options.folder)
+            found = measure_run(options.folder, asked, told.append)
+    print_observables(found, options.folder, told)
     return 0
 
 

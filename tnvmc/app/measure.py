@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import Truncated, chi_of, with_chi
+from tnvmc.app.merge import enough_pairs, free_name, merged
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend import progress
-from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.observable_set import ENERGY, ObservableSet
+from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
+from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.chains import Sampler
@@ -29,10 +34,10 @@ from tnvmc.settings.config import LatticeSettings, Settings
 from tnvmc.settings.load import load
 from tnvmc.settings.operator_file import read_operator
 from tnvmc.settings.problems import ConfigError
-from tnvmc.storage.files import write_atomically
+from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.provenance import PROVENANCE
-from tnvmc.storage.run_files import OBSERVABLES, refuse_comparison
+from tnvmc.storage.run_files import OBSERVABLES, read_run, refuse_comparison
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -52,6 +57,7 @@ from tnvmc.vmc.step import Method
 from tnvmc.vmc.trusted import trusted
 
 Array = Any
+Json = dict[str, Any]
 
 PAIR_SAMPLES = 2**16
 """Over N: most samples that S.S of all pairs is measured on where no number is given (1024 of 64
@@ -75,11 +81,21 @@ class Asked:
     direct: bool = False  #: independent draws with weights instead of chains
 
 
-def measure_run(path: str | Path, asked: Asked = Asked()) -> dict[str, Any]:
+def measure_run(
+    path: str | Path, asked: Asked = Asked(), tell: Callable[[Diagnostic], None] | None = None
+) -> dict[str, Any]:
     """Measure the state of a run and write observables.json, whose content it gives.
 
-    `n_samples` and `chi` default to those of the run's own measurement; S.S of all pairs takes at most
-    `PAIR_SAMPLES` / N of them, at the chi of the optimisation, unless told.
+    What the file holds of the same state and is not measured anew stays in it; what is of another state, or
+    better than what takes its place, is set aside in a file of its own (`app.merge`).
+
+    Args:
+        path: of the folder.
+        asked: `n_samples` and `chi` default to those of the run's own measurement; S.S of all pairs takes at
+            most `PAIR_SAMPLES` / N of them, at the chi of the optimisation, unless told.  With operators it
+            is not measured again where the file holds it as well.
+        tell: sees what stays of an earlier measurement (`observables_kept`), and what is set aside
+            (`observables_set_aside`).
 
     Raises:
         FolderError: no run there, files of several runs, or no space left.
@@ -112,20 +128,49 @@ def measure_run(path: str | Path, asked: Asked = Asked()) -> dict[str, Any]:
     before = check_tied(path)
     vmc, judged = _restored(path, settings, operator)
     provenance = provenance_at(path, before, vmc.state.step)
-    found = {
-        "version": __version__,
+    state = {
+        "parameters": _digest(judged[0]),
         "step": vmc.state.step,
+        "magnetisation": _sector(settings, operator),
+        "symmetry": list(settings.measure.symmetrise),
+    }
+    held = read_run(path).observables
+    fresh = {
+        "version": __version__,
+        **state,
         **_description(settings, operator),
-        **_measured(vmc, judged, settings, ObservableSet(operator, own), asked),
+        **_measured(
+            _Measuring(vmc, judged, settings, asked),
+            ObservableSet(operator, own),
+            lambda planned: not own or not enough_pairs(state, held, planned),
+        ),
         "seconds": perf_counter() - started,
     }
-    found = finite_or_none(found)
+    found = merged(finite_or_none(fresh), held)
+    told = list(found.kept)
     try:
-        content = {**found, PROVENANCE: provenance.as_dict()}
+        if found.aside is not None and held is not None:
+            aside = free_name(path, int(held.get("step") or 0))
+            write_atomically(aside, read_plain(path / OBSERVABLES))
+            values = {"file": aside.name, "reason": found.aside, "step": held.get("step")}
+            told.append(Diagnostic("observables_set_aside", "good", values))
+        content = {**found.content, PROVENANCE: provenance.as_dict()}
         write_atomically(path / OBSERVABLES, sealed_json(content))
     except OSError as error:
         raise FolderError(f"{path}: cannot be written ({error.strerror or error})") from None
-    return found
+    for each in told if tell is not None else ():
+        tell(each)
+    return found.content
+
+
+def _digest(point: Point) -> str:
+    """A short hash of parameters: what was measured of one state may stand in one file."""
+    theta = np.ascontiguousarray(to_host(point.theta))
+    return hashlib.sha256(theta.tobytes()).hexdigest()[:16]
+
+
+def _sector(settings: Settings, operator: Operator) -> int | None:
+    return settings.sampler.magnetisation if operator.conserves_magnetisation else None
 
 
 def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[VMC, Trusted]:
@@ -180,52 +225,89 @@ def _description(settings: Settings, operator: Operator) -> dict[str, Any]:
     return {
         "n_sites": lattice.n_sites,
         "shape": list(lattice.shape),
-        "coordinates": lattice.coordinates[:, ::-1].tolist(),
+        "coordinates": None if lattice.coordinates is None else lattice.positions().tolist(),
         "boundary": lattice.boundary,
         "units": operator.units,
         "model": settings.hamiltonian.model,
     }
 
 
+@dataclass(frozen=True)
+class _Measuring:
+    """One measurement: of what, and how."""
+
+    vmc: VMC
+    judged: Trusted
+    settings: Settings
+    asked: Asked
+
+    def record(self, blocks: Blocks, chi: int | None, told: Iterable[Diagnostic] = ()) -> Json:
+        """How a part was measured."""
+        direct = self.asked.direct
+        return {
+            "n_samples": blocks.n_samples,
+            "effective_samples": blocks.effective_samples,
+            "chi": chi,
+            "drawn": "direct" if direct else _DRAWN[str(self.settings.sampler.kind)],
+            "seed": self.vmc.seed,
+            "step": self.vmc.state.step,
+            "diagnostics": [each.as_dict() for each in told],
+        }
+
+
 def _measured(
-    vmc: VMC, judged: Trusted, settings: Settings, observables: ObservableSet, asked: Asked
+    of: _Measuring, observables: ObservableSet, wanted: Callable[[Json], bool]
 ) -> dict[str, Any]:
-    """Draw the samples, and tell what they show and how they were drawn."""
-    point, diagnostics = judged
+    """Draw the samples, and tell what they show and how they were drawn.
+
+    `wanted` is asked whether S.S of all pairs is to be measured so: a record of it before it is.
+    """
+    point, diagnostics = of.judged
+    vmc, settings, asked = of.vmc, of.settings, of.asked
     point = replace(point, configs=vmc.state.here.configs)
     method = _method(vmc, point, settings, asked)
     progress.begin("observables")
     found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
     blocks, energy = dict(found.blocks), found.total.energy(method, point)
-    sector = settings.sampler.magnetisation if vmc.operator.conserves_magnetisation else None
+    sector, chi = _sector(settings, vmc.operator), chi_of(method.problem.ansatz)
     value = energy.mean, energy.error
     against = below_exact(value, vmc.operator, sector, DIAGONALISED)
     others = elsewhere(value, vmc.operator, sector)
-    pair_samples, pair_chi = 0, None
+    samples, pairs = of.record(blocks[ENERGY], chi), None
     if asked.pair_samples != 0 and observables.some_samples():
-        pairs = _pair_method(method, vmc, settings, asked)
-        progress.begin("pairs")
-        some = collect(pairs, point, observables.some_samples(), streams.PAIRS).blocks
-        blocks |= some
-        pair_samples = next(iter(some.values())).n_samples
-        pair_chi = chi_of(pairs.problem.ansatz)
+        fewer = _pair_method(method, vmc, settings, asked)
+        pair_chi, n_samples = chi_of(fewer.problem.ansatz), getattr(fewer.sampler, "n_samples", 0)
+        planned = {**samples, "n_samples": n_samples, "chi": pair_chi}
+        if asked.pair_samples is not None or wanted(planned):
+            progress.begin("pairs")
+            some = collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
+            pairs = of.record(some[ALL_PAIRS], pair_chi, _of_terms(some))
+            blocks |= some
+    own = {f"operator {each.name}": each for each in observables.own}
+    operators = {
+        each.name: of.record(blocks[key], chi, _of_terms({key: blocks[key]}))
+        | {"fingerprint": fingerprint(each)}
+        for key, each in own.items()
+    }
     return {
-        "magnetisation": sector,
-        "n_samples": blocks[ENERGY].n_samples,
-        "pair_samples": pair_samples,
-        "effective_samples": blocks[ENERGY].effective_samples,
-        "drawn": "direct" if asked.direct else _DRAWN[str(settings.sampler.kind)],
-        "symmetry": list(settings.measure.symmetrise),
+        "n_samples": samples["n_samples"],
+        "pair_samples": 0 if pairs is None else pairs["n_samples"],
+        "effective_samples": samples["effective_samples"],
+        "drawn": samples["drawn"],
         "diagnostics": [
             each.as_dict()
-            for each in (*diagnostics, *energy.diagnostics, *against, *others, *_of_terms(blocks))
+            for each in (
+                *diagnostics, *energy.diagnostics, *against, *others, *_of_terms(blocks),
+                *observables.left_out(),
+            )
         ],
-        "chi": chi_of(method.problem.ansatz),
-        "pair_chi": pair_chi,
+        "chi": chi,
+        "pair_chi": None if pairs is None else pairs["chi"],
+        "measured": {"samples": samples, "pairs": pairs, "operators": operators},
         "energy": {"mean": energy.mean, "error": energy.error},
         "variance": energy.variance,
         **observables.report(blocks),
-    }
+    }  # fmt: skip
 
 
 def _of_terms(blocks: Mapping[str, Blocks]) -> Iterator[Diagnostic]:

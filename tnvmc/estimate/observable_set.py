@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tnvmc.estimate.blocks import Blocks
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observables import (
     Dimers,
     LocalTerms,
@@ -22,10 +24,13 @@ from tnvmc.estimate.observables import (
 from tnvmc.estimate.structure import (
     correlation_matrix,
     momenta,
-    staggered_square,
+    momentum_shape,
+    staggering,
     structure_factor,
+    zone_of,
 )
-from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.colouring import colouring
+from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.operators.spin import NUMBER, spin_matrices
 from tnvmc.operators.term import Operator
 
@@ -33,6 +38,8 @@ Json = dict[str, Any]
 Measured = Mapping[str, Blocks]
 
 ENERGY, DIMERS, ALL_PAIRS = "energy", "dimers", "SS"
+LEFT_OUT = "observable_left_out"
+"""Code of what has no meaning on a lattice."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ class ObservableSet:
     """The observables of one model, by name; those of `pairs` cost a source for each site.
 
     Atoms (units "n"): n and n n.  Everything else is taken as spins, in units of S: Sz, Sx, Sz Sz,
-    S.S, and z dimers where the lattice has nearest bonds.
+    S.S, and z dimers where the lattice has bonds.  What has no meaning on the lattice is `left_out`.
     """
 
     operator: Operator
@@ -79,14 +86,30 @@ class ObservableSet:
 
     @property
     def dimers(self) -> Dimers | None:
-        """Dimer correlations with the bond nearest to the middle."""
-        bonds = self.lattice.bonds.get("nearest", ())
+        """Dimer correlations with the bond nearest to the middle, without coordinates of the list.
+
+        Bonds of kind "nearest", or of all kinds where there are none of it.
+        """
+        every = dict.fromkeys(bond for kind in self.lattice.bonds.values() for bond in kind)
+        bonds = self.lattice.bonds.get("nearest") or tuple(every)
         if self.atoms or not bonds:
             return None
-        coordinates = self.lattice.coordinates
-        middle = coordinates.mean(axis=0)
-        away = [np.abs(coordinates[list(bond)].mean(axis=0) - middle).sum() for bond in bonds]
-        return Dimers(bonds[int(np.argmin(np.round(away, 9)))], bonds, self.operator.local_dim)
+        middle = len(bonds) // 2
+        if (coordinates := self.lattice.coordinates) is not None:
+            centre = coordinates.mean(axis=0)
+            away = [np.abs(coordinates[list(bond)].mean(axis=0) - centre).sum() for bond in bonds]
+            middle = int(np.argmin(np.round(away, 9)))
+        return Dimers(bonds[middle], bonds, self.operator.local_dim)
+
+    def left_out(self) -> Iterator[Diagnostic]:
+        """Yield what has no meaning on the lattice, and why (`observable_left_out`)."""
+        if self.lattice.coordinates is None:
+            yield _left_out("structure_factor", "coordinates")
+        found = colouring(self.lattice)
+        if not self.atoms and self.operator.n_sites > 1 and found.sublattice is None:
+            more = {"ring": list(found.odd_ring)} if found.odd_ring else {"parts": found.n_parts}
+            reason = "bipartite" if found.odd_ring else "connected"
+            yield _left_out("staggered_magnetisation_squared", reason, **more)
 
     def _in_sector(self, terms: LocalTerms) -> LocalTerms:
         """Terms as the sampled state shows them: it has a fixed magnetisation where H has."""
@@ -97,7 +120,11 @@ class ObservableSet:
         """Everything but the energy, as it stands in observables.json."""
         return {
             "bonds": self._bonds(measured),
-            "sites": {k: _lists(*measured[k].derive()) for k in ("Sz", "Sx", "n") if k in measured},
+            "sites": {k: _lists(*measured[k].derive()) for k in _FIELDS if k in measured},
+            "averages": {
+                "bonds": self._means_of_kinds(measured[ENERGY]),
+                "sites": {k: _number(*measured[k].derive(_mean)) for k in _FIELDS if k in measured},
+            },
             **self._two_point(measured),
             "dimers": self._dimers(measured),
             "operators": {
@@ -105,14 +132,31 @@ class ObservableSet:
             },
         }
 
+    @cached_property
+    def _kinds(self) -> dict[Patch, str]:
+        """Kind of each bond."""
+        return {bond: kind for kind, bonds in self.lattice.bonds.items() for bond in bonds}
+
+    def _means_of_kinds(self, blocks: Blocks) -> Json:
+        """The mean energy of a bond of each kind."""
+        kinds: dict[str, list[int]] = {}
+        for index, term in enumerate(energy_terms(self.operator).terms):
+            if len(term.sites) == 2:
+                kinds.setdefault(self._kinds.get(term.sites, "pair"), []).append(index)
+
+        def means(values: np.ndarray) -> np.ndarray:
+            return np.array([values[places].mean() for places in kinds.values()])
+
+        found = blocks.derive(means) if kinds else ((), ())
+        return {kind: _number(mean, error) for kind, mean, error in zip(kinds, *found, strict=True)}
+
     def _bonds(self, measured: Measured) -> list[Json]:
-        kinds = {bond: kind for kind, bonds in self.lattice.bonds.items() for bond in bonds}
         means, errors = measured[ENERGY].derive()
         terms = energy_terms(self.operator).terms
         return [
             {
                 "sites": list(term.sites),
-                "kind": kinds.get(term.sites, "pair"),
+                "kind": self._kinds.get(term.sites, "pair"),
                 **_number(mean, error),
             }
             for term, mean, error in zip(terms, means, errors, strict=True)
@@ -125,13 +169,16 @@ class ObservableSet:
             "correlations": {
                 name: _lists(*map(correlation_matrix, measured[name].derive())) for name in names
             },
-            "structure_factor": {name: self._factor(measured[name]) for name in names},
+            "structure_factor": {},
             "staggered_magnetisation_squared": None,
         }
-        if ALL_PAIRS in measured:
+        if self.lattice.coordinates is not None:
+            found["structure_factor"] = {name: self._factor(measured[name]) for name in names}
+        if ALL_PAIRS in measured and colouring(self.lattice).sublattice is not None:
+            sign, n = staggering(self.lattice), self.operator.n_sites
 
             def square(means: np.ndarray) -> np.ndarray:
-                return np.array([staggered_square(self.lattice, correlation_matrix(means))])
+                return np.array([sign @ correlation_matrix(means) @ sign / n**2])
 
             found["staggered_magnetisation_squared"] = _number(*measured[ALL_PAIRS].derive(square))
         return found
@@ -141,7 +188,8 @@ class ObservableSet:
             return structure_factor(self.lattice, correlation_matrix(means))
 
         return {
-            "n": list(self.lattice.shape),
+            "n": list(momentum_shape(self.lattice)),
+            "zone": zone_of(self.lattice),
             "q": momenta(self.lattice).tolist(),
             **_lists(*blocks.derive(factor)),
         }
@@ -154,6 +202,17 @@ class ObservableSet:
             "bonds": [list(bond) for bond in self.dimers.bonds],
             **_lists(*measured[DIMERS].derive(self.dimers.connected)),
         }
+
+
+_FIELDS = ("Sz", "Sx", "n")
+
+
+def _left_out(observable: str, reason: str, **more: Any) -> Diagnostic:
+    return Diagnostic(LEFT_OUT, "open", {"observable": observable, "reason": reason, **more})
+
+
+def _mean(means: np.ndarray) -> np.ndarray:
+    return np.array([means.mean()])
 
 
 def _total(means: np.ndarray) -> np.ndarray:

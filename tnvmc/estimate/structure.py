@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from typing import Literal
+
 import numpy as np
 
+from tnvmc.lattice.colouring import colouring
 from tnvmc.lattice.lattice import Lattice
 
 
@@ -20,37 +24,91 @@ def correlation_matrix(values: np.ndarray) -> np.ndarray:
     return matrix
 
 
+Zone = Literal["chain", "square", "plane"]
+"""Where S(q) is given: along a chain; at 2 pi k / L of the Brillouin zone of a grid; over the plane."""
+
+_REACH = 2 * np.pi
+"""Over the shortest distance of two sites: the largest qx and qy of a plane.  Peaks of honeycomb and kagome
+patches lie at 4 pi / 3 of it."""
+
+_MOST = 16  # points of a plane on each side of 0
+
+
+def zone_of(lattice: Lattice) -> Zone:
+    """Tell where S(q) of a lattice with coordinates is given."""
+    if 1 in (len(axis) for axis in _axes(lattice)):
+        return "chain"
+    return "square" if lattice.on_grid else "plane"
+
+
 def momenta(lattice: Lattice) -> np.ndarray:
-    """All q = 2 pi (kx / n_cols, ky / n_rows) with -pi < q <= pi, x along a row: (N, 2).
+    """All q at which S(q) is given: (n_q, 2), qx along x; qy runs slowly.
 
-    qy runs slowly, so that S(q) of these reshapes to (n_rows, n_cols).
+    Of a grid q = 2 pi (kx / n_cols, ky / n_rows) with -pi < q <= pi, so that S(q) of these reshapes to
+    (n_rows, n_cols).  Sites elsewhere have no such points: there a grid over the plane, fine enough for a
+    patch of that extent, up to 2 pi over the shortest distance; shape `momentum_shape`.
+
+    Raises:
+        ValueError: a list of bonds without coordinates.
     """
-
-    def zone(n: int) -> np.ndarray:
-        return 2 * np.pi * np.arange(-((n - 1) // 2), n // 2 + 1) / n
-
-    n_rows, n_cols = lattice.shape
-    qy, qx = np.meshgrid(zone(n_rows), zone(n_cols), indexing="ij")
+    qy, qx = np.meshgrid(*_axes(lattice), indexing="ij")
     return np.stack([qx.ravel(), qy.ravel()], axis=1)
 
 
-def structure_factor(lattice: Lattice, correlations: np.ndarray) -> np.ndarray:
-    """S(q) = 1/N sum_ij exp(i q (r_i - r_j)) <A_i A_j> at all `momenta`: (N,).
+def momentum_shape(lattice: Lattice) -> tuple[int, int]:
+    """Numbers of different qy and qx of `momenta`."""
+    qy, qx = _axes(lattice)
+    return len(qy), len(qx)
 
-    `correlations` is the full matrix (N, N), its diagonal included.  Cost N^3.
+
+def _axes(lattice: Lattice) -> tuple[np.ndarray, np.ndarray]:
+    """All qy and all qx."""
+    places = lattice.positions()
+    if lattice.on_grid:
+        qy, qx = (2 * np.pi * np.arange(-((n - 1) // 2), n // 2 + 1) / n for n in lattice.shape)
+        return qy, qx
+    distances = lattice.distances()
+    shortest = float(np.min(distances[distances > 0], initial=np.inf))
+    if not np.isfinite(shortest):  # all at one place
+        return np.zeros(1), np.zeros(1)
+
+    def axis(extent: float) -> np.ndarray:
+        if extent < _FLAT * shortest:
+            return np.zeros(1)
+        half = min(_MOST, math.ceil(_REACH / np.pi * (extent + shortest) / shortest))
+        return _REACH / shortest * np.arange(-half, half + 1) / half
+
+    across, down = np.ptp(places, axis=0)
+    return axis(down), axis(across)
+
+
+_FLAT = 1e-9  # of the shortest distance: an extent that is rounding
+
+
+def structure_factor(lattice: Lattice, correlations: np.ndarray) -> np.ndarray:
+    """S(q) = 1/N sum_ij exp(i q (r_i - r_j)) <A_i A_j> at all `momenta`: (n_q,).
+
+    `correlations` is the full matrix (N, N), its diagonal included.  Cost n_q N^2.
     """
-    waves = np.exp(1j * momenta(lattice) @ lattice.coordinates[:, ::-1].T)
+    waves = np.exp(1j * momenta(lattice) @ lattice.positions().T)
     factor = np.einsum("qi,qi->q", waves @ correlations, waves.conj()).real
     return np.asarray(factor / lattice.n_sites)
 
 
 def staggered_square(lattice: Lattice, correlations: np.ndarray) -> float:
-    """1/N^2 sum_ij (-1)^(i - j) <A_i A_j>, + for sites of the same sublattice of the grid."""
+    """1/N^2 sum_ij +-<A_i A_j>, + for sites of the same sublattice, - for the others."""
     sign = staggering(lattice)
     return float(sign @ correlations @ sign) / lattice.n_sites**2
 
 
 def staggering(lattice: Lattice) -> np.ndarray:
-    """(-1)^(row + column) of every site: (N,)."""
-    rows, columns = np.divmod(np.arange(lattice.n_sites), lattice.n_cols)
-    return (-1.0) ** (rows + columns)
+    """+1 or -1 for every site, by sublattices: (N,); (-1)^(row + column) on grids.
+
+    Raises:
+        ValueError: there are no two sublattices; `lattice.colouring.colouring` tells why.
+    """
+    found = colouring(lattice)
+    if found.sublattice is None:
+        why = f"the ring of sites {found.odd_ring} is odd" if found.odd_ring else "it has parts"
+        raise ValueError(f"lattice: its bonds leave no two sublattices: {why}")
+    return 1.0 - 2.0 * found.sublattice

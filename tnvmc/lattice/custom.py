@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.lattice.lattice import Lattice, Patch, check_length, grid_coordinates
+from tnvmc.lattice.lattice import Lattice, Patch, check_length
 
 
 def from_bonds(
@@ -17,25 +17,44 @@ def from_bonds(
 ) -> Lattice:
     """Build a lattice from pairs of sites.
 
-    `shape` is (n_rows, n_cols), or a number of sites N: one row of N, a graph without a grid, which
-    a PEPS takes only where its bonds follow the row (`follows_row`).  `bonds`
-    is a list of pairs (of kind "nearest" then) or a mapping from kind to pairs; the order of
-    bonds is kept, the two sites of a bond are sorted.  `coordinates` (N, 2) are positions
-    (row, column) in lattice constants, by default those of the grid; only distances (Rydberg)
-    use them.  The boundary is called "open", whatever the bonds join.
+    A honeycomb of one hexagon, as two rows of three sites (the grid is that of a PEPS)::
+
+        from_bonds(
+            (2, 3),
+            [(0, 1), (1, 2), (2, 5), (5, 4), (4, 3), (3, 0)],
+            coordinates=[(-0.87, 0.5), (0, 1), (0.87, 0.5), (-0.87, -0.5), (0, -1), (0.87, -0.5)],
+        )
+
+    Args:
+        shape: (n_rows, n_cols), or a number of sites N: one row of N, a graph without a grid, which
+            a PEPS takes only where its bonds follow the row (`follows_row`).
+        bonds: a list of pairs (of kind "nearest" then) or a mapping from kind to pairs.  The order of
+            bonds is kept, and so is the direction of each for products that have one ("Sx Sy - Sy Sx").
+        coordinates: positions (x, y) of the sites, (N, 2), in lattice constants.  Distances, S(q) and
+            pictures are made of them, and left out without them.
+
+    The boundary is called "open", whatever the bonds join: distances are those of the coordinates.
 
     Raises:
         ValueError: a site that is not on the lattice, a bond from a site to itself, a bond
-            given twice, coordinates of another shape or not finite.
+            given twice, coordinates of another shape or not finite, a kind called "all".
     """
     grid = _check_shape(shape)
     kinds = bonds if isinstance(bonds, Mapping) else {"nearest": bonds}
+    if "all" in kinds:
+        raise ValueError(
+            "lattice: a kind of bonds is called 'all', which means all sites; rename it"
+        )
+    given = {kind: _check_bonds(kind, pairs, grid) for kind, pairs in kinds.items()}
     return Lattice(
         kind="graph" if isinstance(shape, int | np.integer) else "custom",
         shape=grid,
         boundary="open",
         coordinates=_check_coordinates(coordinates, grid),
-        bonds={kind: _check_bonds(kind, pairs, grid) for kind, pairs in kinds.items()},
+        bonds={
+            kind: tuple((min(pair), max(pair)) for pair in pairs) for kind, pairs in given.items()
+        },
+        directions=given,
     )
 
 
@@ -61,7 +80,8 @@ def _check_bonds(
     kind: str, pairs: Iterable[tuple[int, int]], shape: tuple[int, int]
 ) -> tuple[Patch, ...]:
     n_sites = shape[0] * shape[1]
-    bonds: dict[Patch, None] = {}
+    bonds: list[Patch] = []
+    seen: set[Patch] = set()
     for pair in pairs:
         sites = _check_pair(kind, pair)
         if sites[0] == sites[1] or min(sites) < 0 or max(sites) >= n_sites:
@@ -70,12 +90,13 @@ def _check_bonds(
                 f"out of 0..{n_sites - 1}"
             )
         bond = (min(sites), max(sites))
-        if bond in bonds:
+        if bond in seen:
             raise ValueError(
                 f"lattice: bond {bond} of kind {kind!r} is given twice; a pair carries one bond "
                 "of a kind, so give it once, with twice the coupling if that is meant"
             )
-        bonds[bond] = None
+        seen.add(bond)
+        bonds.append(sites)
     return tuple(bonds)
 
 
@@ -89,14 +110,18 @@ def _check_pair(kind: str, pair: Iterable[int]) -> tuple[int, int]:
     return int(sites[0]), int(sites[1])
 
 
-def _check_coordinates(coordinates: Any, shape: tuple[int, int]) -> np.ndarray:
+def _check_coordinates(coordinates: Any, shape: tuple[int, int]) -> np.ndarray | None:
+    """Give (y, x) of positions (x, y)."""
     if coordinates is None:
-        return grid_coordinates(shape)
-    positions = np.array(coordinates, dtype=np.float64)
+        return None
+    try:
+        positions = np.array(coordinates, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("lattice: coordinates are not one (x, y) per site") from None
     expected = (shape[0] * shape[1], 2)
     if positions.shape != expected or not np.isfinite(positions).all():
         raise ValueError(
             f"lattice: coordinates of shape {positions.shape}; they must be finite numbers of "
-            f"shape {expected}, one (row, column) per site"
+            f"shape {expected}, one (x, y) per site"
         )
-    return positions
+    return np.ascontiguousarray(positions[:, ::-1])

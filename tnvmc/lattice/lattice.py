@@ -26,8 +26,11 @@ class Lattice:
     kind: str
     shape: tuple[int, int]  #: (n_rows, n_cols)
     boundary: Boundary  #: "cylinder": the rows are rings, the columns are open
-    coordinates: np.ndarray = field(repr=False)  #: (N, 2) (row, column) in lattice constants
+    coordinates: np.ndarray | None = field(repr=False)
+    """(N, 2) (row, column) in lattice constants; (y, x) of a list of bonds, None where it gives none."""
     bonds: Mapping[str, tuple[Patch, ...]] = field(repr=False)  #: {"nearest": ((0, 1), ...), ...}
+    directions: Mapping[str, tuple[Patch, ...]] | None = field(default=None, repr=False)
+    """Of a list of bonds: each bond as it was given, in the order of `bonds`."""
 
     @property
     def n_rows(self) -> int:
@@ -49,12 +52,48 @@ class Lattice:
         """Whether one comes back when walking down a column, and along a row."""
         return self.boundary == "periodic", self.boundary != "open"
 
+    @property
+    def on_grid(self) -> bool:
+        """Whether the sites lie at the points of the grid."""
+        return self.coordinates is not None and np.array_equal(
+            self.coordinates, grid_coordinates(self.shape)
+        )
+
+    def directed(self, kind: str) -> tuple[Patch, ...] | None:
+        """Give the bonds of a kind as (from, to), None where their directions are not known.
+
+        Those of a list lead as they were given; those of a grid down, or to the right within a row, and
+        over the boundary where they close a ring.
+        """
+        if self.directions is not None:
+            return self.directions[kind]
+        if self.kind not in _GRIDS:
+            return None
+        return tuple(_forward(self, bond) for bond in self.bonds[kind])
+
+    def positions(self) -> np.ndarray:
+        """Give (x, y) of every site, x along a row: (N, 2).
+
+        Raises:
+            ValueError: a list of bonds without coordinates.
+        """
+        if self.coordinates is None:
+            raise ValueError(
+                "lattice: distances are asked for, and this list of bonds has no coordinates; give "
+                "from_bonds(..., coordinates=[(x, y), ...]), in a file lattice.coordinates"
+            )
+        return self.coordinates[:, ::-1]
+
     def distances(self) -> np.ndarray:
         """Give all distances between sites, (N, N), in lattice constants.
 
         In a periodic direction the shorter way round counts (minimum image).
+
+        Raises:
+            ValueError: a list of bonds without coordinates.
         """
-        offset = np.abs(self.coordinates[:, None, :] - self.coordinates[None, :, :])
+        points = self.positions()[:, ::-1]
+        offset = np.abs(points[:, None, :] - points[None, :, :])
         for axis, (wraps, length) in enumerate(zip(self.periodic, self.shape, strict=True)):
             if wraps:
                 offset[..., axis] = np.minimum(offset[..., axis], length - offset[..., axis])
@@ -67,11 +106,30 @@ class Lattice:
             self.shape == other.shape
             and self.boundary == other.boundary
             and dict(self.bonds) == dict(other.bonds)
-            and np.array_equal(self.coordinates, other.coordinates)
+            and _same(self.coordinates, other.coordinates)
         )
 
     def __hash__(self) -> int:
         return hash((self.shape, self.boundary))
+
+
+_GRIDS = ("chain", "square", "shastry_sutherland")  # where bonds have a direction of their own
+
+
+def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
+
+
+def _forward(lattice: Lattice, bond: Patch) -> Patch:
+    """Turn a bond that closes a ring: it leads from the last site of the ring to the first."""
+    points = lattice.positions()[:, ::-1]
+    step = points[bond[1]] - points[bond[0]]
+    for axis, (wraps, length) in enumerate(zip(lattice.periodic, lattice.shape, strict=True)):
+        if wraps and abs(step[axis]) > length / 2:
+            step[axis] -= np.sign(step[axis]) * length
+    return bond if tuple(step) > (0, 0) else bond[::-1]
 
 
 def grid_coordinates(shape: tuple[int, int]) -> np.ndarray:

@@ -31,7 +31,6 @@ LEAST_RATIO = 1e-13
 EVERY_SITE = "all"
 NEXT_NEAREST = "next_nearest"  # what others call the bonds of kind "diagonal"
 
-_GRIDS = ("chain", "square", "shastry_sutherland")  # where bonds have a direction of their own
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<number>{_NUMBER}(?:\s*/\s*{_NUMBER})?[ij]?(?![\w.]))"
@@ -109,9 +108,8 @@ def place(
     """Put a product on bonds or sites, each times its coupling.
 
     Bonds of a list have the direction in which they are given: the first factor acts on the first
-    site.  Those of a kind lead down, or to the right within a row, and over the boundary where they
-    close a ring.  A lattice of a bond list does not store directions, and products that have one
-    ("Sx Sy - Sy Sx") are refused on its kinds.
+    site.  So have those of a kind on a lattice `from_bonds`; on grids they lead down, or to the right
+    within a row, and over the boundary where they close a ring (`Lattice.directed`).
 
     Args:
         lattice: whose sites and bonds are meant.
@@ -250,22 +248,14 @@ def _of_kind(lattice: Lattice, kind: str, matrix: np.ndarray, n_factors: int) ->
     bonds = list(bonds_of_kind(lattice, kind, "product"))
     if np.array_equal(matrix, in_site_order((1, 0), matrix)[1]):
         return bonds
-    if lattice.kind not in _GRIDS:
+    directed = lattice.directed(kind)
+    if directed is None:
         raise ValueError(
-            "it is not the same in both directions of a bond, and the lattice was made from a list "
-            f"of bonds, of which it keeps no directions; give the list instead of {kind!r}, each "
-            "bond in the direction that is meant"
+            "it is not the same in both directions of a bond, and the directions of this lattice's "
+            f"bonds are not known; give a list of bonds instead of {kind!r}, each in the direction "
+            "that is meant"
         )
-    return [_directed(lattice, bond) for bond in bonds]
-
-
-def _directed(lattice: Lattice, bond: Patch) -> Patch:
-    """Turn a bond that closes a ring: it leads from the last site of the ring to the first."""
-    step = lattice.coordinates[bond[1]] - lattice.coordinates[bond[0]]
-    for axis, (wraps, length) in enumerate(zip(lattice.periodic, lattice.shape, strict=True)):
-        if wraps and abs(step[axis]) > length / 2:
-            step[axis] -= np.sign(step[axis]) * length
-    return bond if tuple(step) > (0, 0) else bond[::-1]
+    return list(directed)
 
 
 def _checked(sites: Any, n_sites: int, n_factors: int) -> Patch:

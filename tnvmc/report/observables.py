@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tnvmc.analysis.diagnostics import diagnostics_of
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.console import rows_table
 from tnvmc.report.describe import sector_text
 from tnvmc.report.texts import line
@@ -134,13 +135,19 @@ def samples_text(held: Json) -> str:
     return text
 
 
-def print_observables(found: Json, folder: str | Path) -> None:
-    """Print the table of ``tnvmc measure``, what is to be known of it, and where everything is."""
+def print_observables(found: Json, folder: str | Path, told: Sequence[Diagnostic] = ()) -> None:
+    """Print the table of ``tnvmc measure``, what is to be known of it, and where everything is.
+
+    `told` is what became of earlier measurements.
+    """
     from rich.console import Console
 
     console = Console(highlight=False)
     console.print(rows_table(_table_rows(found)))
-    for text in (*map(line, diagnostics_of(found)), f"written to {Path(folder) / OBSERVABLES}"):
+    for text in (
+        *map(line, (*diagnostics_of(found), *told)),
+        f"written to {Path(folder) / OBSERVABLES}",
+    ):
         console.print(text, markup=False, soft_wrap=True)
 
 

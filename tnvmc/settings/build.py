@@ -51,7 +51,7 @@ def build_lattice(settings: LatticeSettings) -> Lattice:
         return chain(shape[0], settings.boundary)
     if isinstance(settings, BondsSettings):
         rows, columns = [1, *shape][-2:]
-        return from_bonds((rows, columns), [(i, j) for i, j in settings.bonds])
+        return from_bonds((rows, columns), settings.by_kind(), settings.coordinates)
     grid = {"square": square, "shastry_sutherland": shastry_sutherland}[settings.kind]
     return grid(shape[0], shape[1], settings.boundary)
 
@@ -61,13 +61,10 @@ def build_operator(settings: Settings) -> Operator:
     lattice, hamiltonian = build_lattice(settings.lattice), settings.hamiltonian
     if not isinstance(hamiltonian, TermsSettings):
         return getattr(models, hamiltonian.model)(lattice, **hamiltonian.as_couplings())  # type: ignore[no-any-return]
-    bonds = (
-        {"nearest": settings.lattice.bonds} if isinstance(settings.lattice, BondsSettings) else {}
-    )
     placed: list[Placed] = []
     for number, term in enumerate(hamiltonian.term, 1):
         with _told_of(f"hamiltonian.term.{number}"):
-            placed += term.placed(lattice, hamiltonian.local_dim, bonds)
+            placed += term.placed(lattice, hamiltonian.local_dim)
     with _told_of("hamiltonian"):
         terms = joined(placed)
         return Operator.from_terms(lattice, terms, local_dim=hamiltonian.local_dim, name="terms")

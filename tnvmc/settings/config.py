@@ -20,6 +20,7 @@ from tnvmc.settings.term_settings import TermSettings
 
 MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
 Bond = Annotated[list[NonNegative], Length(2, 2), Field(description="pairs of site indices")]
+Point = Annotated[list[Number], Length(2, 2), Field(description="positions [x, y]")]
 PerBond = Number | Annotated[list[Number], Field(description="a list of one number for each bond")]
 PerSite = Number | Annotated[list[Number], Field(description="a list of one number for each site")]
 COUPLINGS: Mapping[str, tuple[Any, str]] = {
@@ -64,10 +65,22 @@ class BondsSettings(_Lattice):
     """Any graph."""
 
     kind: Literal["bonds"] = "bonds"
+    boundary: Literal["open"] = "open"
     shape: Positive | Annotated[list[Positive], Length(1, 2), Field(description="[n_rows, n_cols]")]
     """Number of sites, or numbers of rows and columns."""
-    bonds: list[Bond]
-    """Bonds of kind "nearest", as pairs of site indices."""
+    bonds: (
+        list[Bond] | Annotated[dict[str, list[Bond]], Field(description="a table of lists by kind")]
+    )
+    """Pairs of site indices, of kind "nearest"; or a table with a list for each kind of bonds. A product
+    that has a direction acts with its first name on the first site."""
+    coordinates: list[Point] | None = None
+    """A position [x, y] for each site. Distances, S(q) and pictures are made of them, and left out without
+    them."""
+
+    def by_kind(self) -> dict[str, list[tuple[int, int]]]:
+        """Give the pairs of each kind."""
+        kinds = self.bonds if isinstance(self.bonds, dict) else {"nearest": self.bonds}
+        return {kind: [(i, j) for i, j in pairs] for kind, pairs in kinds.items()}
 
 
 LatticeSettings = Annotated[

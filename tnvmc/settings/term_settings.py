@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, StrictStr
@@ -35,10 +34,8 @@ class TermSettings(Section):
     coupling: Couplings = 1.0
     """Factor; a list has one for each bond or site."""
 
-    def placed(
-        self, lattice: Lattice, local_dim: int, bonds: Mapping[str, Sequence[Any]] | None = None
-    ) -> list[Placed]:
-        """Give sites and matrices; `bonds` are those whose directions are known, by kind.
+    def placed(self, lattice: Lattice, local_dim: int) -> list[Placed]:
+        """Give sites and matrices.
 
         Raises:
             ValueError: what does not fit the lattice; neither bonds nor sites, or both.
@@ -50,6 +47,4 @@ class TermSettings(Section):
         where: Any = self.sites if self.bonds is None else self.bonds
         if self.bonds == EVERY_SITE:
             raise ValueError("bonds = 'all': give sites = 'all', or a kind of bonds")
-        if isinstance(where, str):
-            where = (bonds or {}).get(where, where)
         return place(lattice, self.ops, where, self.coupling, local_dim=local_dim)

@@ -60,9 +60,11 @@ def write_peps(path: str | Path, state: SavedPEPS, *, overwrite: bool = False) -
         attributes["scheme"] = {"name": type(state.scheme).__name__, **settings}
     if lattice.kind in ("custom", "graph"):
         attributes["bonds"] = {
-            kind: [list(map(int, pair)) for pair in bonds] for kind, bonds in lattice.bonds.items()
+            kind: [list(map(int, pair)) for pair in bonds]
+            for kind, bonds in (lattice.directions or lattice.bonds).items()
         }
-        tree["coordinates"] = lattice.coordinates
+        if lattice.coordinates is not None:
+            tree["coordinates"] = lattice.coordinates
     write_atomically(path, encoded(tree, attributes))
 
 
@@ -97,7 +99,7 @@ def _lattice(described: list[Any], file: Any) -> Lattice:
     if kind in _GRIDS:
         return _GRIDS[kind](rows, columns, boundary)
     bonds = attribute(file, "bonds", {})
-    coordinates = file["coordinates"][()] if "coordinates" in file else None
+    coordinates = file["coordinates"][()][:, ::-1] if "coordinates" in file else None
     return from_bonds((rows, columns), bonds, coordinates)
 
 
