@@ -23,7 +23,7 @@ import numpy as np
 from tnvmc.backend.arguments import one_of, real, whole
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.report.describe import damage_text, outdated_text
-from tnvmc.report.figures import extrapolations, maps, momentum, style
+from tnvmc.report.figures import extrapolations, maps, momentum, pairs, style
 from tnvmc.report.figures import history as histories
 from tnvmc.storage.run_files import Run, read_run
 from tnvmc.vmc.chi_scan import ChiScan, Convergence
@@ -104,40 +104,33 @@ def correlations(found: Any, ax: Axes = None, site: int | None = None) -> Axes:
         site: by default the central one.
 
     Raises:
-        ValueError: no correlations are measured, or no such site.
+        ValueError: no correlations are measured, no such site, a list of bonds without coordinates.
     """
-    pairs = _pairs("correlations", found, site)
-    return _into(ax, lambda axes: maps.draw_decay(axes, pairs))
+    measured = _pairs("correlations", found, site)
+    return _into(ax, lambda axes: pairs.draw_decay(axes, measured))
 
 
 def correlation_map(found: Any, ax: Axes = None, site: int | None = None) -> Axes:
     """Draw the correlation of one site with the others on the lattice; otherwise as `correlations`."""
-    pairs = _pairs("correlation_map", found, site)
-    return _into(ax, lambda axes: maps.draw_correlation_map(axes, pairs))
+    measured = _pairs("correlation_map", found, site)
+    return _into(ax, lambda axes: pairs.draw_correlation_map(axes, measured))
 
 
 def lattice(found: Any, ax: Axes = None) -> Axes:
     """Draw the energies of the bonds, and <Sz> or <n> on the sites, of a run or observables.
 
     Raises:
-        ValueError: no bond energies are measured.
+        ValueError: no bond energies are measured, or a list of bonds without coordinates.
     """
     run = _run(found)
-
-    def draw(axes: Axes) -> str | None:
-        (rows, columns), box = run.shape or (1, 1), axes.get_window_extent()
-        points = 72 / axes.figure.dpi
-        unit = points * min(0.8 * box.width / (columns + 0.4), 0.8 * box.height / (rows + 0.4))
-        return maps.draw_lattice(axes, run, unit)
-
-    return _into(ax, draw, "lattice")
+    return _into(ax, lambda axes: maps.draw_lattice(axes, run), "lattice")
 
 
 def structure_factor(found: Any, ax: Axes = None) -> Axes:
     """Draw S(q) of a run or observables over the Brillouin zone; of a chain as a curve.
 
     Raises:
-        ValueError: no structure factor is measured.
+        ValueError: no structure factor is measured, or a list of bonds without coordinates.
     """
     run = _run(found)
     return _into(ax, lambda axes: momentum.draw_structure_factor(axes, run), "structure_factor")
@@ -201,17 +194,17 @@ def _as_result(found: Convergence | ChiScan) -> dict[str, Any]:
     return {"n_sites": samples.n_sites, "units": samples.units, "convergence": parts}
 
 
-def _pairs(name: str, found: Any, site: int | None) -> maps.PairCorrelations:
+def _pairs(name: str, found: Any, site: int | None) -> pairs.PairCorrelations:
     run = _run(found)
     site = None if site is None else whole(f"plot.{name}", "site", site, 0)
     if site is not None and run.shape is not None:
         n_sites = run.shape[0] * run.shape[1]
         if site >= n_sites:
             raise ValueError(f"plot.{name}: site = {site}; there are the sites 0..{n_sites - 1}")
-    pairs = maps.pair_correlations(run, site)
-    if isinstance(pairs, maps.PairCorrelations):
-        return pairs
-    raise ValueError(f"plot.{name}: {pairs}")
+    measured = pairs.pair_correlations(run, site)
+    if isinstance(measured, pairs.PairCorrelations):
+        return measured
+    raise ValueError(f"plot.{name}: {measured}")
 
 
 def _curves(found: Any, exact_energy: float | None) -> list[histories.History]:

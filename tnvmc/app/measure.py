@@ -35,7 +35,7 @@ from tnvmc.settings.load import load
 from tnvmc.settings.operator_file import read_operator
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import read_plain, write_atomically
-from tnvmc.storage.hdf5 import read_stages
+from tnvmc.storage.hdf5 import attribute, opened, read_stages
 from tnvmc.storage.provenance import PROVENANCE
 from tnvmc.storage.run_files import OBSERVABLES, read_run, refuse_comparison
 from tnvmc.storage.run_folder import (
@@ -47,6 +47,7 @@ from tnvmc.storage.run_folder import (
     provenance_at,
 )
 from tnvmc.storage.seals import sealed_json
+from tnvmc.vmc import checkpoint
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import FRESH_BURN, collect, sweeps_before
@@ -54,7 +55,7 @@ from tnvmc.vmc.reliability import DIAGONALISED, below_exact
 from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Iterate, finite_or_none
 from tnvmc.vmc.step import Method
-from tnvmc.vmc.trusted import trusted
+from tnvmc.vmc.trusted import OF_TRUSTED, trusted
 
 Array = Any
 Json = dict[str, Any]
@@ -181,6 +182,8 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[VMC, 
     run.restore(path / CHECKPOINT, archived=True)
     vmc, sampler = run.vmc, build_sampler(settings, operator)
     judged = trusted(vmc.method, vmc.state)  # by the sampler of the run, as its next step would
+    if not judged[1]:
+        judged = judged[0], tuple(_archived_reasons(path))
     here = vmc.state.here
     xp, sector = array_namespace(here.configs), settings.sampler.magnetisation
     stood = here.configs
@@ -196,6 +199,17 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[VMC, 
         point = replace(judged[0], configs=here.configs)
         vmc.state = replace(vmc.state, here=replace(here, configs=_walked(vmc, sampler, point)))
     return vmc, judged
+
+
+def _archived_reasons(path: Path) -> Iterator[Diagnostic]:
+    """Yield why the parameters of an archive are not those of the last step, as its result says."""
+    with opened(path / CHECKPOINT) as file:
+        if not attribute(file, "identity", {}).get(checkpoint.ARCHIVED):
+            return
+    result = read_run(path).result or {}
+    for found in result.get("diagnostics") or ():
+        if found["code"] in OF_TRUSTED:
+            yield Diagnostic.from_dict(found)
 
 
 def _walked(vmc: VMC, sampler: Sampler, point: Point) -> Array:

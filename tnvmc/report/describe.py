@@ -139,6 +139,10 @@ def _lattice(run: Run) -> list[str]:
     rows, columns = run.shape
     size = f"{columns} sites" if rows == 1 else f"{rows} x {columns} sites"
     kind, boundary = (run.setting("lattice", key) for key in ("kind", "boundary"))
+    if kind == "bonds":
+        bonds = run.setting("lattice", "bonds") or []
+        count = sum(map(len, bonds.values())) if isinstance(bonds, Mapping) else len(bonds)
+        return [f"list of {count} bonds", size]
     return [kind or "square", size, boundary or "open"]
 
 

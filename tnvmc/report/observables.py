@@ -29,22 +29,41 @@ class Observed:
     mean: float  #: NaN where it is not finite
     error: float = math.inf  #: inf where it is not known
     where: str = ""  #: of what the value is, as "at q = (π, π)"
-    extremes: tuple[float, float] | None = None  #: lowest and highest
+    extremes: tuple[Extreme, Extreme] | None = None  #: lowest and highest, with their errors
 
     @property
     def value(self) -> str:
         """The number."""
         if not math.isfinite(self.mean):
             return "not finite"
-        return with_error(self.mean, self.error) if self.extremes is None else _plain(self.mean)
+        if math.isfinite(self.error) or self.extremes is None:
+            return _written(self.mean, self.error)
+        return fixed(self.mean, _places(max(error for _, error in self.extremes)))
 
     @property
     def detail(self) -> str:
         """Where it was measured, or between which values it lies."""
         if self.extremes is None or not math.isfinite(self.mean):
             return self.where
-        low, high = map(_plain, self.extremes)
-        return f"on average, from {low} to {high}"
+        low, high = (_written(*each) for each in self.extremes)
+        return f"on average, from {low} to {high}" if low != high else f"on average, all {low}"
+
+
+Extreme = tuple[float, float]
+
+
+def _written(mean: float, error: float) -> str:
+    """Write a number with its error; "0" where it vanishes but for rounding."""
+    if abs(mean) < _NOTHING and not error > _NOTHING:
+        return "0"
+    return with_error(mean, error)
+
+
+def _places(error: float) -> int:
+    """Decimals that an error allows, 5 where there is none."""
+    if not (math.isfinite(error) and error > _NOTHING):
+        return 5
+    return max(0, 1 - math.floor(math.log10(error)))
 
 
 def observed(held: Json) -> Iterator[Observed]:
@@ -54,14 +73,18 @@ def observed(held: Json) -> Iterator[Observed]:
     for name, factor in (held.get("structure_factor") or {}).items():
         top = maximum(factor)
         yield Observed(f"largest S(q), {name}", *(top or (math.nan,)))
-    kinds: dict[str, list[float]] = {}
+    averages = held.get("averages") or {}
+    kinds: dict[str, list[Json]] = {}
     for bond in held.get("bonds") or ():
-        kinds.setdefault(str(bond.get("kind") or ""), []).append(bond["mean"])
-    for kind, means in kinds.items():
+        kinds.setdefault(str(bond.get("kind") or ""), []).append(bond)
+    for kind, bonds in kinds.items():
         of_kind = f"a {kind} bond" if len(kinds) > 1 else "a bond"
-        yield _mean_of(f"energy of {of_kind}", means)
+        values = {key: [bond.get(key) for bond in bonds] for key in ("mean", "error")}
+        mean = (averages.get("bonds") or {}).get(kind)
+        yield _mean_of(f"energy of {of_kind}", values, mean)
     for name, values in (held.get("sites") or {}).items():
-        yield _mean_of(f"<{name}> of a site", values["mean"])
+        mean = (averages.get("sites") or {}).get(name)
+        yield _mean_of(f"<{name}> of a site", values, mean)
     if held.get("dimers"):
         yield _largest_dimer(held["dimers"])
     for name, value in (held.get("operators") or {}).items():
@@ -74,22 +97,39 @@ def _single(name: str, value: Json, where: str = "") -> Observed:
     return Observed(name, math.nan if mean is None else mean, unknown, where)
 
 
-def _mean_of(name: str, values: Sequence[float | None]) -> Observed:
-    known = as_array(values)  # NaN makes all three NaN
-    return Observed(name, float(known.mean()), extremes=(float(known.min()), float(known.max())))
-
-
-def _plain(value: float) -> str:
-    return fixed(0.0 if abs(value) < _NOTHING else value, 5)
+def _mean_of(name: str, values: Json, average: Json | None) -> Observed:
+    means, errors = as_array(values["mean"]), as_array(values["error"])
+    if not np.isfinite(means).all():
+        return Observed(name, math.nan)
+    errors = np.where(np.isfinite(errors), errors, math.inf)
+    ends = [(float(means[at]), float(errors[at])) for at in (means.argmin(), means.argmax())]
+    found = _single("", average or {"mean": float(means.mean()), "error": None})
+    return Observed(name, found.mean, found.error, extremes=(ends[0], ends[1]))
 
 
 def maximum(factor: Json) -> tuple[float, float, str] | None:
     """Give value, error and place of the largest S(q), or None where none is finite."""
-    mean, error, q = (as_array(factor[key]) for key in ("mean", "error", "q"))
+    mean, error = (as_array(factor[key]) for key in ("mean", "error"))
     if not np.isfinite(mean).any():
         return None
     top = int(np.nanargmax(mean))
-    return float(mean[top]), float(error[top]), f"at q = {place(q[top] / np.pi)}"
+    return float(mean[top]), float(error[top]), f"at q = {_where(factor, peak(factor) / np.pi)}"
+
+
+def peak(factor: Json) -> np.ndarray:
+    """Give the q (2,) of the largest S(q); over a plane the one of q and -q, which are equal, to the right."""
+    q = as_array(factor["q"])[int(np.nanargmax(as_array(factor["mean"])))]
+    return -q if factor.get("zone") == "plane" and tuple(q) < (0, 0) else q
+
+
+def _where(factor: Json, q: np.ndarray) -> str:
+    """Write q / pi (2,): a fraction on a grid, one number along a chain, decimals elsewhere."""
+    zone = factor.get("zone", "square")
+    if zone == "chain":
+        return f"{_part(q[np.argmax(np.abs(q))])} along the chain"
+    if zone == "square":
+        return place(q)
+    return f"({q[0]:.2f}π, {q[1]:.2f}π)".replace("-", "−")
 
 
 def place(q: np.ndarray) -> str:
@@ -116,8 +156,15 @@ def _largest_dimer(dimers: Json) -> Observed:
     ]
     if not apart:
         return Observed(name, math.nan, where="no bonds apart")
-    _, value, bond = max(apart, key=lambda each: each[0])
-    return _single(name, value, f"between bonds {reference} and {bond}")
+    size, value, bond = max(apart, key=lambda each: each[0])
+    where = f"between bonds {reference} and {bond}"
+    if size <= _SEEN * (value["error"] or 0.0):
+        where += ", not told from 0"  # the largest of many
+    return _single(name, value, where)
+
+
+_SEEN = 4.0
+"""Errors that the largest of many values lies from 0 at least, to be one that is not 0."""
 
 
 def samples_text(held: Json) -> str:
@@ -132,6 +179,11 @@ def samples_text(held: Json) -> str:
     if pairs := held.get("pair_samples"):
         text += f"; S.S of all pairs on {pairs}"
         text += f" at chi = {held['pair_chi']}" if held.get("pair_chi") else ""
+    parts = held.get("measured") or {"operators": {}}
+    for name, record in parts["operators"].items():
+        if record["n_samples"] != count or record["chi"] != held.get("chi"):
+            text += f"; {name} on {record['n_samples']}"
+            text += f" at chi = {record['chi']}" if record.get("chi") else ""
     return text
 
 

@@ -40,6 +40,9 @@ _STATUSES = ("error", "warning", "open", "good", "fact")
 """The worst first; "fact" is a statement that is neither good nor bad."""
 _DRAWN = {"chains": "Markov chains", "direct": "direct sampling"}
 
+_ROUNDING = 1e-13
+"""Of an energy: a smaller difference is none."""
+
 Row = list[str | None]
 
 
@@ -113,6 +116,7 @@ def page_data(run: Run) -> dict[str, Any]:
             for row in observed(run.observables or {})
         ],
         "measured": list(_measured(run)),
+        "in_zone": _in_zone(run),
         "bonds": _bonds(run),
         "settings": _settings(run),
         "runs_again": bool(run.config),
@@ -189,7 +193,7 @@ def _comparison(run: Run) -> list[Row]:
     n = run.n_sites or 1
     energies: list[tuple[str, Json]] = [
         (found[2], {"energy": n * found[0], "energy_error": n * found[1]}),
-        *((f"extrapolated to {towards}", fit) for _, towards, fit in _fits(run)),
+        *((f"extrapolated to {towards}", fit) for _, towards, fit in _fits(run) if _has_error(fit)),
     ]
     rows: list[Row] = []
     for source, held in energies:
@@ -211,6 +215,11 @@ def _fits(run: Run) -> Iterator[tuple[str, str, Json]]:
     for key, towards in (("variance", "zero variance"), ("bond_dimension", "infinite D")):
         if convergence.get(key):
             yield key, towards, convergence[key]
+
+
+def _has_error(fit: Json) -> bool:
+    """Whether a line has an error: one through two points has none, and is no number for a table."""
+    return fit.get("energy") is not None and fit.get("energy_error") is not None
 
 
 def _short(held: Json, key: str, n_sites: int | None = 1) -> str | None:
@@ -259,7 +268,9 @@ def _chi_scan(run: Run) -> list[Row]:
     for point in ((run.result or {}).get("convergence") or {}).get("chi") or []:
         off, error = point.get("difference"), point.get("difference_error") or 0.0
         between: Row = [None, None]
-        if off is not None and error > 0:
+        if off is not None and max(abs(off), error) < _ROUNDING * abs(point["energy"] or 0.0):
+            between = ["0", None]
+        elif off is not None and error > 0:
             between = [signed(off / n, error / n), f"{off / error:+.1f}"]
         spread = _short(point, "closure_spread")
         rows.append([str(point["chi"]), per_site(point, n), *between, spread])
@@ -284,7 +295,7 @@ def _extrapolations(run: Run) -> list[Row]:
         for point in fit["points"]:
             label = f"D = {point['D']}" if key == "bond_dimension" else str(point.get("label", ""))
             rows.append([towards, label, _short(point, "variance", n), per_site(point, n)])
-        if fit.get("energy") is not None:
+        if _has_error(fit):
             rows.append([towards, "extrapolated", None, per_site(fit, n)])
     return rows
 
@@ -301,6 +312,12 @@ def _measured(run: Run) -> Iterator[str]:
     yield from (_capital(sentence(found)) for found in diagnostics_of(held))
     if stale := describe.outdated_text(run):
         yield stale
+
+
+def _in_zone(run: Run) -> bool:
+    """Whether S(q) is given over the Brillouin zone of a grid, and not along a chain or over the plane."""
+    factors = ((run.observables or {}).get("structure_factor") or {}).values()
+    return all(factor.get("zone", "square") == "square" for factor in factors)
 
 
 def _bonds(run: Run) -> list[Row]:

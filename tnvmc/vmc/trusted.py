@@ -18,6 +18,9 @@ from tnvmc.vmc.trail import FEWEST, Trail
 Array = Any
 Told = tuple[Diagnostic, ...]
 
+OF_TRUSTED = ("measured_before_last_update", "measured_mean", "measured_first")
+"""Codes of why other parameters than the last ones are measured."""
+
 BURN = 10
 """Sweeps before the first draw of a measurement, by walkers that have moved with the steps."""
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tnvmc.report.figures import convergence, extrapolations, maps, momentum, style
+from tnvmc.report.figures import convergence, extrapolations, maps, momentum, pairs, style
 from tnvmc.report.figures.history import PANELS, draw_histories, history_of
 from tnvmc.storage.run_files import Run
 
 STATES: Mapping[str, Callable[[Run], Any]] = {
     "lattice": maps.lattice,
-    "correlations": maps.correlations,
+    "correlations": pairs.correlations,
     "structure_factor": momentum.structure_factor,
     "chi": extrapolations.chi,
     "zero_variance": partial(extrapolations.extrapolation, "variance"),
@@ -48,7 +48,7 @@ def draw(
     figures: dict[str, Any] = {}
     left_out: list[str] = []
     histories = [found for run in runs if (found := history_of(run)) is not None and found.lines]
-    states = dict(STATES) | {"correlations": partial(maps.correlations, site=site)}
+    states = dict(STATES) | {"correlations": partial(pairs.correlations, site=site)}
     for name in names:
         with style.styled():
             if name == convergence.NAME:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tnvmc.report.figures import style
-from tnvmc.report.observables import maximum
+from tnvmc.report.figures.places import largest_error, left_out, span
+from tnvmc.report.observables import maximum, peak
 from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Json, Run, as_array
 
@@ -26,11 +27,11 @@ def structure_factor(run: Run) -> Any | str:
     if isinstance(found, str):
         return found
     factor, label, q = found
-    if _is_chain(q):
+    if _is_chain(factor, q):
         figure = style.new_figure()
         _along(figure.subplots(), q, factor, label)
         return figure
-    path = _path(q)
+    path = _path(q) if _in_zone(factor) else []
     if not path:
         figure = style.new_figure(4.6, 3.7)
         _zone(figure, figure.subplots(), q, factor, label)
@@ -58,7 +59,7 @@ def draw_structure_factor(axes: Any, run: Run) -> str | None:
     if isinstance(found, str):
         return found
     factor, label, q = found
-    if _is_chain(q):
+    if _is_chain(factor, q):
         _along(axes, q, factor, label)
     else:
         _zone(axes.figure, axes, q, factor, label)
@@ -70,13 +71,25 @@ def _measured(run: Run) -> tuple[Json, str, np.ndarray] | str:
     measured = (run.observables or {}).get("structure_factor") or {}
     name = next((name for name in _LABELS if name in measured), None)
     if name is None:
-        return "no structure factor is measured (tnvmc measure)"
+        why = left_out(run, "structure_factor")
+        return why or "no structure factor is measured (tnvmc measure)"
     factor = measured[name]
     return factor, rf"$S(\mathbf{{q}})$ of {_LABELS[name]}", as_array(factor["q"]) / np.pi
 
 
-def _is_chain(q: np.ndarray) -> bool:
-    return 1 in (len(np.unique(q[:, axis].round(9))) for axis in (0, 1))
+def _is_chain(factor: Json, q: np.ndarray) -> bool:
+    straight = 1 in (len(np.unique(q[:, axis].round(9))) for axis in (0, 1))
+    return straight or factor.get("zone") == "chain"
+
+
+def _in_zone(factor: Json) -> bool:
+    """Whether the points are those of the Brillouin zone of a grid."""
+    return factor.get("zone", "square") == "square"
+
+
+_STANDS_OUT = 4.0
+"""Errors that the largest S(q) lies above the mean at least, to be marked: of hundreds of equal values the
+largest lies 3 above."""
 
 
 def _along(axes: Any, q: np.ndarray, factor: Json, label: str) -> None:
@@ -84,7 +97,7 @@ def _along(axes: Any, q: np.ndarray, factor: Json, label: str) -> None:
     along = q[:, int(len(np.unique(q[:, 0].round(9))) == 1)]
     order = np.argsort(along)
     _curve(axes, along[order], factor, order, label)
-    axes.set_xlabel(r"$q/\pi$")
+    axes.set_xlabel(r"$q/\pi$ along the chain")
 
 
 def _curve(axes: Any, x: np.ndarray, factor: Json, index: np.ndarray, label: str) -> None:
@@ -107,17 +120,19 @@ def _zone(figure: Any, axes: Any, q: np.ndarray, factor: Json, label: str) -> No
     )
     values = np.full((len(down), len(across)), np.nan)
     values[rows, columns] = mean
-    if abs(across[-1] - 1) < _CLOSE:
+    if _in_zone(factor) and abs(across[-1] - 1) < _CLOSE:
         across, values = np.append(-1, across), np.concatenate([values[:, -1:], values], axis=1)
-    if abs(down[-1] - 1) < _CLOSE:
+    if _in_zone(factor) and abs(down[-1] - 1) < _CLOSE:
         down, values = np.append(-1, down), np.concatenate([values[-1:], values], axis=0)
-    look = {"cmap": style.SEQUENTIAL, "shading": "nearest"}
+    low, high = span(mean, as_array(factor["error"]))
+    look = {"cmap": style.SEQUENTIAL, "shading": "nearest", "vmin": low, "vmax": high}
     cells = axes.pcolormesh(across, down, values, edgecolors="face", lw=0.2, **look)
-    axes.plot([-1, 1, 1, -1, -1], [-1, -1, 1, 1, -1], color="white", lw=1, ls="--")
+    if _in_zone(factor):
+        axes.plot([-1, 1, 1, -1, -1], [-1, -1, 1, 1, -1], color="white", lw=1, ls="--")
     if (top := maximum(factor)) is not None:
         value, error, where = top
-        place = q[int(np.nanargmax(mean))]
-        axes.plot(*place, "o", ms=11, mfc="none", mec=style.VERMILION, mew=1.8)
+        if value - float(np.nanmean(mean)) > _STANDS_OUT * largest_error([error]):
+            axes.plot(*peak(factor) / np.pi, "o", ms=11, mfc="none", mec=style.VERMILION, mew=1.8)
         title = f"largest: {with_error(value, error)} {where}"
         axes.set_title(title, fontweight="normal")
     axes.set_aspect("equal")

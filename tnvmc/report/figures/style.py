@@ -66,13 +66,6 @@ def legend(axes: Any, **options: Any) -> None:
         axes.legend(**options)
 
 
-def bare_lattice(axes: Any, shape: tuple[int, int]) -> None:
-    """Show the grid of a lattice, row 0 on top, without ticks."""
-    axes.set(aspect="equal", xticks=[], yticks=[])
-    axes.set(xlim=(-0.75, shape[1] - 0.25), ylim=(shape[0] - 0.25, -0.75))
-    axes.spines[:].set_visible(False)
-
-
 def colour_bar(figure: Any, mappable: Any, axes: Any, label: str, **options: Any) -> None:
     """Put a colour bar beside some axes."""
     bar = figure.colorbar(mappable, ax=axes, **{"shrink": 0.85, "aspect": 24, **options})

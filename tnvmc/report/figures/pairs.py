@@ -1,0 +1,140 @@
+"""The correlation of one site with all others: on the lattice, and against the distance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tnvmc.report.figures import places as on_lattice
+from tnvmc.report.figures import scales, style
+from tnvmc.report.figures.places import Places, clear, coloured, places_of
+from tnvmc.storage.run_files import Run, as_array
+
+_PAIRS = {
+    "SS": r"$\langle \mathbf{S}_{%d}\cdot\mathbf{S}_r\rangle$",
+    "nn": r"$\langle n_{%d} n_r\rangle$",
+    "SzSz": r"$\langle S^z_{%d} S^z_r\rangle$",
+}
+"""By name; the first that is measured is drawn."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairCorrelations:
+    """The correlation of one site with all: means and errors (N,), and how it is called."""
+
+    site: int
+    places: Places
+    mean: np.ndarray
+    error: np.ndarray
+    label: str
+
+    @property
+    def others(self) -> np.ndarray:
+        """True for all sites but the one: (N,)."""
+        return np.arange(self.mean.size) != self.site
+
+    @property
+    def clear(self) -> np.ndarray:
+        """True for those that are told from 0: (N,)."""
+        return clear(self.mean, self.error)
+
+    @property
+    def distance(self) -> np.ndarray:
+        """How far each site lies, the shorter way round: (N,)."""
+        return self.places.distances(self.site)
+
+
+def pair_correlations(run: Run, site: int | None = None) -> PairCorrelations | str:
+    """Give the correlation of a site, by default the central one, or a line saying what is lacking."""
+    measured = (run.observables or {}).get("correlations") or {}
+    name = next((name for name in _PAIRS if name in measured), None)
+    if run.observables is None or run.shape is None or name is None:
+        return "no correlations are measured (tnvmc measure)"
+    places = places_of(run)
+    if isinstance(places, str):
+        return places
+    site = places.centre() if site is None else site
+    mean, error = (as_array(measured[name][key])[site] for key in ("mean", "error"))
+    return PairCorrelations(site, places, mean, error, _PAIRS[name] % site)
+
+
+def correlations(run: Run, site: int | None = None) -> Any | str:
+    """Draw the correlation of one site (by default the central one) with all others.
+
+    Left on the lattice, right its size against the distance, with error bars; negative ones open.
+    """
+    found = pair_correlations(run, site)
+    if isinstance(found, str):
+        return found
+    figure = style.new_figure(8.6, 3.9)
+    chart, decay = figure.subplots(1, 2, width_ratios=(1, 1.05))
+    draw_correlation_map(chart, found)
+    draw_decay(decay, found)
+    return figure
+
+
+def draw_correlation_map(axes: Any, found: PairCorrelations) -> None:
+    """Draw a correlation on the lattice, its site as a star, with a colour bar.
+
+    Values that are not told from 0 are white and hatched.
+    """
+    from matplotlib import colormaps
+
+    others, places = found.others, found.places
+    largest = on_lattice.symmetric(found.mean[others], found.error[others])
+    colours = colormaps[style.DIVERGING].with_extremes(bad=on_lattice.NEUTRAL)
+    look = {"cmap": colours, "vmin": -largest, "vmax": largest}
+    values = coloured(found.mean, np.where(others, found.error, 0.0))
+    unclear = np.flatnonzero(others & ~found.clear)
+    if places.on_grid:
+        rows, columns = places.shape
+        cells = axes.pcolormesh(
+            np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, values.reshape(places.shape),
+            edgecolors="white", linewidth=1.2, **look,
+        )  # fmt: skip
+        on_lattice.hatched(axes, places.xy[unclear])
+    else:
+        size = {"s": _area(axes, places), "linewidths": 0.6, "edgecolors": style.GREY}
+        cells = axes.scatter(*places.xy.T, c=values, plotnonfinite=True, **size, **look)
+        axes.scatter(*places.xy[unclear].T, facecolors="none", hatch="//////", **size)
+    axes.plot(*places.xy[found.site], "*", color="white", mec=style.INK, ms=13, mew=0.8)
+    places.show(axes)
+    hatch = f"\nhatched: within {on_lattice.CLEAR:g} errors of 0" if len(unclear) else ""
+    bar = {"extend": "max", "location": "bottom", "shrink": 0.8}
+    style.colour_bar(axes.figure, cells, axes, found.label + hatch, **bar)
+
+
+def _area(axes: Any, places: Places) -> float:
+    """Of a site in square points: circles that leave room between them."""
+    box, (width, height) = axes.get_window_extent(), places.extent
+    unit = 72 / axes.figure.dpi * min(0.8 * box.width / width, 0.8 * box.height / height)
+    return float(min(26.0, 0.6 * unit) ** 2)
+
+
+def draw_decay(axes: Any, found: PairCorrelations) -> None:
+    """Draw the size of a correlation against the distance, with error bars; negative ones open.
+
+    Of those that are not told from 0 the limit is drawn, below which they are.
+    """
+    style.grid(axes)
+    for sign, colour, word in ((1, style.VERMILION, "positive"), (-1, style.BLUE, "negative")):
+        at = found.others & found.clear & (sign * found.mean > 0)
+        if at.any():
+            size = np.abs(found.mean[at])
+            axes.errorbar(
+                found.distance[at], size, scales.reach(size, found.error[at]), fmt="o", ms=4.5,
+                color=colour, mfc=colour if sign > 0 else "none", lw=0.9, capsize=1.5, label=word,
+            )  # fmt: skip
+    limit = on_lattice.CLEAR * found.error
+    at = found.others & ~found.clear & np.isfinite(limit) & (limit > 0)
+    if at.any():
+        word = f"within {on_lattice.CLEAR:g} errors of 0: below"
+        axes.plot(
+            found.distance[at], limit[at], "v", ms=5, mfc="none", color=style.GREY, label=word
+        )
+    scales.logarithmic(axes, "y")
+    axes.set_xlabel("distance r (lattice constants)")
+    axes.set_ylabel(f"|{found.label}|")
+    style.legend(axes)

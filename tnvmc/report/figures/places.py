@@ -1,0 +1,165 @@
+"""Where the sites of a run are drawn, and which values are told from 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tnvmc.analysis.diagnostics import diagnostics_of
+from tnvmc.estimate.observable_set import LEFT_OUT
+from tnvmc.report.texts import sentence
+from tnvmc.storage.run_files import Json, Run, as_array
+
+CLEAR = 2.0
+"""Errors that a value lies from 0 at least, to be painted as one that does."""
+
+LEAST_SCALE = 8.0
+"""Errors that a scale of colours spans from its middle at least: noise stays pale."""
+
+NEUTRAL = "#ffffff"
+
+NO_COORDINATES = (
+    "the list of bonds has no coordinates (lattice.coordinates), so distances are not known"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Positions of the sites in a picture, and how a boundary wraps."""
+
+    xy: np.ndarray  #: (N, 2), as the coordinates of the files
+    shape: tuple[int, int]
+    boundary: str
+    on_grid: bool  #: at the points of the grid, row 0 on top
+
+    @property
+    def spacing(self) -> float:
+        """The shortest distance of two sites."""
+        gaps = np.linalg.norm(self.xy[:, None] - self.xy[None, :], axis=2)
+        shortest = float(np.min(gaps[gaps > 0], initial=np.inf))
+        return shortest if np.isfinite(shortest) else 1.0
+
+    @property
+    def extent(self) -> tuple[float, float]:
+        """Width and height in shortest distances, with room for the circles at the rim."""
+        width, height = np.ptp(self.xy, axis=0) / self.spacing + 1.4
+        return float(width), float(height)
+
+    @property
+    def wraps(self) -> tuple[bool, bool]:
+        """Whether rows and columns are rings."""
+        return self.boundary != "open", self.boundary == "periodic"
+
+    def centre(self) -> int:
+        """The site nearest to the middle; of equally near ones on a grid the one to the lower right."""
+        if self.on_grid:
+            rows, columns = self.shape
+            return rows // 2 * columns + columns // 2
+        away = np.linalg.norm(self.xy - self.xy.mean(axis=0), axis=1)
+        return int(np.argmin(np.round(away, 9)))
+
+    def distances(self, site: int) -> np.ndarray:
+        """How far each site lies from one, the shorter way round on a grid: (N,)."""
+        offset = self.xy - self.xy[site]
+        if self.on_grid:
+            for axis, (wraps, length) in enumerate(zip(self.wraps, self.shape[::-1], strict=True)):
+                offset[:, axis] = around(offset[:, axis], length, wraps)
+        return np.asarray(np.linalg.norm(offset, axis=1))
+
+    def show(self, axes: Any) -> None:
+        """Set the limits of axes that show the lattice, without ticks."""
+        margin = 0.75 * self.spacing
+        (left, low), (right, high) = self.xy.min(axis=0) - margin, self.xy.max(axis=0) + margin
+        axes.set(aspect="equal", xticks=[], yticks=[], xlim=(left, right))
+        axes.set_ylim(*((high, low) if self.on_grid else (low, high)))
+        axes.spines[:].set_visible(False)
+
+
+def places_of(run: Run) -> Places | str:
+    """Give the places of the sites of a measured run, or a line saying what is lacking."""
+    held = run.observables
+    if held is None or run.shape is None:
+        return "no sites are known (tnvmc measure)"
+    rows, columns = np.divmod(np.arange(run.shape[0] * run.shape[1]), run.shape[1])
+    grid = np.stack([columns, rows], axis=1).astype(float)
+    given = held.get("coordinates", grid.tolist())
+    if given is None:
+        return NO_COORDINATES
+    xy = as_array(given)
+    boundary = str(held.get("boundary", "open"))
+    return Places(xy, run.shape, boundary, np.array_equal(xy, grid))
+
+
+def around(offset: Any, length: int, wraps: bool) -> Any:
+    """Offsets (of any shape) the shorter way round."""
+    if not wraps or length <= 2:
+        return offset
+    far = 2 * np.abs(offset) > length
+    return np.where(far, offset - length * np.sign(offset), offset)[()]
+
+
+def clear(mean: Any, error: Any) -> np.ndarray:
+    """Tell which values lie `CLEAR` errors from 0; one without an error does not."""
+    known = np.where(np.isfinite(error), error, np.inf)
+    return np.abs(np.nan_to_num(mean)) > CLEAR * known
+
+
+def coloured(mean: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Values for a scale of colours, NaN for those that are not clear."""
+    return np.where(clear(mean, error), mean, np.nan)
+
+
+def largest_error(error: Any) -> float:
+    """The largest error that is known, 0 where none is."""
+    known = np.asarray(error, float)
+    return float(np.max(known[np.isfinite(known)], initial=0.0))
+
+
+def symmetric(mean: Any, error: Any) -> float:
+    """Reach of a scale of colours around 0: the largest value, `LEAST_SCALE` errors at least."""
+    known = np.abs(np.asarray(mean, float))
+    largest = float(np.max(known[np.isfinite(known)], initial=0.0))
+    return max(largest, LEAST_SCALE * largest_error(error)) or 1.0
+
+
+def span(mean: Any, error: Any) -> tuple[float, float]:
+    """Ends of a scale of colours from lowest to highest, `LEAST_SCALE` errors wide at least."""
+    known = np.asarray(mean, float)
+    known = known[np.isfinite(known)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+    room = max(0.0, LEAST_SCALE * largest_error(error) - (high - low)) / 2
+    if not room and low == high:
+        room = abs(low) or 1.0
+    return low - room, high + room
+
+
+def errors_text(error: Any) -> str:
+    """Say how large errors are: "errors up to 0.017"."""
+    largest = largest_error(error)
+    return f"errors up to {largest:.2g}" if largest else "without errors"
+
+
+def left_out(run: Run, observable: str) -> str | None:
+    """Say why something was not measured on this lattice, None where nothing is said."""
+    held: Json = run.observables or {}
+    for found in diagnostics_of(held):
+        values: Mapping[str, Any] = found.values
+        if found.code == LEFT_OUT and values.get("observable") == observable:
+            return sentence(found)
+    return None
+
+
+def hatched(axes: Any, centres: Iterable[Any]) -> None:
+    """Draw cells of a grid that are not told from 0."""
+    from matplotlib.patches import Rectangle
+
+    for x, y in centres:
+        axes.add_patch(
+            Rectangle(
+                (x - 0.47, y - 0.47), 0.94, 0.94, facecolor="none", edgecolor="#b8bdc6", lw=0,
+                hatch="////",
+            )
+        )  # fmt: skip
