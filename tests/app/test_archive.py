@@ -11,9 +11,11 @@ import pytest
 from tests.run_files import read_json
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.app.cli import main
+from tnvmc.app.measure import Asked, measure_run
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.vmc.state import Iterate, State
 from tnvmc.vmc.step import Method
+from tnvmc.vmc.trusted import OF_TRUSTED
 
 SETTINGS = """
 [lattice]
@@ -127,3 +129,18 @@ def test_an_unfinished_run_is_refused(run: str, capsys: pytest.CaptureFixture[st
     assert main(["archive", run, "kept"]) == 2
     assert "result.json is missing" in capsys.readouterr().err
     assert not Path("kept").exists()
+
+
+@pytest.mark.parametrize("stages", ["", STAGES])
+def test_measuring_an_archive_says_again_which_parameters_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.toml").write_text(SETTINGS + stages)
+    assert main(["run", "small.toml", "--out", "r"]) == 0
+    assert main(["archive", "r", "kept"]) == 0
+    told = []
+    for folder in ("r", "kept"):
+        found = measure_run(folder, Asked(64, pair_samples=0))["diagnostics"]
+        told.append([each for each in found if each["code"] in OF_TRUSTED])
+    assert told[0] == told[1] != []

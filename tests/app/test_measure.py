@@ -13,6 +13,8 @@ import pytest
 
 from tests import oracles
 from tests.run_files import read_json
+from tnvmc import plot
+from tnvmc.app import measure as measuring
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.app.measure import Asked, measure_run
@@ -21,7 +23,7 @@ from tnvmc.report.texts import PHASES
 from tnvmc.sampling.chains import Sampler
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_files import read_run
-from tnvmc.vmc.measurement import FRESH_BURN
+from tnvmc.vmc.measurement import FRESH_BURN, collect
 
 EXACT = 1e-10  # sums of a few hundred local values of order one
 SX, SY, SZ = spin_matrices()
@@ -435,3 +437,133 @@ def test_a_terminal_shows_how_far_it_is(make: Any, monkeypatch: pytest.MonkeyPat
     changing = {"seconds", "check", "provenance"}
     shown = {key: value for key, value in strict(folder).items() if key not in changing}
     assert shown == {key: value for key, value in silent.items() if key not in changing}
+
+
+HEXAGON = [[1, 0], [1, 2], [2, 5], [5, 4], [4, 3], [3, 0]]
+CORNERS = [[-0.87, 0.5], [0.0, 1.0], [0.87, 0.5], [-0.87, -0.5], [0.0, -1.0], [0.87, -0.5]]
+BOND_LIST = SETTINGS.replace("shape = [{shape}]", "kind = 'bonds'\nshape = [2, 3]\n{shape}")
+
+
+def measured_patch(bonds: Any, coordinates: Any = None) -> Any:
+    told = f"bonds = {bonds}" + ("" if coordinates is None else f"\ncoordinates = {coordinates}")
+    text = BOND_LIST.format(model="heisenberg", shape=told, sampler=ENUMERATE)
+    Path("patch.toml").write_text(text)
+    assert main(["run", "patch.toml", "--out", "run"]) == 0
+    return measure_run("run")
+
+
+def left_out(found: Any) -> dict[str, Any]:
+    told = [each for each in found["diagnostics"] if each["code"] == "observable_left_out"]
+    return {each["values"]["observable"]: each["values"]["reason"] for each in told}
+
+
+def test_a_list_of_bonds_with_coordinates(make: Any) -> None:
+    """A hexagon is bipartite by its bonds, where the checkerboard of its rows would be wrong."""
+    found = measured_patch(HEXAGON, CORNERS)
+    spins = Dense(Path("run"), 0).matrix(DOT, 0.75 * np.eye(2))
+    assert found["coordinates"] == CORNERS and left_out(found) == {}
+    sign = np.array([1, -1, 1, -1, 1, -1])
+    assert close(found["staggered_magnetisation_squared"]["mean"], sign @ spins @ sign / 36)
+    factor = found["structure_factor"]["SS"]
+    assert factor["zone"] == "plane" and np.prod(factor["n"]) == len(factor["q"])
+    waves = np.exp(1j * np.array(factor["q"]) @ np.array(CORNERS).T)
+    assert close(factor["mean"], [(wave @ spins @ wave.conj()).real / 6 for wave in waves])
+    assert np.abs(factor["q"]).max() >= 4 * np.pi / 3  # where a Neel state of a honeycomb peaks
+    bonds = [bond["mean"] for bond in found["bonds"]]
+    assert close(found["averages"]["bonds"]["nearest"]["mean"], np.mean(bonds))
+    assert close(found["averages"]["sites"]["Sz"]["mean"], 0)
+
+
+def test_what_a_list_of_bonds_cannot_tell_is_left_out(
+    make: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    triangles = "{ nearest = [[0, 1], [1, 2], [0, 2], [2, 5]], far = [[3, 4], [4, 5]] }"
+    found = measured_patch(triangles)
+    assert found["coordinates"] is None and found["structure_factor"] == {}
+    assert found["staggered_magnetisation_squared"] is None
+    assert left_out(found) == {
+        "structure_factor": "coordinates", "staggered_magnetisation_squared": "bipartite",
+    }  # fmt: skip
+    assert {bond["kind"] for bond in found["bonds"]} == {"nearest"}  # the model acts on these
+    assert found["dimers"]["reference"] in ([0, 1], [1, 2], [0, 2], [2, 5])
+    for picture in (plot.lattice, plot.correlations, plot.correlation_map, plot.structure_factor):
+        with pytest.raises(ValueError, match="no coordinates"):
+            picture("run")
+    assert main(["measure", "run"]) == 0
+    shown = capsys.readouterr().out
+    assert "S(q) is left out" in shown and "staggered M^2 is left out" in shown
+    assert main(["report", "run"]) == 0
+    assert "no coordinates" in Path("run/report.html").read_text()
+
+
+def test_a_chain_has_one_momentum(make: Any) -> None:
+    found = measured_patch([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]], [[k, 0.0] for k in range(6)])
+    assert found["structure_factor"]["SS"]["zone"] == "chain"
+    make(shape="1, 6")  # exists
+    assert {q[1] for q in found["structure_factor"]["SS"]["q"]} == {0.0}
+
+
+def test_operators_later_keep_the_correlations(make: Any) -> None:
+    """S.S of all pairs is measured once, and stays when other things are measured."""
+    folder, told = make(sampler=CHAINS), []
+    first = measure_run(folder, Asked(pair_samples=128))
+    Path("own.toml").write_text(BOTH_FLIPPED)
+    again = measure_run(folder, Asked(operators=("own.toml",)), told.append)
+    assert strict(folder) == again
+    for key in ("correlations", "structure_factor", "staggered_magnetisation_squared"):
+        assert again[key] == first[key]
+    assert again["measured"]["pairs"] == first["measured"]["pairs"]
+    assert [each.code for each in told] == ["observables_kept"]
+    assert again["measured"]["operators"]["both flipped"]["seed"] == 0
+    last = measure_run(folder, Asked(pair_samples=0), told.append)
+    assert last["operators"] == again["operators"] and last["correlations"] == first["correlations"]
+    assert [each.values["observable"] for each in told[1:]] == ["SS", "both flipped"]
+    assert [path.name for path in folder.glob("observables*")] == ["observables.json"]
+
+
+def test_what_another_measurement_would_lose_is_set_aside(make: Any) -> None:
+    folder, told = make(sampler=CHAINS), []
+    many = measure_run(folder, Asked(256))
+    few = measure_run(folder, Asked(64), told.append)
+    assert few["n_samples"] == 64 and [each.values["reason"] for each in told] == ["better"]
+    kept = folder / "observables-step-0.json"
+    assert told[0].values["file"] == kept.name
+    assert {k: v for k, v in read_json(kept).items() if k != "seconds"} == {
+        k: v for k, v in many.items() if k != "seconds"
+    }
+    sector = ("sampler.magnetisation=2",)
+    other = measure_run(folder, Asked(64, pair_samples=0, overrides=sector), told.append)
+    assert told[-1].values["reason"] == "magnetisation"
+    assert set(other["correlations"]) == {"SzSz"}  # those of the other sector are not taken over
+    assert (folder / "observables-step-0-2.json").exists()
+
+
+def test_each_part_tells_the_chi_it_was_measured_at(make: Any) -> None:
+    """Pairs at the chi of the steps, the rest at that of the measurement, both at --chi."""
+    text = SETTINGS.format(model="heisenberg", shape="2, 3", sampler=CHAINS)
+    text = text.replace('scheme = "exact"', "chi = 2").replace("[measure]", "[measure]\nchi = 4")
+    Path("chi.toml").write_text(text)
+    assert main(["run", "chi.toml", "--out", "run"]) == 0
+    for asked, chi, pair_chi in (
+        (Asked(), 4, 2),
+        (Asked(chi=3), 3, 3),
+        (Asked(overrides=("measure.symmetrise=['spin']",)), 4, 2),
+    ):
+        drawn: list[int | None] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                measuring, "collect", lambda method, *rest: seen(method, drawn, collect, *rest)
+            )
+            found = measure_run("run", asked)
+        assert (found["chi"], found["pair_chi"]) == (chi, pair_chi) == tuple(drawn)
+        record = found["measured"]
+        assert (record["samples"]["chi"], record["pairs"]["chi"]) == (chi, pair_chi)
+
+
+def seen(method: Any, drawn: list[int | None], collect: Any, *rest: Any) -> Any:
+    """Note the chi of the scheme that amplitudes are contracted by."""
+    state = method.problem.ansatz
+    while not hasattr(state, "scheme"):
+        state = state.ansatz
+    drawn.append(state.scheme.chi)
+    return collect(method, *rest)

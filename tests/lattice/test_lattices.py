@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
+from tnvmc.operators.models import rydberg
 
 LENGTHS = st.integers(1, 7)
 BOUNDARIES = st.sampled_from(["open", "cylinder", "periodic"])
@@ -137,10 +138,29 @@ def test_periodic_distances_take_the_shorter_way() -> None:
 
 def test_from_bonds_keeps_kinds_order_and_coordinates() -> None:
     bonds = {"nearest": [(1, 0), (3, 2)], "dimer": [(0, 3)]}
-    lattice = from_bonds((2, 2), bonds, coordinates=[[0, 0], [0, 2], [2, 0], [2, 2]])
+    places = [[0, 0], [3, 0], [0, 2], [3, 2]]  # (x, y)
+    lattice = from_bonds((2, 2), bonds, coordinates=places)
     assert lattice.bonds == {"nearest": ((0, 1), (2, 3)), "dimer": ((0, 3),)}
-    assert lattice.distances()[0, 1] == 2
+    assert lattice.directed("nearest") == ((1, 0), (3, 2))
+    assert lattice.positions().tolist() == places
+    assert lattice.coordinates.tolist() == [[y, x] for x, y in places]
+    assert lattice.distances()[0].tolist() == [0, 3, 2, np.hypot(3, 2)]
+    assert not lattice.on_grid and square(2, 3).on_grid
+    assert from_bonds((1, 2), [(0, 1)], [[0, 0], [1, 0]]).on_grid
     assert from_bonds(4, []).shape == (1, 4)
+
+
+def test_without_coordinates_there_are_no_distances() -> None:
+    lattice = from_bonds((2, 2), [(0, 1)])
+    assert lattice.coordinates is None and not lattice.on_grid
+    for ask in (lattice.distances, lattice.positions, lambda: rydberg(lattice)):
+        with pytest.raises(ValueError, match="no coordinates"):
+            ask()
+
+
+def test_bonds_of_a_ring_lead_over_the_boundary() -> None:
+    assert chain(4, "periodic").directed("nearest") == ((0, 1), (3, 0), (1, 2), (2, 3))
+    assert square(2, 2).directed("nearest") == square(2, 2).bonds["nearest"]
 
 
 def test_equality_looks_at_bonds_and_coordinates() -> None:
@@ -175,6 +195,8 @@ def test_equality_looks_at_bonds_and_coordinates() -> None:
         (lambda: from_bonds((2,), []), "(n_rows, n_cols)"),  # type: ignore[arg-type]
         (lambda: from_bonds(2, [], [[0, 0]]), "of shape (1, 2)"),
         (lambda: from_bonds(1, [], [[0, np.nan]]), "finite"),
+        (lambda: from_bonds(2, [], [[0, 1], [2]]), "one (x, y) per site"),
+        (lambda: from_bonds(2, {"all": [(0, 1)]}), "means all sites"),
     ],
 )
 def test_bad_input_is_told_what_is_wrong(build, said: str) -> None:

@@ -17,6 +17,7 @@ from tnvmc.lattice.permutations import (
     translations,
 )
 
+GRID_22, GRID_23 = square(2, 2).positions(), square(2, 3).positions()
 LATTICES: dict[str, tuple[Lattice, int]] = {
     "square": (square(4, 4), 8),
     "odd square": (square(3, 3), 8),
@@ -28,9 +29,12 @@ LATTICES: dict[str, tuple[Lattice, int]] = {
     "site": (chain(1), 1),
     "dimers": (shastry_sutherland(4, 4), 4),
     "odd dimers": (shastry_sutherland(5, 5), 2),
-    "ladder with one bond cut": (from_bonds((2, 3), [(0, 1), (1, 2), (0, 3), (1, 4), (2, 5)]), 2),
-    "one bond": (from_bonds((2, 2), [(0, 1)]), 2),
-    "spiral": (from_bonds((2, 3), [(0, 1), (1, 2), (2, 5), (4, 5)]), 1),
+    "ladder with one bond cut": (
+        from_bonds((2, 3), [(0, 1), (1, 2), (0, 3), (1, 4), (2, 5)], GRID_23),
+        2,
+    ),
+    "one bond": (from_bonds((2, 2), [(0, 1)], GRID_22), 2),
+    "spiral": (from_bonds((2, 3), [(0, 1), (1, 2), (2, 5), (4, 5)], GRID_23), 1),
 }
 
 

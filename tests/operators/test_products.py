@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -223,7 +224,6 @@ def test_a_text_that_cannot_be_read_is_told_with_its_column(text: Any, told: str
         (("Sx Sx", "nearest", {(0, 1): 1.0}), "2 of 3 bonds have none"),
         (("Sx", "all", np.nan), "infinite or undefined"),
         (("Sx", "all", "1"), "not a number"),
-        (("Sx Sy - Sy Sx", "nearest"), "keeps no directions"),
         (("Sx Sx",), "is no .text, where"),
         ("Sx Sx", "is no .text, where"),
     ],
@@ -242,3 +242,25 @@ def test_a_text_is_asked_for() -> None:
 def test_names_of_spin_half_are_told_for_spin_one() -> None:
     with pytest.raises(ValueError, match="X is for local dimension 2"):
         product_matrix("X", 3)
+
+
+DM = "Sx Sy - Sy Sx"
+
+
+def test_bonds_of_a_list_keep_the_directions_they_were_given() -> None:
+    """By kind as by the list itself; reversed bonds give the opposite sign."""
+    bonds = [(1, 0), (1, 2), (3, 2)]
+    lattice = from_bonds(4, {"nearest": bonds, "far": [(3, 0)]})
+    by_kind = Operator.from_products(lattice, [(DM, "nearest", 0.3), (DM, "far")])
+    by_list = Operator.from_products(lattice, [(DM, bonds, 0.3), (DM, [(3, 0)])])
+    assert fingerprint(by_kind) == fingerprint(by_list)
+    turned = from_bonds(4, {"nearest": [(j, i) for i, j in bonds], "far": [(0, 3)]})
+    opposite = Operator.from_products(turned, [(DM, "nearest", -0.3), (DM, "far", -1.0)])
+    assert fingerprint(opposite) == fingerprint(by_kind)
+    assert lattice == turned  # the bonds are the same
+
+
+def test_directions_that_are_not_known_are_not_guessed() -> None:
+    lattice = replace(PATCH, directions=None)
+    with pytest.raises(ValueError, match="directions of this lattice's bonds are not known"):
+        Operator.from_products(lattice, [(DM, "nearest")])

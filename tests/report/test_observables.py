@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.run_files import observables
-from tnvmc.report.observables import observed, place, print_observables, samples_text
+from tnvmc.report.observables import maximum, observed, place, print_observables, samples_text
 
 DIMERS = {
     "reference": [5, 6], "bonds": [[6, 7], [1, 2], [8, 9]], "mean": [0.3, -0.02, 0.01],
@@ -31,7 +31,7 @@ def test_rows() -> None:
     means = [bond["mean"] for bond in held["bonds"]]
     bonds = rows["energy of a bond"]
     assert bonds.mean == pytest.approx(np.mean(means))
-    assert bonds.extremes == (min(means), max(means))
+    assert bonds.extremes == ((min(means), 0.002), (max(means), 0.002))
     assert rows["largest dimer, z"].mean == -0.02  # the other one shares a site
 
 
@@ -62,7 +62,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
         "variance per site 7.500e-04",
         "M^2, staggered 0.2331(20)",
         "largest S(q), SS 3.729(10) at q = (pi, pi)",
-        "energy of a bond -0.38288 on average, from -0.46185 to -0.29947",
+        "energy of a bond -0.3829 on average, from -0.4618(20) to -0.2995(20)",
         "largest dimer, z -0.0200(10) between bonds (5, 6) and (1, 2)",
         "samples 2048 (worth 1890) at chi = 12",
         "written to runs/x/observables.json",
@@ -78,3 +78,46 @@ def test_samples() -> None:
 
 def test_places_in_the_zone() -> None:
     assert [place(np.array(q)) for q in ([0.5, -1], [0, -1.5])] == ["(π/2, −π)", "(0, −3π/2)"]
+
+
+def test_averages_are_written_with_their_errors() -> None:
+    """Rounding is 0, and without an error of the average its digits are those that one value has."""
+    held = observables() | {
+        "averages": {
+            "bonds": {"nearest": {"mean": -0.38288, "error": 0.00036}},
+            "sites": {"Sz": {"mean": 2e-17, "error": 3e-18}},
+        },
+    }
+    rows = {row.name: row for row in observed(held)}
+    assert rows["energy of a bond"].value == "-0.38288(36)"
+    assert rows["<Sz> of a site"].value == "0"
+    assert "(50)" in rows["<Sz> of a site"].detail
+    flat = {"sites": {"Sx": {"mean": [0.0, 0.0], "error": [0.0, 0.0]}}}
+    (row,) = observed(flat)
+    assert (row.value, row.detail) == ("0", "on average, all 0")
+
+
+def test_where_the_largest_factor_lies() -> None:
+    """A fraction of pi on a grid, one number along a chain, decimals over a plane, to the right."""
+    q = (np.array([[-0.5, -0.25], [0.5, 0.25], [0.0, 0.0]]) * np.pi).tolist()
+    factor = {"mean": [2.0, 2.0, 1.0], "error": [0.1] * 3, "q": q}
+    for zone, expected in (("square", "(−π/2, −π/4)"), ("plane", "(0.50π, 0.25π)")):
+        top = maximum(factor | {"zone": zone})
+        assert top is not None and top[2] == f"at q = {expected}"
+    along = {"mean": [1.0, 2.0], "error": [0.1] * 2, "q": [[0, 0], [np.pi, 0]], "zone": "chain"}
+    assert maximum(along) == (2.0, 0.1, "at q = π along the chain")
+
+
+def test_the_largest_of_many_may_be_noise() -> None:
+    for error, told in ((0.001, False), (0.006, True)):
+        dimers = DIMERS | {"error": [error] * 3}
+        (row,) = observed({"dimers": dimers})
+        assert ("not told from 0" in row.where) == told
+
+
+def test_parts_that_were_measured_otherwise_are_told() -> None:
+    record = {"n_samples": 64, "chi": 12}
+    held = {"n_samples": 64, "chi": 12, "measured": {"operators": {"ring": record}}}
+    assert samples_text(held) == "64 at chi = 12"
+    held["measured"] = {"operators": {"ring": record | {"n_samples": 32, "chi": 8}}}
+    assert samples_text(held) == "64 at chi = 12; ring on 32 at chi = 8"

@@ -222,3 +222,43 @@ def test_the_varbench_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     capsys.readouterr()
     assert main(["report", str(run), "--varbench"]) == 2
     assert "no result yet" in capsys.readouterr().err
+
+
+def test_an_extrapolation_without_an_error_is_in_no_table(tmp_path: Path) -> None:
+    """A line through two points; what it says is told in words, with the warning that it has no error."""
+    run = read_run(write_run(tmp_path / "run", measured=False))
+    assert run.result is not None
+    before = page_data(run)
+    run.result["convergence"]["variance"]["energy_error"] = None
+    found = page_data(run)
+    assert len(found["comparison"]) == len(before["comparison"]) - 1
+    ends = [row[0] for row in found["extrapolations"] if row[1] == "extrapolated"]
+    assert ends == ["infinite D"]
+    assert "unknown" not in report_html(run).split("<h2>Optimisation")[0]
+
+
+def test_a_difference_that_is_rounding_is_none(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "run", measured=False))
+    assert run.result is not None
+    run.result["convergence"]["chi"][1] |= {"difference": 1e-18, "difference_error": 3e-18}
+    assert page_data(run)["chi_scan"][1][2:4] == ["0", None]
+
+
+def test_wide_tables_fold_on_a_phone(tmp_path: Path) -> None:
+    """Each cell carries the name of its column, which stands beside it there."""
+    html = report_html(read_run(write_run(tmp_path / "run")))
+    wide = re.search(r'<div class="wide fold"><table>(.*?)</table>', html, re.DOTALL)
+    assert wide is not None
+    names = re.findall(r"<th[^>]*>([^<]*)</th>", wide[1])
+    row = re.findall(
+        r'<td[^>]* data-label="([^"]*)"', wide[1].split("<tbody>")[1].split("</tr>")[0]
+    )
+    assert row == names
+
+
+def test_the_zone_is_named_where_there_is_one(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "run"))
+    assert page_data(run)["in_zone"] and "Γ–X–M–Γ" in report_html(run)
+    assert run.observables is not None
+    run.observables["structure_factor"]["SS"]["zone"] = "plane"
+    assert not page_data(run)["in_zone"] and "Γ–X–M–Γ" not in report_html(run)

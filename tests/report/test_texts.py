@@ -40,6 +40,8 @@ LAYERS = {
 }  # fmt: skip
 LEFT = "double layer: no energy without sampling, since "
 
+STAGGERED = "staggered_magnetisation_squared"
+
 EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("chi_enough", {"chi": 12, "largest_chi": 16, "too_small": [], "sigmas": 0.1, "per_site": 2e-6},
      "chi 12 is enough: going to 16 moves the energy by 0.1 sigma (2e-6 per site)"),
@@ -169,6 +171,24 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("optimisation_unstable", {"held_back": 3, "steps": 8, "raise": ["sampler.n_samples", "optimizer.diag_shift"]},
      ("3 of 8 steps were undone or shortened: the optimisation is unstable; lower "
      "optimizer.learning_rate, raise sampler.n_samples or optimizer.diag_shift")),
+    ("observable_left_out", {"observable": "structure_factor", "reason": "coordinates"},
+     "S(q) is left out: the list of bonds has no coordinates; give lattice.coordinates"),
+    ("observable_left_out", {"observable": STAGGERED, "reason": "bipartite", "ring": [0, 1, 2]},
+     "staggered M^2 is left out: there are no two sublattices, the ring of sites 0, 1, 2 is odd"),
+    ("observable_left_out", {"observable": STAGGERED, "reason": "connected", "parts": 3},
+     ("staggered M^2 is left out: no bonds join the 3 parts of the lattice, whose sublattices are not "
+     "related")),
+    ("observables_kept", {"observable": "SS", "n_samples": 512, "chi": 8, "seed": 0},
+     "S.S of all pairs is kept from before: 512 samples at chi 8, seed 0"),
+    ("observables_kept", {"observable": "ring", "n_samples": 70, "chi": None, "seed": 3},
+     "ring is kept from before: 70 samples, seed 3"),
+    ("observables_set_aside", {"file": "a.json", "step": 20, "reason": "better"},
+     ("what was measured before, after 20 steps, is set aside in a.json: it has more samples, a larger "
+     "chi or another operator of the same name")),
+    ("observables_set_aside", {"file": "a.json", "step": 20, "reason": "magnetisation"},
+     "what was measured before, after 20 steps, is set aside in a.json: it is of another sector"),
+    ("observables_set_aside", {"file": "a.json", "step": None, "reason": "unknown"},
+     ("what was measured before is set aside in a.json: it does not say of which parameters it is")),
     ("walkers_disagree", {"r_hat": 1.2},
      ("R-hat is 1.200: the walkers disagree, the chains still depend on "
      "their start; raise "
@@ -226,8 +246,8 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      "energy jumped from -9.12 to 5.5: measured without the last update"),
     ("measured_mean",
      {"taken": -9.1523, "taken_error": 0.01, "left": -9.1411, "left_error": 0.02},
-     ("the mean of the parameters of the steps was measured: its energy is -9.1523, that of the last "
-     "ones -9.1411 (errors 0.01 and 0.02)")),
+     ("the mean of the parameters of the steps was measured: its energy is -9.152(10), that of the last "
+     "ones -9.141(20)")),
     ("measured_first",
      {"taken": -9.1523, "taken_error": 0.01, "left": None, "left_error": None},
      ("the parameters from before the first step were measured, the steps made them worse; "

@@ -159,8 +159,9 @@ def measure_run(
         write_atomically(path / OBSERVABLES, sealed_json(content))
     except OSError as error:
         raise FolderError(f"{path}: cannot be written ({error.strerror or error})") from None
-    for each in told if tell is not None else ():
-        tell(each)
+    if tell is not None:
+        for each in told:
+            tell(each)
     return found.content
 
 

@@ -38,8 +38,6 @@ Json = dict[str, Any]
 Measured = Mapping[str, Blocks]
 
 ENERGY, DIMERS, ALL_PAIRS = "energy", "dimers", "SS"
-LEFT_OUT = "observable_left_out"
-"""Code of what has no meaning on a lattice."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +206,9 @@ _FIELDS = ("Sz", "Sx", "n")
 
 
 def _left_out(observable: str, reason: str, **more: Any) -> Diagnostic:
-    return Diagnostic(LEFT_OUT, "open", {"observable": observable, "reason": reason, **more})
+    return Diagnostic(
+        "observable_left_out", "open", {"observable": observable, "reason": reason, **more}
+    )
 
 
 def _mean(means: np.ndarray) -> np.ndarray:

@@ -38,7 +38,8 @@ class Observed:
             return "not finite"
         if math.isfinite(self.error) or self.extremes is None:
             return _written(self.mean, self.error)
-        return fixed(self.mean, _places(max(error for _, error in self.extremes)))
+        error = max(error for _, error in self.extremes)
+        return _written(self.mean, 0.0) if error <= _NOTHING else fixed(self.mean, _places(error))
 
     @property
     def detail(self) -> str:

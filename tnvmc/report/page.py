@@ -268,10 +268,10 @@ def _chi_scan(run: Run) -> list[Row]:
     for point in ((run.result or {}).get("convergence") or {}).get("chi") or []:
         off, error = point.get("difference"), point.get("difference_error") or 0.0
         between: Row = [None, None]
-        if off is not None and max(abs(off), error) < _ROUNDING * abs(point["energy"] or 0.0):
-            between = ["0", None]
-        elif off is not None and error > 0:
+        if off is not None and error > 0:
             between = [signed(off / n, error / n), f"{off / error:+.1f}"]
+            if max(abs(off), error) < _ROUNDING * abs(point["energy"] or 0.0):
+                between = ["0", None]
         spread = _short(point, "closure_spread")
         rows.append([str(point["chi"]), per_site(point, n), *between, spread])
     return rows

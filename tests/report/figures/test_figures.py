@@ -17,12 +17,15 @@ from tests.run_files import (
     history,
     observables,
     write_history,
+    write_json,
     write_run,
 )
+from tnvmc.lattice.grids import square
 from tnvmc.report.figures import HISTORIES, NAMES, Figures, draw, style
 from tnvmc.report.figures.history import history_of
 from tnvmc.report.figures.maps import _pieces
-from tnvmc.storage.run_files import read_run
+from tnvmc.report.figures.places import Places, clear, span, symmetric
+from tnvmc.storage.run_files import Run, read_run
 
 ROUNDING = 1e-12
 
@@ -97,20 +100,122 @@ def test_bonds_have_widths_and_colours_of_their_energies(pictures: Figures) -> N
     begin, end = lines.get_segments()[0]
     assert (tuple(begin), tuple(end)) == ((0, 0), (1, 0))
     dots = next(item for item in axes.collections if item is not lines)
-    assert np.array_equal(dots.get_array(), observables()["sites"]["Sz"]["mean"])
     assert dots.get_offsets()[4].tolist() == [0, 1]
-    # A field within its error stays pale: the scale reaches four errors at least.
-    assert dots.get_clim() == (-0.02, 0.02)
+    # No field is two errors of 0.005 from 0: all are white, and the scale reaches eight errors.
+    assert np.isnan(np.ma.filled(dots.get_array(), np.nan)).all()
+    assert dots.get_clim() == (-0.04, 0.04)
+    texts = [text.get_text() for text in axes.texts]
+    assert len(texts) == N and all(text.endswith(("(50)", "(5)")) for text in texts)
 
 
-def test_bonds_around_a_boundary_are_stubs_and_long_ones_are_counted(folder: Path) -> None:
-    assert _pieces([0, 3], (4, 4), "open") == []
-    stubs = _pieces([0, 3], (4, 4), "cylinder")
+def painted(sites: tuple[float, float], bonds: tuple[float, float], folder: Path) -> Any:
+    """Axes of a lattice where all fields and all bonds have one value and error."""
+    held = observables()
+    mean, error = sites
+    held["sites"]["Sz"] = {"mean": [mean] * N, "error": [error] * N}
+    same = dict(zip(("mean", "error"), bonds, strict=True))
+    held["bonds"] = [bond | same for bond in held["bonds"]]
+    run = write_run(folder, measured=False)
+    write_json(run / "observables.json", held)
+    axes = draw([read_run(run)], ["lattice"]).figures["lattice"].axes
+    lines, dots = axes[0].collections
+    return axes, lines, dots
+
+
+def test_order_is_painted_and_noise_is_not(tmp_path: Path) -> None:
+    axes, lines, dots = painted((0.45, 0.01), (-0.4, 0.002), tmp_path / "order")
+    assert np.array_equal(dots.get_array(), [0.45] * N)
+    assert dots.get_clim() == (-0.45, 0.45)
+    assert lines.get_clim()[1] - lines.get_clim()[0] >= 8 * 0.002
+    assert not axes[0].get_xlabel() and "white" not in axes[2].get_xlabel()
+    assert "0.01" in axes[2].get_xlabel() and "0.002" in axes[1].get_ylabel()
+    axes, lines, dots = painted((0.019, 0.01), (0.003, 0.002), tmp_path / "noise")
+    assert np.isnan(np.ma.filled(dots.get_array(), np.nan)).all()
+    assert np.isnan(np.ma.filled(lines.get_array(), np.nan)).all()
+    assert all(dashes is not None for _, dashes in lines.get_linestyle())
+    assert "dashed" in axes[0].get_xlabel() and "white" in axes[2].get_xlabel()
+    # Just clear of noise: painted, and pale.
+    axes, lines, dots = painted((0.021, 0.01), (-0.4, 0.002), tmp_path / "little")
+    assert np.array_equal(dots.get_array(), [0.021] * N)
+    assert dots.get_clim() == (-0.08, 0.08)
+
+
+def test_a_value_without_error_is_not_told_from_zero() -> None:
+    mean, error = [0.1, 0.1, np.nan, 0.0], [np.nan, 0.01, 0.01, 0.0]
+    assert clear(mean, error).tolist() == [False, True, False, False]
+    assert span([1.0, 1.1], [0.1, np.inf]) == (pytest.approx(0.65), pytest.approx(1.45))
+    assert symmetric([0.0], [0.0]) == 1.0
+
+
+PATCH = {
+    "shape": [2, 3], "n_sites": 6, "boundary": "open", "units": "S.S",
+    "coordinates": [[-0.87, 0.5], [0, 1], [0.87, 0.5], [-0.87, -0.5], [0, -1], [0.87, -0.5]],
+    "bonds": [{"sites": [i, j], "kind": "nearest", "mean": -0.4, "error": 0.01}
+              for i, j in ((0, 1), (1, 2), (2, 5), (4, 5), (3, 4), (0, 3))],
+    "sites": {"Sz": {"mean": [0.3, -0.3] * 3, "error": [0.01] * 6}},
+    "correlations": {"SS": {"mean": (0.1 * np.eye(6)).tolist(), "error": [[0.01] * 6] * 6}},
+}  # fmt: skip
+
+
+def test_coordinates_of_a_list_of_bonds_are_drawn() -> None:
+    run = Run(Path(), observables=PATCH)
+    made = draw([run], ["lattice", "correlations"], site=0).figures
+    lines, dots = made["lattice"].axes[0].collections
+    assert np.allclose(dots.get_offsets(), PATCH["coordinates"])
+    assert np.allclose(lines.get_segments()[2], [[0.87, 0.5], [0.87, -0.5]])  # drawn as given
+    low, high = made["lattice"].axes[0].get_ylim()
+    assert low < high  # y upwards
+    chart, decay = made["correlations"].axes[:2]
+    hatched = chart.collections[1]
+    assert len(hatched.get_offsets()) == 5 and hatched.get_hatch()
+    (limits,) = (line for line in decay.lines if line.get_marker() == "v")
+    assert np.allclose(limits.get_ydata(), 0.02)
+    assert limits.get_xdata().max() == pytest.approx(2.0, abs=0.01)  # across the hexagon
+
+
+def test_without_coordinates_pictures_say_what_is_lacking() -> None:
+    reason = {"observable": "structure_factor", "reason": "coordinates"}
+    told = {"code": "observable_left_out", "status": "open", "values": reason}
+    run = Run(Path(), observables=PATCH | {"coordinates": None, "diagnostics": [told]})
+    made = draw([run], ["lattice", "correlations", "structure_factor"])
+    assert not made.figures
+    assert all("no coordinates" in line for line in made.left_out)
+
+
+def factor_picture(zone: str, values: list[float], q: np.ndarray) -> Any:
+    held = {"zone": zone, "mean": values, "error": [0.01] * len(values), "q": q.tolist()}
+    run = Run(Path(), observables={"shape": [1, len(values)], "structure_factor": {"SS": held}})
+    return draw([run], ["structure_factor"]).figures["structure_factor"].axes
+
+
+def test_a_chain_has_a_curve_and_a_plane_no_zone() -> None:
+    q = np.stack([np.pi * np.array([-0.5, 0, 0.5, 1]), np.zeros(4)], axis=1)
+    (axes,) = factor_picture("chain", [1, 2, 3, 4], q)
+    assert "along the chain" in axes.get_xlabel()
+    assert np.allclose(axes.containers[0].lines[0].get_xdata(), [-0.5, 0, 0.5, 1])
+    ticks = np.arange(-2, 3) * np.pi
+    plane = np.stack([each.ravel() for each in np.meshgrid(ticks, ticks)], axis=1)
+    values = [0.25] * 25
+    zone = factor_picture("plane", values, plane)[0]
+    (cells,) = (item for item in zone.collections if isinstance(item, QuadMesh))
+    assert cells.get_array().shape == (5, 5) and not zone.lines  # no zone, and nothing stands out
+    assert cells.get_clim() == (pytest.approx(0.21), pytest.approx(0.29))
+    values[12] = 1.0
+    assert factor_picture("plane", values, plane)[0].lines[0].get_xdata()[0] == 0
+
+
+def test_bonds_around_a_boundary_are_stubs_and_long_ones_are_counted() -> None:
+    def pieces(sites: list[int], shape: tuple[int, int], boundary: str) -> Any:
+        xy = square(*shape).positions().astype(float)
+        return _pieces(sites, Places(xy, shape, boundary, True))
+
+    assert pieces([0, 3], (4, 4), "open") == []
+    stubs = pieces([0, 3], (4, 4), "cylinder")
     assert [stub[1] for stub in stubs] == [(-0.55, 0), (3.55, 0)]
-    assert _pieces([0, 12], (4, 4), "cylinder") == []
-    assert len(_pieces([0, 12], (4, 4), "periodic")) == 2
-    assert len(_pieces([1, 6], (4, 4), "open")) == 1
-    arc = _pieces([0, 2], (1, 6), "open")[0]
+    assert pieces([0, 12], (4, 4), "cylinder") == []
+    assert len(pieces([0, 12], (4, 4), "periodic")) == 2
+    assert len(pieces([1, 6], (4, 4), "open")) == 1
+    arc = pieces([0, 2], (1, 6), "open")[0]
     assert np.allclose(arc[0], (0, 0))
     assert np.allclose(arc[-1], (2, 0))
 

@@ -104,8 +104,8 @@ def _bonds(
     energies, error = np.array(values), as_array(errors)
     seen = clear(energies, error)
     strength = np.where(seen, np.abs(energies) / (np.abs(energies).max() or 1.0), 0.0)
-    colours = ListedColormap(colormaps[style.SEQUENTIAL](np.linspace(0, 0.9, 256)))
-    colours = colours.with_extremes(bad="#9aa1ab")
+    without_its_light_end = ListedColormap(colormaps[style.SEQUENTIAL](np.linspace(0, 0.9, 256)))
+    colours = without_its_light_end.with_extremes(bad="#9aa1ab")
     lines = LineCollection(
         segments, array=coloured(energies, error), cmap=colours, zorder=1,
         norm=Normalize(*on_lattice.span(energies, error)),

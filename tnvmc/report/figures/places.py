@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tnvmc.analysis.diagnostics import diagnostics_of
-from tnvmc.estimate.observable_set import LEFT_OUT
 from tnvmc.report.texts import sentence
 from tnvmc.storage.run_files import Json, Run, as_array
 
@@ -147,7 +146,7 @@ def left_out(run: Run, observable: str) -> str | None:
     held: Json = run.observables or {}
     for found in diagnostics_of(held):
         values: Mapping[str, Any] = found.values
-        if found.code == LEFT_OUT and values.get("observable") == observable:
+        if found.code == "observable_left_out" and values.get("observable") == observable:
             return sentence(found)
     return None
 
