@@ -30,9 +30,13 @@ from tnvmc.estimate.statistics import estimate, ratio
 from tnvmc.estimate.structure import (
     correlation_matrix,
     momenta,
+    momentum_shape,
     staggered_square,
+    staggering,
     structure_factor,
+    zone_of,
 )
+from tnvmc.lattice import from_bonds
 from tnvmc.operators.spin import kron, spin_matrices
 from tnvmc.operators.term import Term
 from tnvmc.sampling.configurations import initial_configs
@@ -310,3 +314,33 @@ def test_chains_meet_the_enumeration() -> None:
     one_by_one = estimates(observable, snapshot, targets, 64)[0]
     assert abs(one_by_one.mean - mean[0]) < EXACT
     assert abs(one_by_one.error / error[0] - 1) < 0.5
+
+
+HONEYCOMB = [(0.866 * k, 0.5 + 0.5 * (k % 2)) for k in range(5)]
+
+
+def test_momenta_of_sites_off_the_grid() -> None:
+    """Over a plane that reaches beyond the peaks of honeycombs, -q with every q; a line has a chain."""
+    lattice = from_bonds((2, 5), [(0, 1)], [*HONEYCOMB, *((x, -y) for x, y in HONEYCOMB)])
+    q = momenta(lattice)
+    assert zone_of(lattice) == "plane" and np.prod(momentum_shape(lattice)) == len(q)
+    assert np.abs(q).max() >= 4 * np.pi / 3
+    assert {tuple(each) for each in q.round(9) + 0.0} == {tuple(each) for each in -q.round(9) + 0.0}
+    steps = np.diff(np.unique(q[:, 0].round(9)))
+    assert steps.max() < 2 * np.pi / np.ptp(
+        lattice.positions()[:, 0]
+    )  # finer than the patch resolves
+    matrix = np.eye(10)
+    assert np.allclose(structure_factor(lattice, matrix), 1.0)  # no correlations: flat
+    line = from_bonds(3, [(0, 1)], [(0.0, 2.0), (1.5, 2.0), (3.0, 2.0)])
+    assert zone_of(line) == "chain" and not momenta(line)[:, 1].any()
+    assert zone_of(square(3, 3)) == "square" and zone_of(square(1, 12)) == "chain"
+    assert momentum_shape(square(2, 3)) == (2, 3)
+
+
+def test_what_needs_coordinates_or_sublattices_says_so() -> None:
+    triangle = from_bonds((1, 3), [(0, 1), (1, 2), (0, 2)])
+    with pytest.raises(ValueError, match="no coordinates"):
+        momenta(triangle)
+    with pytest.raises(ValueError, match="odd"):
+        staggering(triangle)

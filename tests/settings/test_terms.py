@@ -164,3 +164,41 @@ def test_a_file_that_cannot_be(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "mine.toml").write_text(f"[[term]]\n{text}\n")
     with pytest.raises(ConfigError, match=told):
         read_operator(tmp_path / "mine.toml", GRID)
+
+
+HEXAGON = [[-0.87, 0.5], [0, 1], [0.87, 0.5], [-0.87, -0.5], [0, -1], [0.87, -0.5]]
+
+
+def test_lists_of_bonds_with_kinds_and_coordinates() -> None:
+    """A table of kinds; positions are [x, y]; what was read can be written and read again."""
+    kinds = {"x": [[1, 0], [2, 5]], "y": [[1, 2], [4, 3]], "z": [[5, 4], [0, 3]]}
+    told = config({"ops": DM, "bonds": "x"}, {"ops": "Sz Sz", "bonds": "z", "coupling": [1, 2]})
+    told["lattice"] |= {"bonds": kinds, "coordinates": HEXAGON}
+    settings = validate(told)
+    for read in (settings, validate(settings.as_dict())):
+        operator = build_operator(read)
+        lattice = operator.lattice
+        assert lattice.directed("x") == ((1, 0), (2, 5)) and lattice.bonds["x"] == ((0, 1), (2, 5))
+        assert np.array_equal(lattice.positions(), HEXAGON)
+        python = Operator.from_products(
+            lattice, [(DM, [(1, 0), (2, 5)]), ("Sz Sz", [(5, 4), (0, 3)], [1.0, 2.0])]
+        )
+        assert fingerprint(operator) == fingerprint(python)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"boundary": "periodic"}, "boundary"),
+        ({"coordinates": HEXAGON[:5]}, "one (x, y) per site"),
+        ({"coordinates": [[0, 1, 2]] * 6}, "coordinates"),
+        ({"bonds": {"x": [[0]]}}, "bonds"),
+        ({"bonds": {"all": [[0, 1]]}}, "means all sites"),
+    ],
+)
+def test_what_a_list_of_bonds_cannot_be(change: dict[str, object], told: str) -> None:
+    config_ = config({"ops": "Sz", "sites": "all"})
+    config_["lattice"] |= change
+    with pytest.raises(ValueError) as caught:
+        build_operator(validate(config_))
+    assert told in str(caught.value)

@@ -120,7 +120,8 @@ def maximum(factor: Json) -> tuple[float, float, str] | None:
 def peak(factor: Json) -> np.ndarray:
     """Give the q (2,) of the largest S(q); over a plane the one of q and -q, which are equal, to the right."""
     q = as_array(factor["q"])[int(np.nanargmax(as_array(factor["mean"])))]
-    return -q if factor.get("zone") == "plane" and tuple(q) < (0, 0) else q
+    to_the_left = factor.get("zone") == "plane" and tuple(q.round(9)) < (0, 0)
+    return np.asarray(-q if to_the_left else q) + 0.0  # no -0
 
 
 def _where(factor: Json, q: np.ndarray) -> str:
@@ -130,7 +131,8 @@ def _where(factor: Json, q: np.ndarray) -> str:
         return f"{_part(q[np.argmax(np.abs(q))])} along the chain"
     if zone == "square":
         return place(q)
-    return f"({q[0]:.2f}π, {q[1]:.2f}π)".replace("-", "−")
+    x, y = q.round(2) + 0.0
+    return f"({x:.2f}π, {y:.2f}π)".replace("-", "−")
 
 
 def place(q: np.ndarray) -> str:

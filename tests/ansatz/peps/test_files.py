@@ -44,7 +44,8 @@ def test_what_is_saved_comes_back_to_the_last_bit(tmp_path: Path, dtype, scheme)
     [
         chain(5, "periodic"),
         shastry_sutherland(4, 4, "periodic"),
-        from_bonds((2, 3), {"nearest": [(0, 1), (1, 5)], "far": [(0, 5)]}, np.eye(6, 2)),
+        from_bonds((2, 3), {"nearest": [(0, 1), (5, 1)], "far": [(0, 5)]}, np.eye(6, 2)),
+        from_bonds((2, 3), [(1, 0)]),
     ],
 )
 def test_every_kind_of_lattice_comes_back(tmp_path: Path, lattice: Lattice) -> None:
@@ -53,6 +54,7 @@ def test_every_kind_of_lattice_comes_back(tmp_path: Path, lattice: Lattice) -> N
     found, _ = PEPS.load(tmp_path / "state.h5")
     assert found.lattice == lattice
     assert found.lattice.kind == lattice.kind
+    assert found.lattice.directed("nearest") == lattice.directed("nearest")
     assert found.local_dim == 3
 
 

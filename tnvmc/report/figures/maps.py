@@ -161,22 +161,40 @@ def _sites(figure: Any, axes: Any, observables: Json, places: Places, unit: floa
         vmin=lowest, vmax=largest, **look,
     )  # fmt: skip
     if unit >= _ROOM:
-        _values(
-            axes, places, [with_error(*each) for each in zip(mean, error, strict=True)], diameter
-        )
+        texts = [with_error(*each) for each in zip(mean, error, strict=True)]
+        bonds = [bond["sites"] for bond in observables["bonds"] if len(bond["sites"]) == 2]
+        _values(axes, places, texts, diameter, bonds)
     white = "" if clear(mean, error).all() else f"; white: within {on_lattice.CLEAR:g} errors of 0"
     label = f"{_FIELDS[name]}, {on_lattice.errors_text(error)}{white}"
     style.colour_bar(figure, dots, axes, label, location="bottom", pad=0.02)
 
 
-def _values(axes: Any, places: Places, texts: Sequence[str], diameter: float) -> None:
-    """Write values with their errors to the lower right of the sites."""
+def _values(
+    axes: Any, places: Places, texts: Sequence[str], diameter: float, bonds: Sequence[Sequence[int]]
+) -> None:
+    """Write values with their errors beside the sites, where no bond is in the way."""
     from matplotlib.patheffects import withStroke
 
-    off = 0.36 * diameter + 1
-    for (x, y), text in zip(places.xy, texts, strict=True):
+    off = 0.5 * diameter + 1.5
+    for site, text in enumerate(texts):
+        right, up = _free_side(places, site, bonds)
         axes.annotate(
-            text.replace("-", "−"), (x, y), xytext=(off, -off), textcoords="offset points",
-            fontsize=6.5, va="top", path_effects=[withStroke(linewidth=2, foreground="white")],
-            zorder=3,
+            text.replace("-", "−"), places.xy[site], xytext=(off * right, off * up), fontsize=6.5,
+            textcoords="offset points", zorder=3, va=_ALIGNED[round(up)][0],
+            ha=_ALIGNED[round(right)][1], path_effects=[withStroke(linewidth=2, foreground="white")],
         )  # fmt: skip
+
+
+_ALIGNED = {-1: ("top", "right"), 0: ("center", "center"), 1: ("bottom", "left")}
+_SIDES = tuple(np.exp(1j * np.deg2rad([-45, 45, -135, 135, -90, 90])))
+
+
+def _free_side(places: Places, site: int, bonds: Sequence[Sequence[int]]) -> tuple[float, float]:
+    """Direction (to the right, up) that lies farthest from the bonds of a site; on a grid one for all."""
+    chosen = _SIDES[0]
+    if not places.on_grid:
+        ends = [b if a == site else a for a, b in bonds if site in (a, b)]
+        steps = (places.xy[ends] - places.xy[site]) @ (1, 1j)
+        gaps = [np.min(np.abs(np.angle(steps / side)), initial=np.pi) for side in _SIDES]
+        chosen = _SIDES[int(np.argmax(np.round(gaps, 6)))]
+    return float(chosen.real), float(chosen.imag)
