@@ -35,9 +35,9 @@ def lattice(run: Run) -> Any | str:
     width, height = places.extent
     inches = min(_WIDTH - _BAR, 8.0 * width / height)
     size = (inches + _BAR, max(2.4, inches * height / width + _BELOW))
-    if places.shape[0] == 1 and places.on_grid:
-        size = (7.0, 2.4)
-        inches = size[0] - _BAR
+    if _is_flat(places):
+        inches = 6.6
+        size = (7.0, inches * height / width + 2 * _BELOW)
     figure = style.new_figure(*size)
     return draw_lattice(figure.subplots(), run, 72 * inches / width) or figure
 
@@ -71,6 +71,15 @@ def draw_lattice(axes: Any, run: Run, unit: float | None = None) -> str | None:
         told.append(f"dashed bonds: within {on_lattice.CLEAR:g} errors of 0")
     axes.set_xlabel("; ".join(told), fontsize=8)
     return None
+
+
+def _is_flat(places: Places) -> bool:
+    """Whether there is more room above the lattice than beside it."""
+    width, height = places.extent
+    return height < _FLAT * width
+
+
+_FLAT = 0.4
 
 
 def _lacking(run: Run) -> str | None:
@@ -114,8 +123,11 @@ def _bonds(
         capstyle="round" if seen.all() else "butt",
     )  # fmt: skip
     axes.add_collection(lines)
-    label = f"energy of the bond ({observables['units']} units)\n{on_lattice.errors_text(error)}"
-    style.colour_bar(figure, lines, axes, label)
+    told = f"energy of the bond ({observables['units']} units)", on_lattice.errors_text(error)
+    if _is_flat(places):
+        style.colour_bar(figure, lines, axes, ", ".join(told), location="top", pad=0.02, aspect=40)
+    else:
+        style.colour_bar(figure, lines, axes, "\n".join(told))
     return hidden, not seen.all()
 
 
@@ -166,7 +178,8 @@ def _sites(figure: Any, axes: Any, observables: Json, places: Places, unit: floa
         _values(axes, places, texts, diameter, bonds)
     white = "" if clear(mean, error).all() else f"; white: within {on_lattice.CLEAR:g} errors of 0"
     label = f"{_FIELDS[name]}, {on_lattice.errors_text(error)}{white}"
-    style.colour_bar(figure, dots, axes, label, location="bottom", pad=0.02)
+    aspect = 40 if _is_flat(places) else 24
+    style.colour_bar(figure, dots, axes, label, location="bottom", pad=0.02, aspect=aspect)
 
 
 def _values(
