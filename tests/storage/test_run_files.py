@@ -66,6 +66,10 @@ def _without(key: str) -> dict[str, Any]:
             "observables.json", observables() | {"shape": [4, 5]},
             Damage("observables.json", "bad_content"),
         ),
+        (
+            "observables.json", observables() | {"coordinates": [[0, 0]]},
+            Damage("observables.json", "bad_content"),
+        ),
     ],
 )  # fmt: skip
 def test_damage(tmp_path: Path, name: str, content: Any, damage: Damage) -> None:

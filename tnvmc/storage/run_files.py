@@ -249,6 +249,9 @@ def _observables(text: str) -> _File:
                 found, asked = as_array(values[key]).shape, shape or (len(values["q"]),)
                 if found != asked:
                     raise ValueError(f"{part}.{name}.{key} has shape {found}, not {asked}")
+    places = content.get("coordinates")
+    if places is not None and as_array(places).shape != (n_sites, 2):
+        raise ValueError(f"coordinates have shape {as_array(places).shape}, not {(n_sites, 2)}")
     for bond in content.get("bonds", []):
         if not all(0 <= int(site) < n_sites for site in bond["sites"]):
             raise ValueError(f"a bond joins {bond['sites']}, there are {n_sites} sites")
