@@ -8,6 +8,7 @@ Names are loaded when they are first used, so that the import itself is quick.
 from __future__ import annotations
 
 import importlib
+from difflib import get_close_matches
 from typing import Any
 
 from tnvmc._version import __version__
@@ -58,11 +59,17 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(_MODULES[name])
     if name not in _HOME:
-        raise AttributeError(f"module 'tnvmc' has no attribute {name!r}")
+        raise AttributeError(f"module 'tnvmc' has no attribute {name!r}{_meant(name)}")
     module, original = _HOME[name]
     value = getattr(importlib.import_module(module), original)
     globals()[name] = value
     return value
+
+
+def _meant(name: str) -> str:
+    known = {each.lower(): each for each in __all__}
+    close = get_close_matches(name.lower(), known, 1, 0.75)
+    return f"; did you mean {known[close[0]]!r}?" if close else ""
 
 
 def __dir__() -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.backend.arguments import positive, whole
+from tnvmc.backend.calls import as_path
 from tnvmc.estimate.plateau import reached
 from tnvmc.vmc.state import StepRecord
 
@@ -36,7 +37,7 @@ class JsonLines:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = as_path("JsonLines", path)
         self._last: int | None = None
 
     def __call__(self, record: StepRecord) -> None:

@@ -10,7 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from tnvmc.backend.arguments import whole
+from tnvmc.backend.calls import spelt
 from tnvmc.operators.basis import CODE_BITS, Basis, smallest_magnetisation
+from tnvmc.operators.required import require_operator
 from tnvmc.operators.sparse import count_elements
 from tnvmc.operators.term import Operator
 
@@ -43,6 +45,7 @@ class ExactResult:
     vector: np.ndarray | None = field(default=None, repr=False)  #: (dimension,), basis order
 
 
+@spelt()
 def exact_ground_state(
     operator: Operator,
     sector: Sector = "auto",
@@ -78,6 +81,7 @@ def exact_ground_state(
 
     It does not use lattice symmetries.
     """
+    require_operator("exact_ground_state", "operator", operator)
     states = Basis(operator.n_sites, operator.local_dim, _magnetisation(operator, sector))
     _check_memory(operator, states, max_bytes)
     matrix = operator.sparse(states.magnetisation)

@@ -10,9 +10,10 @@ import numpy as np
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.jacobian import SliceJacobian
 from tnvmc.ansatz.protocol import Jacobian, LogAmplitude
-from tnvmc.backend.arguments import numeric_type, set_whole
+from tnvmc.backend.arguments import numeric_type, set_whole, whole
+from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.lattice import Lattice, require_lattice
 
 if TYPE_CHECKING:
     from tnvmc.ansatz.peps.state import PEPS
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Array = Any
 
 
+@spelt()
 @dataclass(frozen=True)
 class PeriodicMPS(GenericAnsatz):
     """psi(s) = Tr A_0[s_0] A_1[s_1] ... A_{N-1}[s_{N-1}], sites in the order of their index.
@@ -36,6 +38,7 @@ class PeriodicMPS(GenericAnsatz):
     local_dim: int = 2
 
     def __post_init__(self) -> None:
+        require_lattice("PeriodicMPS", self.lattice)
         set_whole(self, {"D": 1, "local_dim": 2})
         numeric_type("PeriodicMPS", self.dtype)
 
@@ -111,6 +114,7 @@ class PeriodicMPS(GenericAnsatz):
             yield xp.take(tensors[site, ...], spins, axis=0)
 
 
+@spelt()
 def MPS(
     lattice: Lattice, D: int, boundary: str | None = None, dtype: Any = None
 ) -> PeriodicMPS | PEPS:
@@ -119,6 +123,8 @@ def MPS(
     `boundary` defaults to the one of the lattice.  An open MPS on more than one row is not
     offered: use a PEPS there.
     """
+    require_lattice("MPS", lattice)
+    whole("MPS", "D", D)
     boundary = lattice.boundary if boundary is None else boundary
     if boundary == "periodic":
         return PeriodicMPS(lattice, D, "float64" if dtype is None else dtype)

@@ -13,8 +13,9 @@ from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.initial.simple_update import ImaginaryTime, simple_update
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.arguments import numeric_type, set_whole
+from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 
 Array = Any
 
@@ -80,6 +81,7 @@ class ClusterProduct(GenericAnsatz):
         return states
 
 
+@spelt()
 @dataclass(frozen=True)
 class ProductState(ClusterProduct):
     """psi(s) = prod_i phi_i(s_i): mean field, P = N d."""
@@ -89,6 +91,7 @@ class ProductState(ClusterProduct):
     dtype: Any = "float64"
 
     def __post_init__(self) -> None:
+        require_lattice("ProductState", self.lattice)
         set_whole(self, {"local_dim": 2})
         numeric_type("ProductState", self.dtype)
 
@@ -113,6 +116,7 @@ class ProductState(ClusterProduct):
         return one_hot[np.asarray(config, dtype=np.int64)].ravel()
 
 
+@spelt()
 @dataclass(frozen=True)
 class DimerCovering(ClusterProduct):
     """psi(s) = prod over pairs phi_ab(s_a, s_b): any two-site states on a covering by pairs.
@@ -128,6 +132,7 @@ class DimerCovering(ClusterProduct):
     dtype: Any = "float64"
 
     def __post_init__(self) -> None:
+        require_lattice("DimerCovering", self.lattice)
         set_whole(self, {"local_dim": 2})
         numeric_type("DimerCovering", self.dtype)
         object.__setattr__(self, "pairs", tuple((int(a), int(b)) for a, b in self.pairs))

@@ -12,6 +12,7 @@ from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.app.stages import StagedRun
+from tnvmc.backend.calls import as_path
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.operators.term import Operator
 from tnvmc.plot import history as history_picture
@@ -155,7 +156,7 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> LoadedRun:
         UnreliableWarning: for each file that is damaged or does not belong to the run, which is left
             out; for a result or observables of an earlier step than the run has reached.
     """
-    path = Path(path)
+    path = as_path("load_run", path)
     refuse_comparison(path)
     check_run_folder(path)
     for override in overrides:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.backend.calls import shortly
+
 
 def whole(where: str, name: str, value: Any, least: int | None = 1) -> int:
     """Give back a whole number as int.
@@ -20,10 +22,21 @@ def whole(where: str, name: str, value: Any, least: int | None = 1) -> int:
     """
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         # One type for all that a value may be wrong in.
-        raise ValueError(f"{where}: {name} must be a whole number, got {value!r}")  # noqa: TRY004
+        raise ValueError(  # noqa: TRY004
+            f"{where}: {name} must be a whole number, got {shortly(value)}{_meant(value)}"
+        )
     if least is not None and value < least:
-        raise ValueError(f"{where}: {name} must be at least {least}, got {value!r}")
+        raise ValueError(f"{where}: {name} must be at least {least}, got {shortly(value)}")
     return int(value)
+
+
+def _meant(value: Any) -> str:
+    """The whole number that is written in another way."""
+    if isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value):
+        return f"; write {int(value)}"
+    if isinstance(value, str) and value.strip().isdecimal():
+        return f"; write {int(value)}"
+    return ""
 
 
 def real(
@@ -36,10 +49,10 @@ def real(
     """
     number = isinstance(value, int | float | np.integer | np.floating)
     if not number or isinstance(value, bool) or not math.isfinite(value):
-        raise ValueError(f"{where}: {name} must be a finite number, got {value!r}")
+        raise ValueError(f"{where}: {name} must be a finite number, got {shortly(value)}")
     if not least <= value <= most:
         limits = f"at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
-        raise ValueError(f"{where}: {name} must be {limits}, got {value!r}")
+        raise ValueError(f"{where}: {name} must be {limits}, got {shortly(value)}")
     return float(value)
 
 
@@ -47,7 +60,7 @@ def positive(where: str, name: str, value: Any) -> float:
     """Give back a finite number above 0 as float; ValueError otherwise."""
     found = real(where, name, value)
     if found <= 0:
-        raise ValueError(f"{where}: {name} must be above 0, got {value!r}")
+        raise ValueError(f"{where}: {name} must be above 0, got {shortly(value)}")
     return found
 
 
@@ -61,7 +74,7 @@ def one_of(where: str, name: str, value: Any, known: Collection[Any]) -> None:
     """Raise ValueError unless a value is one of the known ones."""
     if not any(value is each or isinstance(value, str) and value == each for each in known):
         names = ", ".join(map(repr, known))
-        raise ValueError(f"{where}: {name} must be one of {names}, got {value!r}")
+        raise ValueError(f"{where}: {name} must be one of {names}, got {shortly(value)}")
 
 
 def set_whole(owner: Any, least: Mapping[str, int | None]) -> None:
@@ -84,7 +97,7 @@ def numeric_type(where: str, value: Any) -> np.dtype[Any]:
     except TypeError:
         name = ""
     if value is None or name not in _TYPES:
-        raise ValueError(f"{where}: dtype must be one of {', '.join(_TYPES)}, got {value!r}")
+        raise ValueError(f"{where}: dtype must be one of {', '.join(_TYPES)}, got {shortly(value)}")
     found: np.dtype[Any] = np.dtype(name)
     return found
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tnvmc.backend.arguments import one_of, set_whole
+from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.contraction.row import NORMALISE_EVERY, BoundaryMPS, Row, open_column, transfer
@@ -45,6 +46,7 @@ class Scheme(Protocol):
         """
 
 
+@spelt()
 @dataclass(frozen=True)
 class Exact:
     """Absorb without truncation: bonds multiply row by row, for small systems and for tests."""
@@ -73,6 +75,7 @@ class Exact:
         return _rescaled_boundary(tensors, boundary)
 
 
+@spelt()
 @dataclass(frozen=True)
 class ZipUp:
     """Zip-up compression with singular values (Stoudenmire and White, NJP 12, 055026 (2010)).
@@ -109,6 +112,7 @@ class ZipUp:
         return _sweep_rightward(boundary, row, self.chi, basis)
 
 
+@spelt()
 @dataclass(frozen=True)
 class SRC:
     """Successive randomised compression, with a sketch built from the rows on the other side.

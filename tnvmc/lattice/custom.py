@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.backend.calls import spelt
 from tnvmc.lattice.lattice import Lattice, Patch, check_length
 
 
+@spelt()
 def from_bonds(
     shape: int | tuple[int, int],
     bonds: Iterable[tuple[int, int]] | Mapping[str, Iterable[tuple[int, int]]],
@@ -82,6 +84,8 @@ def _check_bonds(
     n_sites = shape[0] * shape[1]
     bonds: list[Patch] = []
     seen: set[Patch] = set()
+    if not isinstance(pairs, Iterable):
+        raise ValueError(f"lattice: bonds of kind {kind!r} are a list of pairs, got {pairs!r}")  # noqa: TRY004
     for pair in pairs:
         sites = _check_pair(kind, pair)
         if sites[0] == sites[1] or min(sites) < 0 or max(sites) >= n_sites:
@@ -101,7 +105,7 @@ def _check_bonds(
 
 
 def _check_pair(kind: str, pair: Iterable[int]) -> tuple[int, int]:
-    sites = tuple(pair)
+    sites: tuple[Any, ...] = tuple(pair) if isinstance(pair, Iterable) else ()
     numbers = all(
         isinstance(site, int | np.integer) and not isinstance(site, bool) for site in sites
     )

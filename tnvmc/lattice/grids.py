@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tnvmc.backend.calls import spelt
 from tnvmc.lattice.lattice import (
     Boundary,
     Lattice,
@@ -19,6 +20,7 @@ from tnvmc.lattice.lattice import (
 )
 
 
+@spelt(pbc="boundary = 'periodic'", periodic="boundary = 'periodic'")
 def chain(length: int, boundary: str = "open") -> Lattice:
     """Build a chain: a grid of one row.
 
@@ -42,6 +44,7 @@ def chain(length: int, boundary: str = "open") -> Lattice:
     )
 
 
+@spelt(pbc="boundary = 'periodic'", periodic="boundary = 'periodic'")
 def square(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """Build a square lattice of n_rows x n_cols sites.
 
@@ -66,6 +69,7 @@ def square(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     )
 
 
+@spelt(pbc="boundary = 'periodic'", periodic="boundary = 'periodic'")
 def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """Build a square lattice with one diagonal ("dimer") in every other plaquette.
 

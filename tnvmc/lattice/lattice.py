@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+
+from tnvmc.backend.calls import refuse
 
 Patch = tuple[int, ...]
 """Sites that a term, a replacement or a move acts on, in increasing order of site index."""
@@ -138,6 +140,22 @@ def grid_coordinates(shape: tuple[int, int]) -> np.ndarray:
     return np.stack([rows, cols], axis=1).astype(np.float64)
 
 
+def require_lattice(where: str, value: Any) -> None:
+    """Raise TypeError, with what to write, for what is no lattice."""
+    if isinstance(value, Lattice):
+        return
+    inner, hint = getattr(value, "lattice", None), ""
+    sizes = value if isinstance(value, tuple | list) else (value,)
+    if all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in sizes):
+        by_size = {1: f"chain({sizes[0]})" if sizes else "", 2: f"square{tuple(map(int, sizes))}"}
+        hint = f"write {by_size[len(sizes)]}" if by_size.get(len(sizes)) else ""
+    elif isinstance(inner, Lattice):
+        hint = "its .lattice is one"
+    elif callable(value):
+        hint = f"call it with its sizes, as {getattr(value, '__name__', 'square')}(4, 4)"
+    raise refuse(where, "lattice", value, "a Lattice, as square(4, 4) or chain(10)", hint)
+
+
 def check_length(name: str, value: object) -> int:
     """Give back a number of sites, rows or columns as int.
 
@@ -145,7 +163,12 @@ def check_length(name: str, value: object) -> int:
         ValueError: not a whole number, or below 1.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"lattice: {name} is {value!r}; it must be a whole number, 1 or larger")
+        hint = ""
+        if isinstance(value, tuple | list) and all(isinstance(n, int) for n in value):
+            hint = f"; give the numbers one by one: {', '.join(map(str, value))}"
+        raise ValueError(
+            f"lattice: {name} is {value!r}; it must be a whole number, 1 or larger{hint}"
+        )
     return int(value)
 
 
@@ -158,4 +181,9 @@ def check_boundary(value: str, allowed: tuple[Boundary, ...]) -> Boundary:
     for name in allowed:
         if value == name:
             return name
-    raise ValueError(f"lattice: boundary is {value!r}; it must be one of {', '.join(allowed)}")
+    meant = {"pbc": "periodic", "torus": "periodic", "ring": "periodic", "obc": "open"}
+    word = meant.get(str(value).lower(), "")
+    hint = f"; did you mean {word!r}?" if word in allowed else ""
+    raise ValueError(
+        f"lattice: boundary is {value!r}; it must be one of {', '.join(allowed)}{hint}"
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 
 Coupling = Any
 """A number, a mapping from bond (i, j) or site i to number, or an array in the order of
@@ -20,6 +20,7 @@ def bonds_of_kind(lattice: Lattice, kind: str, model: str) -> tuple[Patch, ...]:
     Raises:
         ValueError: the lattice has no such kind.
     """
+    require_lattice(model, lattice)
     if kind not in lattice.bonds:
         raise ValueError(
             f"{model}: lattice {lattice.kind!r} has no bonds of kind {kind!r}, only "

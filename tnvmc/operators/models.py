@@ -10,12 +10,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tnvmc.lattice.lattice import Lattice
+from tnvmc.backend.calls import spelt
+from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.operators.couplings import Coupling, bonds_of_kind, per_bond, per_site, uniform
 from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Z, exchange_matrix, kron
 from tnvmc.operators.term import ROUNDING, Operator, Term
 
 
+@spelt()
 def heisenberg(lattice: Lattice, J: Coupling = 1.0) -> Operator:
     """Build H = sum_<ij> J_ij S_i . S_j over nearest neighbours.
 
@@ -29,6 +31,7 @@ def heisenberg(lattice: Lattice, J: Coupling = 1.0) -> Operator:
     return Operator(lattice, tuple(terms), 2, "S.S", "heisenberg", uniform(J=J))
 
 
+@spelt()
 def xxz(lattice: Lattice, J: Coupling = 1.0, Jz: Coupling = 1.0) -> Operator:
     """Build H = sum_<ij> J_ij (Sx_i Sx_j + Sy_i Sy_j) + Jz_ij Sz_i Sz_j over nearest neighbours.
 
@@ -50,6 +53,7 @@ def xxz(lattice: Lattice, J: Coupling = 1.0, Jz: Coupling = 1.0) -> Operator:
     return Operator(lattice, tuple(terms), 2, "S.S", "xxz", uniform(J=J, Jz=Jz))
 
 
+@spelt()
 def j1j2(lattice: Lattice, J1: Coupling = 1.0, J2: Coupling = 0.5) -> Operator:
     """Build H = J1 sum_<ij> S_i . S_j + J2 sum_<<ij>> S_i . S_j.
 
@@ -67,6 +71,7 @@ def j1j2(lattice: Lattice, J1: Coupling = 1.0, J2: Coupling = 0.5) -> Operator:
     return Operator(lattice, tuple(terms), 2, "S.S", "j1j2", uniform(J1=J1, J2=J2))
 
 
+@spelt()
 def tfim(lattice: Lattice, J: Coupling = 1.0, h: Coupling = 1.0) -> Operator:
     """Build the transverse-field Ising model H = -sum_<ij> J_ij Z_i Z_j - sum_i h_i X_i.
 
@@ -83,6 +88,7 @@ def tfim(lattice: Lattice, J: Coupling = 1.0, h: Coupling = 1.0) -> Operator:
     return Operator(lattice, tuple(terms), 2, "Pauli", "tfim", uniform(J=J, h=h))
 
 
+@spelt()
 def rydberg(
     lattice: Lattice, V: float = 7.0, delta: Coupling = 1.0, Omega: Coupling = 1.0
 ) -> Operator:
@@ -99,6 +105,7 @@ def rydberg(
 
     Source: K. Sprague, S. Czischek, Commun. Phys. 7, 90 (2024).
     """
+    require_lattice("rydberg", lattice)
     strength = float(per_site("V", V, 1)[0])
     r = lattice.distances()
     i, j = np.triu_indices(lattice.n_sites, k=1)
@@ -119,6 +126,7 @@ def rydberg(
     return Operator(lattice, tuple(terms), 2, "n", "rydberg", couplings)
 
 
+@spelt()
 def shastry_sutherland(lattice: Lattice, J: Coupling = 0.5, J_dimer: Coupling = 1.0) -> Operator:
     """Build H = J sum_<ij> S_i . S_j + J_dimer sum over dimers of S_i . S_j.
 

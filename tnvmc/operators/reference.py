@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.required import require_operator
 from tnvmc.operators.term import Operator
 
 Method = Literal["exact", "QMC", "extrapolated", "variational"]
@@ -41,6 +42,7 @@ def known_energy(operator: Operator) -> KnownEnergy | None:
     Args:
         operator: as its model made it; sums and multiples carry no couplings and are never found.
     """
+    require_operator("known_energy", "operator", operator)
     if operator.couplings is None:
         return None
     model, couplings = _canonical(operator.name, dict(operator.couplings))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.arguments import set_whole, whole
-from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.diagonal import DiagonalForm, diagonal_form
 from tnvmc.operators.products import MAX_SITES, in_site_order, joined, placed_products
@@ -109,6 +109,7 @@ class Operator:
     couplings: Mapping[str, float] | None = None  #: of a model, where they are uniform
 
     def __post_init__(self) -> None:
+        require_lattice(f"Operator {self.name!r}", self.lattice)
         set_whole(self, {"local_dim": 2})
         terms = tuple(term.sorted() for term in self.terms)
         for term in terms:

@@ -10,6 +10,7 @@ import numpy as np
 from tnvmc.ansatz.jacobian import is_complex
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.arguments import optional_positive, real
+from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.optimize.rule import Info, State, require_finite
@@ -21,7 +22,8 @@ RANDOM_PASS = 2**32 - 1
 """Pass index of the random numbers of a rule: the last one, never reached by sampling."""
 
 
-@dataclass(frozen=True)
+@spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
+@dataclass(frozen=True, kw_only=True)
 class GradientDescent:
     """The force itself: theta -= learning_rate * O^dagger W (E - <E>)."""
 
@@ -49,7 +51,8 @@ class GradientDescent:
         return force, {}, info
 
 
-@dataclass(frozen=True)
+@spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
+@dataclass(frozen=True, kw_only=True)
 class RandomSign:
     """A random part of a step against the sign of each component of the force.
 
@@ -90,7 +93,8 @@ class RandomSign:
         return xp.astype(signs, theta.dtype), {}, info
 
 
-@dataclass(frozen=True)
+@spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
+@dataclass(frozen=True, kw_only=True)
 class Adam:
     """Adaptive moments (Kingma, Ba, ICLR 2015), bias-corrected.
 

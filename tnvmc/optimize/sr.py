@@ -21,6 +21,7 @@ import numpy as np
 from tnvmc.ansatz.jacobian import CenteredJacobian
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.arguments import one_of, optional_positive, real
+from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.optimize import average
@@ -31,6 +32,7 @@ Array = Any
 Space = Literal["auto", "parameters", "samples"]
 
 
+@spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
 @dataclass(frozen=True)
 class SR:
     """The rule theta -= learning_rate * d with d the (regularised) natural gradient.

@@ -20,6 +20,7 @@ from tnvmc.ansatz.protocol import (
 from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import one_of, real, set_whole
+from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms
 from tnvmc.sampling.power import flattened, followed
@@ -34,6 +35,7 @@ Array = Any
 _BLOCKS = 32  # of the chains of few walkers, at least
 
 
+@spelt(magnetisation="VMC(..., magnetisation=...)", moves="VMC(..., moves=...)")
 @dataclass(frozen=True)
 class Sampler:
     """Draws from |psi|^2 by Markov chains: W walkers, each n_burn sweeps and then n_draws draws.

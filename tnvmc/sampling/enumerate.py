@@ -9,6 +9,7 @@ from typing import Any
 
 from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, WithOrbits
 from tnvmc.backend.arguments import one_of, set_whole
+from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import sector_of
@@ -22,6 +23,7 @@ MAX_CONFIGS = 2_000_000
 """Largest basis that is enumerated."""
 
 
+@spelt()
 @dataclass(frozen=True)
 class Enumerate:
     """Visits every configuration with its weight |psi|^2 instead of drawing some: no noise.

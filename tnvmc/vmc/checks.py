@@ -3,18 +3,121 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tnvmc.ansatz.protocol import Ansatz, real_state
+from tnvmc.backend.calls import refuse, shortly
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.operators.required import require_operator
 from tnvmc.operators.term import Operator
 from tnvmc.vmc import step
+from tnvmc.vmc.guard import Guard
 
 Array = Any
 
 
+def check_parts(operator: Any, ansatz: Any, sampler: Any, optimizer: Any, guard: Any) -> None:
+    """Raise TypeError for a part of a VMC that is another object, with what to write instead.
+
+    What is None is left out.
+    """
+    if _is_state(operator) and isinstance(ansatz, Operator):
+        raise TypeError(
+            f"VMC: the Hamiltonian comes first; write VMC(operator, {_kind(operator).lower()}), "
+            f"got {shortly(operator)} and {shortly(ansatz)}"
+        )
+    require_operator("VMC", "operator", operator)
+    if not _is_state(ansatz):
+        raise refuse(
+            "VMC", "ansatz", ansatz, "a wave function, as PEPS(lattice, D=4)", _to_state(ansatz)
+        )
+    homes = {"sampler": "draw", "optimizer": "direction"}
+    for name, value in (("sampler", sampler), ("optimizer", optimizer)):
+        if value is None or hasattr(value, homes[name]) and not isinstance(value, type):
+            continue
+        hint = ""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            hint = f"write learning_rate={value}" if value < 1 else ""
+        for other, method in homes.items():
+            if other != name and hasattr(value, method):
+                hint = f"write {other}={_kind(value)}(...)"
+        if isinstance(value, type):
+            hint = f"make one: {name}={value.__name__}(...)"
+        raise refuse("VMC", name, value, f"one, as {_AS[name]}", hint)
+    if guard is not None and not isinstance(guard, Guard):
+        hint = "" if guard is not False else "write Guard(enabled=False)"
+        raise refuse("VMC", "guard", guard, "a Guard, as Guard(window=20)", hint)
+
+
+_AS = {"sampler": "Sampler(n_walkers=64)", "optimizer": "SR()"}
+
+
+def _is_state(value: Any) -> bool:
+    return hasattr(value, "log_amplitude") and not isinstance(value, type)
+
+
+def _kind(value: Any) -> str:
+    return value.__name__ if isinstance(value, type) else type(value).__name__
+
+
+def _to_state(value: Any) -> str:
+    """How to make a wave function of what was given in its place."""
+    origin = type(value).__module__.split(".")[0]
+    names = {each.__module__.split(".")[0] for each in type(value).__mro__}
+    if origin == "quimb":
+        return "write peps, theta = PEPS.from_quimb(network), then VMC(operator, peps, theta=theta)"
+    if names & {"flax", "netket"}:
+        return "write FlaxAnsatz(lattice, module)"
+    if "torch" in names:
+        return "wrap it in an ansatz of your own: a GenericAnsatz with log_amplitude and random"
+    if isinstance(value, tuple) and value and _is_state(value[0]):
+        return "load and from_quimb give two: ansatz, theta = ...; then VMC(operator, ansatz, theta=theta)"
+    if isinstance(value, Operator):
+        return "a Hamiltonian comes first and once"
+    if isinstance(value, type) and hasattr(value, "log_amplitude"):
+        return f"make one: {value.__name__}(lattice, ...)"
+    if hasattr(value, "draw") or hasattr(value, "direction"):
+        return "the wave function is the second argument"
+    return ""
+
+
+def as_parameters(ansatz: Ansatz, theta: Array) -> Array:
+    """Give parameters as an array; a list of numbers is made one.
+
+    Raises:
+        TypeError, ValueError: what is no array of numbers, as the tensors of a PEPS or a path.
+    """
+    if isinstance(theta, str | Path):
+        raise TypeError(
+            f"VMC: theta is the path {str(theta)!r}; write ansatz, theta = PEPS.load(path), or "
+            "theta=initial_parameters(ansatz, operator, kind=path)"
+        )
+    if isinstance(theta, tuple | list):
+        if len(theta) == 2 and _is_state(theta[0]):
+            raise TypeError("VMC: theta is a pair (ansatz, theta); give the second of them")
+        if any(hasattr(each, "shape") and each.shape for each in theta):
+            raise TypeError(
+                "VMC: theta is a list of tensors, and must be one flat array; write "
+                "theta=ansatz.flatten(tensors)"
+            )
+        theta = np.asarray(theta)
+    if not hasattr(theta, "shape"):
+        raise TypeError(
+            f"VMC: theta must be an array of {ansatz.n_params} parameters, got {shortly(theta)}"
+        )
+    return theta
+
+
 def check_parameters(ansatz: Ansatz, theta: Array) -> None:
     """Raise ValueError for parameters of another number, or not finite."""
+    xp = array_namespace(theta)
+    if not xp.isdtype(theta.dtype, ("real floating", "complex floating")):
+        raise ValueError(
+            f"VMC: theta holds {theta.dtype} and must hold floats; write theta.astype(float)"
+        )
     if tuple(theta.shape) != (ansatz.n_params,):
         raise ValueError(
             f"VMC: theta has shape {tuple(theta.shape)}, the ansatz has {ansatz.n_params} "
@@ -44,5 +147,6 @@ def check_lattices(operator: Operator, ansatz: Ansatz) -> None:
     if operator.local_dim != ansatz.local_dim:
         raise ValueError(
             f"VMC: the Hamiltonian has {operator.local_dim} states a site, the wave function "
-            f"{ansatz.local_dim}; give both the same local_dim"
+            f"{ansatz.local_dim}; give the wave function local_dim={operator.local_dim}, or check the "
+            "terms"
         )

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast, overload
+from typing import Any, Literal, overload
 
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets
-from tnvmc.backend.arguments import real, whole
+from tnvmc.backend.arguments import whole
+from tnvmc.backend.calls import as_path, spelt
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.statistics import ComplexEstimate
-from tnvmc.operators.bounds import energy_bound, off_diagonal_bound
-from tnvmc.operators.general import NO_HAMILTONIAN, NonHermitian
+from tnvmc.operators.general import NonHermitian
 from tnvmc.operators.term import Operator
-from tnvmc.optimize.pace import AUTOMATIC, Paced
+from tnvmc.optimize.pace import AUTOMATIC
 from tnvmc.optimize.rule import Rule
-from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import (
     check_configs,
@@ -30,13 +29,20 @@ from tnvmc.sampling.configurations import (
 from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.problem import InSector, Problem, Samples
 from tnvmc.vmc import checkpoint, step
-from tnvmc.vmc.checks import check_lattices, check_parameters, check_phases
+from tnvmc.vmc.checks import (
+    as_parameters,
+    check_lattices,
+    check_parameters,
+    check_parts,
+    check_phases,
+)
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.display import displayed
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.history import History
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
 from tnvmc.vmc.observers import Callback, Observers
+from tnvmc.vmc.rates import Rates, paced, rates
 from tnvmc.vmc.reliability import of_steps
 from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
 from tnvmc.vmc.sectors import elsewhere
@@ -46,14 +52,12 @@ from tnvmc.vmc.trusted import trusted
 
 Array = Any
 
-FIXED_RATE = 0.1
-"""Learning rate of rules other than SR where none is given."""
 
-FIRST_RATE = 0.06
-"""Of "auto", over the size of the off-diagonal terms per site, which sets the time in which a state
-changes: 0.08 for the Heisenberg model with J = 1 on 4x4 sites, 0.12 for Rydberg atoms with Omega = 1."""
-
-
+@spelt(
+    n_samples="Sampler(n_samples=...)", n_walkers="Sampler(n_walkers=...)", steps="vmc.run(steps)",
+    chi="PEPS(lattice, D, scheme=SRC(chi=...))", D="PEPS(lattice, D=...)",
+    diag_shift="SR(diag_shift=...)",
+)  # fmt: skip
 class VMC:
     """Lowers the energy of an ansatz step by step, and measures it.
 
@@ -111,13 +115,7 @@ class VMC:
         moves: Sequence[str] | Targets | None = None,
         device: str | None = None,
     ) -> None:
-        if isinstance(operator, NonHermitian):
-            raise TypeError(NO_HAMILTONIAN.format(operator.name))
-        if not isinstance(operator, Operator) or not hasattr(ansatz, "log_amplitude"):
-            raise TypeError(
-                "VMC: the first two arguments must be an Operator and an ansatz, got "
-                f"{type(operator).__name__} and {type(ansatz).__name__}"
-            )
+        check_parts(operator, ansatz, sampler, optimizer, guard)
         check_lattices(operator, ansatz)
         if isinstance(ansatz, FollowsOperator):
             ansatz = ansatz.for_operator(operator)
@@ -125,15 +123,10 @@ class VMC:
         self.ansatz = ansatz
         self.sampler: Samples = Sampler() if sampler is None else sampler
         self.optimizer: Rule = AUTOMATIC if optimizer is None else optimizer
-        if learning_rate is None:
-            learning_rate = "auto" if isinstance(self.optimizer, SR) else FIXED_RATE
-        follows = isinstance(learning_rate, str) and learning_rate == "auto"
-        for name, value in (("sampler", self.sampler), ("optimizer", self.optimizer)):
-            if not hasattr(value, "draw" if name == "sampler" else "direction"):
-                raise TypeError(f"VMC: {name} must be one, as {_AS[name]}, got {value!r}")
-        if follows:
-            self.optimizer, learning_rate = paced(self.optimizer, operator), 1.0
-        self.schedule = _schedule(learning_rate)
+        schedule = rates(learning_rate, self.optimizer)
+        if schedule is None:
+            self.optimizer = paced(self.optimizer, operator)
+        self.schedule: Callable[[int], float] = schedule or Rates(1.0)
         self.seed = whole("VMC", "seed", seed, 0)
         self.guard = Guard() if guard is None else guard
         if moves is not None and not isinstance(self.sampler, Sampler):
@@ -144,13 +137,14 @@ class VMC:
         self.moves = moves_for(operator, moves)
         if theta is None:
             theta = initial_parameters(ansatz, operator, seed)
+        theta = as_parameters(ansatz, theta)
         xp = array_namespace(theta) if device is None else namespace_of(device)
         theta = to_namespace(theta, xp)
         check_parameters(ansatz, theta)
         configs = to_namespace(self._configs(configs, magnetisation), xp)
         check_phases(operator, ansatz, theta, configs)
         start = Iterate(theta, configs, self.optimizer.init(theta))
-        self.state = State(0, start, trail=Trail(theta, theta) if follows else None)
+        self.state = State(0, start, trail=None if schedule else Trail(theta, theta))
 
     @property
     def theta(self) -> Array:
@@ -177,6 +171,7 @@ class VMC:
         """How steps are made."""
         return step.Method(self.problem, self.sampler, self.optimizer, self.schedule, self.guard)
 
+    @spelt()
     def run(
         self,
         steps: int,
@@ -234,6 +229,7 @@ class VMC:
         """Make one step: a function of the state, and of the clock where the schedule reads it."""
         return step.advance(self.method, state)
 
+    @spelt()
     def measure(
         self,
         n_samples: int | None = None,
@@ -287,6 +283,7 @@ class VMC:
         chi: int | None = None, n_burn: int | None = None,
     ) -> ComplexEstimate: ...  # fmt: skip
 
+    @spelt()
     def expect(
         self,
         operator: Operator | NonHermitian,
@@ -317,6 +314,7 @@ class VMC:
         warn_of(found.diagnostics, "VMC.expect")
         return found
 
+    @spelt()
     def converge(
         self,
         chis: Sequence[int] | None = None,
@@ -360,7 +358,7 @@ class VMC:
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, atomically; see `tnvmc.vmc.checkpoint`."""
         identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer)
-        checkpoint.save(Path(path), self.state, identity)
+        checkpoint.save(as_path("VMC.save", path), self.state, identity)
 
     def restore(self, path: str | Path, archived: bool = False) -> None:
         """Continue from a checkpoint of the same ansatz, operator and sector.
@@ -372,7 +370,8 @@ class VMC:
             ValueError: its walkers have another magnetisation; one of the two learning rates is "auto".
         """
         identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer)
-        found = checkpoint.load(Path(path), identity, self.state.here, archived)
+        path = as_path("VMC.restore", path)
+        found = checkpoint.load(path, identity, self.state.here, archived)
         sectors = self.problem.magnetisation, magnetisation_of(self.operator, found.here.configs)
         if sectors[0] != sectors[1]:
             raise ValueError(
@@ -399,21 +398,5 @@ class VMC:
         return initial_configs(self.operator, n_configs, self.seed, sector)
 
 
-_AS = {"sampler": "Sampler(n_walkers=64)", "optimizer": "SR()"}
-
-
 def _names(symmetries: Sequence[str]) -> tuple[str, ...]:
     return (symmetries,) if isinstance(symmetries, str) else tuple(symmetries)
-
-
-def _schedule(learning_rate: Any) -> Callable[[int], float]:
-    if callable(learning_rate):
-        return cast(Callable[[int], float], learning_rate)
-    rate = real("VMC", "learning_rate", learning_rate, 0.0)
-    return lambda _: rate
-
-
-def paced(rule: Rule, operator: Operator) -> Paced:
-    """Let the rate of a rule follow the steps, from a first one that fits the off-diagonal terms."""
-    per_site = (off_diagonal_bound(operator) or energy_bound(operator)) / operator.n_sites
-    return Paced(rule, rate=FIRST_RATE / per_site if per_site > 0 else FIRST_RATE)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tnvmc.backend.arguments import one_of, positive, real, set_whole
+from tnvmc.backend.calls import spelt
 from tnvmc.estimate.diagnostic import Diagnostic
 
 
@@ -23,6 +24,7 @@ class Recent:
     rollbacks: int = 0  #: in a row
 
 
+@spelt()
 @dataclass(frozen=True)
 class Guard:
     """Limits on one step of theta, and when to undo it.

@@ -13,6 +13,7 @@ import numpy as np
 from tnvmc.ansatz.protocol import Redundant, Snapshot, Targets, with_chi
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import one_of, whole
+from tnvmc.backend.calls import shortly
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -26,6 +27,7 @@ from tnvmc.estimate.observables import (
 from tnvmc.estimate.reliability import LEAST_CHANGED, Drawn, changed_part, doubts
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
 from tnvmc.operators.basis import count_states
+from tnvmc.operators.required import require_operator
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
@@ -77,7 +79,7 @@ class MeasurementPlan:
         for name in self.symmetries:
             one_of("measure", "each of symmetries", name, ("spin", "point"))
         if self.sampler is not None and not hasattr(self.sampler, "for_measurement"):
-            raise ValueError(f"measure: sampler must be a sampler, got {self.sampler!r}")
+            raise ValueError(f"measure: sampler must be a sampler, got {shortly(self.sampler)}")
 
     def applied(self, method: Method, point: Point, step: int) -> Method:
         """The method with the sampler and the ansatz of the measurement.
@@ -182,6 +184,7 @@ def expect(method: Method, state: State, operator: Operator, plan: MeasurementPl
         ValueError: an operator on another lattice, or with another local dimension.
     """
     hamiltonian = method.problem.operator
+    require_operator("expect", "operator", operator)
     if operator.lattice.shape != hamiltonian.lattice.shape:
         there, here = (" x ".join(map(str, x.lattice.shape)) for x in (operator, hamiltonian))
         raise ValueError(f"expect: an operator on {there} sites, and a state on {here}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from tnvmc.ansatz.protocol import (
     no_start,
     real_state,
 )
+from tnvmc.backend.calls import refuse, spelt
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.operators.required import require_operator
 from tnvmc.operators.term import Operator
 from tnvmc.storage.hdf5 import StateFileError, read_parameters
 from tnvmc.storage.identity import differences, kind_in
@@ -31,6 +34,7 @@ Array = Any
 KINDS = ("simple_update", "random", "product")
 
 
+@spelt()
 def initial_parameters(
     ansatz: Ansatz, operator: Operator, seed: int = 0, kind: str | None = None
 ) -> Array:
@@ -53,6 +57,16 @@ def initial_parameters(
         ValueError: a start that this wave function does not have.
         StateFileError: a damaged checkpoint, or one of another kind of state.
     """
+    require_operator("initial_parameters", "operator", operator)
+    if not hasattr(ansatz, "log_amplitude"):
+        raise refuse(
+            "initial_parameters", "ansatz", ansatz, "a wave function, as PEPS(lattice, D=4)"
+        )
+    close = get_close_matches(str(kind), KINDS, 1, 0.7)
+    if kind is not None and kind not in KINDS and close and not Path(kind).exists():
+        raise ValueError(
+            f"initial_parameters: kind is {kind!r}, no file; did you mean {close[0]!r}?"
+        )
     if kind is not None and kind not in KINDS:
         return _from_checkpoint(ansatz, Path(kind), seed)
     if not isinstance(ansatz, Initialisable):

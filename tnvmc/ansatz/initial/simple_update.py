@@ -46,6 +46,7 @@ from tnvmc.ansatz.initial.gates import (
 from tnvmc.ansatz.initial.product_starts import start_vectors
 from tnvmc.ansatz.initial.vidal import VidalPEPS
 from tnvmc.backend.arguments import positive, real, set_whole, whole
+from tnvmc.backend.calls import spelt
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.term import Operator
 
@@ -56,6 +57,7 @@ _FIELD_INTERVAL = 10  # steps between two updates of the mean fields
 _GAUGE_STEPS = 20  # after which weights of optimised states no longer matter to the energy
 
 
+@spelt()
 @dataclass(frozen=True)
 class ImaginaryTime:
     """How a state is evolved in imaginary time, and when that ends.
@@ -102,6 +104,7 @@ class SimpleUpdateInfo:
     notes: tuple[str, ...]  #: terms that were not evolved exactly, one line per kind
 
 
+@spelt()
 def simple_update(
     operator: Operator,
     D: int,

@@ -49,8 +49,9 @@ from tnvmc.ansatz.neural.validation import (
 from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude, SweepInfo, Targets, Walkers
 from tnvmc.ansatz.tally import Tally
 from tnvmc.backend.arguments import whole
+from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, is_cupy
-from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator
 
@@ -65,6 +66,7 @@ _JACOBIAN_BYTES, _JACOBIAN_BYTES_ON_A_GPU = 2**28, 2**32
 """Of log-derivatives that one call returns; what it needs on the way is several times as much."""
 
 
+@spelt()
 class FlaxAnsatz(GenericAnsatz):
     """psi(s) = exp(network(s)) for a Flax module, Linen or NNX, with a flat theta.
 
@@ -125,6 +127,7 @@ class FlaxAnsatz(GenericAnsatz):
         freeze: Sequence[str] = (),
         architecture: Mapping[str, Any] | None = None,
     ) -> None:
+        require_lattice("FlaxAnsatz", lattice)
         self.lattice, self.local_dim, self.inputs = (
             lattice,
             whole("FlaxAnsatz", "local_dim", local_dim, 2),

@@ -14,7 +14,7 @@ from tnvmc.ansatz.peps.quimb import to_quimb
 from tnvmc.backend.arguments import numeric_type, whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.lattice.custom import follows_row
-from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.operators.term import Operator
 
 Array = Any
@@ -29,6 +29,9 @@ class TensorLayout:
     def __init__(
         self, lattice: Lattice, D: int, dtype: str | None = None, local_dim: int = 2
     ) -> None:
+        if isinstance(D, Lattice):
+            raise TypeError("PEPS: the lattice comes first; write PEPS(lattice, D)")
+        require_lattice("PEPS", lattice)
         D, local_dim = whole("PEPS", "D", D), whole("PEPS", "local_dim", local_dim, 2)
         if lattice.kind == "graph" and not follows_row(lattice):
             raise ValueError(

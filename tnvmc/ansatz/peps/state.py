@@ -51,6 +51,7 @@ from tnvmc.ansatz.protocol import (
     real_state,
 )
 from tnvmc.ansatz.tally import PlainSweep, Tally, propose
+from tnvmc.backend.calls import shortly, spelt
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.contraction.row import Strip, closure
 from tnvmc.contraction.schemes import SRC, Scheme
@@ -65,6 +66,7 @@ CHUNK_BYTES = 2**22
 16 walkers, below which the calls cost more than the products (measured, see benchmarks)."""
 
 
+@spelt(chi="scheme=SRC(chi=...)", init="initial_parameters(peps, hamiltonian, kind=...)")
 class PEPS(PlainSweep, TensorLayout):
     """A PEPS with open bonds of dimension D on the grid of `lattice`; one row of it is an open MPS.
 
@@ -92,9 +94,11 @@ class PEPS(PlainSweep, TensorLayout):
         scheme: Scheme | None = None,
         local_dim: int = 2,
     ) -> None:
+        if hasattr(dtype, "absorb"):
+            raise TypeError(f"PEPS: dtype is {shortly(dtype)}; write scheme={dtype!r}")
         super().__init__(lattice, D, dtype, local_dim)
-        if scheme is not None and not hasattr(scheme, "absorb"):
-            raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {scheme!r}")
+        if scheme is not None and (isinstance(scheme, type) or not hasattr(scheme, "absorb")):
+            raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
         self.scheme: Scheme = SRC(2 * self.D) if scheme is None else scheme
 
     def with_scheme(self, scheme: Scheme) -> PEPS:
