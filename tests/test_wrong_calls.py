@@ -28,6 +28,7 @@ from tnvmc import (
     ProductState,
     Sampler,
     Term,
+    UnreliableWarning,
     chain,
     exact_ground_state,
     from_bonds,
@@ -42,6 +43,7 @@ from tnvmc import (
     xxz,
 )
 from tnvmc.backend.calls import shortly, spelt
+from tnvmc.storage.hdf5 import StateFileError
 
 LATTICE = square(2, 2)
 H = heisenberg(LATTICE)
@@ -167,7 +169,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "theta of a pair": (lambda: VMC(H, STATE, theta=(STATE, THETA)), TypeError, "second"),
     "scheme for dtype": (lambda: PEPS(LATTICE, 2, SRC(8)), TypeError, "scheme=SRC(chi=8"),
     "class of a scheme": (lambda: PEPS(LATTICE, 2, scheme=SRC), ValueError, "SRC(chi=8)"),
-    "start": (lambda: initial_parameters(STATE, H, kind="randon"), ValueError, "'random'"),
+    "start": (lambda: initial_parameters(STATE, H, kind="randon"), StateFileError, "'random'"),
     "start, swapped": (lambda: initial_parameters(H, STATE), TypeError, "Operator"),
     "energy of a state": (lambda: known_energy(STATE), TypeError, "Operator"),
     "exact of a lattice": (lambda: exact_ground_state(LATTICE), TypeError, "heisenberg(lattice)"),
@@ -212,6 +214,14 @@ def test_networks_are_told_how_they_are_given() -> None:
     with pytest.raises(TypeError, match=r"square\(2, 2\)"):
         FlaxAnsatz((2, 2), module)
     assert FlaxAnsatz(LATTICE, module).n_params > 0
+
+
+def test_warnings_name_the_line_of_the_call() -> None:
+    few = VMC(H, STATE, Sampler(n_walkers=2, n_samples=4, threads=1), theta=RUN.theta)
+    for call in (lambda: few.run(1), lambda: few.measure(4)):
+        with pytest.warns(UnreliableWarning) as seen:
+            call()
+        assert {each.filename for each in seen} == {__file__}
 
 
 def test_a_method_says_its_own_name() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tnvmc.report import describe
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load
+from tnvmc.settings.own_parts import OWN_PARTS, own_parts, refusal
 from tnvmc.shown import Shown, Table, with_error
 from tnvmc.storage.hdf5 import StateFileError, read_stages
 from tnvmc.storage.run_files import Run, is_finished, read_run, refuse_comparison, steps_done
@@ -45,8 +46,10 @@ class LoadedRun(Shown):
     """
 
     files: Run  #: parsed, with what is damaged
-    settings: Settings  #: those of config.toml, defaults filled in
-    operator: Operator  #: the Hamiltonian
+    settings: (
+        Settings | None
+    )  #: those of config.toml, defaults filled in; None where they make no run
+    operator: Operator | None  #: the Hamiltonian; None with them
     history: History
 
     @property
@@ -78,8 +81,11 @@ class LoadedRun(Shown):
         stays as it is.
 
         Raises:
-            FolderError: no checkpoint, or one that is damaged or of another run.
+            FolderError: no checkpoint, or one that is damaged or of another run; a run from Python with
+                parts of its own, of which `own` tells.
         """
+        if self.settings is None or self.operator is None:
+            raise FolderError(f"{self.path}: {refusal(self.path / CONFIG, self.own)}")
         checkpoint = self.path / CHECKPOINT
         if not checkpoint.is_file():
             raise FolderError(
@@ -92,11 +98,12 @@ class LoadedRun(Shown):
             run.restore(checkpoint, archived=True)
         except StateFileError as error:
             raise FolderError(str(error)) from None
-        vmc = run.vmc
-        if not vmc.state.here.optimizer:  # an archive keeps nothing of the rule
-            here = replace(vmc.state.here, optimizer=vmc.optimizer.init(vmc.theta))
-            vmc.state = replace(vmc.state, here=here)
-        return vmc
+        return run.vmc
+
+    @property
+    def own(self) -> list[str]:
+        """What settings do not describe of a run from Python, as "ansatz"; see `tnvmc.app.recording`."""
+        return own_parts(self.files.config)
 
     @property
     def ansatz(self) -> Ansatz:
@@ -110,7 +117,7 @@ class LoadedRun(Shown):
     @property
     def _energies(self) -> tuple[str, str] | None:
         """Measured energy, total and per site."""
-        held, n = self.files.result, self.operator.n_sites
+        held, n = self.files.result, self.history.n_sites
         if held is None or held["energy"] is None:
             return None
         energy, error = held["energy"], held["energy_error"]
@@ -122,14 +129,14 @@ class LoadedRun(Shown):
         told = [facts[name] for name in ("model", "lattice", "state") if name in facts]
         told.append(f"{steps_done(self.files)} steps")
         if (found := self._energies) is not None:
-            units = f"{self.operator.units} units{'' if self.finished else ', of an earlier step'}"
+            units = f"{self.history.units} units{'' if self.finished else ', of an earlier step'}"
             told.append(f"energy {found[0]}, per site {found[1]} ({units})")
         return f"<LoadedRun {self.path}: {'; '.join(told)}>"
 
     def _table(self) -> Table:
         rows = [*describe.facts(self.files).items(), ("steps", str(steps_done(self.files)))]
         if (found := self._energies) is not None:
-            units = f"({self.operator.units} units)"
+            units = f"({self.history.units} units)"
             rows += [("energy", f"{found[0]} {units}"), ("energy per site", f"{found[1]} {units}")]
             if not self.finished:
                 rows += [("measured", "after an earlier step")]
@@ -166,19 +173,24 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> LoadedRun:
                 f"{' and '.join(f'[{name}]' for name in _FREE)}"
             )
     files = read_run(path)
-    try:
-        settings = load(path / CONFIG, [*overrides, f"run.out={json.dumps(str(path))}"])
-        operator = build_operator(settings)
-    except ValueError as error:
-        raise FolderError(f"{path}: {CONFIG}: {error}") from None
+    settings = operator = None
+    if own_parts(files.config):
+        n_sites, units = (files.config[OWN_PARTS].get(name) for name in ("n_sites", "units"))
+    else:
+        try:
+            settings = load(path / CONFIG, [*overrides, f"run.out={json.dumps(str(path))}"])
+            operator = build_operator(settings)
+        except ValueError as error:
+            raise FolderError(f"{path}: {CONFIG}: {error}") from None
+        n_sites, units = operator.n_sites, operator.units
     for text in _doubts(files):
         warnings.warn(UnreliableWarning(f"load_run: {path}: {text}"), stacklevel=2)
-    return LoadedRun(files, settings, operator, _history(files, operator))
+    return LoadedRun(files, settings, operator, _history(files, n_sites, units))
 
 
-def _history(files: Run, operator: Operator) -> History:
+def _history(files: Run, n_sites: int, units: str) -> History:
     try:
-        return History.from_lines(files.history, operator.n_sites, operator.units)
+        return History.from_lines(files.history, n_sites, units)
     except (KeyError, TypeError, ValueError) as error:
         raise FolderError(
             f"{files.path}: the history holds a line that is no record of a step ({error!r}); was it "

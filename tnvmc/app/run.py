@@ -8,17 +8,16 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Any
 
-from tnvmc._version import __version__
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import Reference, find_reference
+from tnvmc.app.keeper import Keeper
+from tnvmc.app.results import draw_energy, result_of
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend.process import uninterrupted
-from tnvmc.operators.bounds import energy_bound
 from tnvmc.report.console import RunConsole, headline, nothing_to_do, stage_line
-from tnvmc.report.plots import energy_picture
 from tnvmc.sampling.workers import WorkerLost
 from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.checks import check_symmetries
@@ -26,10 +25,9 @@ from tnvmc.settings.comparison import samples_per_step
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load
 from tnvmc.settings.problems import ConfigError
-from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_files import Run, asks_the_same, refuse_comparison
+from tnvmc.storage.run_files import asks_the_same, refuse_comparison
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -46,9 +44,8 @@ from tnvmc.storage.run_folder import (
 from tnvmc.vmc.chi_scan import default_chis, scan_chi
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
-from tnvmc.vmc.state import Measurement, StepRecord, finite_or_none
+from tnvmc.vmc.state import StepRecord
 
-_SECONDS_BETWEEN_CHECKPOINTS = 60.0
 _FAILED = 1  # exit status of what is not the fault of the input
 
 
@@ -149,7 +146,7 @@ def continued_run(
         if old is not None and asks_the_same(old.get("config"), settings.as_dict()):
             console.say(nothing_to_do(old))
             if not (path / PICTURE).exists():
-                _draw(folder, old)
+                draw_energy(folder, old)
             _show(console, old, folder)
             return old
         if begun:
@@ -215,26 +212,6 @@ def _with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
     return [*overrides, *([f"run.out={json.dumps(str(out))}"] if out is not None else [])]
 
 
-class _Keeper:
-    """Writes down what happens: every step to the history, now and then a checkpoint."""
-
-    def __init__(self, run: StagedRun, folder: RunFolder, every: int) -> None:
-        self._run, self._folder, self._every = run, folder, every
-        self.saved_step: int | None = None
-        self._saved_at = 0.0
-
-    def step(self, record: StepRecord) -> None:
-        self._folder.append(record.as_dict())
-        due = self._run.vmc.state.step % self._every == 0
-        if due or monotonic() - self._saved_at > _SECONDS_BETWEEN_CHECKPOINTS:
-            self.save()
-
-    def save(self) -> None:
-        self._folder.sync()
-        self._run.save(self._folder.path / CHECKPOINT, self._folder.provenance)
-        self.saved_step, self._saved_at = self._run.vmc.state.step, monotonic()
-
-
 def _carry_on(
     run: StagedRun,
     settings: Settings,
@@ -245,7 +222,7 @@ def _carry_on(
 ) -> dict[str, Any]:
     """Go through the stages, measure, write and show the result."""
     earlier = sum(line["seconds"] for line in folder.history())
-    keeper = _Keeper(run, folder, settings.run.checkpoint_every)
+    keeper = Keeper(run, folder, settings.run.checkpoint_every)
     try:
         keeper.save()
         if reference is None:
@@ -257,12 +234,12 @@ def _carry_on(
         with console.measuring():
             vmc, measured = run.vmc, _measured(run.vmc, settings)
             scan = _scanned(vmc, settings, measured)
-        result = _result(vmc, settings, measured.measurement, reference)
+        result = result_of(vmc, settings.as_dict(), measured.measurement, reference)
         result |= run.outcome(folder.path, measured, settings.measure.chi, folder.provenance)
         result["wall_time_s"] = earlier + perf_counter() - started
         result["convergence"] = convergence(result, folder.history(), scan)
         folder.write_result(result)
-        _draw(folder, result)
+        draw_energy(folder, result)
     except (KeyboardInterrupt, WorkerLost, MemoryError) as stop:
         with contextlib.suppress(KeyboardInterrupt), uninterrupted():  # a second Ctrl-C
             try:
@@ -322,7 +299,7 @@ def _stage_headline(run: StagedRun) -> str:
     return f"stage {stage.number} of {len(run.stages)}: {', '.join(parts)}"
 
 
-def _optimise(run: StagedRun, keeper: _Keeper, folder: RunFolder, console: RunConsole) -> None:
+def _optimise(run: StagedRun, keeper: Keeper, folder: RunFolder, console: RunConsole) -> None:
     """Bring the last stage to its end."""
 
     def on_step(record: StepRecord) -> None:
@@ -341,43 +318,6 @@ def _optimise(run: StagedRun, keeper: _Keeper, folder: RunFolder, console: RunCo
         ended = run.next_stage(folder.path, folder.provenance)
         console.say(stage_line(ended, run.operator.n_sites))
         keeper.save()
-
-
-def _result(
-    vmc: VMC, settings: Settings, measured: Measurement, reference: Reference
-) -> dict[str, Any]:
-    """Put together the content of result.json, all but the walltime."""
-    n_sites, exact = measured.n_sites, reference.energy
-    signed = error = None
-    if exact:
-        signed = (measured.energy - exact) / abs(exact)
-        error = measured.energy_error / abs(exact)
-    values = {
-        **measured.as_dict(),
-        "energy_bound": energy_bound(vmc.operator),
-        "exact_energy": exact,
-        "exact_energy_per_site": None if exact is None else exact / n_sites,
-        "exact_source": reference.source,
-        "exact_method": reference.method,
-        "relative_error": None if signed is None else abs(signed),
-        "relative_error_error": error,
-        "signed_error": signed,
-        "steps": vmc.state.step,
-        "seed": settings.run.seed,
-        "version": __version__,
-        "config": settings.as_dict(),
-    }
-    return finite_or_none(values)
-
-
-def _draw(folder: RunFolder, result: dict[str, Any]) -> None:
-    settings = result["config"]
-    title = (
-        f"{settings['hamiltonian']['model']}, {settings['ansatz']['kind']}, "
-        f"{result['n_sites']} sites, {result['n_parameters']} parameters"
-    )
-    picture = energy_picture(Run(folder.path, settings, tuple(folder.history()), result), title)
-    write_atomically(folder.path / PICTURE, picture)
 
 
 def _show(console: RunConsole, result: dict[str, Any], folder: RunFolder) -> None:

@@ -15,6 +15,7 @@ from tnvmc.limits import Json, choices
 from tnvmc.settings.checks import conflicts, set_by_every_stage
 from tnvmc.settings.config import SECTIONS, Settings, keys, selector
 from tnvmc.settings.defaults import complete
+from tnvmc.settings.own_parts import own_parts, refusal
 from tnvmc.settings.problems import ConfigError, ConfigProblem, nearest
 from tnvmc.settings.section import Section, allowed, properties
 from tnvmc.settings.term_settings import TermSettings
@@ -36,6 +37,8 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
     if isinstance(data.get("ansatz"), list):
         told = f"a comparison (it has [[ansatz]]); use tnvmc compare {path}"
         raise ConfigError(ConfigProblem(str(path), "file", told))
+    if own := own_parts(data):
+        raise ConfigError(ConfigProblem(str(path), "file", refusal(path, own)))
     return complete(validate(data, overrides), default_name=path.stem)
 
 

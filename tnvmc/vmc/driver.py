@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -43,6 +44,7 @@ from tnvmc.vmc.history import History
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
 from tnvmc.vmc.observers import Callback, Observers
 from tnvmc.vmc.rates import Rates, paced, rates
+from tnvmc.vmc.recording import Given, recorder
 from tnvmc.vmc.reliability import of_steps
 from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
 from tnvmc.vmc.sectors import elsewhere
@@ -51,6 +53,9 @@ from tnvmc.vmc.trail import Trail
 from tnvmc.vmc.trusted import trusted
 
 Array = Any
+
+_CALLER = 4
+"""The line that called a method, seen from `warn_of`: `spelt` stands between them."""
 
 
 @spelt(
@@ -135,6 +140,7 @@ class VMC:
                 "none; leave them out"
             )
         self.moves = moves_for(operator, moves)
+        self.given = Given(theta is not None, configs is not None, moves)
         if theta is None:
             theta = initial_parameters(ansatz, operator, seed)
         theta = as_parameters(ansatz, theta)
@@ -177,6 +183,7 @@ class VMC:
         steps: int,
         callback: Callback | Sequence[Callback] | None = None,
         progress: bool = False,
+        out: str | PathLike[str] | None = None,
     ) -> History:
         """Make `steps` more steps and give their records; `callback` sees each as it is made.
 
@@ -191,6 +198,11 @@ class VMC:
                 step for which one of them gives back True.  Ready ones: `tnvmc.callbacks`.
             progress: show a live line in a terminal or a notebook, and nothing where there is neither.
                 No number depends on it.
+            out: a folder that keeps the run, as ``tnvmc run`` does: for ``tnvmc show``, `load_run` and
+                all others.  A new one with the first step, afterwards the same.
+
+        Raises:
+            FolderError: `out` holds another run, which stays as it is; see `tnvmc.app.recording`.
 
         Warns:
             UnreliableWarning: at the end, for each code of `tnvmc.vmc.reliability.of_steps` and
@@ -198,14 +210,15 @@ class VMC:
         """
         steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
         told, records = Observers(callback), History([], n_sites, self.operator.units)
-        with displayed(progress).steps(steps, n_sites, self.sampler.n_samples) as show:
+        show_steps = displayed(progress).steps(steps, n_sites, self.sampler.n_samples)
+        with recorder(out).steps(self, out or "", steps) as told.keep, show_steps as show:
             for _ in range(steps):
                 records.append(self.step(told))
                 show(records[-1])
                 if told.stop:
                     break
         found = of_steps(records, self.problem, self.sampler, self.state)
-        warn_of((*found, *self._elsewhere(records)), "VMC.run")
+        warn_of((*found, *self._elsewhere(records)), "VMC.run", _CALLER)
         return records
 
     def _elsewhere(self, records: Sequence[StepRecord]) -> tuple[Diagnostic, ...]:
@@ -239,6 +252,7 @@ class VMC:
         symmetries: Sequence[str] = (),
         sampler: Samples | None = None,
         progress: bool = False,
+        out: str | PathLike[str] | None = None,
     ) -> Measurement:
         """Measure the energy of the present parameters; `state` stays as it is.
 
@@ -255,8 +269,10 @@ class VMC:
                 `tnvmc.vmc.characters.symmetrised`.
             sampler: in place of that of the optimisation.
             progress: show how far it is, as `run` does.
+            out: the folder that keeps the run: result.json there becomes this measurement.
 
         Raises:
+            FolderError: `out` does not hold this state.
             NotSymmetric: the Hamiltonian or the state lacks a symmetry.
 
         Warns:
@@ -266,10 +282,11 @@ class VMC:
                 sector of the total Sz, see `tnvmc.vmc.sectors.elsewhere`.
         """
         plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, _names(symmetries), sampler)
-        with displayed(progress).work():
-            found = measure(self.method, self.state, plan).measurement
-        warn_of(found.diagnostics, "VMC.measure")
-        return found
+        with recorder(out).result(self, out or "", plan) as keep, displayed(progress).work():
+            found = measure(self.method, self.state, plan)
+            keep(found)
+        warn_of(found.measurement.diagnostics, "VMC.measure", _CALLER)
+        return found.measurement
 
     @overload
     def expect(
@@ -311,7 +328,7 @@ class VMC:
             return ComplexEstimate(real, imaginary)
         plan = MeasurementPlan(n_samples, chi, n_burn)
         found = expect(self.method, self.state, operator, plan)
-        warn_of(found.diagnostics, "VMC.expect")
+        warn_of(found.diagnostics, "VMC.expect", _CALLER)
         return found
 
     @spelt()
@@ -352,7 +369,7 @@ class VMC:
         measured = measure(self.method, self.state, plan)
         samples = scan_chi(measured, chis, self.sampler.threads, one_in=1)
         found = Convergence(samples, scan_double_layer(measured, double_layer))
-        warn_of(found.diagnostics, "VMC.converge")
+        warn_of(found.diagnostics, "VMC.converge", _CALLER)
         return found
 
     def save(self, path: str | Path) -> None:

@@ -25,6 +25,7 @@ class Observers:
     def __init__(self, callbacks: Callback | Sequence[Callback] | None) -> None:
         given = () if callbacks is None else callbacks
         self._callbacks = tuple(given) if isinstance(given, list | tuple) else (given,)
+        self.keep: Callback | None = None  #: sees a step before they do, whatever they raise
         self.stop = False  #: whether one of them has asked for the end
         for each in self._callbacks:
             if not callable(each):
@@ -35,6 +36,8 @@ class Observers:
 
     def __call__(self, record: StepRecord) -> None:
         """Let all of them see a step."""
+        if self.keep is not None:
+            self.keep(record)
         for each in self._callbacks:
             answer = each(record)
             # Nothing else that is true: a function that is written in one line gives back anything.

@@ -64,9 +64,7 @@ def initial_parameters(
         )
     close = get_close_matches(str(kind), KINDS, 1, 0.7)
     if kind is not None and kind not in KINDS and close and not Path(kind).exists():
-        raise ValueError(
-            f"initial_parameters: kind is {kind!r}, no file; did you mean {close[0]!r}?"
-        )
+        raise StateFileError(f"{kind}: no such file; did you mean {close[0]!r}?")
     if kind is not None and kind not in KINDS:
         return _from_checkpoint(ansatz, Path(kind), seed)
     if not isinstance(ansatz, Initialisable):

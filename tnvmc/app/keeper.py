@@ -1,0 +1,56 @@
+"""A run that is written down while it is made: every step to the history, now and then a checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic
+from typing import Protocol
+
+from tnvmc.storage.provenance import Provenance
+from tnvmc.storage.run_folder import CHECKPOINT, RunFolder
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.state import StepRecord
+
+EVERY = 10
+"""Steps between checkpoints where nothing is said."""
+
+_SECONDS_BETWEEN_CHECKPOINTS = 60.0
+
+
+class Savable(Protocol):
+    """What is made: steps of a VMC, which can be saved."""
+
+    @property
+    def vmc(self) -> VMC:
+        """The VMC of the present step."""
+
+    def save(self, path: Path, provenance: Provenance | None = None) -> None:
+        """Write a checkpoint, atomically."""
+
+
+class Keeper:
+    """Writes down what happens to a run.
+
+    Args:
+        run: what is made.
+        folder: where it goes.
+        every: steps between checkpoints; one is written every minute as well.
+    """
+
+    def __init__(self, run: Savable, folder: RunFolder, every: int = EVERY) -> None:
+        self._run, self._folder, self._every = run, folder, every
+        self.saved_step: int | None = None
+        self._saved_at = 0.0
+
+    def step(self, record: StepRecord) -> None:
+        """Append a step, and save where it is time."""
+        self._folder.append(record.as_dict())
+        due = self._run.vmc.state.step % self._every == 0
+        if due or monotonic() - self._saved_at > _SECONDS_BETWEEN_CHECKPOINTS:
+            self.save()
+
+    def save(self) -> None:
+        """Write a checkpoint, once the history is on the disk."""
+        self._folder.sync()
+        self._run.save(self._folder.path / CHECKPOINT, self._folder.provenance)
+        self.saved_step, self._saved_at = self._run.vmc.state.step, monotonic()

@@ -1,0 +1,242 @@
+"""Runs from Python in a folder: the files that ``tnvmc run`` writes, for all commands that read them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from tnvmc.analysis.convergence import convergence
+from tnvmc.analysis.reference import find_reference
+from tnvmc.ansatz.protocol import chi_of
+from tnvmc.app.keeper import Keeper
+from tnvmc.app.results import draw_energy, result_of
+from tnvmc.backend.calls import as_path
+from tnvmc.backend.namespace import to_host
+from tnvmc.settings.described import Told, described
+from tnvmc.settings.load import read_toml
+from tnvmc.storage.hdf5 import StateFileError
+from tnvmc.storage.provenance import Provenance
+from tnvmc.storage.run_files import refuse_comparison
+from tnvmc.storage.run_folder import (
+    CHECKPOINT,
+    CONFIG,
+    MEASURED,
+    FolderError,
+    RunFolder,
+    check_settings,
+    refuse_occupied,
+    require_provenance,
+)
+from tnvmc.vmc import checkpoint
+from tnvmc.vmc.chi_scan import default_chis, scan_chi
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.measurement import Measured, MeasurementPlan
+from tnvmc.vmc.state import Iterate, State, StepRecord, as_tree
+
+START = "start.h5"
+"""The parameters that a run began with, where they were given rather than made."""
+
+Path_ = str | os.PathLike[str]
+
+
+class _Made:
+    """A VMC whose steps are kept."""
+
+    def __init__(self, vmc: VMC) -> None:
+        self.vmc = vmc
+
+    def save(self, path: Path, provenance: Provenance | None = None) -> None:
+        """Write a checkpoint."""
+        vmc = self.vmc
+        checkpoint.save(path, vmc.state, _identity(vmc), provenance=provenance)
+
+
+@contextmanager
+def steps(vmc: VMC, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], None]]:
+    """Keep the steps of a block in a new folder, or in that of the run that this VMC goes on with.
+
+    Config.toml says what the run is (`settings.described`), history.jsonl tells of each step, and
+    checkpoint.h5 holds the state: every 10 steps, every minute and at the end, also of a block that
+    ends with an exception.
+
+    Raises:
+        FolderError: the folder holds another run, or another state of this one; a VMC that has made
+            steps which no folder holds; the disk refuses.
+    """
+    path = as_path("VMC.run", out)
+    with _written(path):
+        folder = _opened(vmc, path, vmc.state.step + steps)
+    with folder:
+        keeper = Keeper(_Made(vmc), folder)
+
+        def keep(record: StepRecord) -> None:
+            with _written(path):
+                keeper.step(record)
+
+        with _written(path):
+            keeper.save()
+        try:
+            yield keep
+        finally:
+            if folder.provenance.step == vmc.state.step != keeper.saved_step:
+                with _written(path):
+                    keeper.save()
+
+
+@contextmanager
+def result(vmc: VMC, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Measured], None]]:
+    """Keep what a block measures as result.json of the folder of the run, and draw energy.png.
+
+    Section [measure] of config.toml then says how it was measured.  Part of the samples is measured at
+    other chi too, where the state has one, as ``tnvmc run`` does.
+
+    Raises:
+        FolderError: the folder does not hold this state; the disk refuses.
+        ValueError: a sampler of its own, which settings of a run do not have.
+    """
+    path = as_path("VMC.measure", out)
+    if plan.sampler is not None:
+        raise ValueError(
+            "VMC.measure: out= keeps what is measured by the sampler of the run; leave out= or "
+            "sampler= away"
+        )
+    if not (path / CONFIG).is_file():
+        raise FolderError(f"{path}: holds no run; keep its steps first, vmc.run(steps, out=...)")
+    _require_state(vmc, path)
+    started = perf_counter()
+
+    def keep(measured: Measured) -> None:
+        with _written(path), _reopened(vmc, path) as folder:
+            told = Told(str(path), vmc.state.step, _init(path), _measure_section(vmc, plan))
+            config = described(vmc, told)
+            folder.write_settings(config)
+            _keep_point(vmc, folder, measured.point)
+            reference = find_reference(vmc.operator, vmc.problem.magnetisation)
+            found = result_of(vmc, config, measured.measurement, reference) | {"stopped": "steps"}
+            chis = default_chis(vmc.ansatz)
+            scan = scan_chi(measured, chis, vmc.sampler.threads).as_dicts() if chis else []
+            earlier = sum(line["seconds"] for line in folder.history())
+            found["wall_time_s"] = earlier + perf_counter() - started
+            found["convergence"] = convergence(found, folder.history(), scan)
+            folder.write_result(found)
+            draw_energy(folder, found)
+
+    yield keep
+
+
+def _measure_section(vmc: VMC, plan: MeasurementPlan) -> dict[str, Any]:
+    sampler: Any = vmc.sampler
+    found = {
+        "n_samples": plan.n_samples or vmc.sampler.n_samples,
+        "n_burn": plan.n_burn,
+        "n_thin": plan.n_thin or getattr(sampler, "n_thin", None),
+        "chi": plan.chi or chi_of(vmc.ansatz),
+        "symmetrise": list(plan.symmetries) or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _keep_point(vmc: VMC, folder: RunFolder, point: Iterate) -> None:
+    """Keep the parameters that were measured where they are not those of the checkpoint."""
+    kept = folder.path / MEASURED
+    if point.theta is vmc.theta:
+        kept.unlink(missing_ok=True)
+        return
+    state = State(vmc.state.step, point, None, vmc.state.recent, vmc.state.trail)
+    checkpoint.save(kept, state, _identity(vmc), provenance=folder.provenance)
+
+
+def _opened(vmc: VMC, path: Path, last_step: int) -> RunFolder:
+    """The folder, new or of this run, with settings that ask for steps up to `last_step`."""
+    refuse_comparison(path)
+    if not _is_free(path):
+        _require_state(vmc, path)
+        told = Told(str(path), last_step, _init(path), read_toml(path / CONFIG).get("measure"))
+        folder = _reopened(vmc, path)
+        try:
+            folder.write_settings(described(vmc, told))
+        except BaseException:
+            folder.close()
+            raise
+        return folder
+    if vmc.state.step:
+        raise FolderError(
+            f"{path}: this VMC has made {vmc.state.step} steps that no folder holds; give out= from "
+            "the first step on, or begin anew with VMC(..., theta=vmc.measured_theta())"
+        )
+    start = str(path / START) if vmc.given.theta else None
+    folder = RunFolder.create(path, described(vmc, Told(str(path), last_step, start)))
+    if start is not None:
+        checkpoint.save(path / START, vmc.state, _identity(vmc))
+    return folder
+
+
+def _is_free(path: Path) -> bool:
+    """Whether a folder can hold a new run; FolderError where a file stands in its place."""
+    try:
+        refuse_occupied(path)
+    except FolderError:
+        if not path.is_dir():
+            raise FolderError(f"{path}: is no folder; choose another out=") from None
+        return False
+    return True
+
+
+def _reopened(vmc: VMC, path: Path) -> RunFolder:
+    return RunFolder.reopen(path, vmc.state.step, require_provenance(path))
+
+
+def _init(path: Path) -> str | None:
+    return str(path / START) if (path / START).is_file() else None
+
+
+def _identity(vmc: VMC) -> dict[str, Any]:
+    return checkpoint.identity(vmc.ansatz, vmc.operator, vmc.optimizer)
+
+
+def _require_state(vmc: VMC, path: Path) -> None:
+    """Raise FolderError unless the checkpoint of a folder is the state of a VMC, number by number."""
+    if not (path / CONFIG).is_file():
+        raise FolderError(f"{path}: holds files of a run and no {CONFIG}; choose another out=")
+    check_settings(path / CONFIG)
+    if "stage" in read_toml(path / CONFIG):
+        raise FolderError(f"{path}: a run with stages goes on with: tnvmc run --resume {path}")
+    try:
+        found = checkpoint.load(path / CHECKPOINT, _identity(vmc), vmc.state.here)
+    except (StateFileError, ValueError) as error:
+        raise FolderError(f"{path}: holds another run ({error}); choose another out=") from None
+    if found.step != vmc.state.step:
+        raise FolderError(
+            f"{path}: holds a run after {found.step} steps, this VMC has made {vmc.state.step}; choose "
+            f"another out=, or go on with that run: vmc.restore({str(path / CHECKPOINT)!r})"
+        )
+    if not _equal(as_tree(found), as_tree(vmc.state)):
+        raise FolderError(
+            f"{path}: holds another run of the same kind, with other numbers after step {found.step}; "
+            f"choose another out=, or go on with that run: vmc.restore({str(path / CHECKPOINT)!r})"
+        )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, Mapping):
+        one, other = (
+            {key: value for key, value in each.items() if value is not None}
+            for each in (one, other)
+        )
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    return np.array_equal(np.asarray(to_host(one)), np.asarray(to_host(other)), equal_nan=True)
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Say of an error of the disk which folder it was."""
+    try:
+        yield
+    except OSError as error:
+        raise FolderError(f"{path}: cannot be written ({error.strerror or error})") from None

@@ -1,0 +1,57 @@
+"""What a measurement leaves in the folder of a run: result.json and energy.png."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tnvmc._version import __version__
+from tnvmc.analysis.reference import Reference
+from tnvmc.operators.bounds import energy_bound
+from tnvmc.report.plots import energy_picture
+from tnvmc.storage.files import write_atomically
+from tnvmc.storage.run_files import Run
+from tnvmc.storage.run_folder import PICTURE, RunFolder
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.state import Measurement, finite_or_none
+
+
+def result_of(
+    vmc: VMC, config: Mapping[str, Any], measured: Measurement, reference: Reference
+) -> dict[str, Any]:
+    """Put together the content of result.json, all but the stages, the chi scan and the walltime.
+
+    `config` is what config.toml holds, by which the energy was measured.
+    """
+    n_sites, exact = measured.n_sites, reference.energy
+    signed = error = None
+    if exact:
+        signed = (measured.energy - exact) / abs(exact)
+        error = measured.energy_error / abs(exact)
+    values = {
+        **measured.as_dict(),
+        "energy_bound": energy_bound(vmc.operator),
+        "exact_energy": exact,
+        "exact_energy_per_site": None if exact is None else exact / n_sites,
+        "exact_source": reference.source,
+        "exact_method": reference.method,
+        "relative_error": None if signed is None else abs(signed),
+        "relative_error_error": error,
+        "signed_error": signed,
+        "steps": vmc.state.step,
+        "seed": vmc.seed,
+        "version": __version__,
+        "config": dict(config),
+    }
+    return finite_or_none(values)
+
+
+def draw_energy(folder: RunFolder, result: Mapping[str, Any]) -> None:
+    """Write energy.png."""
+    settings = result["config"]
+    title = (
+        f"{settings['hamiltonian']['model']}, {settings['ansatz']['kind']}, "
+        f"{result['n_sites']} sites, {result['n_parameters']} parameters"
+    )
+    picture = energy_picture(Run(folder.path, settings, tuple(folder.history()), result), title)
+    write_atomically(folder.path / PICTURE, picture)

@@ -1,0 +1,290 @@
+"""From objects to settings: what config.toml says of a run that was made in Python.
+
+The settings are built again and compared with the objects, part by part.  What does not come out the
+same is a part of the user's own, and is named: no file says that it can make a state that it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.product import DimerCovering, ProductState
+from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of
+from tnvmc.backend.namespace import array_namespace, is_gpu, to_host
+from tnvmc.contraction import schemes
+from tnvmc.lattice import Lattice
+from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.term import Operator
+from tnvmc.optimize import schedules
+from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
+from tnvmc.optimize.pace import Paced
+from tnvmc.optimize.rule import Rule
+from tnvmc.optimize.sr import SR
+from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.direct import DirectSampler
+from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.sampling.moves import moves_for
+from tnvmc.sampling.problem import Samples
+from tnvmc.settings.build import (
+    build_ansatz,
+    build_lattice,
+    build_operator,
+    build_optimizer,
+    build_sampler,
+    build_schedule,
+)
+from tnvmc.settings.config import MODELS, GuardSettings, SamplerSettings, Settings
+from tnvmc.settings.defaults import complete
+from tnvmc.settings.load import validate
+from tnvmc.settings.own_parts import OWN_PARTS
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.guard import Guard
+from tnvmc.vmc.rates import Rates, paced
+
+Section = dict[str, Any]
+
+_RULES = {SR: "sr", GradientDescent: "gradient", RandomSign: "random_sign", Adam: "adam"}
+_SCHEMES = {schemes.SRC: "src", schemes.ZipUp: "zipup", schemes.Exact: "exact"}
+_STATES = {
+    PEPS: "peps", PeriodicMPS: "periodic_mps", ProductState: "product", DimerCovering: "dimer",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a file is to say beside the parts of a VMC."""
+
+    out: str  #: the folder
+    steps: int  #: made and still to be made
+    init: str | None = None  #: file of the parameters to start from, where they were given
+    measure: Mapping[str, Any] | None = None  #: the section [measure]
+
+
+def described(vmc: VMC, told: Told) -> dict[str, Any]:
+    """Give the content of config.toml for a VMC.
+
+    Where settings make the same VMC it is what ``tnvmc run`` would have written.  Else it has a
+    section [python], whose key `own` names the parts that settings do not describe (out of "lattice",
+    "hamiltonian", "ansatz", "sampler", "optimizer", "learning_rate", "guard", "moves", "configs",
+    "settings"), and the other sections say what can be said.
+    """
+    rough = _sections(vmc, told)
+    settings: Settings | None = None
+    try:
+        settings = complete(validate(rough))
+        own = _differing(vmc, settings)
+    except ValueError:
+        own = _undescribed(vmc, rough) or ["settings"]
+    if vmc.given.configs:
+        own.append("configs")
+    content = rough if settings is None else settings.as_dict()
+    if own:
+        content = _plain(content) | {OWN_PARTS: _facts(vmc, own)}
+    return content
+
+
+def _facts(vmc: VMC, own: list[str]) -> Section:
+    return {"own": own, "n_sites": vmc.operator.n_sites, "units": vmc.operator.units}
+
+
+def _plain(value: Any) -> Any:
+    """Without what TOML has no word for."""
+    if isinstance(value, Mapping):
+        return {k: _plain(v) for k, v in value.items() if v is not None}
+    return [_plain(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def _sections(vmc: VMC, told: Told) -> Section:
+    xp = array_namespace(vmc.theta)
+    run = {"seed": vmc.seed, "out": told.out, "device": "gpu" if is_gpu(xp) else "cpu"}
+    if vmc.sampler.threads is not None:
+        run["threads"] = vmc.sampler.threads
+    found: Section = {
+        "lattice": _lattice(vmc.operator.lattice),
+        "hamiltonian": _hamiltonian(vmc.operator),
+        "ansatz": _ansatz(vmc.ansatz, told.init),
+        "contraction": _contraction(vmc.ansatz),
+        "sampler": _sampler(vmc),
+        "optimizer": {"steps": told.steps, **_optimizer(vmc.optimizer), **_rate(vmc, told.steps)},
+        "guard": {name: getattr(vmc.guard, name) for name in GuardSettings.model_fields},
+        "run": run,
+    }
+    if told.measure is not None:
+        found["measure"] = dict(told.measure)
+    return {name: _plain(section) for name, section in found.items() if section}
+
+
+def _lattice(lattice: Lattice) -> Section:
+    shape = list(map(int, lattice.shape))
+    if lattice.kind == "chain":
+        return {"kind": "chain", "shape": shape[1], "boundary": lattice.boundary}
+    if lattice.kind in ("square", "shastry_sutherland"):
+        return {"kind": lattice.kind, "shape": shape, "boundary": lattice.boundary}
+    if tuple(lattice.bonds) != ("nearest",):
+        return {"kind": lattice.kind, "shape": shape}
+    bonds = [list(map(int, bond)) for bond in lattice.bonds["nearest"]]
+    size: Any = shape[1] if lattice.kind == "graph" else shape
+    return {"kind": "bonds", "shape": size, "bonds": bonds}
+
+
+def _hamiltonian(operator: Operator) -> Section:
+    if operator.name in MODELS and operator.couplings is not None:
+        return {"model": operator.name, **dict(operator.couplings)}
+    return {"model": operator.name}
+
+
+def _ansatz(ansatz: Ansatz, init: str | None) -> Section:
+    about = description_of(ansatz)
+    network = about.get("architecture", {})
+    starts = getattr(ansatz, "starts", ("random",))
+    found: Section = {"kind": _STATES.get(type(ansatz), type(ansatz).__name__)}
+    if network.get("kind") in NETWORKS:
+        found = {**network, "freeze": list(getattr(ansatz, "freeze", ()))}
+        if found.get("magnetisation", 0) is None:
+            found["magnetisation"] = False
+    else:
+        dtype = getattr(ansatz, "dtype", None)
+        found["dtype"] = None if dtype is None else str(dtype)
+        if not isinstance(ansatz, ProductState | DimerCovering):
+            found["D"] = getattr(ansatz, "D", None)
+    found["init"] = starts[0] if init is None else init
+    return found
+
+
+def _contraction(ansatz: Ansatz) -> Section:
+    scheme = getattr(ansatz, "scheme", None)
+    if type(scheme) not in _SCHEMES:
+        return {}
+    return {"scheme": _SCHEMES[type(scheme)], "chi": chi_of(ansatz)}
+
+
+def _sampler(vmc: VMC) -> Section:
+    sampler: Any = vmc.sampler
+    kinds = {Sampler: "metropolis", DirectSampler: "direct", Enumerate: "enumerate"}
+    found: Section = {"kind": kinds.get(type(sampler), type(sampler).__name__)}
+    for name in SamplerSettings.model_fields:
+        takes = type(sampler) is Sampler or name in ("n_samples", "chunk")
+        if name not in ("kind", "magnetisation", "moves") and takes and hasattr(sampler, name):
+            found[name] = getattr(sampler, name)
+    found["magnetisation"] = vmc.problem.magnetisation
+    moves = vmc.given.moves
+    if moves is not None and not isinstance(moves, Mapping):
+        found["moves"] = list(moves)
+    return found
+
+
+def _optimizer(rule: Rule) -> Section:
+    inner: Any = rule.rule if isinstance(rule, Paced) else rule
+    found: Section = {"kind": _RULES.get(type(inner), type(inner).__name__)}
+    names = ("diag_shift", "memory", "momentum", "clip") if isinstance(inner, SR) else ("clip",)
+    return found | {name: getattr(inner, name) for name in names if hasattr(inner, name)}
+
+
+def _rate(vmc: VMC, steps: int) -> Section:
+    if isinstance(vmc.optimizer, Paced):
+        return {"learning_rate": "auto"}
+    given = _given(vmc.schedule)
+    if isinstance(given, schedules.Cosine | schedules.Exponential):
+        falls = {"learning_rate": given.start, "final_learning_rate": given.end}
+        return {**falls, "schedule": type(given).__name__.lower()}
+    if isinstance(given, schedules.Piecewise):
+        rates, lengths = (list(getattr(given, f.name)) for f in fields(given))
+        return {"learning_rate": rates, "stages": lengths, "schedule": "stages"}
+    if callable(given):
+        return {}
+    return {"learning_rate": given, "schedule": "constant"}
+
+
+def _given(schedule: Any) -> Any:
+    given = schedule.given if isinstance(schedule, Rates) else schedule
+    return given.value if isinstance(given, schedules.Constant) else given
+
+
+def _differing(vmc: VMC, settings: Settings) -> list[str]:
+    """The parts of a VMC that settings make in another way."""
+    lattice, operator = build_lattice(settings.lattice), build_operator(settings)
+    own = [] if lattice == vmc.operator.lattice else ["lattice"]
+    if own or fingerprint(operator) != fingerprint(vmc.operator):
+        own.append("hamiltonian")
+    if operator.units != vmc.operator.units and "hamiltonian" not in own:
+        own.append("hamiltonian")
+    checks = {
+        "ansatz": lambda: _same_state(build_ansatz(settings, operator), vmc.ansatz),
+        "sampler": lambda: _same_sampler(build_sampler(settings, operator), vmc),
+        "optimizer": lambda: _same_rule(settings, vmc),
+        "learning_rate": lambda: _same_rate(settings, vmc),
+        "guard": lambda: Guard(**settings.guard.model_dump()) == vmc.guard,
+        "moves": lambda: _same_moves(settings, vmc),
+    }
+    return own + [name for name, same in checks.items() if not own and not same()]
+
+
+def _undescribed(vmc: VMC, rough: Section) -> list[str]:
+    """The parts that have no name in a file, where what is left of the settings makes no run."""
+    from_a_model = vmc.operator.name in MODELS and vmc.operator.couplings is not None
+    own = {
+        "lattice": "bonds" not in rough["lattice"] and "boundary" not in rough["lattice"],
+        "hamiltonian": not from_a_model,
+        "ansatz": rough["ansatz"]["kind"] not in {*_STATES.values(), *NETWORKS},
+        "sampler": type(vmc.sampler) not in (Sampler, DirectSampler, Enumerate),
+        "optimizer": rough["optimizer"]["kind"] not in _RULES.values(),
+        "moves": isinstance(vmc.given.moves, Mapping),
+    }
+    return [name for name, is_own in own.items() if is_own]
+
+
+def _same_state(built: Ansatz, used: Ansatz) -> bool:
+    if type(built) is not type(used) or description_of(built) != description_of(used):
+        return False
+    if isinstance(built, DimerCovering) and isinstance(used, DimerCovering):
+        return built.pairs == used.pairs and _same_numbers(built, used)
+    of_scheme = getattr(built, "scheme", None) == getattr(used, "scheme", None)
+    freeze = tuple(getattr(built, "freeze", ())) == tuple(getattr(used, "freeze", ()))
+    return of_scheme and freeze and _same_numbers(built, used)
+
+
+def _same_numbers(built: Any, used: Any) -> bool:
+    names = ("D", "local_dim", "n_params")
+    same = all(getattr(built, name, None) == getattr(used, name, None) for name in names)
+    return same and str(getattr(built, "dtype", "")) == str(getattr(used, "dtype", ""))
+
+
+def _same_sampler(built: Samples, vmc: VMC) -> bool:
+    if type(built) is not type(vmc.sampler):
+        return False
+    one, other = (
+        {k: v for k, v in asdict(each).items() if k != "magnetisation"}  # type: ignore[call-overload]
+        for each in (built, vmc.sampler)
+    )
+    return bool(one == other)
+
+
+def _same_rule(settings: Settings, vmc: VMC) -> bool:
+    rule: Any = build_optimizer(settings.optimizer)
+    if isinstance(vmc.optimizer, Paced):
+        rule = paced(rule, vmc.operator)
+    return bool(rule == vmc.optimizer)
+
+
+def _same_rate(settings: Settings, vmc: VMC) -> bool:
+    built = build_schedule(settings.optimizer)
+    if isinstance(vmc.optimizer, Paced):
+        return built == "auto"
+    return bool(built != "auto" and _given(built) == _given(vmc.schedule))
+
+
+def _same_moves(settings: Settings, vmc: VMC) -> bool:
+    if not isinstance(vmc.sampler, Sampler):
+        return True
+    built = moves_for(vmc.operator, settings.sampler.moves)
+    return built.keys() == vmc.moves.keys() and all(
+        (to_host(built[patch]) == to_host(vmc.moves[patch])).all()
+        if built[patch].shape == vmc.moves[patch].shape
+        else False
+        for patch in built
+    )
