@@ -17,8 +17,8 @@ MOST_PARAMETERS = 6  # of a function, without self
 MOST_METHODS = 12  # public ones of a class, properties included
 
 # Constructors whose arguments are the parts that a user puts together, and a measurement, which is told
-# in one call how it is made and whether to show it.
-MANY_PARAMETERS = {"FlaxAnsatz.__init__", "VMC.__init__", "VMC.measure"}
+# in one call how it is made, whether to show it and where to keep it.
+MANY_PARAMETERS = {"FlaxAnsatz.__init__", "VMC.__init__", "VMC.converge", "VMC.measure"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

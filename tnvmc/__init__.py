@@ -41,7 +41,7 @@ _NAMES_OF = {
     "tnvmc.vmc.history": ("History",),
     "tnvmc.app.load_run": ("LoadedRun", "load_run"),
     "tnvmc.app.run": ("run_file",),
-    "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau"),
+    "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau", "TensorBoard"),
     "tnvmc.storage.run_folder": ("FolderError",),
     "tnvmc.ansatz.initial.parameters": ("initial_parameters",),
     "tnvmc.ansatz.initial.simple_update": ("ImaginaryTime", "simple_update"),

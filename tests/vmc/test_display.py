@@ -51,6 +51,20 @@ def test_no_number_depends_on_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> 
     assert "%" in terminal.getvalue().removeprefix(text)
 
 
+def test_expect_and_converge_show_what_measure_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    vmc = study()
+    silent = vmc.expect(OPERATOR, 64), vmc.converge([2, 4], 64, double_layer=False)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    mean = vmc.expect(OPERATOR, 64, progress=True).mean
+    assert PHASES["operator"] in terminal.getvalue()
+    before = len(terminal.getvalue())
+    found = vmc.converge([2, 4], 64, double_layer=False, progress=True)
+    assert "%" in terminal.getvalue()[before:]
+    assert (mean, found.samples.as_dicts()) == (silent[0].mean, silent[1].samples.as_dicts())
+
+
 def test_nothing_is_shown_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     vmc = study()
     vmc.run(2, progress=True)

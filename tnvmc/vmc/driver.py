@@ -291,13 +291,13 @@ class VMC:
     @overload
     def expect(
         self, operator: Operator, n_samples: int | None = None,
-        chi: int | None = None, n_burn: int | None = None,
+        chi: int | None = None, n_burn: int | None = None, progress: bool = False,
     ) -> Expectation: ...  # fmt: skip
 
     @overload
     def expect(
         self, operator: NonHermitian, n_samples: int | None = None,
-        chi: int | None = None, n_burn: int | None = None,
+        chi: int | None = None, n_burn: int | None = None, progress: bool = False,
     ) -> ComplexEstimate: ...  # fmt: skip
 
     @spelt()
@@ -307,6 +307,7 @@ class VMC:
         n_samples: int | None = None,
         chi: int | None = None,
         n_burn: int | None = None,
+        progress: bool = False,
     ) -> Expectation | ComplexEstimate:
         """Estimate <operator>, a total, in the present state, in new samples of its own.
 
@@ -322,12 +323,13 @@ class VMC:
         """
         if isinstance(operator, NonHermitian):
             real, imaginary = (
-                self.expect(part, n_samples, chi, n_burn)
+                self.expect(part, n_samples, chi, n_burn, progress)
                 for part in (operator.real, operator.imaginary)
             )
             return ComplexEstimate(real, imaginary)
         plan = MeasurementPlan(n_samples, chi, n_burn)
-        found = expect(self.method, self.state, operator, plan)
+        with displayed(progress).work():
+            found = expect(self.method, self.state, operator, plan)
         warn_of(found.diagnostics, "VMC.expect", _CALLER)
         return found
 
@@ -340,6 +342,7 @@ class VMC:
         n_thin: int | None = None,
         symmetries: Sequence[str] = (),
         double_layer: When = None,
+        progress: bool = False,
     ) -> Convergence:
         """Measure the energy at several chi on the same configurations, and without any.
 
@@ -355,6 +358,7 @@ class VMC:
             n_samples, n_burn, n_thin, symmetries: those of `measure`.
             double_layer: None takes it where it is done within `MAX_SECONDS`; True always; False
                 never; or the chi of its scan, by default D^2 / 2, D^2, ... until the energy stays.
+            progress: show how far it is, as `run` does.
 
         Cost: `measure` at the largest chi, and one measurement without a sweep per sample at
         each other chi; of the double layer that of `estimated_cost`.
@@ -366,9 +370,10 @@ class VMC:
         chis = checked_chis(self.ansatz, chis)
         chosen_chis(double_layer)  # refused before anything is drawn
         plan = MeasurementPlan(n_samples, max(chis), n_burn, n_thin, _names(symmetries))
-        measured = measure(self.method, self.state, plan)
-        samples = scan_chi(measured, chis, self.sampler.threads, one_in=1)
-        found = Convergence(samples, scan_double_layer(measured, double_layer))
+        with displayed(progress).work():
+            measured = measure(self.method, self.state, plan)
+            samples = scan_chi(measured, chis, self.sampler.threads, one_in=1)
+            found = Convergence(samples, scan_double_layer(measured, double_layer))
         warn_of(found.diagnostics, "VMC.converge", _CALLER)
         return found
 
