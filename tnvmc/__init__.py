@@ -26,6 +26,7 @@ _NAMES_OF = {
     "tnvmc.ansatz.generic": ("GenericAnsatz",),
     "tnvmc.ansatz.protocol": ("LogAmplitude",),
     "tnvmc.ansatz.peps.state": ("PEPS",),
+    "tnvmc.ansatz.load_state": ("load_state",),
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
     "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
     "tnvmc.contraction.schemes": ("SRC", "Exact", "ZipUp"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
+from tnvmc.ansatz.files import InFiles
 from tnvmc.ansatz.finite_differences import central_differences
 from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.ansatz.protocol import (
@@ -37,7 +38,7 @@ CAP = 1.75
 _PHASE = 1e-4  # that a modulus may be off 1: rounding in single precision is 1e-7
 
 
-class GenericAnsatz(ABC):
+class GenericAnsatz(InFiles, ABC):
     """A wave function from two methods: `log_amplitude`, and `random` to start from.
 
     Args:

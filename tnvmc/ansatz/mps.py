@@ -42,6 +42,9 @@ class PeriodicMPS(GenericAnsatz):
         set_whole(self, {"D": 1, "local_dim": 2})
         numeric_type("PeriodicMPS", self.dtype)
 
+    def _rebuild(self) -> dict[str, Any]:
+        return {"D": self.D, "dtype": np.dtype(self.dtype).name}
+
     @property
     def n_params(self) -> int:
         """P = N d D^2."""

@@ -95,6 +95,9 @@ class ProductState(ClusterProduct):
         set_whole(self, {"local_dim": 2})
         numeric_type("ProductState", self.dtype)
 
+    def _rebuild(self) -> dict[str, Any]:
+        return {"dtype": np.dtype(self.dtype).name}
+
     @property
     def clusters(self) -> tuple[Patch, ...]:
         """Every site by itself."""
@@ -147,6 +150,9 @@ class DimerCovering(ClusterProduct):
                 f"{' and is not on the lattice' if not 0 <= wrong[0] < n_sites else ''}. "
                 "Check the list of pairs."
             )
+
+    def _rebuild(self) -> dict[str, Any]:
+        return {"dtype": np.dtype(self.dtype).name, "pairs": self.pairs}
 
     @property
     def clusters(self) -> tuple[Patch, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import CNNConfig
+from tnvmc.ansatz.neural.made_with import noted
 from tnvmc.ansatz.neural.rbm import log_cosh
 from tnvmc.ansatz.neural.symmetry_average import shifts
 from tnvmc.lattice.lattice import Lattice
@@ -30,6 +31,7 @@ _ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
+@noted("cnn")
 class CNN(nnx.Module):
     """ln psi(s) of a convolutional network: configs (B, N) -> (B,).
 

@@ -30,6 +30,7 @@ from tnvmc.ansatz.neural.dlpack import (
     power_below,
     to_jax,
 )  # fmt: skip
+from tnvmc.ansatz.neural.files import rebuild_of
 from tnvmc.ansatz.neural.functional import (
     DrawableModule,
     Functional,
@@ -182,6 +183,9 @@ class FlaxAnsatz(GenericAnsatz):
         """Class and architecture, in plain values."""
         plain = json.loads(json.dumps(self.architecture))
         return {"ansatz": "FlaxAnsatz", "architecture": plain}
+
+    def _rebuild(self) -> dict[str, Any] | None:
+        return rebuild_of(self)
 
     def orbit_classes(self, configs: np.ndarray, operator: Operator) -> Any:
         """One configuration of each orbit and how many it stands for; see `WithOrbits`."""

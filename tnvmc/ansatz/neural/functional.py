@@ -90,6 +90,11 @@ class Functional:
         return np.dtype("complex128" if self.holomorphic else "float64")
 
     @property
+    def made(self) -> Any:
+        """The module of seed 0, as its constructor made it."""
+        return self._module
+
+    @property
     def name(self) -> str:
         """Class of the module."""
         return type(self._module).__name__

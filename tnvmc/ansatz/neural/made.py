@@ -16,9 +16,11 @@ from tnvmc.ansatz.neural.autoregressive import (
     phase_of,
     snake,
 )
+from tnvmc.ansatz.neural.made_with import noted
 from tnvmc.lattice.lattice import Lattice
 
 
+@noted("made")
 class MADE(Autoregressive):
     """Dense layers whose masks let the scores of a site see the sites before it only.
 

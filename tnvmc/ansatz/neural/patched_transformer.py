@@ -11,6 +11,7 @@ from flax import nnx
 from tnvmc.ansatz.neural.architectures import PatchedTransformerConfig
 from tnvmc.ansatz.neural.autoregressive import Autoregressive
 from tnvmc.ansatz.neural.decoder import REAL, Block, sinusoidal_positions
+from tnvmc.ansatz.neural.made_with import noted
 from tnvmc.lattice.lattice import Lattice
 
 MOST_STATES = 1024
@@ -20,6 +21,7 @@ HEAD_SCALE = 0.1
 """Of the entries of the last layer, times 1 / sqrt(inputs): |psi|^2 starts nearly uniform."""
 
 
+@noted("patched_transformer")
 class PatchedTransformer(Autoregressive):
     """psi = sqrt(P) from a decoder-only transformer: p of each patch given the patches before it.
 

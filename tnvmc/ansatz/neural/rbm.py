@@ -26,11 +26,13 @@ import jax.numpy as jnp
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import RBMConfig
+from tnvmc.ansatz.neural.made_with import noted
 from tnvmc.lattice.lattice import Lattice
 
 Form = Literal["binary", "log_cosh"]
 
 
+@noted("rbm")
 class RBM(nnx.Module):
     """ln psi(s) of a restricted Boltzmann machine: configs (B, N) -> (B,).
 

@@ -16,11 +16,13 @@ from tnvmc.ansatz.neural.autoregressive import (
     phase_of,
     snake,
 )
+from tnvmc.ansatz.neural.made_with import noted
 from tnvmc.lattice.lattice import Lattice
 
 _REAL: dict[str, Any] = {"param_dtype": jnp.float64, "dtype": jnp.float64}
 
 
+@noted("rnn")
 class RNN(Autoregressive):
     """psi = sqrt(prod_t p_t) exp(i sum_t phi_t), p_t and phi_t read off one hidden state per site.
 

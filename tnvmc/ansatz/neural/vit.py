@@ -11,6 +11,7 @@ import numpy as np
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import ViTConfig
+from tnvmc.ansatz.neural.made_with import noted
 from tnvmc.ansatz.neural.rbm import log_cosh
 from tnvmc.ansatz.neural.relative_attention import (
     RelativeAttention,
@@ -29,6 +30,7 @@ _linear = partial(nnx.Linear, dtype=jnp.float64, param_dtype=jnp.float64)
 _norm = partial(nnx.LayerNorm, dtype=jnp.float64, param_dtype=jnp.float64)
 
 
+@noted("vit")
 class ViT(nnx.Module):
     """Vision transformer: ln psi of configurations read in patches of b x b sites.
 

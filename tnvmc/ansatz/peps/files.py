@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.files import lattice_in, lattice_parts, refuse_existing
 from tnvmc.contraction import schemes
-from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
+from tnvmc.lattice import Lattice
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import StateFileError, attribute, encoded, opened, parameters_in
 
 _SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact)}
-_GRIDS = {"square": square, "shastry_sutherland": shastry_sutherland}
 
 
 @dataclass(frozen=True)
@@ -42,29 +42,22 @@ def write_peps(path: str | Path, state: SavedPEPS, *, overwrite: bool = False) -
         OSError: no space, no permission, no such folder.
     """
     path = Path(path)
-    if path.exists() and not overwrite:
-        raise StateFileError(f"{path}: exists; choose another name, or pass overwrite=True")
-    lattice = state.lattice
+    refuse_existing(path, overwrite)
+    described, more, coordinates = lattice_parts(state.lattice)
     attributes: dict[str, Any] = {
         "identity": {
             "ansatz": "PEPS",
-            "lattice": [lattice.kind, *map(int, lattice.shape), str(lattice.boundary)],
+            "lattice": described,
             "local_dim": int(state.local_dim),
             "D": int(state.D),
             "n_parameters": int(state.theta.size),
-        }
+        },
+        **more,
     }
-    tree: dict[str, Any] = {"here": {"theta": state.theta}}
+    tree: dict[str, Any] = {"here": {"theta": state.theta}, **coordinates}
     if type(state.scheme).__name__ in _SCHEMES:
         settings = dataclasses.asdict(state.scheme)  # type: ignore[call-overload]
         attributes["scheme"] = {"name": type(state.scheme).__name__, **settings}
-    if lattice.kind in ("custom", "graph"):
-        attributes["bonds"] = {
-            kind: [list(map(int, pair)) for pair in bonds]
-            for kind, bonds in (lattice.directions or lattice.bonds).items()
-        }
-        if lattice.coordinates is not None:
-            tree["coordinates"] = lattice.coordinates
     write_atomically(path, encoded(tree, attributes))
 
 
@@ -84,23 +77,12 @@ def read_peps(path: str | Path) -> SavedPEPS:
         if identity["ansatz"] != "PEPS":
             raise StateFileError(f"{path}: holds a {identity['ansatz']}, not a PEPS")
         return SavedPEPS(
-            _lattice(identity["lattice"], file),
+            lattice_in(identity["lattice"], file),
             identity["D"],
             identity["local_dim"],
             _scheme(attribute(file, "scheme")),
             theta,
         )
-
-
-def _lattice(described: list[Any], file: Any) -> Lattice:
-    kind, rows, columns, boundary = described
-    if kind == "chain":
-        return chain(columns, boundary)
-    if kind in _GRIDS:
-        return _GRIDS[kind](rows, columns, boundary)
-    bonds = attribute(file, "bonds", {})
-    coordinates = file["coordinates"][()][:, ::-1] if "coordinates" in file else None
-    return from_bonds((rows, columns), bonds, coordinates)
 
 
 def _scheme(described: Mapping[str, Any] | None) -> schemes.Scheme | None:

@@ -1,0 +1,184 @@
+"""Parameters of any wave function in one HDF5 file, with what tells whether they fit.
+
+Laid out as a run's checkpoint (`tnvmc.storage.hdf5`) with nothing but the parameters, so a saved state can
+be the start of a run (ansatz.init).  Beside them stand ln psi of a few configurations: a wave function
+whose code or settings have changed meanwhile is not given parameters that mean something else there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from tnvmc.ansatz.protocol import Ansatz, description_of
+from tnvmc.backend.calls import as_path
+from tnvmc.backend.namespace import to_host
+from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
+from tnvmc.storage.files import write_atomically
+from tnvmc.storage.hdf5 import StateFileError, attribute, encoded, opened, parameters_in
+from tnvmc.storage.identity import differences, plain
+
+_GRIDS = {"square": square, "shastry_sutherland": shastry_sutherland}
+
+_PROBES = 16
+"""Configurations whose ln psi is kept."""
+
+_SAME = 1e-5
+"""Largest change of ln psi and of the phase that is taken for rounding: between processors and
+libraries some 1e-12 in double precision, 1e-6 in single."""
+
+REBUILD = "rebuild"
+"""Attribute with what makes the wave function again; absent where only its maker can."""
+
+
+def refuse_existing(path: Path, overwrite: bool) -> None:
+    """Raise StateFileError for a file that exists, unless it may be replaced."""
+    if path.exists() and not overwrite:
+        raise StateFileError(f"{path}: exists; choose another name, or pass overwrite=True")
+
+
+def lattice_parts(lattice: Lattice) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
+    """Give what a file says of a lattice: in its identity, in other attributes, in datasets."""
+    described = [lattice.kind, *map(int, lattice.shape), str(lattice.boundary)]
+    if lattice.kind in ("chain", *_GRIDS):
+        return described, {}, {}
+    given = lattice.directions or lattice.bonds
+    bonds = {k: [list(map(int, pair)) for pair in pairs] for k, pairs in given.items()}
+    # Without coordinates there is no such dataset.
+    return described, {"bonds": bonds}, {"coordinates": lattice.coordinates}
+
+
+def lattice_in(described: list[Any], file: Any) -> Lattice:
+    """Read the lattice of an open file; a checkpoint keeps the grid of a list of bonds alone."""
+    kind, rows, columns, boundary = described
+    if kind == "chain":
+        return chain(columns, boundary)
+    if kind in _GRIDS:
+        return _GRIDS[kind](rows, columns, boundary)
+    bonds = attribute(file, "bonds", {})
+    coordinates = file["coordinates"][()][:, ::-1] if "coordinates" in file else None
+    # Without a grid it was made from a number of sites.
+    return from_bonds(columns if kind == "graph" else (rows, columns), bonds, coordinates)
+
+
+def save_state(
+    path: str | Path,
+    ansatz: Ansatz,
+    theta: Any,
+    rebuild: Mapping[str, Any] | None = None,
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Write parameters (P,) and what they belong to, whole or not at all; see `GenericAnsatz.save`."""
+    path = as_path("save", path)
+    refuse_existing(path, overwrite)
+    host = to_host(theta)
+    if host.shape != (ansatz.n_params,):
+        raise ValueError(
+            f"save: theta has shape {host.shape}, the {type(ansatz).__name__} has "
+            f"{ansatz.n_params} parameters"
+        )
+    if not np.isfinite(host).all():
+        raise ValueError("save: theta holds numbers that are not finite")
+    described, attributes, tree = lattice_parts(ansatz.lattice)
+    about = description_of(ansatz)
+    attributes["identity"] = {
+        "ansatz": about.pop("ansatz"),
+        "lattice": described,
+        "local_dim": int(ansatz.local_dim),
+        **about,
+        "n_parameters": int(ansatz.n_params),
+    }
+    if rebuild is not None:
+        attributes[REBUILD] = plain(dict(rebuild))
+    configs = _configs(ansatz)
+    found = ansatz.log_amplitude(host, configs)
+    probe = {"configs": configs, "phase": to_host(found.phase), "log_abs": to_host(found.log_abs)}
+    write_atomically(path, encoded({"here": {"theta": host}, "probe": probe, **tree}, attributes))
+
+
+def load_theta(path: str | Path, ansatz: Ansatz) -> np.ndarray:
+    """Read parameters (P,), on the host, for a wave function; see `GenericAnsatz.load_theta`."""
+    path = as_path("load_theta", path)
+    with opened(path) as file:
+        stored, theta = parameters_in(file)
+        wanted = _identity(ansatz)
+        differing = differences({key: stored.get(key) for key in wanted}, wanted)
+        if differing:
+            raise StateFileError(f"{path}: holds another state: {', '.join(differing)}")
+        if "probe" in file:
+            _compare(path, file["probe"], ansatz, theta)
+    return theta
+
+
+def _identity(ansatz: Ansatz) -> dict[str, Any]:
+    described, _, _ = lattice_parts(ansatz.lattice)
+    about = plain(description_of(ansatz))
+    n_params = int(ansatz.n_params)
+    return {
+        "ansatz": about.pop("ansatz"), "lattice": described, "local_dim": int(ansatz.local_dim),
+        **about, "n_parameters": n_params,
+    }  # fmt: skip
+
+
+def _configs(ansatz: Ansatz) -> np.ndarray:
+    """Configurations (K, N) of one sector where there is one: a pattern and rearrangements of it."""
+    rng = np.random.Generator(np.random.PCG64(0))
+    pattern = np.arange(ansatz.lattice.n_sites) % ansatz.local_dim
+    rows = [pattern, *(rng.permutation(pattern) for _ in range(_PROBES - 1))]
+    return np.array(rows, dtype=np.int8)
+
+
+def _compare(path: Path, probe: Any, ansatz: Ansatz, theta: np.ndarray) -> None:
+    """Raise StateFileError where parameters mean another psi now than when they were saved.
+
+    Of psi times a constant, which is the same state, nothing is said.
+    """
+    found = ansatz.log_amplitude(theta, probe["configs"][()])
+    old, new = probe["log_abs"][()], to_host(found.log_abs)
+    before, after = probe["phase"][()], to_host(found.phase)
+    seen = np.isfinite(old)
+    same = bool((seen == np.isfinite(new)).all())
+    if same and seen.any():
+        old, new, before, after = old[seen], new[seen], before[seen], after[seen]
+        scale = _SAME * (1 + np.abs(old).max())
+        turned = after / before
+        same = bool(np.ptp(new - old) <= scale and np.abs(turned - turned[0]).max() <= _SAME)
+    if not same:
+        raise StateFileError(
+            f"{path}: this {type(ansatz).__name__} gives another psi with these parameters than the one "
+            "that was saved: its code, signs, symmetries or inputs differ"
+        )
+
+
+class InFiles:
+    """Base of wave functions whose parameters go to files and come back."""
+
+    def save(self, path: str | Path, theta: Any, *, overwrite: bool = False) -> None:
+        """Write parameters (P,) to an HDF5 file that `load_theta` and ansatz.init read, whole or not at all.
+
+        `tnvmc.load_state` makes the wave functions of this package again from it.  Ln psi of a few
+        configurations is kept too, so that code which changes is noticed.
+
+        Raises:
+            StateFileError: the file exists and `overwrite` is not set.
+            ValueError: another number of parameters, or some that are not finite.
+            OSError: no space, no permission, no such folder.
+        """
+        save_state(path, cast(Ansatz, self), theta, self._rebuild(), overwrite=overwrite)
+
+    def load_theta(self, path: str | Path) -> Any:
+        """Read parameters (P,), on the host, that `save` wrote of the same wave function.
+
+        Raises:
+            StateFileError: no such file; damaged; of another kind, lattice or number of parameters; of a
+                wave function that gives another psi with them.
+        """
+        return load_theta(path, cast(Ansatz, self))
+
+    def _rebuild(self) -> dict[str, Any] | None:
+        """What makes this wave function again, in plain values; None where only its maker can."""
+        return None

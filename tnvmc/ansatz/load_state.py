@@ -1,0 +1,87 @@
+"""Saved states of all kinds: the wave function made again, and its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.files import REBUILD, lattice_in, load_theta
+from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.product import DimerCovering, ProductState
+from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.backend.calls import as_path
+from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
+from tnvmc.storage.hdf5 import StateFileError, attribute, opened, parameters_in
+
+_PLAIN = {kind.__name__: kind for kind in (PeriodicMPS, ProductState, DimerCovering)}
+
+
+def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
+    """Read a wave function and its parameters theta (P,), on the host, from a file of `save`.
+
+    >>> ansatz, theta = tnvmc.load_state("state.h5")  # doctest: +SKIP
+    >>> vmc = VMC(hamiltonian, ansatz, theta=theta)  # doctest: +SKIP
+
+    A PEPS (from a checkpoint too), `PeriodicMPS`, `ProductState`, `DimerCovering` and the networks of
+    `tnvmc.ansatz.neural`, with their signs and symmetries.
+
+    Raises:
+        StateFileError: no such file; damaged, or of another program or version; a wave function of your
+            own, for which the message says what to write; a network that gives another psi now.
+        ImportError: a network without JAX and Flax.
+    """
+    path = as_path("load_state", path)
+    with opened(path) as file:
+        described, _ = parameters_in(file)
+        kind, found = described["ansatz"], attribute(file, REBUILD)
+        lattice = lattice_in(described["lattice"], file)
+    if kind == "PEPS":
+        return PEPS.load(path)
+    if found is None:
+        raise StateFileError(
+            f"{path}: holds the parameters of a {kind}, which no file makes again; make it as it was, "
+            "then theta = ansatz.load_theta(path), or vmc.restore(path) for a checkpoint"
+        )
+    ansatz = _made(kind, lattice, described["local_dim"], found)
+    return ansatz, load_theta(path, ansatz)
+
+
+def _made(kind: str, lattice: Lattice, local_dim: int, found: Mapping[str, Any]) -> Ansatz:
+    if kind in _PLAIN:
+        settings = dict(found)
+        if "pairs" in settings:
+            settings["pairs"] = tuple(map(tuple, settings["pairs"]))
+        made: Ansatz = _PLAIN[kind](lattice, **settings, local_dim=local_dim)
+        return made
+    return _network(lattice, local_dim, found)
+
+
+def _network(lattice: Lattice, local_dim: int, found: Mapping[str, Any]) -> Ansatz:
+    from tnvmc.ansatz.neural.flax import FlaxAnsatz
+
+    module = NETWORKS[found["network"]].load()
+    keywords = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in found["keywords"].items()
+    }
+    elements = tuple(
+        Symmetry(name, tuple(sites), inverts, character)
+        for sites, inverts, character, name in found["group"]
+    )
+    return FlaxAnsatz(
+        lattice,
+        lambda rngs: module(lattice, **keywords, rngs=rngs),
+        local_dim=local_dim,
+        inputs=found["inputs"],
+        holomorphic=found["holomorphic"],
+        signs=found["signs"],
+        group=SymmetryGroup(elements) if elements else None,
+        freeze=found["freeze"],
+        architecture=found["architecture"],
+    )
