@@ -15,6 +15,7 @@ from tnvmc.operators.basis import CODE_BITS, Basis, smallest_magnetisation
 from tnvmc.operators.required import require_operator
 from tnvmc.operators.sparse import count_elements
 from tnvmc.operators.term import Operator
+from tnvmc.shown import Shown, Table
 
 Sector = int | Literal["auto", "full"]
 
@@ -32,8 +33,8 @@ class TooLargeError(ValueError):
     """The Hilbert space does not fit into the memory there is."""
 
 
-@dataclass(frozen=True)
-class ExactResult:
+@dataclass(frozen=True, repr=False)
+class ExactResult(Shown):
     """The ground state of an operator in one sector."""
 
     energy: float  #: total
@@ -43,6 +44,25 @@ class ExactResult:
     sector: int | None  #: twice the total Sz, or None for the full space
     units: str
     vector: np.ndarray | None = field(default=None, repr=False)  #: (dimension,), basis order
+
+    @property
+    def _sector(self) -> str:
+        return "all sectors" if self.sector is None else f"2 Sz = {self.sector}"
+
+    def __repr__(self) -> str:
+        told = f"energy {self.energy:.10f}, per site {self.energy_per_site:.10f}"
+        gap = "" if self.gap is None else f", gap {self.gap:.6g}"
+        return f"<ExactResult: {told} ({self.units} units, {self._sector}){gap}, dimension {self.dimension}>"
+
+    def _table(self) -> Table:
+        rows = [
+            ("energy", f"{self.energy:.10f}", "total"),
+            ("energy_per_site", f"{self.energy_per_site:.10f}", ""),
+            ("dimension", str(self.dimension), self._sector),
+        ]
+        if self.gap is not None:
+            rows.insert(2, ("gap", f"{self.gap:.6g}", "in the sector"))
+        return Table(f"exact ground state, {self.units} units", ("", "", ""), rows)
 
 
 @spelt()

@@ -74,8 +74,8 @@ class Estimate(Shown):
         return Table(type(self).__name__, ("", ""), rows, [str(x) for x in self.diagnostics])
 
 
-@dataclass(frozen=True)
-class ComplexEstimate:
+@dataclass(frozen=True, repr=False)
+class ComplexEstimate(Shown):
     """The mean of an operator that is not Hermitian: real and imaginary part, each with its error."""
 
     real: Estimate
@@ -88,6 +88,16 @@ class ComplexEstimate:
 
     def __str__(self) -> str:
         return f"({self.real}) + i ({self.imaginary})"
+
+    def __repr__(self) -> str:
+        parts = f"{self.real._numbers()}; imaginary part {self.imaginary._numbers()}"
+        return f"<ComplexEstimate: real part {parts}>"
+
+    def _table(self) -> Table:
+        one, other = self.real._rows(), self.imaginary._rows()
+        rows = [(*row, both[1]) for row, both in zip(one, other, strict=True)]
+        notes = [str(each) for part in (self.real, self.imaginary) for each in part.diagnostics]
+        return Table("complex mean", ("", "real part", "imaginary part"), rows, notes)
 
 
 def estimate(values: Array, n_walkers: int = 1, weight: Array | None = None) -> Estimate:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tnvmc.backend.calls import refuse
+from tnvmc.shown import Table
 
 Patch = tuple[int, ...]
 """Sites that a term, a replacement or a move acts on, in increasing order of site index."""
@@ -100,6 +101,11 @@ class Lattice:
             if wraps:
                 offset[..., axis] = np.minimum(offset[..., axis], length - offset[..., axis])
         return np.asarray(np.sqrt((offset**2).sum(axis=-1)))
+
+    def _repr_html_(self) -> str:
+        rows = [("sites", f"{self.n_rows} x {self.n_cols} = {self.n_sites}")]
+        rows += [(f"{kind} bonds", str(len(bonds))) for kind, bonds in self.bonds.items()]
+        return Table(f"{self.kind} lattice, {self.boundary}", ("", ""), rows).html()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Lattice):

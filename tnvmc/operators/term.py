@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,7 @@ from tnvmc.operators.basis import Basis
 from tnvmc.operators.diagonal import DiagonalForm, diagonal_form
 from tnvmc.operators.products import MAX_SITES, in_site_order, joined, placed_products
 from tnvmc.operators.sparse import sparse_matrix
+from tnvmc.shown import Table
 
 Array = Any
 
@@ -122,6 +124,17 @@ class Operator:
                 "become 0. Give the couplings in other units"
             )
         object.__setattr__(self, "terms", terms)
+
+    def _repr_html_(self) -> str:
+        sizes = Counter(len(term.sites) for term in self.terms)
+        each = [f"{sizes[n]} on {n} site{'s' * (n > 1)}" for n in sorted(sizes)]
+        rows, lattice = [("terms", ", ".join(each) or "none")], self.lattice
+        rows.append(
+            ("lattice", f"{lattice.kind}, {lattice.n_rows} x {lattice.n_cols}, {lattice.boundary}")
+        )
+        rows += [(name, f"{value:g}") for name, value in (self.couplings or {}).items()]
+        rows += [("units", self.units), ("states a site", str(self.local_dim))]
+        return Table(self.name, ("", ""), rows).html()
 
     @classmethod
     def from_terms(

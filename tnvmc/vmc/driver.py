@@ -152,6 +152,12 @@ class VMC:
         start = Iterate(theta, configs, self.optimizer.init(theta))
         self.state = State(0, start, trail=None if schedule else Trail(theta, theta))
 
+    def __repr__(self) -> str:
+        lattice = self.operator.lattice
+        size = f"{lattice.kind} {lattice.n_rows} x {lattice.n_cols}"
+        parts = f"{self.operator.name} on {size}, {self.ansatz!r}, {self.sampler!r}"
+        return f"<VMC: {parts}, {self.state.step} steps made>"
+
     @property
     def theta(self) -> Array:
         """(P,) the present parameters; not always those that are measured, see `measured_theta`."""

@@ -29,7 +29,7 @@ from tnvmc.contraction.double_expectation import (
 from tnvmc.contraction.double_terms import TermsDoNotFit
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import MEMORY_SHARE, available_bytes
-from tnvmc.shown import fixed
+from tnvmc.shown import Shown, Table, fixed
 from tnvmc.storage.identity import kind_in
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.state import finite_or_none
@@ -59,8 +59,8 @@ class LeftOut(ValueError):
         super().__init__(f"converge: no energy by the double layer: {told}")
 
 
-@dataclass(frozen=True)
-class DoubleLayerScan:
+@dataclass(frozen=True, repr=False)
+class DoubleLayerScan(Shown):
     """Energies (totals) by the double layer at growing chi; none where it was left out."""
 
     points: tuple[DoubleLayerValue, ...]
@@ -81,6 +81,21 @@ class DoubleLayerScan:
         if len(self.points) < 2:
             return None
         return abs(self.points[-1].value - self.points[-2].value)
+
+    def __repr__(self) -> str:
+        if not self.points:
+            return f"<DoubleLayerScan: left out, {dict(self.left_out or {})}>"
+        chis = ", ".join(str(point.chi) for point in self.points)
+        energy = self.points[-1].value
+        told = f"energy {energy:.8f}, per site {energy / self.n_sites:.8f} ({self.units} units)"
+        return f"<DoubleLayerScan: chi {chis}; {told}>"
+
+    def _table(self) -> Table:
+        rows = [
+            (str(p.chi), f"{p.value:.8f}", f"{p.value / self.n_sites:.8f}") for p in self.points
+        ]
+        title = f"energy by the double layer, {self.units} units"
+        return Table(title, ("chi", "energy", "energy per site"), rows)
 
     def as_dict(self) -> dict[str, Any]:
         """Give a dict for strict JSON."""

@@ -35,8 +35,8 @@ class State:
     trail: Trail | None = None  #: None where only the last point is to be measured
 
 
-@dataclass(frozen=True)
-class StepRecord:
+@dataclass(frozen=True, repr=False)
+class StepRecord(Shown):
     """What one step reports: one line of history.jsonl.
 
     `energy` and `variance` are totals of the state that the step found, before its update.
@@ -70,6 +70,28 @@ class StepRecord:
         if self.acceptance is not None:
             text += f", acceptance {self.acceptance:.2f}"
         return "; ".join([text, *map(str, self.diagnostics)])
+
+    def __repr__(self) -> str:
+        energy = with_error(self.energy, self.energy_error)
+        undone = ", undone" if self.undone else ""
+        told = f"total energy {energy}, variance {self.variance:.2g}"
+        return f"<StepRecord {self.step}: {told}{undone}{_warned(self.diagnostics)}>"
+
+    def _table(self) -> Table:
+        rows = [
+            ("energy", with_error(self.energy, self.energy_error), "total"),
+            ("variance", f"{self.variance:.3g}", "total"),
+        ]
+        more = ("acceptance", "tau", "r_hat", "effective_samples", "closure_spread", "power")
+        more = ("learning_rate", "step_norm", *more)
+        rows += [
+            (name, f"{value:.4g}", "")
+            for name in more
+            if (value := getattr(self, name)) is not None
+        ]
+        rows.append(("seconds", f"{self.seconds:.3g}", ""))
+        title = f"step {self.step}{', undone' if self.undone else ''}"
+        return Table(title, ("", "", ""), rows, [str(found) for found in self.diagnostics])
 
     def as_dict(self) -> dict[str, Any]:
         """Give a dict for strict JSON: None where a number is not finite."""
@@ -204,7 +226,11 @@ class Expectation(Estimate):
 
     def _numbers(self) -> str:
         per_site = with_error(self.mean_per_site, self.error_per_site)
-        return f"{with_error(self.mean, self.error)}, per site {per_site}"
+        return f"{with_error(self.mean, self.error)}, per site {per_site}{self._units}"
+
+    @property
+    def _units(self) -> str:
+        return "" if self.units == "custom" else f" ({self.units} units)"
 
     def _rows(self) -> list[tuple[str, str]]:
         per_site = with_error(self.mean_per_site, self.error_per_site)

@@ -157,6 +157,13 @@ class FlaxAnsatz(GenericAnsatz):
         if can_draw and type(self) is FlaxAnsatz:
             self.__class__ = DrawableFlaxAnsatz
 
+    def __repr__(self) -> str:
+        images = self.averaging.n_images
+        average = f", average of {images} images" if images > 1 else ""
+        size = f"{self.lattice.kind} {self.lattice.n_rows} x {self.lattice.n_cols}"
+        name = f"{type(self).__name__} {self.functional.name}"
+        return f"<{name}: {size}, {self.dtype.name}{average}; {self.n_params} parameters>"
+
     @property
     def n_params(self) -> int:
         """Length P of theta."""

@@ -43,6 +43,13 @@ class TensorLayout:
         self.dtype = numeric_type("PEPS", "float64" if dtype is None else dtype)
         self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
 
+    def __repr__(self) -> str:
+        lattice, scheme = self.lattice, getattr(self, "scheme", None)
+        size = f"{lattice.kind} {lattice.n_rows} x {lattice.n_cols}"
+        parts = [size, f"D = {self.D}", *([f"d = {self.local_dim}"] if self.local_dim > 2 else [])]
+        parts += [self.dtype.name, *([] if scheme is None else [repr(scheme)])]
+        return f"<{type(self).__name__}: {', '.join(parts)}; {self.n_params} parameters>"
+
     @cached_property
     def shapes(self) -> list[tuple[int, int, int, int, int]]:
         """Shape (d, up, left, down, right) of each site's tensor."""
