@@ -40,6 +40,7 @@ _NAMES_OF = {
     "tnvmc.sampling.enumerate": ("Enumerate",),
     "tnvmc.vmc.driver": ("VMC",),
     "tnvmc.vmc.history": ("History",),
+    "tnvmc.vmc.observed": ("Observables", "measure_observables"),
     "tnvmc.app.load_run": ("LoadedRun", "load_run"),
     "tnvmc.app.run": ("run_file",),
     "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau", "TensorBoard"),

@@ -88,7 +88,9 @@ def data_frame(columns: Mapping[str, Any]) -> Any:
     try:
         from pandas import DataFrame
     except ImportError:
-        raise ImportError("to_dataframe: pandas is missing; try: pip install pandas") from None
+        raise ImportError(
+            "to_dataframe: pandas is missing; install the extra 'notebook', or: pip install pandas"
+        ) from None
     return DataFrame(dict(columns))
 
 

@@ -34,6 +34,7 @@ from tnvmc.storage.run_folder import (
 )
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.history import History
+from tnvmc.vmc.observed import Observables
 
 _FREE = ("run", "measure")  # sections that change nothing of what the state is
 
@@ -63,9 +64,9 @@ class LoadedRun(Shown):
         return None if self.files.result is None else dict(self.files.result)
 
     @property
-    def observables(self) -> dict[str, Any] | None:
-        """What observables.json holds, None where nothing was measured."""
-        return None if self.files.observables is None else dict(self.files.observables)
+    def observables(self) -> Observables | None:
+        """What observables.json holds, a dict with labels and pictures; None where nothing was measured."""
+        return None if self.files.observables is None else Observables(self.files.observables)
 
     @property
     def finished(self) -> bool:

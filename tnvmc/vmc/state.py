@@ -82,8 +82,10 @@ class StepRecord(Shown):
             ("energy", with_error(self.energy, self.energy_error), "total"),
             ("variance", f"{self.variance:.3g}", "total"),
         ]
-        more = ("acceptance", "tau", "r_hat", "effective_samples", "closure_spread", "power")
-        more = ("learning_rate", "step_norm", *more)
+        more = (
+            "learning_rate", "step_norm", "acceptance", "tau", "r_hat", "effective_samples",
+            "closure_spread", "power",
+        )  # fmt: skip
         rows += [
             (name, f"{value:.4g}", "")
             for name in more

@@ -1,0 +1,135 @@
+"""Observables in Python: right, with labels, the same dict as a file holds, and drawn."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from tnvmc import (
+    PEPS,
+    SR,
+    VMC,
+    Enumerate,
+    Observables,
+    Operator,
+    Sampler,
+    exact_ground_state,
+    heisenberg,
+    measure_observables,
+    rydberg,
+    square,
+)
+
+mpl.use("Agg")
+OPERATOR = heisenberg(square(2, 3))
+PAIR = Operator.from_products(OPERATOR.lattice, [("Sz Sz", (0, 1))], name="pair")
+
+
+@pytest.fixture(scope="module")
+def vmc() -> VMC:
+    """Without noise, near the ground state."""
+    made = VMC(OPERATOR, PEPS(OPERATOR.lattice, 2), Enumerate(threads=1), SR(), learning_rate=0.2)
+    made.run(15)
+    return made
+
+
+@pytest.fixture(scope="module")
+def found(vmc: VMC) -> Observables:
+    return measure_observables(vmc, operators=[PAIR])
+
+
+def dense(vmc: VMC) -> np.ndarray:
+    """psi over all configurations of the sector, and those."""
+    configs = np.array(np.meshgrid(*[[0, 1]] * 6, indexing="ij")).reshape(6, -1).T
+    configs = configs[configs.sum(axis=1) == 3].astype(np.int8)
+    psi = vmc.ansatz.log_amplitude(vmc.measured_theta(), configs)
+    weight = np.exp(2 * psi.log_abs)
+    spins = 0.5 - configs
+    return np.einsum("b,bi,bj->ij", weight / weight.sum(), spins, spins)
+
+
+def test_correlations_are_those_of_the_state(vmc: VMC, found: Observables) -> None:
+    data = found.to_xarray()
+    assert data["correlation"].dims == ("component", "site", "other")
+    szsz = data["correlation"].sel(component="SzSz").values
+    assert np.allclose(szsz, dense(vmc), atol=1e-10)
+    total = sum(
+        float(data["correlation"].sel(component="SS", site=i, other=j))
+        for i, j in OPERATOR.lattice.bonds["nearest"]
+    )
+    assert total == pytest.approx(found["energy"]["mean"], abs=1e-10)
+    assert found["operators"]["pair"]["mean"] == pytest.approx(szsz[0, 1], abs=1e-10)
+    assert found["energy"]["mean"] >= exact_ground_state(OPERATOR).energy - 1e-9
+
+
+def test_axes_have_names_and_places(found: Observables) -> None:
+    data = found.to_xarray()
+    assert [*data["component"].values] == ["SzSz", "SS"]
+    assert [*data["field"].values] == ["Sz", "Sx"]
+    assert data["value_error"].sel(field="Sz").shape == (6,)
+    assert data["correlation_error"].shape == (2, 6, 6)
+    assert float(data["x"][1]) == 1.0
+    assert float(data["other_y"][5]) == 1.0
+    assert data["structure_factor"].dims == ("component", "q")
+    assert data["qx"].dims == ("q",)
+    assert (data.attrs["units"], data.attrs["magnetisation"]) == ("S.S", 0)
+
+
+def test_it_draws_and_shows_itself(found: Observables) -> None:
+    from matplotlib import pyplot
+
+    for draw in (
+        found.plot_correlations, found.plot_correlation_map, found.plot_lattice,
+        found.plot_structure_factor,
+    ):  # fmt: skip
+        assert draw().figure is not None
+    pyplot.close("all")
+    assert "SzSz" in repr(found)
+    assert "per site" in repr(found)
+    assert "<td>pair</td>" in found._repr_html_()
+
+
+def test_samples_are_its_own_and_the_state_stays() -> None:
+    chains = Sampler(n_walkers=16, n_samples=64, threads=1)
+    vmc = VMC(OPERATOR, PEPS(OPERATOR.lattice, 2), chains)
+    before = vmc.state
+    found = measure_observables(vmc, n_samples=128, chi=8, pair_samples=32)
+    again = measure_observables(vmc, n_samples=128, chi=8, pair_samples=32)
+    assert vmc.state is before
+    assert (found["n_samples"], found["pair_samples"], found["chi"]) == (128, 32, 8)
+    assert found == again
+    assert found["correlations"]["SS"]["error"][0][1] > 0
+    assert "SS" not in measure_observables(vmc, 32, pair_samples=0)["correlations"]
+
+
+def test_atoms_have_their_own() -> None:
+    atoms = rydberg(square(2, 2))
+    found = measure_observables(VMC(atoms, PEPS(atoms.lattice, 2), Enumerate(threads=1)))
+    assert [*found.to_xarray()["component"].values] == ["nn"]
+
+
+@pytest.mark.parametrize(
+    "wrong, kind, word",
+    [
+        ({"vmc": OPERATOR}, TypeError, "VMC"),
+        ({"operators": ["Sz"]}, TypeError, "Operator"),
+        ({"operators": [PAIR, PAIR]}, ValueError, "pair"),
+        ({"operators": heisenberg(square(2, 2))}, ValueError, "2, 2"),
+        ({"n_samples": 0}, ValueError, "n_samples"),
+        ({"pair_samples": -1}, ValueError, "pair_samples"),
+        ({"samples": 5}, TypeError, "'n_samples'"),
+    ],
+)
+def test_wrong_calls(vmc: VMC, wrong: dict[str, Any], kind: type[Exception], word: str) -> None:
+    with pytest.raises(kind, match=word):
+        measure_observables(**{"vmc": vmc, **wrong})
+
+
+def test_what_is_missing_is_named(found: Observables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    with pytest.raises(ImportError, match="'notebook'"):
+        found.to_xarray()

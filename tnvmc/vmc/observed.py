@@ -1,0 +1,259 @@
+"""All observables of a state in Python: measured as ``tnvmc measure`` does, labelled, drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.protocol import chi_of
+from tnvmc.backend import progress as shares
+from tnvmc.backend.arguments import whole
+from tnvmc.backend.calls import refuse, spelt
+from tnvmc.estimate.blocks import Blocks
+from tnvmc.estimate.diagnostic import Diagnostic, warn_of
+from tnvmc.estimate.observable_set import ENERGY, ObservableSet
+from tnvmc.operators.required import require_operator
+from tnvmc.operators.term import Operator
+from tnvmc.sampling import streams
+from tnvmc.sampling.configurations import magnetisation_of
+from tnvmc.shown import Shown, Table, drawn, with_error
+from tnvmc.vmc.display import displayed
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.measurement import MeasurementPlan, collect
+from tnvmc.vmc.reliability import DIAGONALISED, below_exact
+from tnvmc.vmc.sectors import elsewhere
+from tnvmc.vmc.state import finite_or_none
+from tnvmc.vmc.step import Method
+from tnvmc.vmc.trusted import trusted
+
+PAIR_SAMPLES = 2**16
+"""Over N: most samples that S.S of all pairs is measured on where no number is given (1024 of 64
+sites).  Each costs as much as tens of others."""
+
+PAIR_THIN = 4
+"""Sweeps between them, in those between others: still cheap next to the ratios."""
+
+
+class Observables(dict[str, Any], Shown):
+    """What observables.json holds, as a dict; with labels, pictures and a table.
+
+    "sites" has the fields (Sz, Sx; n of atoms), "correlations" the pairs (SzSz, SS; nn), each with "mean"
+    and "error"; "bonds" the energy of each bond; "structure_factor" S(q); "operators" those of one's own.
+    """
+
+    def to_xarray(self) -> Any:
+        """Give an xarray Dataset.
+
+        Variables, each with `_error` for its standard error: `correlation` (component, site, other),
+        `value` (field, site), `structure_factor` (component, q).  Coordinates: names of components and fields,
+        `x`, `y` of sites and `other_x`, `other_y` (where the lattice has coordinates), `qx`, `qy`.  What was
+        not measured is absent.
+
+        Raises:
+            ImportError: xarray is not installed.
+        """
+        try:
+            from xarray import Dataset
+        except ImportError:
+            raise ImportError(
+                "to_xarray: xarray is missing; install the extra 'notebook', or: pip install xarray"
+            ) from None
+        sites = np.arange(int(self["n_sites"]))
+        coordinates: dict[str, Any] = {"site": sites, "other": sites}
+        if self.get("coordinates") is not None:
+            x, y = np.array(self["coordinates"], dtype=float).T
+            coordinates |= {"x": ("site", x), "y": ("site", y)}
+            coordinates |= {"other_x": ("other", x), "other_y": ("other", y)}
+        variables: dict[str, Any] = {}
+        for part, name, axes in _PARTS:
+            if not (found := self.get(part)):
+                continue
+            coordinates[axes[0]] = list(found)
+            for key, suffix in (("mean", ""), ("error", "_error")):
+                values = np.array([each[key] for each in found.values()], dtype=float)
+                variables[name + suffix] = (axes, values)
+            if axes[-1] == "q":
+                q = np.array(next(iter(found.values()))["q"], dtype=float)
+                coordinates |= {"qx": ("q", q[:, 0]), "qy": ("q", q[:, 1])}
+        told = {key: self[key] for key in _TOLD if self.get(key) is not None}
+        return Dataset(variables, coordinates, told)
+
+    def plot_correlations(self, ax: Any = None, site: int | None = None) -> Any:
+        """Draw the correlation of a site with the others against distance: `tnvmc.plot.correlations`."""
+        return drawn("correlations", self, ax, site=site)
+
+    def plot_correlation_map(self, ax: Any = None, site: int | None = None) -> Any:
+        """Draw the correlation of a site with the others on the lattice: `tnvmc.plot.correlation_map`."""
+        return drawn("correlation_map", self, ax, site=site)
+
+    def plot_lattice(self, ax: Any = None) -> Any:
+        """Draw the energies of the bonds, and a field on the sites: `tnvmc.plot.lattice`."""
+        return drawn("lattice", self, ax)
+
+    def plot_structure_factor(self, ax: Any = None) -> Any:
+        """Draw S(q): `tnvmc.plot.structure_factor`."""
+        return drawn("structure_factor", self, ax)
+
+    def _energies(self) -> tuple[str, str]:
+        n, (mean, error) = self["n_sites"], _both(self["energy"])
+        return with_error(mean, error), with_error(mean / n, error / n)
+
+    def __repr__(self) -> str:
+        total, per_site = self._energies()
+        names = [*self.get("sites", {}), *self.get("correlations", {}), *self.get("operators", {})]
+        return (
+            f"<Observables: {', '.join(names)} of {self['n_sites']} sites; energy {total}, per site "
+            f"{per_site} ({self['units']} units), {self['n_samples']} samples>"
+        )
+
+    def _table(self) -> Table:
+        total, per_site = self._energies()
+        rows = [("energy", total, "total"), ("energy per site", per_site, "")]
+        for name, found in self.get("sites", {}).items():
+            values = np.array(found["mean"], dtype=float)
+            rows.append((name, f"{values.min():.3g} to {values.max():.3g}", "of the sites"))
+        if square := self.get("staggered_magnetisation_squared"):
+            rows.append(("staggered M^2", with_error(*_both(square)), "per site"))
+        for name, found in self.get("operators", {}).items():
+            rows.append((name, with_error(*_both(found)), "total"))
+        pairs = self.get("pair_samples") or 0
+        rows.append(("samples", str(self["n_samples"]), f"{pairs} of all pairs" if pairs else ""))
+        notes = [str(Diagnostic.from_dict(each)) for each in self.get("diagnostics", ())]
+        return Table(f"observables, {self['units']} units", ("", "", ""), rows, notes)
+
+
+_PARTS = (
+    ("correlations", "correlation", ("component", "site", "other")),
+    ("sites", "value", ("field", "site")),
+    ("structure_factor", "structure_factor", ("component", "q")),
+)
+_TOLD = ("model", "units", "boundary", "step", "magnetisation", "n_samples", "pair_samples", "chi")
+
+
+def _both(found: Mapping[str, Any]) -> tuple[float, float]:
+    mean, error = (float("nan") if found[k] is None else found[k] for k in ("mean", "error"))
+    return mean, error
+
+
+@spelt()
+def measure_observables(
+    vmc: VMC,
+    n_samples: int | None = None,
+    chi: int | None = None,
+    pair_samples: int | None = None,
+    operators: Sequence[Operator] = (),
+    progress: bool = False,
+) -> Observables:
+    """Measure fields, correlations, S(q) and bond energies of the present state, with error bars.
+
+    >>> found = tnvmc.measure_observables(vmc, n_samples=4096)  # doctest: +SKIP
+    >>> found.to_xarray()["correlation"].sel(component="SS", site=0)  # doctest: +SKIP
+
+    What ``tnvmc measure`` measures of a run, in samples of its own; `vmc.state` stays as it is, and
+    nothing is written.
+
+    Args:
+        vmc: whose parameters are measured; see `VMC.measured_theta`.
+        n_samples: as in the optimisation by default.
+        chi: boundary bond dimension, for an ansatz that has one.
+        pair_samples: of S.S of all pairs, which costs more: 0 for none; by default `n_samples`, and
+            `PAIR_SAMPLES` / N at most.
+        operators: more to be measured, totals.
+        progress: show how far it is, as `VMC.run` does.
+
+    Raises:
+        TypeError: no VMC, no operators.
+        ValueError: numbers below their least; an operator on another lattice; two of one name.
+
+    Warns:
+        UnreliableWarning: for each of its "diagnostics" that is a warning or an error.
+    """
+    if not isinstance(vmc, VMC):
+        raise refuse("measure_observables", "vmc", vmc, "a VMC, as VMC(operator, ansatz)")
+    own = _checked(vmc, operators)
+    if pair_samples is not None:
+        pair_samples = whole("measure_observables", "pair_samples", pair_samples, 0)
+    plan = MeasurementPlan(n_samples, chi)
+    with displayed(progress).work():
+        found = _measured(vmc, plan, ObservableSet(vmc.operator, own), pair_samples)
+    warn_of((Diagnostic.from_dict(each) for each in found["diagnostics"]), "measure_observables", 4)
+    return Observables(finite_or_none(found))
+
+
+def _checked(vmc: VMC, operators: Sequence[Operator]) -> tuple[Operator, ...]:
+    own = (operators,) if isinstance(operators, Operator) else tuple(operators)
+    names = []
+    for operator in own:
+        require_operator("measure_observables", "each of operators", operator)
+        if operator.lattice.shape != vmc.operator.lattice.shape:
+            there, here = (x.lattice.shape for x in (operator, vmc.operator))
+            raise ValueError(f"measure_observables: an operator on {there}, and a state on {here}")
+        if operator.name in names:
+            raise ValueError(
+                f"measure_observables: two operators are named {operator.name!r}; give them names, "
+                "Operator.from_products(..., name=...)"
+            )
+        names.append(operator.name)
+    return own
+
+
+def _measured(
+    vmc: VMC, plan: MeasurementPlan, observables: ObservableSet, pair_samples: int | None
+) -> dict[str, Any]:
+    point, diagnostics = trusted(vmc.method, vmc.state)
+    method = plan.applied(vmc.method, point, vmc.state.step)
+    shares.begin("observables")
+    found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
+    blocks, energy = dict(found.blocks), found.total.energy(method, point)
+    n_pairs, operator = 0, vmc.operator
+    if pair_samples != 0 and observables.some_samples():
+        shares.begin("pairs")
+        fewer = _fewer(method, blocks[ENERGY].n_samples, pair_samples)
+        some = collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
+        blocks |= some
+        n_pairs = next(iter(some.values())).n_samples
+    sector = magnetisation_of(operator, vmc.state.here.configs)
+    value = energy.mean, energy.error
+    told = [*diagnostics, *energy.diagnostics, *below_exact(value, operator, sector, DIAGONALISED)]
+    told += [*elsewhere(value, operator, sector), *_of_terms(blocks)]
+    lattice, used = operator.lattice, chi_of(method.problem.ansatz)
+    return {
+        "n_sites": lattice.n_sites,
+        "shape": list(lattice.shape),
+        "coordinates": lattice.coordinates[:, ::-1].tolist(),
+        "boundary": lattice.boundary,
+        "units": operator.units,
+        "model": operator.name,
+        "step": vmc.state.step,
+        "magnetisation": sector,
+        "n_samples": blocks[ENERGY].n_samples,
+        "pair_samples": n_pairs,
+        "effective_samples": blocks[ENERGY].effective_samples,
+        "chi": used,
+        "pair_chi": used if n_pairs else None,
+        "diagnostics": [each.as_dict() for each in told],
+        "energy": {"mean": energy.mean, "error": energy.error},
+        "variance": energy.variance,
+        **observables.report(blocks),
+    }
+
+
+def _fewer(method: Method, n_samples: int, pair_samples: int | None) -> Method:
+    """The method of what needs the ratios of all pairs."""
+    most = PAIR_SAMPLES // method.problem.operator.n_sites + 1
+    n_pairs = min(n_samples, most) if pair_samples is None else pair_samples
+    n_thin = PAIR_THIN * getattr(method.sampler, "n_thin", 1)
+    return replace(method, sampler=method.sampler.for_measurement(n_pairs, n_thin=n_thin))
+
+
+def _of_terms(blocks: Mapping[str, Blocks]) -> list[Diagnostic]:
+    """What speaks against the error bars of observables, by name; of the energy there is more."""
+    return [
+        replace(each, values={**each.values, "observable": name})
+        for name, found in blocks.items()
+        if name != ENERGY
+        for each in found.diagnostics()
+    ]
