@@ -80,10 +80,8 @@ def hangup_heard() -> Iterator[None]:
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
     """The module's SETTINGS of a run of seconds, in the working directory; its picture is left out."""
-    from tnvmc.app import run
-
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run, "energy_picture", lambda *_, **__: b"")
+    monkeypatch.setattr("tnvmc.app.results.energy_picture", lambda *_, **__: b"")
     path = tmp_path / "study.toml"
     path.write_text(request.module.SETTINGS)
     return path

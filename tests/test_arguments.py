@@ -39,6 +39,7 @@ from tnvmc import (
     Sampler,
     StopAfter,
     StopOnPlateau,
+    TensorBoard,
     Term,
     WarmUp,
     ZipUp,
@@ -47,6 +48,7 @@ from tnvmc import (
     from_bonds,
     heisenberg,
     j1j2,
+    measure_observables,
     rydberg,
     shastry_sutherland,
     shastry_sutherland_lattice,
@@ -108,6 +110,9 @@ WHOLE: list[tuple[Callable[..., Any], str, int | None, bool]] = [
     (lambda length: Piecewise((0.1,), (length,)), "length", 1, False),
     (Guard, "window", 1, False),
     (StopOnPlateau, "window", 2, False),
+    (partial(TensorBoard, "board"), "n_sites", 1, False),
+    *((partial(measure_observables, RUN), name, 1, True) for name in ("n_samples", "chi")),
+    (partial(measure_observables, RUN), "pair_samples", 0, True),
     (Guard, "patience", 0, False),
     (ImaginaryTime, "max_steps", 0, False),
     (partial(simple_update, MODEL, time=ImaginaryTime(max_steps=1)), "D", 1, False),
@@ -293,8 +298,8 @@ def test_every_class_and_function_is_looked_at() -> None:
     """A new public name gets a row here, or a reason why it needs none."""
     no_numbers = {
         "Exact", "FolderError", "GenericAnsatz", "JsonLines", "Lattice", "LoadedRun",
-        "LogAmplitude", "UnreliableWarning", "__version__", "initial_parameters", "known_energy",
-        "load_run", "plot", "run_file",
+        "LogAmplitude", "Observables", "UnreliableWarning", "__version__", "initial_parameters",
+        "known_energy", "load_run", "load_state", "plot", "run_file",
     }  # fmt: skip
     tables = inspect.getsource(inspect.getmodule(refused) or refused).split("def called", 1)[0]
     body = tables.split("LATTICE =", 1)[1]

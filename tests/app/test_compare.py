@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with the file; pictures, which take their time, are left out."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(compare, "draw_comparison", lambda _: {})
-    monkeypatch.setattr(session, "energy_picture", lambda *_, **__: b"")
+    monkeypatch.setattr("tnvmc.app.results.energy_picture", lambda *_, **__: b"")
     Path("study.toml").write_text(SETTINGS)
     return tmp_path
 
@@ -47,7 +47,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("whole")
     (path / "study.toml").write_text(SETTINGS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "energy_picture", lambda *_, **__: b"")
+        patch.setattr("tnvmc.app.results.energy_picture", lambda *_, **__: b"")
         assert main(["compare", str(path / "study.toml"), "--out", str(path / "out")]) == 0
     return path / "out"
 

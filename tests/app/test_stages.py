@@ -13,7 +13,6 @@ from tests.oracles import all_configs, dense_state
 from tests.run_files import read_history, read_json
 from tnvmc.ansatz.initial.parameters import grown, initial_parameters
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.app import run as session
 from tnvmc.app import stages
 from tnvmc.app.run import Interrupted, resume_run, run_file
 from tnvmc.app.stages import StagedRun
@@ -85,7 +84,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
     folder = tmp_path_factory.mktemp("whole")
     (folder / "study.toml").write_text(SETTINGS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "energy_picture", lambda *_, **__: b"")
+        patch.setattr("tnvmc.app.results.energy_picture", lambda *_, **__: b"")
         run_file(folder / "study.toml", folder / "run")
     return outcome(folder / "run")
 
