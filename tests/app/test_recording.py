@@ -39,11 +39,13 @@ from tnvmc import (
     square,
     tfim,
 )
+from tnvmc.app import recording
 from tnvmc.app.cli import main
 from tnvmc.app.run import resume_run, run_file
 from tnvmc.optimize.solve import Eigen
 from tnvmc.settings.described import Told, described
 from tnvmc.storage.run_files import read_run
+from tnvmc.vmc.measurement import MeasurementPlan, measure
 
 H = heisenberg(square(2, 3))
 FEW = Sampler(n_walkers=8, n_samples=16, threads=1)
@@ -131,6 +133,23 @@ def test_another_run_is_never_overwritten(kept: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="sampler="):
         made().measure(16, sampler=FEW, out=kept)
     assert before == {file.name: file.read_bytes() for file in kept.iterdir() if file.is_file()}
+
+
+def test_what_another_process_adds_meanwhile_stays(kept: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(kept, path)
+    slow, other = load_run(path).vmc, load_run(path).vmc
+    before = (path / "result.json").read_bytes()
+    plan = MeasurementPlan(16)
+    with recording.result(slow, path, plan) as keep:
+        found = measure(slow.method, slow.state, plan)
+        other.run(1, out=path)
+        with pytest.raises(FolderError, match="gone on"):
+            keep(found)
+    assert len(lines(path)) == 6
+    assert (path / "result.json").read_bytes() == before
+    with recording.steps(other, path, 1), pytest.raises(FolderError, match="another process"):
+        other.run(1, out=path)
 
 
 def test_steps_before_an_exception_are_kept(tmp_path: Path) -> None:

@@ -108,11 +108,11 @@ def result(vmc: VMC, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Me
         )
     if not (path / CONFIG).is_file():
         raise FolderError(f"{path}: holds no run; keep its steps first, vmc.run(steps, out=...)")
-    _require_state(vmc, path)
+    before = _require_state(vmc, path)
     started = perf_counter()
 
     def keep(measured: Measured) -> None:
-        with _written(path), _reopened(vmc, path) as folder:
+        with _written(path), RunFolder.reopen(path, vmc.state.step, before) as folder:
             told = Told(str(path), vmc.state.step, _init(path), _measure_section(vmc, plan))
             config = described(vmc, told)
             folder.write_settings(config)
@@ -156,9 +156,9 @@ def _opened(vmc: VMC, path: Path, last_step: int) -> RunFolder:
     """The folder, new or of this run, with settings that ask for steps up to `last_step`."""
     refuse_comparison(path)
     if not _is_free(path):
-        _require_state(vmc, path)
+        before = _require_state(vmc, path)
         told = Told(str(path), last_step, _init(path), read_toml(path / CONFIG).get("measure"))
-        folder = _reopened(vmc, path)
+        folder = RunFolder.reopen(path, vmc.state.step, before)
         try:
             folder.write_settings(described(vmc, told))
         except BaseException:
@@ -188,10 +188,6 @@ def _is_free(path: Path) -> bool:
     return True
 
 
-def _reopened(vmc: VMC, path: Path) -> RunFolder:
-    return RunFolder.reopen(path, vmc.state.step, require_provenance(path))
-
-
 def _init(path: Path) -> str | None:
     return str(path / START) if (path / START).is_file() else None
 
@@ -200,14 +196,21 @@ def _identity(vmc: VMC) -> dict[str, Any]:
     return checkpoint.identity(vmc.ansatz, vmc.operator, vmc.optimizer)
 
 
-def _require_state(vmc: VMC, path: Path) -> None:
-    """Raise FolderError unless the checkpoint of a folder is the state of a VMC, number by number."""
+def _require_state(vmc: VMC, path: Path) -> Provenance:
+    """Give what the checkpoint of a folder says of itself, which is the state of a VMC number by number.
+
+    `RunFolder.reopen` asks for it again: meanwhile another process may go on with the run.
+
+    Raises:
+        FolderError: it is another state, or of another run.
+    """
     if not (path / CONFIG).is_file():
         raise FolderError(f"{path}: holds files of a run and no {CONFIG}; choose another out=")
     check_settings(path / CONFIG)
     if "stage" in read_toml(path / CONFIG):
         raise FolderError(f"{path}: a run with stages goes on with: tnvmc run --resume {path}")
     try:
+        before = require_provenance(path)
         found = checkpoint.load(path / CHECKPOINT, _identity(vmc), vmc.state.here)
     except (StateFileError, ValueError) as error:
         raise FolderError(f"{path}: holds another run ({error}); choose another out=") from None
@@ -221,6 +224,7 @@ def _require_state(vmc: VMC, path: Path) -> None:
             f"{path}: holds another run of the same kind, with other numbers after step {found.step}; "
             f"choose another out=, or go on with that run: vmc.restore({str(path / CHECKPOINT)!r})"
         )
+    return before
 
 
 def _equal(one: Any, other: Any) -> bool:
