@@ -36,8 +36,10 @@ from tnvmc import (
     from_bonds,
     heisenberg,
     load_run,
+    rydberg,
     square,
     tfim,
+    xxz,
 )
 from tnvmc.app import recording
 from tnvmc.app.cli import main
@@ -225,6 +227,8 @@ def test_a_run_with_parts_of_ones_own_says_so(
     assert len(lines(path)) == 4
 
 
+DISORDER = np.random.Generator(np.random.PCG64(7)).normal(size=7)
+
 DESCRIBED: dict[str, Callable[[], VMC]] = {
     "zip-up": lambda: VMC(H, PEPS(H.lattice, 2, scheme=Exact()), FEW),
     "chi": lambda: VMC(H, PEPS(H.lattice, 2, scheme=SRC(6)), FEW),
@@ -243,6 +247,10 @@ DESCRIBED: dict[str, Callable[[], VMC]] = {
     "guard": lambda: made(guard=Guard(window=5)),
     "moves": lambda: made(moves=["exchanges"]),
     "sector": lambda: made(magnetisation=2),
+    "bonds": lambda: VMC(heisenberg(H.lattice, DISORDER), PEPS(H.lattice, 2), FEW),
+    "xxz": lambda: VMC(xxz(H.lattice, DISORDER, 0.3), PEPS(H.lattice, 2), FEW),
+    "fields": lambda: VMC(tfim(H.lattice, 1.0, DISORDER[:6]), PEPS(H.lattice, 2), FEW),
+    "atoms": lambda: VMC(rydberg(H.lattice, 7.0, DISORDER[:6]), PEPS(H.lattice, 2), FEW),
 }
 OWN: dict[str, tuple[Callable[[], VMC], list[str]]] = {
     "scheme": (lambda: VMC(H, PEPS(H.lattice, 2, scheme=SRC(4, oversample=2)), FEW), ["ansatz"]),
@@ -251,10 +259,7 @@ OWN: dict[str, tuple[Callable[[], VMC], list[str]]] = {
     "shorter": (lambda: made(learning_rate=Cosine(0.1, 0.01, 4)), ["learning_rate"]),
     "guard": (lambda: made(guard=Guard(patience=1)), ["guard"]),
     "walkers": (lambda: made(configs=made().state.here.configs), ["configs"]),
-    "couplings": (
-        lambda: VMC(heisenberg(H.lattice, np.arange(7.0)), PEPS(H.lattice, 2), FEW),
-        ["hamiltonian"],
-    ),
+    "sum": (lambda: VMC(H + H, PEPS(H.lattice, 2), FEW), ["hamiltonian"]),
     "lattice": (
         lambda: VMC(
             heisenberg(from_bonds((2, 2), {"nearest": [(0, 1), (1, 2), (2, 3)], "far": [(0, 3)]})),
@@ -269,6 +274,13 @@ OWN: dict[str, tuple[Callable[[], VMC], list[str]]] = {
 @pytest.mark.parametrize("name", DESCRIBED)
 def test_what_settings_can_say_is_said(name: str) -> None:
     assert "python" not in described(DESCRIBED[name](), Told("runs/x", 5))
+
+
+def test_couplings_of_each_place_come_out_to_the_last_bit() -> None:
+    found = described(DESCRIBED["bonds"](), Told("runs/x", 5))["hamiltonian"]
+    assert found["J"] == DISORDER.tolist()
+    found = described(DESCRIBED["atoms"](), Told("runs/x", 5))["hamiltonian"]
+    assert (found["V"], found["delta"], found["Omega"]) == (7.0, DISORDER[:6].tolist(), 1.0)
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -6,9 +6,12 @@ same is a part of the user's own, and is named: no file says that it can make a 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+import numpy as np
 
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS
@@ -18,6 +21,7 @@ from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of
 from tnvmc.backend.namespace import array_namespace, is_gpu, to_host
 from tnvmc.contraction import schemes
 from tnvmc.lattice import Lattice
+from tnvmc.operators import models
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
@@ -133,9 +137,40 @@ def _lattice(lattice: Lattice) -> Section:
 
 
 def _hamiltonian(operator: Operator) -> Section:
-    if operator.name in MODELS and operator.couplings is not None:
-        return {"model": operator.name, **dict(operator.couplings)}
-    return {"model": operator.name}
+    if operator.name not in MODELS:
+        return {"model": operator.name}
+    couplings = operator.couplings
+    if couplings is None:
+        couplings = _place_by_place(operator)
+    return {"model": operator.name, **couplings}
+
+
+def _place_by_place(operator: Operator) -> dict[str, Any]:
+    """Couplings of a model that differ from place to place, out of its terms; empty where it has others.
+
+    Each is a matrix element over that of coupling 1, which is a power of two or, of V, 1 at distance 1: so
+    they come out as they were given, to the last bit.
+    """
+    model = getattr(models, operator.name)
+    names = [name for name in inspect.signature(model).parameters if name != "lattice"]
+    held: dict[tuple[int, ...], Any] = {}
+    for term in operator.terms:
+        held[term.sites] = held.get(term.sites, 0.0) + term.matrix
+    found: dict[str, Any] = {}
+    for name in names:
+        unit = model(operator.lattice, **{each: float(each == name) for each in names})
+        values = []
+        for term in unit.terms:
+            place = int(np.abs(term.matrix).argmax())
+            size = float(term.matrix.flat[place])
+            if size == 0 or name == "V" and size != 1:
+                continue
+            if term.sites not in held:
+                return {}
+            values.append(float(held[term.sites].flat[place].real) / size)
+        if values:
+            found[name] = values[0] if len(set(values)) == 1 else values
+    return found
 
 
 def _ansatz(ansatz: Ansatz, init: str | None) -> Section:
@@ -226,7 +261,7 @@ def _differing(vmc: VMC, settings: Settings) -> list[str]:
 
 def _undescribed(vmc: VMC, rough: Section) -> list[str]:
     """The parts that have no name in a file, where what is left of the settings makes no run."""
-    from_a_model = vmc.operator.name in MODELS and vmc.operator.couplings is not None
+    from_a_model = len(rough["hamiltonian"]) > 1
     own = {
         "lattice": "bonds" not in rough["lattice"] and "boundary" not in rough["lattice"],
         "hamiltonian": not from_a_model,
