@@ -170,6 +170,20 @@ def test_steps_before_an_exception_are_kept(tmp_path: Path) -> None:
     assert lines(tmp_path / "run") == lines(tmp_path / "straight")
 
 
+def test_what_no_object_tells_stays_in_the_file(kept: Path, tmp_path: Path) -> None:
+    shutil.copy(kept / "config.toml", tmp_path / "again.toml")
+    path = tmp_path / "run"
+    changes = ["ansatz.init=random", "optimizer.plateau=9", "optimizer.steps=2"]
+    run_file(tmp_path / "again.toml", path, changes)
+    vmc = load_run(path).vmc
+    vmc.run(1, out=path)
+    vmc.measure(16, out=path)
+    settings = load_run(path).settings
+    assert settings is not None
+    assert (settings.ansatz.init, settings.optimizer.plateau) == ("random", 9)
+    assert (settings.optimizer.steps, settings.measure.n_samples) == (3, 16)
+
+
 def test_the_parameters_of_the_start_are_kept(tmp_path: Path) -> None:
     theta = np.random.Generator(np.random.PCG64(0)).normal(size=PEPS(H.lattice, 2).n_params)
     made(theta=theta).run(2, out=tmp_path / "run")

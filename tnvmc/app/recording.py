@@ -113,7 +113,8 @@ def result(vmc: VMC, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Me
 
     def keep(measured: Measured) -> None:
         with _written(path), RunFolder.reopen(path, vmc.state.step, before) as folder:
-            told = Told(str(path), vmc.state.step, _init(path), _measure_section(vmc, plan))
+            section = _measure_section(vmc, plan)
+            told = Told(str(path), vmc.state.step, None, section, read_toml(path / CONFIG))
             config = described(vmc, told)
             folder.write_settings(config)
             _keep_point(vmc, folder, measured.point)
@@ -157,7 +158,8 @@ def _opened(vmc: VMC, path: Path, last_step: int) -> RunFolder:
     refuse_comparison(path)
     if not _is_free(path):
         before = _require_state(vmc, path)
-        told = Told(str(path), last_step, _init(path), read_toml(path / CONFIG).get("measure"))
+        config = read_toml(path / CONFIG)
+        told = Told(str(path), last_step, None, config.get("measure"), config)
         folder = RunFolder.reopen(path, vmc.state.step, before)
         try:
             folder.write_settings(described(vmc, told))
@@ -186,10 +188,6 @@ def _is_free(path: Path) -> bool:
             raise FolderError(f"{path}: is no folder; choose another out=") from None
         return False
     return True
-
-
-def _init(path: Path) -> str | None:
-    return str(path / START) if (path / START).is_file() else None
 
 
 def _identity(vmc: VMC) -> dict[str, Any]:

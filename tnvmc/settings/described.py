@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,12 @@ from tnvmc.vmc.rates import Rates, paced
 
 Section = dict[str, Any]
 
+_KEPT = (
+    ("ansatz", "init"), ("optimizer", "plateau"), ("optimizer", "seconds"),
+    ("run", "checkpoint_every"),
+)  # fmt: skip
+"""What no object tells, and a file that is there already does."""
+
 _RULES = {SR: "sr", GradientDescent: "gradient", RandomSign: "random_sign", Adam: "adam"}
 _SCHEMES = {schemes.SRC: "src", schemes.ZipUp: "zipup", schemes.Exact: "exact"}
 _STATES = {
@@ -67,6 +73,9 @@ class Told:
     steps: int  #: made and still to be made
     init: str | None = None  #: file of the parameters to start from, where they were given
     measure: Mapping[str, Any] | None = None  #: the section [measure]
+    before: Mapping[str, Any] = field(
+        default_factory=dict
+    )  #: what the file says of a run that goes on
 
 
 def described(vmc: VMC, told: Told) -> dict[str, Any]:
@@ -120,6 +129,9 @@ def _sections(vmc: VMC, told: Told) -> Section:
     }
     if told.measure is not None:
         found["measure"] = dict(told.measure)
+    for section, name in _KEPT:
+        if name in told.before.get(section, {}):
+            found[section][name] = told.before[section][name]
     return {name: _plain(section) for name, section in found.items() if section}
 
 
