@@ -114,6 +114,7 @@ IN_ORDER = [
     "files",
     "networks",
     "own_hamiltonian",
+    "own_observable",
     "own_lattice",
     "own_ansatz",
     "watching",

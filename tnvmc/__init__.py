@@ -16,11 +16,12 @@ from tnvmc.shown import draw_with
 
 _NAMES_OF = {
     "tnvmc.lattice": ("Lattice", "chain", "from_bonds", "square"),
-    "tnvmc.operators.term": ("Operator", "Term"),
-    "tnvmc.operators.general": ("NonHermitian",),
+    "tnvmc.operators.term": ("NonHermitian", "Operator", "Term"),
+    "tnvmc.operators.arithmetic": ("commutator",),
     "tnvmc.operators.models": (
         "heisenberg", "j1j2", "rydberg", "shastry_sutherland", "tfim", "xxz",
     ),
+    "tnvmc.operators.netket": ("from_netket",),
     "tnvmc.operators.reference": ("known_energy",),
     "tnvmc.exact": ("exact_ground_state",),
     "tnvmc.ansatz.generic": ("GenericAnsatz",),
@@ -28,6 +29,7 @@ _NAMES_OF = {
     "tnvmc.ansatz.peps.state": ("PEPS",),
     "tnvmc.ansatz.load_state": ("load_state",),
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
+    "tnvmc.ansatz.quimb": ("from_quimb",),
     "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
     "tnvmc.contraction.schemes": ("SRC", "Exact", "ZipUp"),
     "tnvmc.estimate.diagnostic": ("UnreliableWarning",),

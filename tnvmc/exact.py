@@ -12,6 +12,7 @@ import numpy as np
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import spelt
 from tnvmc.operators.basis import CODE_BITS, Basis, smallest_magnetisation
+from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.required import require_operator
 from tnvmc.operators.sparse import count_elements
 from tnvmc.operators.term import Operator
@@ -80,11 +81,12 @@ def exact_ground_state(
 
     Args:
         operator: the Hamiltonian.
-        sector: "full", twice the total Sz, or "auto": where the operator has off-diagonal
-            elements and all of them keep the magnetisation, the sector of smallest Sz (0, or 1/2
-            for an odd number of spins 1/2), otherwise the full space.  The smallest sector holds
-            the ground state of antiferromagnets; not so that of an Ising ferromagnet or of a
-            model in a field along z, for which name a sector or take "full".
+        sector: "full", twice the total Sz, or "auto": that of the operator, if it has one (a Hilbert
+            space's total_sz); else, where the operator has off-diagonal elements and all of them keep
+            the magnetisation, the sector of smallest Sz (0, or 1/2 for an odd number of spins 1/2);
+            else the full space.  The smallest sector holds the ground state of antiferromagnets; not
+            so that of an Ising ferromagnet or of a model in a field along z, for which name a sector
+            or take "full".
         max_bytes: memory that may be used; 80 % of what is available by default.
         gap: also compute the next level.
         vector: also return the ground state.
@@ -101,6 +103,7 @@ def exact_ground_state(
 
     It does not use lattice symmetries.
     """
+    operator = as_operator(operator)
     require_operator("exact_ground_state", "operator", operator)
     states = Basis(operator.n_sites, operator.local_dim, _magnetisation(operator, sector))
     _check_memory(operator, states, max_bytes)
@@ -162,6 +165,8 @@ def _magnetisation(operator: Operator, sector: Sector) -> int | None:
     if sector == "full":
         return None
     if sector == "auto":
+        if operator.magnetisation is not None:
+            return operator.magnetisation
         if not operator.replacements or not operator.conserves_magnetisation:
             return None
         return smallest_magnetisation(operator.n_sites, operator.local_dim)

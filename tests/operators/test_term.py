@@ -167,8 +167,6 @@ def test_algebra_is_the_algebra_of_matrices() -> None:
     with pytest.raises(TypeError):
         a * "twice"  # type: ignore[operator]
     with pytest.raises(TypeError):
-        a * 1j  # type: ignore[operator]
-    with pytest.raises(TypeError):
         a + 1  # type: ignore[operator]
 
 
@@ -207,8 +205,8 @@ SKEW = np.array([[0.0, 1.0], [2.0, 0.0]])
         (lambda: Term((0,), SKEW), "h[0, 1] = 1 but h[1, 0] = 2"),
         (lambda: Term((0,), 1j * SIGMA_Z), "not Hermitian"),
         (lambda: Term((0, 0), np.eye(4)), "different sites"),
-        (lambda: Term((), np.eye(1)), "1 to 4"),
-        (lambda: Term((0, 1, 2, 3, 4), np.eye(32)), "1 to 4"),
+        (lambda: Term((), np.eye(1)), "one site, or"),
+        (lambda: Term(tuple(range(11)), np.eye(2048)), "at most 1024 wide, which is 10"),
         (lambda: Term((0, 1), np.eye(6)), "6 wide does not fit 2"),
         (lambda: Term((0,), np.eye(1)), "does not fit"),
         (lambda: Term((0,), np.zeros((0, 0))), "does not fit"),

@@ -12,10 +12,10 @@ from tests import oracles
 from tnvmc.lattice import from_bonds, square
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.products import product_matrix
-from tnvmc.operators.term import Operator
+from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.load import validate
-from tnvmc.settings.operator_file import read_operator
+from tnvmc.settings.operator_file import read_operator, read_operators
 from tnvmc.settings.problems import ConfigError
 
 BONDS = [[0, 1], [2, 1], [0, 3], [5, 2], [3, 4], [4, 5]]
@@ -157,13 +157,25 @@ def test_an_operator_of_a_file(tmp_path: Path) -> None:
         ('ops = "Sx"\nsites = [0]\ncoefficient = 2', "ops take a coupling"),
         ('product = "Sx"\nsites = [0]\ncoupling = 2', "go with ops"),
         ('product = "Sx"\nsites = "all"', "a list of site indices"),
-        ('ops = "S+"\nsites = [0]', "not Hermitian"),
+        ("matrix = [[0, 1], [0, 0]]\nsites = [0]", "not Hermitian"),
     ],
 )
 def test_a_file_that_cannot_be(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "mine.toml").write_text(f"[[term]]\n{text}\n")
     with pytest.raises(ConfigError, match=told):
         read_operator(tmp_path / "mine.toml", GRID)
+
+
+def test_what_is_not_hermitian_has_two_parts(tmp_path: Path) -> None:
+    (tmp_path / "hop.toml").write_text('[[term]]\nops = "S+ S-"\nbonds = [[0, 3]]\n')
+    found = read_operators(tmp_path / "hop.toml", GRID)
+    assert [part.name for part in found] == ["real part of hop", "imaginary part of hop"]
+    expected = NonHermitian.from_products(GRID, [("S+ S-", [(0, 3)])])
+    for part, same in zip(found, (expected.real, expected.imaginary), strict=True):
+        assert np.array_equal(oracles.dense_hamiltonian(part), oracles.dense_hamiltonian(same))
+    (tmp_path / "current.toml").write_text('[[term]]\nops = "S+ S- - S- S+"\nbonds = [[0, 3]]\n')
+    (only,) = read_operators(tmp_path / "current.toml", GRID)
+    assert only.name == "imaginary part of current"
 
 
 HEXAGON = [[-0.87, 0.5], [0, 1], [0.87, 0.5], [-0.87, -0.5], [0, -1], [0.87, -0.5]]

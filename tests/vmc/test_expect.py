@@ -51,7 +51,10 @@ def exact(vmc: VMC, operator: Operator) -> float:
     return float(psi @ matrix @ psi / (psi @ psi))
 
 
-@pytest.mark.parametrize("operator", [FAR, FIELD])
+RING = Operator.from_products(LATTICE, [("X X X Z Z X", [(0, 1, 2, 5, 4, 3)])])
+
+
+@pytest.mark.parametrize("operator", [FAR, FIELD, RING, heisenberg(LATTICE) ** 2])
 @pytest.mark.parametrize("model", [heisenberg, tfim])
 def test_an_enumeration_gives_the_dense_value(model: Any, operator: Operator) -> None:
     vmc = state(model(LATTICE), Enumerate(threads=1))
@@ -189,3 +192,15 @@ def test_what_is_not_hermitian_is_no_hamiltonian() -> None:
     operator = NonHermitian.from_products(LATTICE, [("S+ S-", "nearest")], name="hops")
     with pytest.raises(TypeError, match=r"hops is a NonHermitian, an observable for VMC\.expect"):
         VMC(operator, PEPS(LATTICE, 2))  # type: ignore[arg-type]
+
+
+def test_a_term_on_six_sites_is_sampled_and_followed_downhill() -> None:
+    hamiltonian = heisenberg(LATTICE) + 0.5 * RING
+    vmc = VMC(hamiltonian, PEPS(LATTICE, 2, scheme=Exact()), Enumerate(threads=1))
+    history = vmc.run(5)
+    assert history[-1].energy < history[0].energy
+    found = vmc.measure()
+    assert found.energy == pytest.approx(exact(vmc, hamiltonian), abs=ROUNDING)
+    chains = VMC(hamiltonian, vmc.ansatz, Sampler(n_samples=512, threads=1), theta=vmc.theta)
+    sampled = chains.measure(n_samples=2048)
+    assert abs(sampled.energy - found.energy) < 5 * sampled.energy_error

@@ -10,12 +10,17 @@ import numpy as np
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.jacobian import SliceJacobian
 from tnvmc.ansatz.protocol import Jacobian, LogAmplitude
+from tnvmc.ansatz.ring_quimb import ring_from_quimb, ring_to_quimb
 from tnvmc.backend.arguments import numeric_type, set_whole, whole
 from tnvmc.backend.calls import spelt
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.namespace import array_namespace, to_host
+from tnvmc.lattice.grids import chain
 from tnvmc.lattice.lattice import Lattice, require_lattice
+from tnvmc.lattice.netket import as_lattice
 
 if TYPE_CHECKING:
+    import quimb.tensor as qtn
+
     from tnvmc.ansatz.peps.state import PEPS
 
 Array = Any
@@ -38,6 +43,7 @@ class PeriodicMPS(GenericAnsatz):
     local_dim: int = 2
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "lattice", as_lattice(self.lattice))
         require_lattice("PeriodicMPS", self.lattice)
         set_whole(self, {"D": 1, "local_dim": 2})
         numeric_type("PeriodicMPS", self.dtype)
@@ -72,6 +78,18 @@ class PeriodicMPS(GenericAnsatz):
     def description(self) -> dict[str, Any]:
         """Class and D."""
         return {"ansatz": type(self).__name__, "D": self.D}
+
+    def to_quimb(self, theta: Array) -> qtn.MatrixProductState:
+        """Give a cyclic MatrixProductState of quimb: `ring_quimb.ring_to_quimb`."""
+        return ring_to_quimb(to_host(self.tensors(theta)))
+
+    @classmethod
+    def from_quimb(cls, network: Any) -> tuple[PeriodicMPS, np.ndarray]:
+        """Read a state and its theta (P,) from a cyclic MPS of quimb: `ring_quimb.ring_from_quimb`."""
+        tensors = ring_from_quimb(network)
+        n_sites, local_dim, D = tensors.shape[:3]
+        ring = cls(chain(n_sites, "periodic"), D, tensors.dtype.name, local_dim)
+        return ring, np.asarray(ring.flatten(tensors))
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N)."""
@@ -126,6 +144,7 @@ def MPS(
     `boundary` defaults to the one of the lattice.  An open MPS on more than one row is not
     offered: use a PEPS there.
     """
+    lattice = as_lattice(lattice)
     require_lattice("MPS", lattice)
     whole("MPS", "D", D)
     boundary = lattice.boundary if boundary is None else boundary

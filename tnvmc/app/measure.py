@@ -32,7 +32,7 @@ from tnvmc.settings.build import build_operator, build_sampler
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import LatticeSettings, Settings
 from tnvmc.settings.load import load
-from tnvmc.settings.operator_file import read_operator
+from tnvmc.settings.operator_file import read_operators
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.hdf5 import attribute, opened, read_stages
@@ -121,7 +121,9 @@ def measure_run(
     operator = build_operator(settings)
     check_symmetries(settings, operator, asked.direct)
     own = tuple(
-        read_operator(Path(file), operator.lattice, operator.local_dim) for file in asked.operators
+        found
+        for file in asked.operators
+        for found in read_operators(Path(file), operator.lattice, operator.local_dim)
     )
     names = [found.name for found in own]
     if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -1,11 +1,10 @@
 """Level 1: operators, which are sums of local terms; model Hamiltonians, sparse matrices, known energies."""
 
 from tnvmc.operators.basis import Basis, basis, smallest_magnetisation
-from tnvmc.operators.general import NonHermitian
 from tnvmc.operators.models import heisenberg, j1j2, rydberg, shastry_sutherland, tfim, xxz
 from tnvmc.operators.reference import KnownEnergy, known_energy
 from tnvmc.operators.spin import exchange_matrix, kron, spin_matrices
-from tnvmc.operators.term import Operator, Replacement, Term
+from tnvmc.operators.term import NonHermitian, Operator, Replacement, Term
 
 __all__ = [
     "Basis",

@@ -1,6 +1,6 @@
 """Model Hamiltonians, one function each.
 
-Couplings are numbers, or one number per bond or site: a mapping (i, j) -> number (site ->
+A lattice may be a graph of NetKet.  Couplings are numbers, or one number per bond or site: a mapping (i, j) -> number (site ->
 number for fields), or an array in the order of `lattice.bonds[kind]` (of the sites).
 """
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from tnvmc.backend.calls import spelt
 from tnvmc.lattice.lattice import Lattice, require_lattice
+from tnvmc.lattice.netket import as_lattice
 from tnvmc.operators.couplings import Coupling, bonds_of_kind, per_bond, per_site, uniform
 from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Z, exchange_matrix, kron
 from tnvmc.operators.term import ROUNDING, Operator, Term
@@ -27,6 +28,7 @@ def heisenberg(lattice: Lattice, J: Coupling = 1.0) -> Operator:
     Raises:
         ValueError: couplings that do not fit the bonds.
     """
+    lattice = as_lattice(lattice)
     terms = _bond_terms(lattice, "nearest", "heisenberg", "J", J, exchange_matrix())
     return Operator(lattice, tuple(terms), 2, "S.S", "heisenberg", uniform(J=J))
 
@@ -40,6 +42,7 @@ def xxz(lattice: Lattice, J: Coupling = 1.0, Jz: Coupling = 1.0) -> Operator:
     Raises:
         ValueError: couplings that do not fit the bonds.
     """
+    lattice = as_lattice(lattice)
     along_z = kron(SIGMA_Z, SIGMA_Z) / 4
     in_plane = exchange_matrix() - along_z
     bonds = bonds_of_kind(lattice, "nearest", "xxz")
@@ -64,6 +67,7 @@ def j1j2(lattice: Lattice, J1: Coupling = 1.0, J2: Coupling = 0.5) -> Operator:
     Raises:
         ValueError: a lattice without diagonals; couplings that do not fit the bonds.
     """
+    lattice = as_lattice(lattice)
     terms = [
         *_bond_terms(lattice, "nearest", "j1j2", "J1", J1, exchange_matrix()),
         *_bond_terms(lattice, "diagonal", "j1j2", "J2", J2, exchange_matrix()),
@@ -81,6 +85,7 @@ def tfim(lattice: Lattice, J: Coupling = 1.0, h: Coupling = 1.0) -> Operator:
     Raises:
         ValueError: couplings that do not fit the bonds or sites.
     """
+    lattice = as_lattice(lattice)
     terms = [
         *_bond_terms(lattice, "nearest", "tfim", "J", J, -kron(SIGMA_Z, SIGMA_Z)),
         *_site_terms(lattice, "h", h, -SIGMA_X),
@@ -105,6 +110,7 @@ def rydberg(
 
     Source: K. Sprague, S. Czischek, Commun. Phys. 7, 90 (2024).
     """
+    lattice = as_lattice(lattice)
     require_lattice("rydberg", lattice)
     strength = float(per_site("V", V, 1)[0])
     r = lattice.distances()
@@ -140,7 +146,7 @@ def shastry_sutherland(lattice: Lattice, J: Coupling = 0.5, J_dimer: Coupling = 
     Source: B. S. Shastry, B. Sutherland, Physica B+C 108, 1069 (1981); the bound on J:
     P. Corboz, F. Mila, Phys. Rev. B 87, 115144 (2013).
     """
-    name = "shastry_sutherland"
+    lattice, name = as_lattice(lattice), "shastry_sutherland"
     terms = [
         *_bond_terms(lattice, "nearest", name, "J", J, exchange_matrix()),
         *_bond_terms(lattice, "dimer", name, "J_dimer", J_dimer, exchange_matrix()),

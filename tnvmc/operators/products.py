@@ -16,14 +16,15 @@ import numpy as np
 
 from tnvmc.backend.arguments import whole
 from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.lattice.netket import as_lattice
 from tnvmc.operators.couplings import Coupling, bonds_of_kind, per_place
 from tnvmc.operators.spin import kron, named_matrices
 
 Where = Any
 """A kind of bonds ("nearest", "diagonal"), "all" (sites), or a list of sites or of tuples of sites."""
 
-MAX_SITES = 4
-"""Most sites that one term may act on."""
+MAX_WIDTH = 1024
+"""Largest d^k of a term on k sites: ten spins 1/2, six spins 1.  Its matrix has that many rows."""
 
 LEAST_RATIO = 1e-13
 """Of the numbers of one text: what is smaller would pass for rounding beside the largest."""
@@ -47,7 +48,7 @@ def product_matrix(text: str, local_dim: int = 2) -> np.ndarray:
     Raises:
         TypeError: no text.
         ValueError: what cannot be read, with the column; an unknown name, products of different
-            lengths, of more than `MAX_SITES` sites, numbers more than 1e13 apart.
+            lengths, on more sites than `most_sites`, numbers more than 1e13 apart.
     """
     if not isinstance(text, str):
         raise TypeError(f'{text!r} is no product; give a text, as "Sx Sx + Sy Sy"')
@@ -59,8 +60,10 @@ def product_matrix(text: str, local_dim: int = 2) -> np.ndarray:
             f"{text!r}: products on {lengths[0]} and on {lengths[-1]} sites; give them as terms of "
             "their own, or fill the shorter one with I"
         )
-    if lengths[-1] > MAX_SITES:
-        raise ValueError(f"{text!r}: a product on {lengths[-1]} sites; at most {MAX_SITES} can be")
+    if lengths[-1] > most_sites(local_dim):
+        raise ValueError(
+            f"{text!r}: a product on {lengths[-1]} sites; at most {most_sites(local_dim)} can be"
+        )
     sizes = [abs(number) for number, _ in products if number]
     if sizes and not np.isfinite(max(sizes)):
         raise ValueError(f"{text!r}: an infinite number")
@@ -82,6 +85,7 @@ def placed_products(
     Raises:
         ValueError: as `place`, with the number of the term, counted from 1.
     """
+    lattice = as_lattice(lattice)
     local_dim = whole("Operator", "local_dim", local_dim, 2)
     for number, product in enumerate(products, 1):
         if (
@@ -133,6 +137,11 @@ def place(
         raise ValueError(f"{text!r}: {error}") from None
     numbers = per_place(f"of {text!r}", coupling, keys, "site" if n_factors == 1 else "bond")
     return [(sites, number * matrix) for sites, number in zip(places, numbers, strict=True)]
+
+
+def most_sites(local_dim: int) -> int:
+    """Give the largest number of sites k of one term: d^k is at most `MAX_WIDTH`."""
+    return max(k for k in range(1, MAX_WIDTH.bit_length()) if local_dim**k <= MAX_WIDTH)
 
 
 def joined(terms: Iterable[Placed]) -> list[Placed]:

@@ -6,8 +6,7 @@ from typing import Any
 
 from tnvmc.backend.calls import refuse
 from tnvmc.lattice.lattice import Lattice
-from tnvmc.operators.general import NO_HAMILTONIAN, NonHermitian
-from tnvmc.operators.term import Operator, Term
+from tnvmc.operators.term import NO_HAMILTONIAN, NonHermitian, Operator, Term
 
 _EXAMPLE = "an Operator, as heisenberg(square(4, 4))"
 

@@ -6,87 +6,57 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.arguments import set_whole, whole
+from tnvmc.backend.arguments import set_whole
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
+from tnvmc.lattice.netket import as_lattice
+from tnvmc.operators.arithmetic import (
+    Arithmetic,
+    Matrices,
+    common_magnetisation,
+    hermitian_parts,
+)
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.diagonal import DiagonalForm, diagonal_form
-from tnvmc.operators.products import MAX_SITES, in_site_order, joined, placed_products
+from tnvmc.operators.local_term import (
+    HERMITIAN_TOLERANCE,
+    ROUNDING,
+    Replacement,
+    Term,
+    chopped,
+    replacement_of,
+)
+from tnvmc.operators.products import joined, placed_products
 from tnvmc.operators.sparse import sparse_matrix
 from tnvmc.shown import Table
 
+__all__ = [
+    "NO_HAMILTONIAN",
+    "ROUNDING",
+    "NonHermitian",
+    "Operator",
+    "Replacement",
+    "Term",
+    "made_of",
+]
+
 Array = Any
+
+NO_HAMILTONIAN = (
+    "VMC: {} is a NonHermitian, an observable for VMC.expect; a Hamiltonian is an Operator. Add the "
+    "Hermitian conjugate, or take its Hermitian part, .real"
+)
 
 SMALLEST_SCALE = 1e-100
 """Least size of the largest matrix element of an operator, if that is not 0.  Variances and errors go
 through squares: of energies of 1e-160 nothing is left, and an error of 0 would be printed."""
 
-ROUNDING = 1e-14
-"""Elements of a term below this part of its largest are taken for rounding, and are 0."""
-
-HERMITIAN_TOLERANCE = 1e-12
-"""Largest |h - h^dagger| allowed, relative to the largest |h|: a few roundings, no more."""
-
 
 @dataclass(frozen=True, eq=False)
-class Term:
-    """A Hermitian matrix on one to four different sites.
-
-    `matrix` is (d^k, d^k) in the basis kron(first site, second site, ...), so the first site
-    named is the most significant digit of a row or column index.  Elements below `ROUNDING` times
-    the largest count as 0; what is that small and meant is a term of its own.
-
-    Raises:
-        ValueError: more than four sites or none, a site twice, a matrix that is not square, not
-            d^k wide for any d >= 2, not finite or not Hermitian.
-    """
-
-    sites: tuple[int, ...]
-    matrix: np.ndarray
-
-    def __post_init__(self) -> None:
-        try:
-            sites = tuple(whole("term", "a site index", site, 0) for site in self.sites)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"term on sites {self.sites}: a site index is a whole number from 0"
-            ) from None
-        matrix = np.array(self.matrix)
-        _check_term(sites, matrix)
-        matrix = matrix.astype(np.complex128 if np.iscomplexobj(matrix) else np.float64)
-        matrix.setflags(write=False)
-        object.__setattr__(self, "sites", sites)
-        object.__setattr__(self, "matrix", matrix)
-
-    @property
-    def local_dim(self) -> int:
-        """Local dimension d, from the size of the matrix."""
-        root: float = len(self.matrix) ** (1 / len(self.sites))
-        return round(root)
-
-    def sorted(self) -> Term:
-        """Give the same term with its sites in increasing order and its matrix to match."""
-        sites, matrix = in_site_order(self.sites, self.matrix)
-        return self if sites == self.sites else Term(sites, matrix)
-
-
-@dataclass(frozen=True, eq=False)
-class Replacement:
-    """What the off-diagonal elements on one patch turn each local state into.
-
-    elements[a, r] = <a| h |targets[a, r]>, with every term on the patch summed up.
-    """
-
-    targets: np.ndarray  #: (d^k, R) int64, padded with -1
-    elements: np.ndarray  #: (d^k, R) float64 or complex128, 0 where padded
-
-
-@dataclass(frozen=True, eq=False)
-class Operator:
+class Operator(Arithmetic):
     """A Hermitian operator on a lattice: a sum of local terms.
 
     A configuration s is a row of small integers 0..d-1 (spin-1/2: 0 up, 1 down; Rydberg: 1
@@ -95,7 +65,8 @@ class Operator:
         diagonal(s) + sum over patches and r of elements[a(s), r] * psi(s') / psi(s)
 
     where a(s) is the local state of the patch and s' has targets[a(s), r] in its place.
-    Operators on the same lattice can be added, subtracted and multiplied by real numbers.
+    Operators on the same lattice can be added, subtracted and multiplied (A @ B), by numbers too; what
+    is not Hermitian then is a `NonHermitian`.
     Tables are derived from the terms on first use and kept.
 
     Raises:
@@ -109,8 +80,10 @@ class Operator:
     units: str = "custom"  #: "S.S", "Pauli", "n"; "custom" for anything else
     name: str = "operator"
     couplings: Mapping[str, float] | None = None  #: of a model, where they are uniform
+    magnetisation: int | None = None  #: twice the total Sz that is meant, where it is told
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "lattice", as_lattice(self.lattice))
         require_lattice(f"Operator {self.name!r}", self.lattice)
         set_whole(self, {"local_dim": 2})
         terms = tuple(term.sorted() for term in self.terms)
@@ -210,7 +183,7 @@ class Operator:
         """Off-diagonal elements, for each patch that has any."""
         found = {}
         for patch, matrix in self.matrices.items():
-            replacement = _replacement(matrix)
+            replacement = replacement_of(matrix)
             if replacement is not None:
                 found[patch] = replacement
         return found
@@ -248,48 +221,28 @@ class Operator:
         """
         return sparse_matrix(self, Basis(self.n_sites, self.local_dim, magnetisation))
 
-    def __add__(self, other: Operator) -> Operator:
-        if isinstance(other, Real) and other == 0:  # the start value of sum()
-            return self
+    @property
+    def H(self) -> Operator:
+        """The Hermitian conjugate, which is itself."""
+        return self
+
+    def _plus(self, other: Any) -> Any:
         if not isinstance(other, Operator):
-            return NotImplemented
-        if self.lattice != other.lattice or self.local_dim != other.local_dim:
-            raise ValueError(
-                f"cannot add {self.name} on {self.lattice} with d = {self.local_dim} and "
-                f"{other.name} on {other.lattice} with d = {other.local_dim}: both must act on "
-                "the same lattice (same bonds and coordinates, too) and local states"
-            )
-        return Operator(
-            self.lattice,
-            self.terms + other.terms,
-            self.local_dim,
-            self.units if self.units == other.units else "custom",
-            f"{self.name} + {other.name}",
-        )
+            return super()._plus(other)
+        units = self.units if self.units == other.units else "custom"
+        terms, name = self.terms + other.terms, f"{self.name} + {other.name}"
+        sector = common_magnetisation(self, other)
+        return Operator(self.lattice, terms, self.local_dim, units, name, magnetisation=sector)
 
-    __radd__ = __add__
+    def _times(self, factor: complex) -> Any:
+        if isinstance(factor, complex):
+            return super()._times(factor)
+        terms = tuple(Term(term.sites, factor * term.matrix) for term in self.terms)
+        name, sector = f"{factor:g} ({self.name})", self.magnetisation
+        return Operator(self.lattice, terms, self.local_dim, self.units, name, magnetisation=sector)
 
-    def __mul__(self, factor: float) -> Operator:
-        if not isinstance(factor, Real):
-            return NotImplemented
-        scale = float(factor)
-        terms = tuple(Term(term.sites, scale * term.matrix) for term in self.terms)
-        return Operator(self.lattice, terms, self.local_dim, self.units, f"{scale:g} ({self.name})")
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, divisor: float) -> Operator:
-        if not isinstance(divisor, Real):
-            return NotImplemented
-        return self * (1.0 / float(divisor))
-
-    def __neg__(self) -> Operator:
-        return -1.0 * self
-
-    def __sub__(self, other: Operator) -> Operator:
-        if not isinstance(other, Operator):
-            return NotImplemented
-        return self + (-other)
+    def _made(self, matrices: Matrices, name: str, units: str, sector: int | None) -> Any:
+        return made_of(self.lattice, matrices, self.local_dim, units, name, sector)
 
     @cached_property
     def matrices(self) -> dict[Patch, np.ndarray]:
@@ -301,10 +254,10 @@ class Operator:
         sums: dict[Patch, np.ndarray] = {}
         sizes: dict[Patch, np.ndarray] = {}
         for term in self.terms:
-            matrix = _chop(term.matrix, ROUNDING * np.abs(term.matrix).max())
+            matrix = chopped(term.matrix, ROUNDING * np.abs(term.matrix).max())
             sums[term.sites] = sums.get(term.sites, 0) + matrix
             sizes[term.sites] = sizes.get(term.sites, 0) + np.abs(matrix)
-        return {patch: _chop(sums[patch], ROUNDING * sizes[patch]) for patch in sorted(sums)}
+        return {patch: chopped(sums[patch], ROUNDING * sizes[patch]) for patch in sorted(sums)}
 
     @cached_property
     def _diagonal(self) -> DiagonalForm:
@@ -312,52 +265,128 @@ class Operator:
         return diagonal_form(diagonals, self.n_sites, self.local_dim)
 
 
-def _replacement(matrix: np.ndarray) -> Replacement | None:
-    """Table of the off-diagonal elements, or None where there are none."""
-    connected = (matrix != 0) & ~np.eye(len(matrix), dtype=bool)
-    n_columns = int(connected.sum(axis=1).max())
-    if n_columns == 0:
-        return None
-    targets = np.full((len(matrix), n_columns), -1, dtype=np.int64)
-    elements = np.zeros(targets.shape, dtype=matrix.dtype)
-    for state, row in enumerate(connected):
-        columns = np.flatnonzero(row)
-        targets[state, : len(columns)] = columns
-        elements[state, : len(columns)] = matrix[state, columns]
-    return Replacement(targets, elements)
+@dataclass(frozen=True, eq=False)
+class NonHermitian(Arithmetic):
+    """An operator O = A + i B, held as two Hermitian ones: an observable for `VMC.expect`.
 
+    A = (O + O^dagger) / 2 gives the real part of a mean and B = (O - O^dagger) / 2i the imaginary one.
+    Sums, multiples and products are those of `Operator`; what is Hermitian comes out as one.
+    It is no Hamiltonian, and nothing but `VMC.expect` takes it.
+    """
 
-def _chop(matrix: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
-    """Drop parts below a tolerance (a number, or one for each element), and the imaginary part
-    altogether if nothing is left."""
-    real = np.where(np.abs(matrix.real) > tolerance, matrix.real, 0.0)
-    imaginary = np.where(np.abs(matrix.imag) > tolerance, matrix.imag, 0.0)
-    return real + 1j * imaginary if np.any(imaginary) else real
+    real: Operator  #: A
+    imaginary: Operator  #: B
 
+    @classmethod
+    def from_products(
+        cls,
+        lattice: Lattice,
+        products: Iterable[Sequence[Any]],
+        *,
+        local_dim: int = 2,
+        units: str = "custom",
+        name: str = "operator",
+    ) -> NonHermitian:
+        """Build an observable from texts, as `Operator.from_products` does: ("S+ S-", [(0, 5)]).
 
-def _check_term(sites: tuple[int, ...], matrix: np.ndarray) -> None:
-    k = len(sites)
-    if not 1 <= k <= MAX_SITES or len(set(sites)) != k:
-        raise ValueError(f"term on sites {sites}: it must act on 1 to {MAX_SITES} different sites")
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"term on sites {sites}: matrix of shape {matrix.shape} is not square")
-    d = round(len(matrix) ** (1 / k)) if len(matrix) else 0
-    if d < 2 or d**k != len(matrix):
-        raise ValueError(
-            f"term on sites {sites}: a matrix {len(matrix)} wide does not fit {k} site(s); it must "
-            f"be d^{k} wide for a local dimension d of 2 or more"
+        Raises:
+            ValueError: as `products.place` and `Operator`.
+        """
+        terms = joined(placed_products(lattice, products, local_dim))
+        return cls.from_terms(lattice, terms, local_dim=local_dim, units=units, name=name)
+
+    @classmethod
+    def from_terms(
+        cls,
+        lattice: Lattice,
+        terms: Iterable[tuple[Iterable[int], Any]],
+        *,
+        local_dim: int = 2,
+        units: str = "custom",
+        name: str = "operator",
+    ) -> NonHermitian:
+        """Build an observable from (sites, matrix) pairs, as `Operator.from_terms` does.
+
+        Raises:
+            ValueError: as `Term` and `Operator`, but that matrices need not be Hermitian.
+        """
+        made: dict[str, list[Term]] = {"real": [], "imaginary": []}
+        for sites, matrix in terms:
+            for which, part in zip(made, hermitian_parts({tuple(sites): np.asarray(matrix)}, 0.0)):
+                made[which] += [Term(patch, half) for patch, half in part.items()]
+        real, imaginary = (
+            Operator(lattice, tuple(part), local_dim, units, f"{which} part of {name}")
+            for which, part in made.items()
         )
-    if matrix.dtype.kind not in "iufc" or not np.isfinite(matrix).all():
-        raise ValueError(f"term on sites {sites}: the matrix must hold finite numbers only")
-    gap = np.abs(matrix - matrix.conj().T)
-    if gap.max() > HERMITIAN_TOLERANCE * np.abs(matrix).max():
-        row, col = (int(index) for index in np.unravel_index(gap.argmax(), gap.shape))
-        raise ValueError(
-            f"term on sites {sites}: the matrix is not Hermitian: h[{row}, {col}] = "
-            f"{matrix[row, col]:.6g} but h[{col}, {row}] = {matrix[col, row]:.6g}. Add the "
-            "Hermitian conjugate, or check the order of sites in kron(first, second, ...); an "
-            "observable that is meant so is a NonHermitian"
+        return cls(real, imaginary)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name, as it was given."""
+        return self.real.name.removeprefix("real part of ")
+
+    @property
+    def lattice(self) -> Lattice:  # type: ignore[override]
+        """The lattice of both parts."""
+        return self.real.lattice
+
+    @property
+    def local_dim(self) -> int:  # type: ignore[override]
+        """Number of states of a site."""
+        return self.real.local_dim
+
+    @property
+    def units(self) -> str:  # type: ignore[override]
+        """Units, as of an `Operator`."""
+        return self.real.units
+
+    @property
+    def magnetisation(self) -> int | None:  # type: ignore[override]
+        """Twice the total Sz that is meant, where a Hilbert space said so."""
+        return self.real.magnetisation
+
+    @property
+    def H(self) -> NonHermitian:
+        """The Hermitian conjugate, A - i B."""
+        return NonHermitian(self.real, -1.0 * self.imaginary)
+
+    @cached_property
+    def matrices(self) -> Matrices:
+        """Per patch the sum of its terms, (d^k, d^k)."""
+        found = dict(self.real.matrices)
+        for patch, matrix in self.imaginary.matrices.items():
+            found[patch] = found.get(patch, 0) + 1j * matrix
+        return found
+
+    def _made(self, matrices: Matrices, name: str, units: str, sector: int | None) -> Any:
+        return made_of(self.lattice, matrices, self.local_dim, units, name, sector)
+
+
+def made_of(
+    lattice: Lattice,
+    matrices: Matrices,
+    local_dim: int = 2,
+    units: str = "custom",
+    name: str = "operator",
+    magnetisation: int | None = None,
+) -> Operator | NonHermitian:
+    """Make an `Operator` of matrices that are Hermitian up to rounding, of others a `NonHermitian`.
+
+    Args:
+        lattice: of which sites are meant.
+        matrices: (d^k, d^k) by patch, the sites in increasing order.
+        local_dim, units, name, magnetisation: of the operator.
+    """
+    parts = hermitian_parts(matrices, HERMITIAN_TOLERANCE)
+    names = (f"real part of {name}", f"imaginary part of {name}") if parts[1] else (name, name)
+    real, imaginary = (
+        Operator(
+            lattice, tuple(Term(*placed) for placed in part.items()), local_dim, units, told,
+            magnetisation=magnetisation,
         )
+        for part, told in zip(parts, names, strict=True)
+    )  # fmt: skip
+    return NonHermitian(real, imaginary) if parts[1] else real
 
 
 def _check_on_lattice(term: Term, lattice: Lattice, local_dim: int) -> None:

@@ -43,19 +43,19 @@ def sector_of(operator: Operator, *asked: int | None) -> int | None:
 
     Args:
         operator: the Hamiltonian.
-        asked: what several places ask for; None where one does not care.  0 where none does.
+        asked: what several places ask for, beside the operator; None where one does not care.  0 where
+            none does.
 
     Raises:
         ValueError: two that differ; one that N sites cannot have; any, where the operator does not
             conserve the magnetisation; none, where it is diagonal.
     """
-    given = sorted(
-        {whole("VMC", "magnetisation", number, None) for number in asked if number is not None}
-    )
+    numbers = [number for number in (*asked, operator.magnetisation) if number is not None]
+    given = sorted({whole("VMC", "magnetisation", number, None) for number in numbers})
     if len(given) > 1:
         raise ValueError(
             f"magnetisation: asked for 2 Sz = {given[0]} in one place and {given[1]} in another "
-            "(the walkers, the sampler); give it once"
+            "(the walkers, the sampler, the Hilbert space of the operator); give it once"
         )
     if not operator.conserves_magnetisation:
         if given:

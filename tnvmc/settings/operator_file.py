@@ -27,9 +27,10 @@ from pydantic import Field, StrictInt, StrictStr, StringConstraints
 
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.limits import Number
+from tnvmc.operators.local_term import is_hermitian
 from tnvmc.operators.products import Placed, joined
 from tnvmc.operators.spin import kron, named_matrices
-from tnvmc.operators.term import Operator, Term
+from tnvmc.operators.term import NonHermitian, Operator, Term
 from tnvmc.settings.load import parse, read_toml
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.section import Section
@@ -70,8 +71,24 @@ class _File(Section):
     term: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
-def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator:
+def read_operators(path: Path, lattice: Lattice, local_dim: int = 2) -> tuple[Operator, ...]:
+    """Read what `tnvmc measure` measures: an operator, or the two Hermitian parts of one that is not.
+
+    They are called "real part of NAME" and "imaginary part of NAME".
+
+    Raises:
+        ConfigError: as `read_operator`.
+    """
+    found = read_operator(path, lattice, local_dim)
+    if isinstance(found, NonHermitian):
+        return tuple(part for part in (found.real, found.imaginary) if part.terms)
+    return (found,)
+
+
+def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator | NonHermitian:
     """Read an operator on a lattice; without a name it is called like its file.
+
+    What ops and products make need not be Hermitian, a matrix must be.
 
     Raises:
         ConfigError: a file that is missing, damaged or does not fit the lattice.
@@ -82,7 +99,9 @@ def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator:
             where = f"{path}, term {number}"
             terms += parse(_Term, data, where).placed(lattice, local_dim)
         where, name = str(path), file.name or path.stem
-        return Operator.from_terms(lattice, joined(terms), local_dim=local_dim, name=name)
+        sums = joined(terms)
+        kind = Operator if all(is_hermitian(matrix) for _, matrix in sums) else NonHermitian
+        return kind.from_terms(lattice, sums, local_dim=local_dim, name=name)
     except ConfigError:
         raise
     except (ValueError, TypeError) as error:

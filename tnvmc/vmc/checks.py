@@ -12,7 +12,7 @@ from tnvmc.ansatz.protocol import Ansatz, real_state
 from tnvmc.backend.calls import refuse, shortly
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.required import require_operator
-from tnvmc.operators.term import Operator
+from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.vmc import step
 from tnvmc.vmc.guard import Guard
 
@@ -149,4 +149,14 @@ def check_lattices(operator: Operator, ansatz: Ansatz) -> None:
             f"VMC: the Hamiltonian has {operator.local_dim} states a site, the wave function "
             f"{ansatz.local_dim}; give the wave function local_dim={operator.local_dim}, or check the "
             "terms"
+        )
+
+
+def check_sector(operator: Operator | NonHermitian, magnetisation: int | None) -> None:
+    """Raise ValueError for an observable that is meant for another sector than that of the walkers."""
+    meant = getattr(operator, "magnetisation", None)
+    if None not in (meant, magnetisation) and meant != magnetisation:
+        raise ValueError(
+            f"VMC.expect: {operator.name} is on a Hilbert space of 2 Sz = {meant}, the walkers have "
+            f"{magnetisation}; make both from one Hilbert space"
         )

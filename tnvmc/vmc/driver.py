@@ -16,8 +16,8 @@ from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.statistics import ComplexEstimate
-from tnvmc.operators.general import NonHermitian
-from tnvmc.operators.term import Operator
+from tnvmc.operators.foreign import as_operator
+from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.optimize.pace import AUTOMATIC
 from tnvmc.optimize.rule import Rule
 from tnvmc.sampling.chains import Sampler
@@ -36,6 +36,7 @@ from tnvmc.vmc.checks import (
     check_parameters,
     check_parts,
     check_phases,
+    check_sector,
 )
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.display import displayed
@@ -72,7 +73,7 @@ class VMC:
     >>> print(vmc.measure(n_samples=8192, chi=16))  # doctest: +SKIP
 
     Args:
-        operator: the Hamiltonian.
+        operator: the Hamiltonian; one of NetKet is taken as it is (`from_netket`).
         ansatz: the wave function; see `tnvmc.ansatz.protocol.Ansatz`.
         sampler: `Sampler` (Markov chains), `DirectSampler` (independent draws, reweighted) or
             `Enumerate` (small systems, no noise).
@@ -87,7 +88,7 @@ class VMC:
         guard: limits on steps; see `Guard`.
         configs: (W, N) where the walkers start; drawn when absent.
         magnetisation: twice the total Sz of the sector, where the operator conserves it; by default
-            that of the sampler or of `configs`, else 0.
+            that of the sampler, of `configs` or of the operator's Hilbert space, else 0.
         moves: of Markov chains: names out of "flips", "exchanges", "pair_flips", "terms", or a table
             by patch; by default those that fit the operator (`moves_for`).
         device: "cpu", "gpu" or "auto"; by default where theta lies.  All arrays of the run live
@@ -120,6 +121,7 @@ class VMC:
         moves: Sequence[str] | Targets | None = None,
         device: str | None = None,
     ) -> None:
+        operator = as_operator(operator, getattr(ansatz, "lattice", None))
         check_parts(operator, ansatz, sampler, optimizer, guard)
         check_lattices(operator, ansatz)
         if isinstance(ansatz, FollowsOperator):
@@ -322,11 +324,13 @@ class VMC:
         `NonHermitian` both Hermitian parts are estimated, at twice the cost.
 
         Raises:
-            ValueError: an operator on another lattice.
+            ValueError: an operator on another lattice, or one of NetKet for another sector.
 
         Warns:
             UnreliableWarning: as `measure`, but that the exact value is not known.
         """
+        operator = as_operator(operator, self.operator.lattice)
+        check_sector(operator, self.problem.magnetisation)
         if isinstance(operator, NonHermitian):
             real, imaginary = (
                 self.expect(part, n_samples, chi, n_burn, progress)

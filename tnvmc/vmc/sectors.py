@@ -24,7 +24,7 @@ def elsewhere(
     """Tell where a lower energy lies in another sector, or may.
 
     Nothing is told of an operator that commutes with the total spin, whose smallest sector holds
-    the ground state, nor of a sector other than the smallest, which somebody has chosen.
+    the ground state, nor of a sector other than the smallest or of the operator's own, which somebody has chosen.
 
     Codes: lower_in_other_sector, where the fully polarised state lies below the energy (below the
     ground state of this sector, where that is known), or the sectors next to this one, which are
@@ -40,6 +40,8 @@ def elsewhere(
     """
     n_sites, d = operator.n_sites, operator.local_dim
     if sector is None or abs(sector) != smallest_magnetisation(n_sites, d):
+        return ()
+    if operator.magnetisation is not None:  # chosen, by a Hilbert space
         return ()
     if not operator.replacements or not math.isfinite(energy[0]) or rotation_invariant(operator):
         return ()

@@ -15,6 +15,7 @@ from tnvmc.backend.arguments import numeric_type, whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.lattice.custom import follows_row
 from tnvmc.lattice.lattice import Lattice, require_lattice
+from tnvmc.lattice.netket import as_lattice
 from tnvmc.operators.term import Operator
 
 Array = Any
@@ -31,6 +32,7 @@ class TensorLayout:
     ) -> None:
         if isinstance(D, Lattice):
             raise TypeError("PEPS: the lattice comes first; write PEPS(lattice, D)")
+        lattice = as_lattice(lattice)
         require_lattice("PEPS", lattice)
         D, local_dim = whole("PEPS", "D", D), whole("PEPS", "local_dim", local_dim, 2)
         if lattice.kind == "graph" and not follows_row(lattice):

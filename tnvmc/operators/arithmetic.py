@@ -1,0 +1,246 @@
+"""Sums, multiples, products and commutators of operators, patch by patch."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from numbers import Complex, Real
+from typing import Any, Self
+
+import numpy as np
+
+from tnvmc.backend.arguments import whole
+from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.operators.local_term import ROUNDING, chopped
+from tnvmc.operators.products import MAX_WIDTH, in_site_order, most_sites
+
+Matrices = Mapping[Patch, np.ndarray]
+"""Sites in increasing order, and the sum (d^k, d^k) of what acts on them."""
+
+MAX_PAIRS = 100_000
+"""Most products of two terms that one product is made of: some 20 seconds, and a matrix for each."""
+
+
+class Arithmetic:
+    """What an `Operator` and a `NonHermitian` can do with each other.
+
+    Which of the two comes out the matrices decide: i (S+ S- - S- S+) is an `Operator`, S+ S- is not.
+    """
+
+    lattice: Lattice
+    local_dim: int
+    name: str
+    units: str
+    magnetisation: int | None
+    __array_ufunc__ = None  # NumPy's numbers and arrays leave what they do not know to this class
+
+    @property
+    @abstractmethod
+    def matrices(self) -> Matrices:
+        """Per patch the sum of its terms, (d^k, d^k)."""
+
+    @abstractmethod
+    def _made(self, matrices: Matrices, name: str, units: str, sector: int | None) -> Self:
+        """Make an operator on the same lattice; `sector` is its magnetisation."""
+
+    def _plus(self, other: Self) -> Self:
+        sums = _Sums()
+        for part in (self, other):
+            for patch, matrix in part.matrices.items():
+                sums.add(patch, matrix, np.abs(matrix))
+        units = self.units if self.units == other.units else "custom"
+        sector = common_magnetisation(self, other)
+        return self._made(sums.rounded(), f"{self.name} + {other.name}", units, sector)
+
+    def _times(self, factor: complex) -> Self:
+        scaled = {patch: factor * matrix for patch, matrix in self.matrices.items()}
+        return self._made(scaled, f"{factor:g} ({self.name})", self.units, self.magnetisation)
+
+    def __add__(self, other: Any) -> Self:
+        if isinstance(other, Real) and other == 0:  # the start value of sum()
+            return self
+        if not isinstance(other, Arithmetic):
+            return NotImplemented
+        _check_alike(self, other, "add")
+        return self._plus(other)  # type: ignore[arg-type]
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: Any) -> Self:
+        if not isinstance(factor, Complex):
+            return NotImplemented
+        number = complex(factor)
+        return self._times(number if number.imag else number.real)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> Self:
+        if not isinstance(divisor, Complex):
+            return NotImplemented
+        return self * (1.0 / complex(divisor))
+
+    def __neg__(self) -> Self:
+        return -1.0 * self
+
+    def __sub__(self, other: Any) -> Self:
+        if not isinstance(other, Arithmetic):
+            return NotImplemented
+        return self + (-other)
+
+    def __matmul__(self, other: Any) -> Self:
+        """Give the product: self @ other acts on a state with `other` first."""
+        if not isinstance(other, Arithmetic):
+            return NotImplemented
+        _check_alike(self, other, "multiply")
+        pairs = [(p, q) for p in self.matrices for q in other.matrices]
+        _check_pairs(self, other, pairs)
+        found = _product(self.matrices, other.matrices, pairs, self.local_dim)
+        sector = common_magnetisation(self, other)
+        return self._made(found.rounded(), f"({self.name}) ({other.name})", "custom", sector)
+
+    def __pow__(self, power: Any) -> Self:
+        power = whole("operator", "a power", power, 1)
+        found = self
+        for _ in range(power - 1):
+            found = found @ self
+        return found
+
+
+def commutator(left: Arithmetic, right: Arithmetic) -> Any:
+    """Give [A, B] = A B - B A: a `NonHermitian`, as Hermitian A and B have an anti-Hermitian one.
+
+    Only pairs of terms that share a site are multiplied, so it reaches where A @ B - B @ A is too wide.
+
+    >>> from tnvmc import Operator, chain, commutator
+    >>> x, y = (Operator.from_products(chain(2), [(s, [0])]) for s in ("Sx", "Sy"))
+    >>> (-1j * commutator(x, y)).matrices[0,]  # Sz
+    array([[ 0.5,  0. ],
+           [ 0. , -0.5]])
+
+    Args:
+        left, right: A and B, an `Operator` or a `NonHermitian` each, on one lattice.
+
+    Returns:
+        The commutator; one that vanishes is an `Operator` without terms.
+
+    Raises:
+        ValueError: as A @ B, for pairs that share a site.
+    """
+    _check_alike(left, right, "commute")
+    pairs = [(p, q) for p in left.matrices for q in right.matrices if set(p) & set(q)]
+    _check_pairs(left, right, pairs)
+    found = _product(left.matrices, right.matrices, pairs, left.local_dim)
+    back = _product(right.matrices, left.matrices, [(q, p) for p, q in pairs], left.local_dim)
+    for patch, matrix in back.sums.items():
+        found.add(patch, -matrix, back.sizes[patch])
+    sector = common_magnetisation(left, right)
+    return left._made(found.rounded(), f"[{left.name}, {right.name}]", "custom", sector)
+
+
+def hermitian_parts(matrices: Matrices, tolerance: float) -> tuple[Matrices, Matrices]:
+    """Split O = A + i B into its Hermitian parts; what is rounding of an element is left out of B.
+
+    Args:
+        matrices: O, patch by patch.
+        tolerance: largest |O - O^dagger| of a patch, over its largest |O|, that is rounding.
+
+    Returns:
+        A and B; a patch without B is not in the second one.
+    """
+    real, imaginary = {}, {}
+    for patch, matrix in matrices.items():
+        back = matrix.conj().T
+        gap = np.abs(matrix - back).max()
+        real[patch] = _plain((matrix + back) / 2)
+        if gap > tolerance * np.abs(matrix).max():
+            imaginary[patch] = _plain((matrix - back) / 2j)
+    return {patch: matrix for patch, matrix in real.items() if np.any(matrix)}, imaginary
+
+
+def common_magnetisation(left: Arithmetic, right: Arithmetic) -> int | None:
+    """Give the sector that two operators are meant for.
+
+    Raises:
+        ValueError: two different ones.
+    """
+    asked = {each.magnetisation for each in (left, right)} - {None}
+    if len(asked) > 1:
+        raise ValueError(
+            f"{left.name} is meant for 2 Sz = {left.magnetisation}, {right.name} for "
+            f"{right.magnetisation}: operators of one sector only can be joined"
+        )
+    return asked.pop() if asked else None
+
+
+class _Sums:
+    """Matrices by patch, with the sizes of what was added, which tell rounding from numbers."""
+
+    def __init__(self) -> None:
+        self.sums: dict[Patch, np.ndarray] = {}
+        self.sizes: dict[Patch, np.ndarray] = defaultdict(lambda: np.zeros(()))
+
+    def add(self, patch: Patch, matrix: np.ndarray, size: np.ndarray) -> None:
+        self.sums[patch] = self.sums[patch] + matrix if patch in self.sums else matrix
+        self.sizes[patch] = self.sizes[patch] + size
+
+    def rounded(self) -> Matrices:
+        chopped_ = {p: chopped(m, ROUNDING * self.sizes[p]) for p, m in sorted(self.sums.items())}
+        return {patch: matrix for patch, matrix in chopped_.items() if np.any(matrix)}
+
+
+def _product(
+    left: Matrices, right: Matrices, pairs: Iterable[tuple[Patch, Patch]], local_dim: int
+) -> _Sums:
+    """Multiply the terms of each pair on all sites that either of them acts on."""
+    found = _Sums()
+    for p, q in pairs:
+        patch = tuple(sorted({*p, *q}))
+        if len(patch) == len(p) + len(q):
+            matrix = in_site_order((*p, *q), np.kron(left[p], right[q]))[1]
+            found.add(patch, matrix, np.abs(matrix))
+        else:
+            a = _widened(p, left[p], patch, local_dim)
+            b = _widened(q, right[q], patch, local_dim)
+            found.add(patch, a @ b, np.abs(a) @ np.abs(b))
+    return found
+
+
+def _widened(sites: Patch, matrix: np.ndarray, patch: Patch, local_dim: int) -> np.ndarray:
+    """Give a matrix on some sites of a patch as one on all of it."""
+    others = tuple(site for site in patch if site not in sites)
+    if not others:
+        return matrix
+    return in_site_order((*sites, *others), np.kron(matrix, np.eye(local_dim ** len(others))))[1]
+
+
+def _check_alike(left: Arithmetic, right: Arithmetic, verb: str) -> None:
+    common_magnetisation(left, right)
+    if left.lattice != right.lattice or left.local_dim != right.local_dim:
+        raise ValueError(
+            f"cannot {verb} {left.name} on {left.lattice} with d = {left.local_dim} and "
+            f"{right.name} on {right.lattice} with d = {right.local_dim}: both must act on "
+            "the same lattice (same bonds and coordinates, too) and local states"
+        )
+
+
+def _check_pairs(left: Arithmetic, right: Arithmetic, pairs: list[tuple[Patch, Patch]]) -> None:
+    what = f"product of {left.name} and {right.name}"
+    if len(pairs) > MAX_PAIRS:
+        raise ValueError(
+            f"{what}: terms on {len(left.matrices)} and on {len(right.matrices)} patches of sites make "
+            f"{len(pairs)} products, at most {MAX_PAIRS} are made. Multiply the parts that matter, or "
+            "take commutator(A, B), which makes those that share a site"
+        )
+    widest = max(pairs, key=lambda pair: len({*pair[0], *pair[1]}), default=((), ()))
+    n_sites = len({*widest[0], *widest[1]})
+    if n_sites > most_sites(left.local_dim):
+        raise ValueError(
+            f"{what}: the terms on {widest[0]} and {widest[1]} act on {n_sites} sites together; with "
+            f"local dimension {left.local_dim} a term may act on {most_sites(left.local_dim)}, where "
+            f"its matrix is at most {MAX_WIDTH} wide. Multiply parts that lie closer together"
+        )
+
+
+def _plain(matrix: np.ndarray) -> np.ndarray:
+    return matrix if np.any(matrix.imag) else matrix.real
