@@ -43,6 +43,21 @@ def test_every_public_name_is_there(name: str) -> None:
     assert name in dir(tnvmc)
 
 
+@pytest.mark.parametrize("name", tnvmc._NETWORKS)
+def test_networks_are_there_where_jax_is(name: str) -> None:
+    pytest.importorskip("flax")
+    assert getattr(tnvmc, name).__name__ == name
+    assert name in dir(tnvmc) and name not in tnvmc.__all__
+
+
+def test_a_network_without_jax_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.startswith("tnvmc.ansatz.neural")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "jax", None)  # type: ignore[arg-type]
+    with pytest.raises(ImportError, match="pip install"):
+        _ = tnvmc.ViT
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="heisenburg"):
         _ = tnvmc.heisenburg

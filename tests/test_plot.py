@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,6 +52,29 @@ def history() -> History:
         for n in range(6)
     ]
     return History(steps, N, "S.S")
+
+
+_BACKEND = """
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvas
+matplotlib.interactive(True)  # as that of notebooks
+"""
+
+_TWO_PICTURES = """
+import matplotlib
+from tnvmc import plot
+from tnvmc.vmc.state import Measurement
+plot.energy(Measurement(-1, 0.1, 0, 0, None, None, None, None, 4, 1, 8, 1.0, "S.S"))
+assert matplotlib.is_interactive() and matplotlib.rcParams["axes.titleweight"] == "normal"
+"""
+
+
+def test_what_the_backend_sets_outlives_the_first_picture(tmp_path: Path) -> None:
+    """Else a notebook shows the first picture and no other."""
+    (tmp_path / "asks.py").write_text(_BACKEND)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    environment = os.environ | {"MPLBACKEND": "module://asks", "PYTHONPATH": path}
+    subprocess.run([sys.executable, "-c", _TWO_PICTURES], check=True, env=environment)
 
 
 def test_a_history_into_given_axes_and_into_new_ones(history: History) -> None:

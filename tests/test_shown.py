@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from html import unescape
 from types import ModuleType
 
 import pytest
 
+import tnvmc  # noqa: F401 - says what makes sentences
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.report.texts import sentence
 from tnvmc.shown import Table, data_frame, fixed, with_error
 
 
@@ -35,6 +39,14 @@ def test_a_table_is_escaped_in_html_and_aligned_in_text() -> None:
     lines = str(table).splitlines()
     assert lines[0] == "<E>" and lines[-1] == "x < y"
     assert lines[2].index("1") == lines[3].index("3")
+
+
+def test_a_diagnostic_is_a_sentence_in_html_and_a_code_in_text() -> None:
+    found = Diagnostic("few_walkers", "warning", {"n_walkers": 1, "rows": 16})
+    table = Table("", (), [("a",)], [found, "a < text"])
+    assert f"warning: {sentence(found)}" in unescape(table.html())
+    assert "a &lt; text" in table.html()
+    assert str(table).splitlines()[-2:] == [str(found), "a < text"]
 
 
 def test_a_data_frame_is_of_pandas(monkeypatch: pytest.MonkeyPatch) -> None:

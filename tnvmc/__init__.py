@@ -12,19 +12,22 @@ from difflib import get_close_matches
 from typing import Any
 
 from tnvmc._version import __version__
-from tnvmc.shown import draw_with
+from tnvmc.shown import draw_with, tell_with
 
 _NAMES_OF = {
     "tnvmc.lattice": ("Lattice", "chain", "from_bonds", "square"),
     "tnvmc.operators.term": ("NonHermitian", "Operator", "Term"),
     "tnvmc.operators.arithmetic": ("commutator",),
+    "tnvmc.lattice.permutations": ("checkerboard",),
     "tnvmc.operators.models": (
         "heisenberg", "j1j2", "rydberg", "shastry_sutherland", "tfim", "xxz",
     ),
     "tnvmc.operators.netket": ("from_netket",),
     "tnvmc.operators.reference": ("known_energy",),
+    "tnvmc.operators.symmetry": ("symmetry_group",),
     "tnvmc.exact": ("exact_ground_state",),
-    "tnvmc.ansatz.generic": ("GenericAnsatz",),
+    "tnvmc.ansatz.checks.conformance": ("check_ansatz",),
+    "tnvmc.ansatz.generic": ("GenericAnsatz", "as_log_amplitude"),
     "tnvmc.ansatz.protocol": ("LogAmplitude",),
     "tnvmc.ansatz.peps.state": ("PEPS",),
     "tnvmc.ansatz.load_state": ("load_state",),
@@ -33,7 +36,9 @@ _NAMES_OF = {
     "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
     "tnvmc.contraction.schemes": ("SRC", "Exact", "ZipUp"),
     "tnvmc.estimate.diagnostic": ("UnreliableWarning",),
+    "tnvmc.estimate.line_fit": ("fit_line",),
     "tnvmc.sampling.chains": ("Sampler",),
+    "tnvmc.sampling.moves": ("moves_for",),
     "tnvmc.sampling.direct": ("DirectSampler",),
     "tnvmc.optimize.sr": ("SR",),
     "tnvmc.optimize.first_order": ("Adam", "GradientDescent", "RandomSign"),
@@ -44,6 +49,7 @@ _NAMES_OF = {
     "tnvmc.vmc.history": ("History",),
     "tnvmc.vmc.observed": ("Observables", "measure_observables"),
     "tnvmc.app.load_run": ("LoadedRun", "load_run"),
+    "tnvmc.app.measure": ("measure_run",),
     "tnvmc.app.run": ("run_file",),
     "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau", "TensorBoard"),
     "tnvmc.storage.run_folder": ("FolderError",),
@@ -56,12 +62,20 @@ _HOME["shastry_sutherland_lattice"] = ("tnvmc.lattice", "shastry_sutherland")
 
 _MODULES = {"plot": "tnvmc.plot"}
 
+_NETWORKS = {
+    "FlaxAnsatz": "flax", "RBM": "rbm", "CNN": "cnn", "ViT": "vit", "MADE": "made", "RNN": "rnn",
+    "PatchedTransformer": "patched_transformer",
+}  # fmt: skip
+"""They need JAX and Flax, so that ``from tnvmc import *`` leaves them out."""
+
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(_MODULES[name])
+    if name in _NETWORKS:
+        return _network(name)
     if name not in _HOME:
         raise AttributeError(f"module 'tnvmc' has no attribute {name!r}{_meant(name)}")
     module, original = _HOME[name]
@@ -76,8 +90,20 @@ def _meant(name: str) -> str:
     return f"; did you mean {known[close[0]]!r}?" if close else ""
 
 
+def _network(name: str) -> Any:
+    try:
+        module = importlib.import_module(f"tnvmc.ansatz.neural.{_NETWORKS[name]}")
+    except ImportError as error:
+        raise ImportError(
+            f"tnvmc.{name} needs JAX and Flax, which cannot be imported here ({error}); install them "
+            "with: pip install 'jax>=0.10,<0.11' 'flax>=0.12.8,<0.13'"
+        ) from None
+    return getattr(module, name)
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_NETWORKS})
 
 
 draw_with(lambda: importlib.import_module(_MODULES["plot"]))
+tell_with(lambda: importlib.import_module("tnvmc.report.texts"))

@@ -153,6 +153,8 @@ def chi(found: Any, ax: Axes = None) -> Axes:
 def _into(ax: Axes, draw: Callable[[Axes], str | None], name: str = "") -> Axes:
     """Draw into axes, or into new ones in the style of all pictures; what is lacking is an error."""
     made = None
+    if ax is None:
+        _choose_backend()
     with style.styled() if ax is None else nullcontext():
         if ax is None:
             from matplotlib import pyplot
@@ -163,6 +165,17 @@ def _into(ax: Axes, draw: Callable[[Axes], str | None], name: str = "") -> Axes:
                 pyplot.close(made)
             raise ValueError(f"plot.{name}: {lacking}")
     return ax
+
+
+def _choose_backend() -> None:
+    """Let pyplot load what shows pictures, which it does for the first of them only.
+
+    That of notebooks sets "interactive", without which they show no picture; within `styled` this
+    would be undone at the end.
+    """
+    from matplotlib import pyplot
+
+    pyplot.draw_if_interactive()
 
 
 def _run(found: Any) -> Run:

@@ -43,7 +43,7 @@ class Table:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    notes: Sequence[str] = ()
+    notes: Sequence[object] = ()  #: texts and diagnostics, which HTML shows as sentences
 
     def html(self) -> str:
         """Give a <table>, everything in it escaped, for a notebook."""
@@ -52,7 +52,7 @@ class Table:
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows
         )
-        notes = "".join(f"<div>{escape(note)}</div>" for note in self.notes)
+        notes = "".join(f"<div>{escape(_sentence(note))}</div>" for note in self.notes)
         headed = f"<thead><tr>{head}</tr></thead>" if any(self.columns) else ""
         return (
             f'<div class="tnvmc"><table><caption>{escape(self.title)}</caption>'
@@ -66,7 +66,7 @@ class Table:
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
             for line in lines
         ]
-        return "\n".join([self.title, *rows, *self.notes])
+        return "\n".join([self.title, *rows, *map(str, self.notes)])
 
 
 class Shown:
@@ -92,6 +92,25 @@ def data_frame(columns: Mapping[str, Any]) -> Any:
             "to_dataframe: pandas is missing; install the extra 'notebook', or: pip install pandas"
         ) from None
     return DataFrame(dict(columns))
+
+
+_find_sentences: Callable[[], Any] | None = None
+
+
+def tell_with(find: Callable[[], Any]) -> None:
+    """Tell once what makes sentences of diagnostics: a function that gives `tnvmc.report.texts`.
+
+    As `draw_with`, so that the tables of notebooks have sentences and no lower floor makes them.
+    """
+    global _find_sentences
+    _find_sentences = find
+
+
+def _sentence(note: object) -> str:
+    """A text as it is, a diagnostic as a line of output where something makes sentences."""
+    if isinstance(note, str) or _find_sentences is None:
+        return str(note)
+    return str(_find_sentences().line(note))
 
 
 _find_plot: Callable[[], Any] | None = None

@@ -71,7 +71,7 @@ class Estimate(Shown):
             ("r_hat", f"{self.r_hat:.4g}"),
             ("n_samples", str(self.n_samples)),
         ]
-        return Table(type(self).__name__, ("", ""), rows, [str(x) for x in self.diagnostics])
+        return Table(type(self).__name__, ("", ""), rows, self.diagnostics)
 
 
 @dataclass(frozen=True, repr=False)

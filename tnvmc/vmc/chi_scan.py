@@ -89,7 +89,7 @@ class ChiScan(Shown):
             for point in self.points
         ]  # fmt: skip
         title = f"{self.n_samples} samples drawn at chi {self.drawn_at}"
-        return Table(title, columns, rows, [str(found) for found in self.diagnostics])
+        return Table(title, columns, rows, self.diagnostics)
 
     def __str__(self) -> str:
         n = self.n_sites
@@ -132,7 +132,7 @@ class Convergence(Shown):
         return repr(self.samples).replace("<ChiScan", "<Convergence").rstrip(">") + f"{double}>"
 
     def _table(self) -> Table:
-        table, told = self.samples._table(), [str(found) for found in self.diagnostics]
+        table, told = self.samples._table(), self.diagnostics
         scan = self.double_layer
         if scan is None:
             return replace(table, notes=told)

@@ -206,7 +206,7 @@ class Measurement(Shown):
             if (value := getattr(self, name)) is not None
         ]
         title = f"energy, {self._units}"
-        return Table(title, ("", "", ""), rows, [str(found) for found in self.diagnostics])
+        return Table(title, ("", "", ""), rows, self.diagnostics)
 
 
 @dataclass(frozen=True, repr=False)
