@@ -117,6 +117,9 @@ IN_ORDER = [
     "own_observable",
     "own_lattice",
     "own_ansatz",
+    "own_network",
+    "own_move",
+    "cluster",
     "watching",
     "compare",
 ]
