@@ -43,9 +43,7 @@ def execute(notebook: Any) -> Any:
     environment["PYTHONPATH"] = os.pathsep.join(paths)
     with tempfile.TemporaryDirectory() as folder:
         here = {"metadata": {"path": folder}}
-        client = NotebookClient(
-            notebook, timeout=SECONDS, kernel_name="python3", resources=here
-        )
+        client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources=here)
         client.execute(env=environment)
     return notebook
 

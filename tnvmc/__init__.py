@@ -49,7 +49,6 @@ _NAMES_OF = {
     "tnvmc.vmc.history": ("History",),
     "tnvmc.vmc.observed": ("Observables", "measure_observables"),
     "tnvmc.app.load_run": ("LoadedRun", "load_run"),
-    "tnvmc.app.measure": ("measure_run",),
     "tnvmc.app.run": ("run_file",),
     "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau", "TensorBoard"),
     "tnvmc.storage.run_folder": ("FolderError",),
