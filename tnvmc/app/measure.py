@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -51,6 +51,7 @@ from tnvmc.vmc import checkpoint
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import FRESH_BURN, collect, sweeps_before
+from tnvmc.vmc.observed import PAIR_SAMPLES, PAIR_THIN, of_terms
 from tnvmc.vmc.reliability import DIAGONALISED, below_exact
 from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Iterate, finite_or_none
@@ -59,12 +60,6 @@ from tnvmc.vmc.trusted import OF_TRUSTED, trusted
 
 Array = Any
 Json = dict[str, Any]
-
-PAIR_SAMPLES = 2**16
-"""Over N: most samples that S.S of all pairs is measured on where no number is given (1024 of 64
-sites).  Each costs as much as tens of others."""
-
-_PAIR_THIN = 4  # sweeps between them, in those between others: still cheap next to the ratios
 
 Trusted = tuple[Iterate, tuple[Diagnostic, ...]]
 """What is to be measured, and why it is not the last point; see `vmc.trusted.trusted`."""
@@ -298,11 +293,11 @@ def _measured(
         if asked.pair_samples is not None or wanted(planned):
             progress.begin("pairs")
             some = collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
-            pairs = of.record(some[ALL_PAIRS], pair_chi, _of_terms(some))
+            pairs = of.record(some[ALL_PAIRS], pair_chi, of_terms(some))
             blocks |= some
     own = {f"operator {each.name}": each for each in observables.own}
     operators = {
-        each.name: of.record(blocks[key], chi, _of_terms({key: blocks[key]}))
+        each.name: of.record(blocks[key], chi, of_terms({key: blocks[key]}))
         | {"fingerprint": fingerprint(each)}
         for key, each in own.items()
     }
@@ -314,7 +309,7 @@ def _measured(
         "diagnostics": [
             each.as_dict()
             for each in (
-                *diagnostics, *energy.diagnostics, *against, *others, *_of_terms(blocks),
+                *diagnostics, *energy.diagnostics, *against, *others, *of_terms(blocks),
                 *observables.left_out(),
             )
         ],
@@ -325,14 +320,6 @@ def _measured(
         "variance": energy.variance,
         **observables.report(blocks),
     }  # fmt: skip
-
-
-def _of_terms(blocks: Mapping[str, Blocks]) -> Iterator[Diagnostic]:
-    """Warnings about the error bars of observables, by name; of the energy there is more."""
-    for name, found in blocks.items():
-        if name != ENERGY:
-            for each in found.diagnostics():
-                yield replace(each, values={**each.values, "observable": name})
 
 
 _DRAWN = {"metropolis": "chains", "direct": "direct", "enumerate": "enumerate"}
@@ -371,7 +358,7 @@ def _pair_method(method: Method, vmc: VMC, settings: Settings, asked: Asked) -> 
     if n_samples is None:
         most = PAIR_SAMPLES // vmc.operator.n_sites + 1
         n_samples = min(_n_samples(settings, asked), most)
-    n_thin = _PAIR_THIN * (settings.measure.n_thin or settings.sampler.n_thin)
+    n_thin = PAIR_THIN * (settings.measure.n_thin or settings.sampler.n_thin)
     fewer = method.sampler.for_measurement(n_samples, n_thin=n_thin)
     return replace(method, problem=replace(method.problem, ansatz=ansatz), sampler=fewer)
 

@@ -121,7 +121,7 @@ class Observables(dict[str, Any], Shown):
             rows.append((name, with_error(*_both(found)), "total"))
         pairs = self.get("pair_samples") or 0
         rows.append(("samples", str(self["n_samples"]), f"{pairs} of all pairs" if pairs else ""))
-        notes = [str(Diagnostic.from_dict(each)) for each in self.get("diagnostics", ())]
+        notes = [Diagnostic.from_dict(each) for each in self.get("diagnostics", ())]
         return Table(f"observables, {self['units']} units", ("", "", ""), rows, notes)
 
 
@@ -218,12 +218,12 @@ def _measured(
     sector = magnetisation_of(operator, vmc.state.here.configs)
     value = energy.mean, energy.error
     told = [*diagnostics, *energy.diagnostics, *below_exact(value, operator, sector, DIAGONALISED)]
-    told += [*elsewhere(value, operator, sector), *_of_terms(blocks)]
+    told += [*elsewhere(value, operator, sector), *of_terms(blocks), *observables.left_out()]
     lattice, used = operator.lattice, chi_of(method.problem.ansatz)
     return {
         "n_sites": lattice.n_sites,
         "shape": list(lattice.shape),
-        "coordinates": lattice.coordinates[:, ::-1].tolist(),
+        "coordinates": None if lattice.coordinates is None else lattice.positions().tolist(),
         "boundary": lattice.boundary,
         "units": operator.units,
         "model": operator.name,
@@ -249,8 +249,8 @@ def _fewer(method: Method, n_samples: int, pair_samples: int | None) -> Method:
     return replace(method, sampler=method.sampler.for_measurement(n_pairs, n_thin=n_thin))
 
 
-def _of_terms(blocks: Mapping[str, Blocks]) -> list[Diagnostic]:
-    """What speaks against the error bars of observables, by name; of the energy there is more."""
+def of_terms(blocks: Mapping[str, Blocks]) -> list[Diagnostic]:
+    """Give what speaks against the error bars of observables, by name; of the energy there is more."""
     return [
         replace(each, values={**each.values, "observable": name})
         for name, found in blocks.items()
