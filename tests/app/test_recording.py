@@ -47,6 +47,7 @@ from tnvmc.app.run import resume_run, run_file
 from tnvmc.optimize.solve import Eigen
 from tnvmc.settings.described import Told, described
 from tnvmc.storage.run_files import read_run
+from tnvmc.storage.run_folder import FolderInUse
 from tnvmc.vmc.measurement import MeasurementPlan, measure
 
 H = heisenberg(square(2, 3))
@@ -146,11 +147,11 @@ def test_what_another_process_adds_meanwhile_stays(kept: Path, tmp_path: Path) -
     with recording.result(slow, path, plan) as keep:
         found = measure(slow.method, slow.state, plan)
         other.run(1, out=path)
-        with pytest.raises(FolderError, match="gone on"):
+        with pytest.raises(FolderInUse):
             keep(found)
     assert len(lines(path)) == 6
     assert (path / "result.json").read_bytes() == before
-    with recording.steps(other, path, 1), pytest.raises(FolderError, match="another process"):
+    with recording.steps(other, path, 1), pytest.raises(FolderInUse):
         other.run(1, out=path)
 
 
@@ -241,6 +242,7 @@ def test_a_run_with_parts_of_ones_own_says_so(
     assert len(lines(path)) == 4
 
 
+PLACED = from_bonds((2, 2), [(0, 1), (1, 3), (3, 2)], [(0, 1), (2, 1), (0, 0), (2, 0)])
 DISORDER = np.random.Generator(np.random.PCG64(7)).normal(size=7)
 
 DESCRIBED: dict[str, Callable[[], VMC]] = {
@@ -261,6 +263,12 @@ DESCRIBED: dict[str, Callable[[], VMC]] = {
     "guard": lambda: made(guard=Guard(window=5)),
     "moves": lambda: made(moves=["exchanges"]),
     "sector": lambda: made(magnetisation=2),
+    "kinds": lambda: VMC(
+        heisenberg(from_bonds((2, 2), {"nearest": [(1, 0), (1, 2), (2, 3)], "far": [(0, 3)]})),
+        PEPS(square(2, 2), 2),
+        FEW,
+    ),
+    "places": lambda: VMC(heisenberg(PLACED), PEPS(PLACED, 2), FEW),
     "bonds": lambda: VMC(heisenberg(H.lattice, DISORDER), PEPS(H.lattice, 2), FEW),
     "xxz": lambda: VMC(xxz(H.lattice, DISORDER, 0.3), PEPS(H.lattice, 2), FEW),
     "fields": lambda: VMC(tfim(H.lattice, 1.0, DISORDER[:6]), PEPS(H.lattice, 2), FEW),
@@ -274,14 +282,6 @@ OWN: dict[str, tuple[Callable[[], VMC], list[str]]] = {
     "guard": (lambda: made(guard=Guard(patience=1)), ["guard"]),
     "walkers": (lambda: made(configs=made().state.here.configs), ["configs"]),
     "sum": (lambda: VMC(H + H, PEPS(H.lattice, 2), FEW), ["hamiltonian"]),
-    "lattice": (
-        lambda: VMC(
-            heisenberg(from_bonds((2, 2), {"nearest": [(0, 1), (1, 2), (2, 3)], "far": [(0, 3)]})),
-            PEPS(square(2, 2), 2),
-            FEW,
-        ),
-        ["lattice"],
-    ),
 }
 
 

@@ -18,6 +18,7 @@ from tnvmc import (
     Operator,
     Sampler,
     exact_ground_state,
+    from_bonds,
     heisenberg,
     measure_observables,
     rydberg,
@@ -133,3 +134,13 @@ def test_what_is_missing_is_named(found: Observables, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(ImportError, match="'notebook'"):
         found.to_xarray()
+
+
+def test_a_list_of_bonds_needs_no_coordinates() -> None:
+    operator = heisenberg(from_bonds((2, 2), [(0, 1), (1, 3), (2, 3)]))
+    data = measure_observables(VMC(operator, PEPS(operator.lattice, 2), Enumerate(threads=1)))
+    labelled = data.to_xarray()
+    assert "x" not in labelled.coords
+    assert "structure_factor" not in labelled
+    assert labelled["correlation"].shape == (2, 4, 4)
+    assert "observable_left_out" in [each["code"] for each in data["diagnostics"]]

@@ -141,11 +141,14 @@ def _lattice(lattice: Lattice) -> Section:
         return {"kind": "chain", "shape": shape[1], "boundary": lattice.boundary}
     if lattice.kind in ("square", "shastry_sutherland"):
         return {"kind": lattice.kind, "shape": shape, "boundary": lattice.boundary}
-    if tuple(lattice.bonds) != ("nearest",):
-        return {"kind": lattice.kind, "shape": shape}
-    bonds = [list(map(int, bond)) for bond in lattice.bonds["nearest"]]
+    given = lattice.directions or lattice.bonds
+    bonds: Any = {kind: [list(map(int, bond)) for bond in pairs] for kind, pairs in given.items()}
     size: Any = shape[1] if lattice.kind == "graph" else shape
-    return {"kind": "bonds", "shape": size, "bonds": bonds}
+    found = {"kind": "bonds", "shape": size}
+    found["bonds"] = bonds["nearest"] if tuple(bonds) == ("nearest",) else bonds
+    if lattice.coordinates is not None:
+        found["coordinates"] = lattice.positions().tolist()
+    return found
 
 
 def _hamiltonian(operator: Operator) -> Section:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tnvmc.vmc.driver import VMC
 
 RECORDER = "tnvmc.app.recording"
-"""The module that keeps.  It stands on a higher floor, so it is known here by its name and by `Recorder`."""
+"""The module that keeps.  It stands on a higher level, so it is known here by its name and by `Recorder`."""
 
 Out = str | PathLike[str] | None
 
