@@ -124,3 +124,16 @@ def test_the_change_over_the_last_quarter(slope: float) -> None:
     assert abs(change - 40 * slope) < SIGMAS * uncertainty
     assert uncertainty < 5e-3
     assert change_over_last_quarter(energy[:40], np.full(40, error)) is None
+
+
+@pytest.mark.parametrize(
+    ("y", "error"),
+    [
+        ([1.0, 2.0], [0.1] * 3),
+        ([1.0, 2.0, math.nan], [0.1] * 3),
+        ([1.0, 2.0, 3.0], [0.1, -0.1, 0.1]),
+    ],
+)
+def test_points_that_are_none_are_refused(y: list[float], error: list[float]) -> None:
+    with pytest.raises(ValueError, match="fit_line"):
+        fit_line([1.0, 2.0, 3.0], y, error)

@@ -40,9 +40,19 @@ def fit_line(x: Sequence[float], y: Sequence[float], error: Sequence[float]) -> 
     them) count alike and their scatter is their error.
 
     Raises:
-        ValueError: fewer than two points, or all at the same x.
+        ValueError: fewer than two points, or all at the same x; lists of different lengths; numbers that
+            are not finite; an error below 0.
     """
     xs, ys, es = (np.asarray(values, dtype=np.float64) for values in (x, y, error))
+    if not xs.shape == ys.shape == es.shape:
+        raise ValueError(
+            f"fit_line: x, y and error have shapes {xs.shape}, {ys.shape}, {es.shape}; give one number "
+            "of each for every point"
+        )
+    if not np.isfinite([xs, ys, es]).all() or (es < 0).any():
+        raise ValueError(
+            "fit_line: x, y and error must be finite, errors 0 or larger; omit other points"
+        )
     if xs.size < 2 or np.ptp(xs) == 0:
         raise ValueError(f"fit_line: {xs.size} points at {np.unique(xs).size} places fix no line")
     weighted = bool(np.all(es > 0))
