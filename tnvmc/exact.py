@@ -86,7 +86,7 @@ def exact_ground_state(
             the magnetisation, the sector of smallest Sz (0, or 1/2 for an odd number of spins 1/2);
             else the full space.  The smallest sector holds the ground state of antiferromagnets; not
             so that of an Ising ferromagnet or of a model in a field along z, for which name a sector
-            or take "full".
+            or take "full".  An operator of another library that names no sector: the full space.
         max_bytes: memory that may be used; 80 % of what is available by default.
         gap: also compute the next level.
         vector: also return the ground state.
@@ -103,7 +103,9 @@ def exact_ground_state(
 
     It does not use lattice symmetries.
     """
-    operator = as_operator(operator)
+    given, operator = operator, as_operator(operator)
+    if operator is not given and sector == "auto" and operator.magnetisation is None:
+        sector = "full"  # a Hilbert space of another library that names no sector is meant whole
     require_operator("exact_ground_state", "operator", operator)
     states = Basis(operator.n_sites, operator.local_dim, _magnetisation(operator, sector))
     _check_memory(operator, states, max_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -143,3 +144,13 @@ def test_a_builder_of_sparse_operators() -> None:
     parity = qop.HilbertSpace(4, sector="even", symmetry="Z2")
     with pytest.raises(ValueError, match="'Z2'"):
         from_quimb(qop.SparseOperatorBuilder(terms, hilbert_space=parity))
+
+
+def test_a_hamiltonian_on_another_grid_is_told() -> None:
+    """The energies are those of the chain, the kinds of bonds and sublattices those of the grid."""
+    chain_of_6 = qtn.ham_1d_heis(6)
+    with pytest.warns(UserWarning, match="two different lattices"):
+        VMC(chain_of_6, PEPS(square(2, 3), 2), Enumerate())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        VMC(chain_of_6, PEPS(chain(6), 2), Enumerate())

@@ -106,3 +106,8 @@ def test_observables_of_an_earlier_step_in_words() -> None:
         "The observables are those after 10 steps, the run has made 40; measure again with: "
         "tnvmc measure runs/x"
     )
+
+
+def test_an_operator_made_in_python_is_no_model_of_the_same_name() -> None:
+    told = describe.facts(changed(python={"own": ["hamiltonian"]}))["model"]
+    assert told.startswith("heisenberg (") and "J" not in told

@@ -14,6 +14,7 @@ from tnvmc import (
     SR,
     VMC,
     Enumerate,
+    NonHermitian,
     Observables,
     Operator,
     Sampler,
@@ -144,3 +145,17 @@ def test_a_list_of_bonds_needs_no_coordinates() -> None:
     assert "structure_factor" not in labelled
     assert labelled["correlation"].shape == (2, 4, 4)
     assert "observable_left_out" in [each["code"] for each in data["diagnostics"]]
+
+
+def test_operators_that_are_not_hermitian_are_measured_by_their_parts(vmc: VMC) -> None:
+    hop = NonHermitian.from_products(OPERATOR.lattice, [("S+ S-", [(0, 1)])], name="hop")
+    found = measure_observables(vmc, operators=hop)["operators"]
+    assert set(found) == {"real part of hop", "imaginary part of hop"}
+    expected = vmc.expect(hop).real.mean
+    assert found["real part of hop"]["mean"] == pytest.approx(expected, abs=1e-10)
+
+
+def test_operators_of_other_states_a_site_are_refused(vmc: VMC) -> None:
+    three = Operator.from_products(OPERATOR.lattice, [("Sz Sz", "nearest")], local_dim=3)
+    with pytest.raises(ValueError, match="local_dim=2"):
+        measure_observables(vmc, operators=three)

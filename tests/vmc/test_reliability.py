@@ -25,6 +25,7 @@ from tnvmc import (
 from tnvmc.operators.models import xxz
 from tnvmc.vmc import reliability
 from tnvmc.vmc.reliability import (
+    above_exact,
     below_exact,
     lowest_energy,
     of_steps,
@@ -148,3 +149,18 @@ def test_a_sector_of_one_configuration_is_no_reason_to_doubt() -> None:
 def test_draws_of_an_enumeration_have_no_number() -> None:
     assert Enumerate().n_samples is None
     assert (Sampler(8, 32).n_samples, DirectSampler(32).n_samples) == (32, 32)
+
+
+def test_an_energy_far_above_the_exact_one_is_told_in_python() -> None:
+    """A product state is at -0.25 a bond; its variance and error bar say nothing of that."""
+    state = VMC(heisenberg(LATTICE), PEPS(LATTICE, 1), Enumerate(threads=1))
+    with pytest.warns(UnreliableWarning, match="VMC.measure: above_reference"):
+        found = state.measure()
+    assert codes(found).count("above_reference") == 1
+    exact = lowest_energy(heisenberg(LATTICE), 0, 100)
+    assert exact is not None
+    near = exact.energy_total * (1 - 0.009), exact.energy_total * (1 - 0.011)
+    told = [list(above_exact((energy, 0.0), heisenberg(LATTICE), 0, "D")) for energy in near]
+    assert [len(each) for each in told] == [0, 1]
+    noisy = abs(exact.energy_total) * 0.011 / 4.9
+    assert not list(above_exact((near[1], noisy), heisenberg(LATTICE), 0, "D"))

@@ -14,16 +14,13 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import change_over_last_quarter
 from tnvmc.estimate.reliability import Drawn, doubts
 from tnvmc.vmc import reliability
-from tnvmc.vmc.reliability import BELOW_EXACT, FEWEST_STEPS, UNSTABLE
+from tnvmc.vmc.reliability import ABOVE_EXACT, BELOW_EXACT, FAR_ABOVE, FEWEST_STEPS, UNSTABLE
 from tnvmc.vmc.second_opinion import agreement
 
 Json = Mapping[str, Any]
 
 SIGNIFICANT = 3.0
 """Own errors that a change must have to count as seen."""
-
-ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
-"""Errors above a known energy, and part of it, that are not told as a success."""
 
 _RELATIVE = 1e-6  # of the energy: what counts as sigma where there is none (enumeration)
 _EVEN_WEIGHTS = 0.5  # effective part of the samples of a chi scan, at least

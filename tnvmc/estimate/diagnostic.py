@@ -34,7 +34,8 @@ class Diagnostic:
 
     def __str__(self) -> str:
         shown = ", ".join(f"{name} = {_short(value)}" for name, value in self.values.items())
-        return f"{self.status}: {self.code}" + (f" ({shown})" if shown else "")
+        told = self.code if self.status == "good" else f"{self.status}: {self.code}"
+        return told + (f" ({shown})" if shown else "")
 
 
 class UnreliableWarning(UserWarning):

@@ -242,11 +242,11 @@ def _tell_signs(operator: Operator | NonHermitian) -> None:
             "turned by pi about z. Energies are those of Z Z + X X + Y Y; correlations of X and Y between "
             "the sublattices have the other sign. Give sign_rule=False for those of the plain model",
             UserWarning,
-            stacklevel=_level_of_caller(),
+            stacklevel=level_of_caller(),
         )
 
 
-def _level_of_caller() -> int:
+def level_of_caller() -> int:
     """Stack level, as seen by the caller of this, of the line that called the package."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "tnvmc":

@@ -98,6 +98,9 @@ def facts(run: Run) -> dict[str, str]:
 
 def _model(run: Run) -> list[str]:
     section = run.section("hamiltonian")
+    own = run.section("python").get("own") or []
+    if "hamiltonian" in own or "settings" in own:  # what else stands there are defaults
+        return [f"{section.get('model', 'operator')} (an operator made in Python)"]
     if isinstance(terms := section.get("term"), list):
         more = [f"and {len(terms) - _TOLD} more"] if len(terms) > _TOLD else []
         spin = [f"local_dim = {section['local_dim']}"] if section.get("local_dim", 2) != 2 else []

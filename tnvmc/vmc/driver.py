@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -46,7 +47,7 @@ from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
 from tnvmc.vmc.observers import Callback, Observers
 from tnvmc.vmc.rates import Rates, paced, rates
 from tnvmc.vmc.recording import Given, recorder
-from tnvmc.vmc.reliability import of_steps
+from tnvmc.vmc.reliability import above_exact, of_steps
 from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
 from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Expectation, Iterate, Measurement, State, StepRecord
@@ -293,8 +294,16 @@ class VMC:
         with recorder(out).result(self, out or "", plan) as keep, displayed(progress).work():
             found = measure(self.method, self.state, plan)
             keep(found)
-        warn_of(found.measurement.diagnostics, "VMC.measure", _CALLER)
-        return found.measurement
+        measured = self._compared(found.measurement)
+        warn_of(measured.diagnostics, "VMC.measure", _CALLER)
+        return measured
+
+    def _compared(self, found: Measurement) -> Measurement:
+        """Add that an energy lies far above the exact one; of a folder the report tells it."""
+        lacks = "D" if getattr(self.ansatz, "D", None) else "ansatz"
+        energy, sector = (found.energy, found.energy_error), self.problem.magnetisation
+        far = tuple(above_exact(energy, self.operator, sector, lacks))
+        return replace(found, diagnostics=(*found.diagnostics, *far)) if far else found
 
     @overload
     def expect(

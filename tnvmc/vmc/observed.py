@@ -15,11 +15,13 @@ from tnvmc.backend.calls import refuse, spelt
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.observable_set import ENERGY, ObservableSet
+from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.required import require_operator
-from tnvmc.operators.term import Operator
+from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.shown import Shown, Table, drawn, with_error
+from tnvmc.vmc.checks import check_sector
 from tnvmc.vmc.display import displayed
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import MeasurementPlan, collect
@@ -161,7 +163,7 @@ def measure_observables(
         chi: boundary bond dimension, for an ansatz that has one.
         pair_samples: of S.S of all pairs, which costs more: 0 for none; by default `n_samples`, and
             `PAIR_SAMPLES` / N at most.
-        operators: more to be measured, totals.
+        operators: more to be measured, totals; of a `NonHermitian` the real and the imaginary part.
         progress: show how far it is, as `VMC.run` does.
 
     Raises:
@@ -183,21 +185,34 @@ def measure_observables(
     return Observables(finite_or_none(found))
 
 
-def _checked(vmc: VMC, operators: Sequence[Operator]) -> tuple[Operator, ...]:
-    own = (operators,) if isinstance(operators, Operator) else tuple(operators)
-    names = []
-    for operator in own:
-        require_operator("measure_observables", "each of operators", operator)
-        if operator.lattice.shape != vmc.operator.lattice.shape:
-            there, here = (x.lattice.shape for x in (operator, vmc.operator))
+def _checked(vmc: VMC, operators: Any) -> tuple[Operator, ...]:
+    """The operators, those of other libraries read, those that are not Hermitian by their two parts."""
+    lattice, local_dim = vmc.operator.lattice, vmc.operator.local_dim
+    found: list[Operator] = []
+    for each in operators if isinstance(operators, list | tuple) else (operators,):
+        operator = as_operator(each, lattice)
+        if not isinstance(operator, NonHermitian):
+            require_operator("measure_observables", "each of operators", operator)
+        check_sector(operator, vmc.problem.magnetisation)
+        if operator.lattice.shape != lattice.shape:
+            there, here = operator.lattice.shape, lattice.shape
             raise ValueError(f"measure_observables: an operator on {there}, and a state on {here}")
-        if operator.name in names:
+        if operator.local_dim != local_dim:
             raise ValueError(
-                f"measure_observables: two operators are named {operator.name!r}; give them names, "
-                "Operator.from_products(..., name=...)"
+                f"measure_observables: an operator on {operator.local_dim} states a site, and a state on "
+                f"{local_dim}; give the operator local_dim={local_dim}"
             )
-        names.append(operator.name)
-    return own
+        parts: tuple[Operator, ...] = (operator,)
+        if isinstance(operator, NonHermitian):
+            parts = tuple(part for part in (operator.real, operator.imaginary) if part.terms)
+        for part in parts:
+            if part.name in {other.name for other in found}:
+                raise ValueError(
+                    f"measure_observables: two operators are named {part.name!r}; give them names, "
+                    "Operator.from_products(..., name=...)"
+                )
+            found.append(part)
+    return tuple(found)
 
 
 def _measured(

@@ -22,6 +22,9 @@ from tnvmc.sampling.problem import Problem, Samples
 from tnvmc.vmc.state import State, StepRecord
 from tnvmc.vmc.step import Observation
 
+ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
+"""Errors, and part of the lowest energy, that a measured one may lie above it before it is called far."""
+
 BELOW_EXACT = 4.0
 """Errors below a known energy that chance does not explain: once in 30 000 runs."""
 
@@ -154,6 +157,31 @@ def below_exact(
             "raise": ["n_burn", "n_samples", "chi"],
         }
         yield Diagnostic("below_reference", "warning", values)
+
+
+def above_exact(
+    energy: tuple[float, float], operator: Operator, sector: int | None, lacks: str
+) -> Iterator[Diagnostic]:
+    """Warn of an energy far above the lowest one there is, where that is known or cheap.
+
+    Few steps, a small bond dimension or a metastable state leave a good variance and a curve that
+    looks flat; nothing else in a measurement shows it.
+
+    Args:
+        energy: with its error, totals.
+        operator: the Hamiltonian.
+        sector: twice the total Sz; None for the full space.
+        lacks: what to raise: "D" or "ansatz".
+    """
+    known = lowest_energy(operator, sector, DIAGONALISED)
+    if known is None or not math.isfinite(energy[0]):
+        return
+    above, size = energy[0] - known.energy_total, max(abs(known.energy_total), 1e-300)
+    error = math.hypot(energy[1], known.error or 0.0) if math.isfinite(energy[1]) else 0.0
+    if above > FAR_ABOVE * size and above > ABOVE_EXACT * error:
+        method = "QMC" if known.method == "QMC" else "exact"
+        values = {"sigmas": above / error if error else None, "relative": above / size}
+        yield Diagnostic("above_reference", "warning", {**values, "method": method, "lacks": lacks})
 
 
 def lowest_energy(operator: Operator, sector: int | None, most: int) -> KnownEnergy | None:

@@ -29,6 +29,11 @@ TIMES = 4
 first by much, so that it gets as many only where those of a step do not settle it."""
 
 
+FIRST_BY = 2.0
+"""Errors by which the first parameters have to be lower than what the steps made: one is chance in one
+run of six, and would throw the steps away."""
+
+
 def trusted(method: Method, state: State) -> tuple[Iterate, Told]:
     """Give the point whose parameters are to be measured, and why it is not the last one.
 
@@ -36,7 +41,7 @@ def trusted(method: Method, state: State) -> tuple[Iterate, Told]:
     Where that step would undo it, the point before it is taken (measured_before_last_update).
     With a trail, its energy is then compared with that of the mean of the iterates, which is
     taken where it is not one error higher (measured_mean), and with that of the first parameters,
-    which are taken where theirs is more than one error lower (measured_first: the steps have led
+    which are taken where theirs is more than two errors lower (measured_first: the steps have led
     nowhere).  Cost: draws without log-derivatives, of once, twice `TIMES` and once the samples of a step,
     and `TIMES` more where the first parameters are not two errors higher; only the first one before
     `FEWEST` steps.
@@ -65,7 +70,7 @@ def _best(method: Method, trail: Trail, last: Iterate, told: Told) -> tuple[Iter
     best, found = (points[1], of_mean) if _lower(of_mean, of_last, -1.0) else (last, of_last)
     if not _lower(found, of_first, 2.0):
         of_first = _energy(method, points[2], 3, TIMES)
-    if _lower(of_first, found, 1.0):
+    if _lower(of_first, found, FIRST_BY):
         return points[2], (Diagnostic("measured_first", "warning", _compared(of_first, found)),)
     if best is last:
         return last, told
