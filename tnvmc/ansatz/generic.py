@@ -279,7 +279,7 @@ def amplitude_ratio(new: LogAmplitude, old: LogAmplitude) -> Array:
     weight that could be seen get there, and their |ratio|^2 must stay finite.
     """
     xp = array_namespace(new.phase)
-    largest = 0.49 * math.log(float(xp.finfo(new.log_abs.dtype).max))
+    largest = largest_log_ratio(xp, new.log_abs.dtype)
     if is_cupy(new.phase):
         pair = (new.phase, new.log_abs), (old.phase, old.log_abs)
         return kernels.ratio(*pair, largest)
@@ -288,6 +288,11 @@ def amplitude_ratio(new: LogAmplitude, old: LogAmplitude) -> Array:
     vanishes = old.phase == 0
     turn = new.phase / xp.where(vanishes, xp.ones_like(old.phase), old.phase)
     return xp.where(vanishes, xp.zeros_like(turn), turn * size)
+
+
+def largest_log_ratio(xp: Any, dtype: Any) -> float:
+    """Where ln of the modulus of a ratio is cut, so that its square is finite."""
+    return 0.49 * math.log(float(xp.finfo(dtype).max))
 
 
 def _log_quotient(new: LogAmplitude, old: LogAmplitude) -> Array:

@@ -18,10 +18,11 @@ class Tally:
 
     def __init__(self, n_walkers: int, local_dim: int, like: Array) -> None:
         self._local_dim, self._xp = local_dim, array_namespace(like)
-        self._n_walkers = n_walkers
         self._kinds: list[Array] = []
         self._possible: list[Array] = []
         self._moved: list[Array] = []
+        nothing = self._xp.zeros((n_walkers, len(MOVE_KINDS)), dtype=self._xp.float64)
+        self._possible_counts, self._moved_counts = nothing, nothing
 
     def add(
         self, n_sites: int, states: Array, targets: Array, possible: Array, moved: Array
@@ -41,22 +42,27 @@ class Tally:
         self._possible.append(possible)
         self._moved.append(moved)
 
+    def add_counts(self, possible: Array, moved: Array) -> None:
+        """Count moves that were sorted by kind already, (B, kinds)."""
+        self._possible_counts = self._possible_counts + possible
+        self._moved_counts = self._moved_counts + moved
+
     def info(self) -> SweepInfo:
         """All that was counted, (B, kinds)."""
         xp = self._xp
-        if not self._kinds:
-            nothing = xp.zeros((self._n_walkers, len(MOVE_KINDS)), dtype=xp.float64)
-            return SweepInfo(nothing, nothing)
-        kinds, possible, moved = map(xp.stack, (self._kinds, self._possible, self._moved))
+        possible_moves, moved_moves = self._possible_counts, self._moved_counts
+        if self._kinds:
+            kinds, possible, moved = map(xp.stack, (self._kinds, self._possible, self._moved))
 
-        def counts(chosen: Array) -> Array:
-            columns = [
-                xp.sum(xp.astype(chosen & (kinds == kind), xp.float64), axis=0)
-                for kind in range(len(MOVE_KINDS))
-            ]
-            return xp.stack(columns, axis=1)
+            def counts(chosen: Array) -> Array:
+                columns = [
+                    xp.sum(xp.astype(chosen & (kinds == kind), xp.float64), axis=0)
+                    for kind in range(len(MOVE_KINDS))
+                ]
+                return xp.stack(columns, axis=1)
 
-        return SweepInfo(counts(possible), counts(moved))
+            possible_moves, moved_moves = possible_moves + counts(possible), moved_moves + counts(moved)
+        return SweepInfo(possible_moves, moved_moves)
 
 
 class PlainSweep:

@@ -19,6 +19,7 @@ from typing import Any
 
 from tnvmc.backend.linalg import absorbed_column, normalise, split_scale
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.contraction.packed import PackedTensors
 
 Array = Any
 
@@ -45,6 +46,11 @@ class BoundaryMPS:
 
     tensors: Sequence[Array]
     log_scale: Array  #: (B,)
+
+    @cached_property
+    def packed(self) -> PackedTensors:
+        """NumPy tensors side by side in memory."""
+        return PackedTensors.of(self.tensors, self.log_scale.shape[0])
 
     @cached_property
     def top_rightward(self) -> list[Array]:

@@ -17,6 +17,8 @@ from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.contraction.compiled import absorbed, compiles
+from tnvmc.contraction.packed import TableRow
 from tnvmc.contraction.row import NORMALISE_EVERY, BoundaryMPS, Row, open_column, transfer
 
 Array = Any
@@ -33,7 +35,7 @@ class Scheme(Protocol):
     def sketch_rank(self) -> int | None:
         """Bond dimension of the sketch that `absorb` needs, or None where it needs none."""
 
-    def absorb(self, boundary: BoundaryMPS | None, row: Row, sketch: Sketch | None) -> BoundaryMPS:
+    def absorb(self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None) -> BoundaryMPS:
         """Give the boundary MPS that also contains a row.
 
         Args:
@@ -56,7 +58,7 @@ class Exact:
         """No sketch."""
         return None
 
-    def absorb(self, boundary: BoundaryMPS | None, row: Row, sketch: Sketch | None) -> BoundaryMPS:
+    def absorb(self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None) -> BoundaryMPS:
         """Multiply boundary and row: chi grows by a factor D, at (chi D)^2 D^2 per walker and site."""
         xp = array_namespace(row.rightward[0])
         tensors = []
@@ -101,7 +103,7 @@ class ZipUp:
         """No sketch."""
         return None
 
-    def absorb(self, boundary: BoundaryMPS | None, row: Row, sketch: Sketch | None) -> BoundaryMPS:
+    def absorb(self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None) -> BoundaryMPS:
         """Absorb a row, keeping the `chi` largest singular values of each carried column."""
         if boundary is not None:
             boundary = _right_canonical(boundary)
@@ -150,7 +152,7 @@ class SRC:
         """chi + oversample."""
         return self.chi + self.oversample
 
-    def absorb(self, boundary: BoundaryMPS | None, row: Row, sketch: Sketch | None) -> BoundaryMPS:
+    def absorb(self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None) -> BoundaryMPS:
         """Absorb a row, keeping for each bond the range that the sketch to its right selects.
 
         Raises:
@@ -160,6 +162,8 @@ class SRC:
             raise ValueError(
                 "SRC.absorb: needs a sketch of the row's open legs; see `random_sketch`"
             )
+        if not self.oversample and isinstance(row, TableRow) and compiles(row.tables.numbers, False):
+            return absorbed(boundary, row, sketch, self.chi)
         rights = _sketched_environments(boundary, row, sketch)
 
         def basis(y: Array, column: int) -> Array:
@@ -227,7 +231,7 @@ def joined_sketches(sketches: Sequence[Sketch]) -> Sketch:
 
 
 def _sketched_environments(
-    boundary: BoundaryMPS | None, row: Row, sketch: Sketch
+    boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch
 ) -> list[Array | None]:
     """Right environments of boundary and row, closed with the sketch: c -> (B, top, row, rank)."""
     n_cols = len(row.leftward)
@@ -244,7 +248,7 @@ def _sketched_environments(
 
 
 def _sweep_rightward(
-    boundary: BoundaryMPS | None, row: Row, chi: int, basis: Callable[[Array, int], Array]
+    boundary: BoundaryMPS | None, row: Row | TableRow, chi: int, basis: Callable[[Array, int], Array]
 ) -> BoundaryMPS:
     """Carry the part that is not yet decomposed from left to right, leaving isometries behind.
 

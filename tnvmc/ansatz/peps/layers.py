@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.contraction.packed import SiteTables, TableRow
 from tnvmc.contraction.row import BoundaryMPS, Row
 from tnvmc.contraction.schemes import SRC, Scheme, Sketch, joined_sketches, random_sketch
 
@@ -29,21 +30,21 @@ _LAYOUTS = {  # axes of a theta tensor (d, up, left, down, right)
 class Layers:
     """Tables to gather from, for one theta.
 
-    `tables[absorbed, moving][site]` is (d, out, vertical_out, vertical_in, in): "down" rows take
-    their upper leg in (windows, and absorption from above), "up" rows their lower leg.  Entries
-    are scaled to at most 1; `log_scales[site]` holds the logs that were taken out.
+    `tables["down"]` are those of rows that take their upper leg in (windows, and absorption from
+    above), `tables["up"]` of rows that take their lower leg.  Entries are scaled to at most 1;
+    `log_scales[site]` holds the logs that were taken out.
     """
 
     n_rows: int
     n_cols: int
-    tables: dict[tuple[str, str], list[Array]]
+    tables: dict[str, SiteTables]
     log_scales: list[float]
     sketches: dict[str, list[Sketch | None]]
 
     @property
     def local_dim(self) -> int:
         """Local dimension d."""
-        return int(self.tables["down", "right"][0].shape[0])
+        return int(self.tables["down"].shapes[0][0])
 
     @classmethod
     def build(cls, tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme) -> Layers:
@@ -59,9 +60,12 @@ class Layers:
             scaled.append(tensor / size)
             logs.append(float(np.log(size)))
         tables = {
-            key: [_contiguous(xp.permute_dims(t, axes)) for t in scaled]
-            for key, axes in _LAYOUTS.items()
-        }
+            absorbed: SiteTables.build(
+                *([xp.permute_dims(t, _LAYOUTS[absorbed, moving]) for t in scaled]
+                  for moving in ("right", "left"))
+            )
+            for absorbed in ("down", "up")
+        }  # fmt: skip
         layers = cls(*shape, tables, logs, {"down": [None] * shape[0], "up": [None] * shape[0]})
         if scheme.sketch_rank is not None and isinstance(scheme, SRC):
             layers.sketches.update(_sketches(layers, scheme))
@@ -69,30 +73,15 @@ class Layers:
 
     def site(self, absorbed: str, moving: str, site: int, spins: Array) -> Array:
         """Gather one site for walkers at `spins` (B,)."""
-        table = self.tables[absorbed, moving][site]
-        return array_namespace(table).take(table, spins, axis=0)
+        return self.tables[absorbed].at(moving, site, spins)
 
-    def leftward(self, row: int, spins: Array, absorbed: str = "down") -> list[Array]:
-        """Gather a row at `spins` (B, N), laid out for transfer to the left."""
-        return self._row(absorbed, "left", row, spins)
+    def leftward(self, row: int, configs: Array) -> list[Array]:
+        """Gather a row at `configs` (B, N), laid out for transfer to the left."""
+        return self.row(row, configs, "down").leftward
 
-    def row(self, row: int, spins: Array, absorbed: str) -> Row:
-        """Gather a row at `spins` (B, N), ready to be absorbed."""
-        return Row(
-            self._row(absorbed, "right", row, spins), self._row(absorbed, "left", row, spins)
-        )
-
-    def _row(self, absorbed: str, moving: str, row: int, spins: Array) -> list[Array]:
-        first = row * self.n_cols
-        return [
-            self.site(absorbed, moving, site, spins[:, site])
-            for site in range(first, first + self.n_cols)
-        ]
-
-
-def _contiguous(array: Array) -> Array:
-    xp = array_namespace(array)
-    return xp.reshape(xp.reshape(array, (-1,)), array.shape)
+    def row(self, row: int, configs: Array, absorbed: str) -> TableRow:
+        """A row at `configs` (B, N), ready to be absorbed."""
+        return TableRow(self.tables[absorbed], row * self.n_cols, self.n_cols, configs)
 
 
 def _sketches(layers: Layers, scheme: SRC) -> dict[str, list[Sketch | None]]:
@@ -131,9 +120,10 @@ def _width(parts: list[Sketch]) -> int:
 
 
 def _random_row(layers: Layers, scheme: SRC, row: int, absorbed: str, draw: int = 0) -> Sketch:
-    sites = layers.tables[absorbed, "right"][row * layers.n_cols : (row + 1) * layers.n_cols]
+    tables, first = layers.tables[absorbed], row * layers.n_cols
+    shapes = tables.shapes[first : first + layers.n_cols]
     key = (scheme.seed, 2, row, absorbed == "up", draw)
-    return random_sketch([t.shape[2] for t in sites], scheme.sketch_rank, key, sites[0])
+    return random_sketch([s[2] for s in shapes], scheme.sketch_rank, key, tables.numbers)
 
 
 def _blurred_boundaries(
@@ -156,9 +146,9 @@ def _blurred_row(layers: Layers, row: int, absorbed: str, weights: np.ndarray) -
     """A row for one walker whose sites are sums over local states with `weights` (n_cols, d)."""
 
     def mixed(moving: str) -> list[Array]:
-        tables = layers.tables[absorbed, moving][row * layers.n_cols : (row + 1) * layers.n_cols]
-        sites = []
-        for table, weight in zip(tables, weights, strict=True):
+        first, sites = row * layers.n_cols, []
+        for site, weight in enumerate(weights, first):
+            table = layers.tables[absorbed].table(moving, site)
             xp = array_namespace(table)
             mix = xp.astype(to_namespace(weight[None, :], xp), table.dtype)
             flat = xp.matmul(mix, xp.reshape(table, (table.shape[0], -1)))

@@ -148,7 +148,7 @@ def _ratios_from_row(
     columns: dict[int, list[int]] = {}  # second sites by row
     for site in sorted({second for _, second in tables}):
         columns.setdefault(site // n_cols, []).append(site % n_cols)
-    xp, dtype = array_namespace(around.configs), around.layers.tables["down", "right"][0].dtype
+    xp, dtype = array_namespace(around.configs), around.layers.tables["down"].numbers.dtype
     if len(sources) == 0:
         found = xp.zeros((0, sum(map(len, columns.values())), around.layers.local_dim), dtype=dtype)
         return _looked_up(around, row, requests, used, found)
@@ -327,7 +327,7 @@ def _closed(
 ) -> Array:
     """Ratios (S, d) of the amplitudes with every local state at the site to those (S,) before."""
     xp = array_namespace(environment[0])
-    table = around.layers.tables["down", "right"][row * around.layers.n_cols + column]
+    table = around.layers.tables["down"].table("right", row * around.layers.n_cols + column)
     states = xp.reshape(xp.permute_dims(table, (0, 3, 4, 2, 1)), (table.shape[0], -1))
     values = xp.matmul(environment[0], xp.matrix_transpose(states))
     scale = xp.broadcast_to(environment[1][:, None], values.shape)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tnvmc.ansatz.generic import acceptance, amplitude_ratio, local_states
+from tnvmc.ansatz.peps import compiled
 from tnvmc.ansatz.peps.layers import Layers
 from tnvmc.ansatz.peps.views import Views
 from tnvmc.ansatz.peps.windows import Window, local_spins
@@ -108,14 +109,17 @@ class Pass:
         inside = 0 <= partner and partner + 1 < self.layers.n_rows
         return ((row, 1), (partner, 2)) if inside else ((row, 1),)
 
+    def around(self, first: int, n_rows: int) -> tuple[BoundaryMPS | None, BoundaryMPS | None]:
+        """The boundaries above and below the strip of `n_rows` rows from `first`."""
+        last = first + n_rows - 1
+        if self.direction == "down":
+            return self._behind[first], self._ahead[last]
+        return self._ahead[first], self._behind[last]
+
     def strip(self, first: int, n_rows: int) -> Strip:
         """The strip of `n_rows` rows from `first` at the present configurations."""
         last = first + n_rows - 1
-        above, below = (
-            (self._behind[first], self._ahead[last])
-            if self.direction == "down"
-            else (self._ahead[first], self._behind[last])
-        )
+        above, below = self.around(first, n_rows)
         rows = [self.layers.leftward(row, self.configs) for row in range(first, last + 1)]
         return Strip(above, rows, below)
 
@@ -169,6 +173,9 @@ def sample_strip(
     Changes `walk.configs` and `tally`, and gives the last closure.
     Cost per walker: two transfers per column, and one per column of each possible move.
     """
+    sampled = compiled.sample_strip(walk, windows, moves, uniforms, tally, power)
+    if sampled is not None:
+        return sampled
     xp = array_namespace(uniforms)
     key = windows[0].row, windows[0].n_rows
     strip = walk.strip(*key)
@@ -260,6 +267,9 @@ def measure_strip(
     Cost per walker: two transfers per column, one more per column of each replacement, and for a
     one-row strip with `jacobian` one environment tensor per column.
     """
+    measured = compiled.measure_strip(walk, key, windows, replacements, jacobian and key[1] == 1)
+    if measured is not None:
+        return StripReport(*measured)
     strip = walk.strip(*key)
     right = strip.right_environments()
     left = strip.edge()

@@ -1,0 +1,122 @@
+"""Strips that are sampled and measured by compiled kernels of the processor."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tnvmc.ansatz.generic import CAP, largest_log_ratio
+from tnvmc.ansatz.peps.windows import Window
+from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, Targets
+from tnvmc.ansatz.tally import Tally, kind_table
+from tnvmc.contraction.compiled import compiles, strip
+
+if TYPE_CHECKING:
+    from tnvmc.ansatz.peps.passes import Pass
+
+Array = Any
+
+
+def sample_strip(
+    walk: Pass, windows: tuple[Window, ...], moves: Targets, uniforms: Array, tally: Tally, power: Any
+) -> LogAmplitude | None:
+    """Sample a strip, or give None where there is no kernel; see `passes.sample_strip`."""
+    if not compiles(walk.layers.tables["down"].numbers):
+        return None
+    from tnvmc.backend.host.strips import Draws, Sampled, sample
+
+    given, configs = _strip(walk, windows[0].row, windows[0].n_rows), np.array(walk.configs)
+    n_walkers = configs.shape[0]
+    phase, log_abs = _amplitude(walk, n_walkers)
+    counts = np.zeros((2, n_walkers, len(MOVE_KINDS)))
+    powers = np.broadcast_to(np.asarray(power, np.float64), (n_walkers,))
+    draws = Draws(np.ascontiguousarray(uniforms), np.ascontiguousarray(powers), CAP)
+    result = Sampled(phase, log_abs, *counts)
+    sample(given, configs, _moves(windows, moves, walk.local_dim), draws, result)
+    walk.configs = configs
+    tally.add_counts(*counts)
+    return LogAmplitude(phase, log_abs)
+
+
+def measure_strip(
+    walk: Pass,
+    key: tuple[int, int],
+    windows: tuple[Window, ...],
+    replacements: Targets,
+    jacobian: bool,
+) -> tuple[LogAmplitude, dict[tuple[int, ...], Array], list[Array]] | None:
+    """Amplitude, ratios and log-derivatives of a strip, or None where there is no kernel."""
+    tables = walk.layers.tables["down"]
+    if not compiles(tables.numbers):
+        return None
+    from tnvmc.backend.host.strips import Measured, measure
+
+    given, configs = _strip(walk, *key), np.ascontiguousarray(walk.configs)
+    n_walkers, n_cols = configs.shape[0], walk.layers.n_cols
+    phase, log_abs = _amplitude(walk, n_walkers)
+    moves = _moves(windows, replacements, walk.local_dim)
+    widths = [replacements[window.asked].shape[1] for window in windows]
+    ratios = np.zeros(n_walkers * sum(widths), phase.dtype)
+    legs = [(u, l, d, r) for _, r, d, u, l in tables.shapes[given.first : given.first + n_cols]]
+    sizes = [int(np.prod(leg)) if jacobian else 0 for leg in legs]
+    derivatives = np.empty(n_walkers * sum(sizes), phase.dtype)
+    largest = largest_log_ratio(np, log_abs.dtype)
+    measure(given, configs, moves, Measured(phase, log_abs, ratios, derivatives, largest))
+    by_window = _cut(ratios, [(n_walkers, width) for width in widths])
+    by_site = _cut(derivatives, [(n_walkers, *leg) for leg in legs]) if jacobian else []
+    found = {window.asked: part for window, part in zip(windows, by_window, strict=True)}
+    return LogAmplitude(phase, log_abs), found, by_site
+
+
+def _strip(walk: Pass, row: int, n_rows: int) -> Any:
+    n_cols, around = walk.layers.n_cols, walk.around(row, n_rows)
+    tables = walk.layers.tables["down"]
+    return strip(tables, row * n_cols, n_rows, n_cols, around, walk.configs.shape[0])
+
+
+def _amplitude(walk: Pass, n_walkers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Room for phases and for logarithms."""
+    phase = np.empty(n_walkers, walk.layers.tables["down"].numbers.dtype)
+    return phase, np.empty(n_walkers, phase.real.dtype)
+
+
+def _cut(numbers: np.ndarray, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
+    """Arrays of these shapes that lie one after another."""
+    ends = np.cumsum([np.prod(shape) for shape in shapes])
+    parts = np.split(numbers, ends[:-1]) if shapes else []
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _moves(windows: tuple[Window, ...], tables: Targets, local_dim: int) -> Any:
+    """Windows and their tables as kernels take them."""
+    from tnvmc.backend.host.strips import Moves
+
+    rows, kinds_at = [], {}
+    targets_at = kinds_end = ratios_at = 0
+    flat = [np.asarray(tables[window.asked], np.int64) for window in windows]
+    for window, table in zip(windows, flat, strict=True):
+        n_sites = len(window.patch)
+        if n_sites not in kinds_at:
+            kinds_at[n_sites], kinds_end = kinds_end, kinds_end + table.shape[0] ** 2
+        rows.append(
+            [window.column, window.column + window.width, window.index, n_sites, targets_at, table.shape[1],
+             kinds_at[n_sites], ratios_at]
+        )  # fmt: skip
+        targets_at, ratios_at = targets_at + table.size, ratios_at + table.shape[1]
+    most = max((len(window.patch) for window in windows), default=1)
+    sites = [[*window.patch, *[0] * (most - len(window.patch))] for window in windows]
+    return Moves(
+        np.array(rows, np.int64).reshape(len(windows), 8),
+        np.array(sites, np.int64).reshape(len(windows), most),
+        np.concatenate([table.ravel() for table in flat]) if flat else np.zeros(0, np.int64),
+        _kinds(tuple(kinds_at), local_dim),
+    )
+
+
+@lru_cache(maxsize=32)
+def _kinds(sizes: tuple[int, ...], local_dim: int) -> np.ndarray:
+    """Tables of the kinds of changes of patches of these sizes, one after another."""
+    tables = [kind_table(n_sites, local_dim).ravel().astype(np.int8) for n_sites in sizes]
+    return np.concatenate(tables) if tables else np.zeros(0, np.int8)

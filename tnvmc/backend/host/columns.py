@@ -1,0 +1,205 @@
+"""Columns of a strip, one walker at a time: what one walker needs stays in the cache of a core.
+
+All arguments are pointers to numbers and sizes.  A column is described by whole numbers, `legs`, which
+the names below count off.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from tnvmc.backend.host.products import product
+from tnvmc.backend.host.vectors import (
+    absolute, add, filled, fma, highest, lanes, larger, load, multiply, parts, shifted, store, summed,
+)  # fmt: skip
+
+ABOVE, ABOVE_LEFT, ABOVE_RIGHT = 0, 1, 2  # place in the boundary above, its bonds
+BELOW, BELOW_LEFT, BELOW_RIGHT = 3, 4, 5
+UPPER, LOWER = 6, 11  # five numbers for each row, in this order:
+SITE, UP, LEFT, DOWN, RIGHT = 0, 1, 2, 3, 4  # place in the tables and legs
+N_LEGS = 16
+"""A strip of one row has DOWN = 0 and LEFT = RIGHT = 1 in place of a lower one."""
+
+
+@numba.njit
+def opened(env, scratch, upper, lower, top, legs, bottom, leftward):  # type: ignore[no-untyped-def]
+    """Absorb the top and the sites of a column into an environment, leaving its lower legs open.
+
+    Args:
+        env: environment (top, upper row, lower row, bottom).
+        scratch: two pointers, each to room for the largest intermediate.
+        upper, lower: site tensors (out, down, up, in).
+        top: boundary tensor (vertical, left, right).
+        legs: of the column.
+        bottom: size of that leg of the environment.
+        leftward: the direction.
+
+    Returns:
+        Pointer to the result (top, upper row, lower row, vertical, bottom).
+
+    Sizes and order of the products are those of `contraction.row.open_column`.
+    """
+    x, y = scratch
+    v, d, d2 = legs[UPPER + UP], legs[UPPER + DOWN], legs[LOWER + DOWN]
+    if leftward:
+        t, o = legs[ABOVE_RIGHT], legs[ABOVE_LEFT]
+        in1, out1 = legs[UPPER + RIGHT], legs[UPPER + LEFT]
+        in2, out2 = legs[LOWER + RIGHT], legs[LOWER + LEFT]
+        by_out, by_in = t, 1
+    else:
+        t, o = legs[ABOVE_LEFT], legs[ABOVE_RIGHT]
+        in1, out1 = legs[UPPER + LEFT], legs[UPPER + RIGHT]
+        in2, out2 = legs[LOWER + LEFT], legs[LOWER + RIGHT]
+        by_out, by_in = 1, o
+    n = in1 * in2 * bottom
+    for i in range(v):  # (out, in) of each vertical x (in, rows and bottom) -> (out, vertical, ...)
+        a, c = shifted(top, i * o * t), shifted(x, i * n)
+        product(a, env, c, by_out, by_in, n, v * n, o, n, t)
+    m, k, n = out1 * d, v * in1, in2 * bottom
+    for i in range(o):
+        product(upper, shifted(x, i * k * n), shifted(y, i * m * n), k, 1, n, n, m, n, k)
+    if d2 == 0:
+        return y
+    m, k, n = out2 * d2, d * in2, bottom
+    for i in range(o * out1):
+        product(lower, shifted(y, i * k * n), shifted(x, i * m * n), k, 1, n, n, m, n, k)
+    return x
+
+
+@numba.njit
+def close(held, out, bottom, legs, leftward):  # type: ignore[no-untyped-def]
+    """Absorb a boundary tensor (vertical, in, out) from below into what `opened` gave."""
+    vertical = legs[LOWER + DOWN] if legs[LOWER + DOWN] else legs[UPPER + DOWN]
+    if leftward:
+        b, n = legs[BELOW_RIGHT], legs[BELOW_LEFT]
+    else:
+        b, n = legs[BELOW_LEFT], legs[BELOW_RIGHT]
+    k = vertical * b
+    product(held, bottom, out, k, 1, n, n, size_of(legs, leftward) // n, n, k)
+
+
+@numba.njit
+def turn(out, below, legs):  # type: ignore[no-untyped-def]
+    """Copy a boundary tensor (vertical, left, right) as (vertical, right, left)."""
+    vertical = legs[LOWER + DOWN] if legs[LOWER + DOWN] else legs[UPPER + DOWN]
+    left, right = legs[BELOW_LEFT], legs[BELOW_RIGHT]
+    for i in range(vertical):
+        for j in range(left):
+            for k in range(right):
+                out[(i * right + k) * left + j] = below[(i * left + j) * right + k]
+
+
+@numba.njit
+def size_of(legs, leftward):  # type: ignore[no-untyped-def]
+    """Numbers of the environment left (right) of a column."""
+    if leftward:
+        rows = legs[UPPER + LEFT] * legs[LOWER + LEFT]
+        return legs[ABOVE_LEFT] * rows * legs[BELOW_LEFT]
+    rows = legs[UPPER + RIGHT] * legs[LOWER + RIGHT]
+    return legs[ABOVE_RIGHT] * rows * legs[BELOW_RIGHT]
+
+
+@numba.njit
+def size_of_site(legs):  # type: ignore[no-untyped-def]
+    """Numbers of a tensor of the upper row, for one local state."""
+    return legs[UPPER + UP] * legs[UPPER + LEFT] * legs[UPPER + DOWN] * legs[UPPER + RIGHT]
+
+
+@numba.njit
+def site_environment(left, right, out, scratch, above, below, legs):  # type: ignore[no-untyped-def]
+    """Write (up, left, down, right), the strip of one row without one site, to `out`.
+
+    Args:
+        left, right: environments (top, row, bottom).
+        out: where to write.
+        scratch: three pointers, each to room for the largest intermediate.
+        above, below: boundary tensors (vertical, left, right).
+        legs: of the column.
+    """
+    x, y, z = scratch
+    t, o, b, bo = legs[ABOVE_LEFT], legs[ABOVE_RIGHT], legs[BELOW_LEFT], legs[BELOW_RIGHT]
+    u, l, d, r = legs[UPPER + UP], legs[UPPER + LEFT], legs[UPPER + DOWN], legs[UPPER + RIGHT]
+    for i in range(u):  # (up, top in, top out) x (top in, left, lower) -> (up, left, top out, lower)
+        for j in range(l):
+            a, c = shifted(above, i * t * o), shifted(x, (i * l + j) * o * b)
+            product(a, shifted(left, j * b), c, 1, o, l * b, b, o, b, t)
+    for i in range(o):  # (top out, right, lower) -> (top out, lower, right)
+        for j in range(bo):
+            for k in range(r):
+                z[(i * bo + j) * r + k] = right[(i * r + k) * bo + j]
+    for i in range(o):  # (down, in, out) x (top out, out, right) -> (top out, in, down, right)
+        for j in range(d):
+            a, c = shifted(below, j * b * bo), shifted(y, (i * b * d + j) * r)
+            product(a, shifted(z, i * bo * r), c, bo, 1, r, d * r, b, r, bo)
+    product(x, y, out, o * b, 1, d * r, d * r, u * l, d * r, o * b)
+
+
+@numba.njit
+def closed(environment, site, legs):  # type: ignore[no-untyped-def]
+    """Sum over all legs of an environment (up, left, down, right) and a site (right, down, up, left)."""
+    u, l, d, r = legs[UPPER + UP], legs[UPPER + LEFT], legs[UPPER + DOWN], legs[UPPER + RIGHT]
+    total, at = environment[0] * 0, 0
+    for i in range(u):
+        for j in range(l):
+            for k in range(d):
+                for m in range(r):
+                    total += environment[at] * site[((m * d + k) * u + i) * l + j]
+                    at += 1
+    return total
+
+
+def overlap(left, right, size):  # type: ignore[no-untyped-def]
+    """Give the sum of products of two environments, inside compiled functions."""
+    raise NotImplementedError("for compiled functions only")
+
+
+@overload(overlap)
+def _overlap(left, right, size):  # type: ignore[no-untyped-def]
+    return _of_pairs if isinstance(left.dtype, types.Complex) else _of_reals
+
+
+def _of_pairs(left, right, size):  # type: ignore[no-untyped-def]
+    total = left[0] * 0
+    for i in range(size):
+        total += left[i] * right[i]
+    return total
+
+
+def _of_reals(left, right, size):  # type: ignore[no-untyped-def]
+    wide, i = lanes(left), 0
+    x = filled(left, 0.0)
+    y = x
+    while i + 2 * wide <= size:
+        x = fma(load(left, i), load(right, i), x)
+        y = fma(load(left, i + wide), load(right, i + wide), y)
+        i += 2 * wide
+    total = summed(add(x, y))
+    for k in range(i, size):
+        total += left[k] * right[k]
+    return total
+
+
+@numba.njit
+def rescale(env, size):  # type: ignore[no-untyped-def]
+    """Scale numbers so that the largest real or imaginary part is 1, and give the log of the scale."""
+    p, wide, i = parts(env), lanes(env), 0
+    x = filled(env, 0.0)
+    while i + wide <= p * size:
+        x = larger(x, absolute(load(env, i)))
+        i += wide
+    top = highest(x)
+    for k in range(i // p, size):
+        top = max(top, abs(env[k].real), abs(env[k].imag))
+    if top == 0:
+        return 0.0
+    factor = filled(env, 1 / top)
+    i = 0
+    while i + wide <= p * size:
+        store(env, i, multiply(factor, load(env, i)))
+        i += wide
+    for k in range(i // p, size):
+        env[k] = env[k] / top
+    return np.log(top)

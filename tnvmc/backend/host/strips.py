@@ -1,0 +1,311 @@
+"""Sampling and measuring one strip, walker by walker; the meaning is that of `ansatz.peps.passes`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from tnvmc.backend.host.columns import (
+    ABOVE, ABOVE_LEFT, ABOVE_RIGHT, BELOW, BELOW_LEFT, BELOW_RIGHT, DOWN, LEFT, LOWER, N_LEGS, RIGHT,
+    SITE, UP, UPPER, close, closed, opened, overlap, rescale, site_environment, size_of, size_of_site,
+    turn,
+)  # fmt: skip
+from tnvmc.backend.host.vectors import pointer, shifted
+
+
+class Strip(NamedTuple):
+    """One strip of B walkers: its columns, and flat arrays that they read."""
+
+    legs: np.ndarray  #: (n_cols, N_LEGS), see `columns`
+    first: int  #: site at its upper left
+    n_rows: int
+    local_dim: int
+    rescaled: int  #: columns between rescalings
+    tables: np.ndarray
+    above: np.ndarray
+    below: np.ndarray
+    steps: tuple[int, int]  #: from one walker to the next in `above` and in `below`
+    log_scale: np.ndarray  #: (B,) of both boundaries
+
+
+class Moves(NamedTuple):
+    """Windows of a strip, and what may stand in them."""
+
+    windows: np.ndarray  #: (n, N_FIELDS), see the names below
+    sites: np.ndarray  #: (n, most sites)
+    targets: np.ndarray  #: tables (states, choices), one after another
+    kinds: np.ndarray  #: tables (states, states), one after another
+
+
+COLUMN, END, DRAW, N_SITES, TARGETS, N_CHOICES, KINDS, RATIOS = range(8)
+N_FIELDS = 8
+
+
+class Draws(NamedTuple):
+    """What a sweep is drawn with."""
+
+    uniforms: np.ndarray  #: (B, moves)
+    power: np.ndarray  #: (B,)
+    cap: float
+
+
+class Sampled(NamedTuple):
+    """What sampling writes: the last closure, and numbers of moves by kind."""
+
+    phase: np.ndarray  #: (B,)
+    log_abs: np.ndarray  #: (B,)
+    possible: np.ndarray  #: (B, kinds)
+    moved: np.ndarray  #: (B, kinds)
+
+
+class Measured(NamedTuple):
+    """What measuring writes; ratios of one window and derivatives of one site lie together."""
+
+    phase: np.ndarray  #: (B,)
+    log_abs: np.ndarray  #: (B,)
+    ratios: np.ndarray
+    derivatives: np.ndarray  #: empty where they are not wanted
+    largest: float  #: log of the largest ratio that is given
+
+
+@numba.njit(nogil=True, cache=True)
+def sample(strip, configs, moves, draws, result):  # type: ignore[no-untyped-def]
+    """Try the moves of one strip from left to right; changes `configs` (B, N)."""
+    memory, rights, lefts, trials, rooms = _memory(strip)
+    n_cols, d, rescaled = strip.legs.shape[0], strip.local_dim, strip.rescaled
+    right_logs, left_logs, trial_logs = np.empty((3, n_cols + 1))
+    work, legs = pointer(memory, 0), pointer(strip.legs, 0)
+    scratch = _scratch(memory, rooms)
+    for w in range(configs.shape[0]):
+        config, place = pointer(configs, w * configs.shape[1]), _placed(strip, configs, w)
+        half, done = strip.log_scale[w] / 2, 0
+        _all_right(place, legs, rescaled, work, rights, right_logs, scratch, half)
+        memory[lefts[0]], left_logs[0] = 1, half
+        phase, log = _split(memory[rights[0]], half + right_logs[0])
+        for i in range(moves.windows.shape[0]):
+            window = pointer(moves.windows, i * N_FIELDS)
+            sites = pointer(moves.sites, i * moves.sites.shape[1])
+            column, end, n_choices = window[COLUMN], window[END], window[N_CHOICES]
+            state = _state(config, sites, window[N_SITES], d)
+            remainder, pick = draws.uniforms[w, window[DRAW]], 0
+            if n_choices > 1:
+                scaled = remainder * n_choices
+                pick = int(np.floor(scaled))
+                remainder = scaled - pick
+            target = moves.targets[window[TARGETS] + state * n_choices + pick]
+            if target < 0:
+                continue
+            while done < column:
+                here, there = shifted(work, lefts[done]), shifted(work, lefts[done + 1])
+                more = _absorb(place, legs, rescaled, here, there, scratch, done)
+                left_logs[done + 1] = left_logs[done] + more
+                done += 1
+            _set(config, sites, window[N_SITES], target, d)
+            env, of_env = shifted(work, lefts[column]), left_logs[column]
+            for c in range(column, end):
+                there = shifted(work, trials[c + 1])
+                of_env += _absorb(place, legs, rescaled, env, there, scratch, c)
+                env, trial_logs[c + 1] = there, of_env
+            value = overlap(env, shifted(work, rights[end]), rights[end + 1] - rights[end])
+            trial_phase, trial_log = _split(value, of_env + right_logs[end])
+            chance = _acceptance(trial_log, log, draws.power[w], draws.cap)
+            kind = moves.kinds[window[KINDS] + state * d ** window[N_SITES] + target]
+            result.possible[w, kind] += 1
+            if remainder < chance:  # what was tried is what stands left of the next window now
+                result.moved[w, kind] += 1
+                phase, log, done = trial_phase, trial_log, end
+                for c in range(column + 1, end + 1):
+                    lefts[c], trials[c] = trials[c], lefts[c]
+                    left_logs[c] = trial_logs[c]
+            else:
+                _set(config, sites, window[N_SITES], state, d)
+        result.phase[w], result.log_abs[w] = phase, log
+
+
+@numba.njit(nogil=True, cache=True)
+def measure(strip, configs, moves, result):  # type: ignore[no-untyped-def]
+    """Close one strip at all replacements of its windows, and open it at each site."""
+    memory, rights, lefts, trials, rooms = _memory(strip)
+    n_cols, n_walkers, d = strip.legs.shape[0], configs.shape[0], strip.local_dim
+    rescaled, jacobian = strip.rescaled, result.derivatives.size > 0
+    right_logs, left_logs = np.empty((2, n_cols + 1))
+    work, legs = pointer(memory, 0), pointer(strip.legs, 0)
+    scratch = _scratch(memory, rooms)
+    last = n_cols - 1 if jacobian else -1
+    for i in range(moves.windows.shape[0]):
+        last = max(last, moves.windows[i, COLUMN])
+    for w in range(n_walkers):
+        config, place = pointer(configs, w * configs.shape[1]), _placed(strip, configs, w)
+        half, at = strip.log_scale[w] / 2, 0
+        _all_right(place, legs, rescaled, work, rights, right_logs, scratch, half)
+        memory[lefts[0]], left_logs[0] = 1, half
+        phase, log = _split(memory[rights[0]], half + right_logs[0])
+        result.phase[w], result.log_abs[w] = phase, log
+        for column in range(last + 1):
+            left = shifted(work, lefts[column])
+            if jacobian:
+                legs_here = shifted(legs, column * N_LEGS)
+                size = size_of_site(legs_here)
+                out = pointer(result.derivatives, at * n_walkers + w * size)
+                right = shifted(work, rights[column + 1])
+                _derivative(place, left, right, out, scratch, legs_here, column)
+                at += size
+            for i in range(moves.windows.shape[0]):
+                window = pointer(moves.windows, i * N_FIELDS)
+                if window[COLUMN] != column:
+                    continue
+                sites = pointer(moves.sites, i * moves.sites.shape[1])
+                end, n_choices = window[END], window[N_CHOICES]
+                state = _state(config, sites, window[N_SITES], d)
+                for pick in range(n_choices):
+                    target = moves.targets[window[TARGETS] + state * n_choices + pick]
+                    if target < 0:
+                        continue
+                    _set(config, sites, window[N_SITES], target, d)
+                    env, of_env = left, left_logs[column]
+                    for c in range(column, end):
+                        there = shifted(work, trials[c + 1])
+                        of_env += _absorb(place, legs, rescaled, env, there, scratch, c)
+                        env = there
+                    _set(config, sites, window[N_SITES], state, d)
+                    value = overlap(env, shifted(work, rights[end]), rights[end + 1] - rights[end])
+                    trial_phase, trial_log = _split(value, of_env + right_logs[end])
+                    if trial_phase != 0 and phase != 0:
+                        size = np.exp(min(trial_log - log, result.largest))
+                        of_window = n_walkers * window[RATIOS]
+                        result.ratios[of_window + w * n_choices + pick] = trial_phase / phase * size
+            if column < last:
+                there = shifted(work, lefts[column + 1])
+                more = _absorb(place, legs, rescaled, left, there, scratch, column)
+                left_logs[column + 1] = left_logs[column] + more
+
+
+@numba.njit
+def _memory(strip):  # type: ignore[no-untyped-def]
+    """Memory of a thread, and places in it: environments by cut, three times, and rooms for scratch."""
+    n_cols = strip.legs.shape[0]
+    cuts, room = np.zeros(n_cols + 2, np.int64), 64
+    for c in range(n_cols):
+        legs = strip.legs[c]
+        left = legs[ABOVE_LEFT] * legs[UPPER + LEFT] * legs[LOWER + LEFT] * legs[BELOW_LEFT]
+        o, b = max(legs[ABOVE_LEFT], legs[ABOVE_RIGHT]), max(legs[BELOW_LEFT], legs[BELOW_RIGHT])
+        upper = max(legs[UPPER + LEFT], legs[UPPER + RIGHT])
+        lower = max(legs[LOWER + LEFT], legs[LOWER + RIGHT])
+        vertical = max(legs[UPPER + UP], legs[UPPER + DOWN], legs[LOWER + DOWN])
+        room = max(room, o * upper * lower * b * vertical, vertical * b * b)
+        cuts[c + 1] = cuts[c] + left
+    cuts[n_cols + 1] = cuts[n_cols] + 1
+    total = cuts[n_cols + 1]
+    rooms = np.array([3 * total, 3 * total + room, 3 * total + 2 * room])
+    memory = np.empty(3 * total + 3 * room, strip.above.dtype)
+    return memory, cuts, cuts + total, cuts + 2 * total, rooms
+
+
+@numba.njit
+def _scratch(memory, rooms):  # type: ignore[no-untyped-def]
+    return pointer(memory, rooms[0]), pointer(memory, rooms[1]), pointer(memory, rooms[2])
+
+
+@numba.njit
+def _placed(strip, configs, w):  # type: ignore[no-untyped-def]
+    """Pointers to what belongs to a walker: spins of both rows, tables either way, boundaries."""
+    n_cols = strip.legs.shape[0]
+    for site in range(strip.first, strip.first + strip.n_rows * n_cols):
+        if configs[w, site] < 0 or configs[w, site] >= strip.local_dim:
+            raise IndexError("a spin is no local state")  # nothing outside of the tables is read
+    upper = w * configs.shape[1] + strip.first
+    lower = upper + n_cols if strip.n_rows == 2 else upper
+    tables = pointer(strip.tables, 0), pointer(strip.tables, strip.tables.size // 2)
+    above, below = pointer(strip.above, w * strip.steps[0]), pointer(strip.below, w * strip.steps[1])
+    return pointer(configs, upper), pointer(configs, lower), tables[0], tables[1], above, below
+
+
+@numba.njit
+def _all_right(place, legs, rescaled, work, rights, logs, scratch, log):  # type: ignore[no-untyped-def]
+    """The environments right of each column, and their logs."""
+    uppers, lowers, _, tables, above, below = place
+    n_cols, turned = rights.size - 2, scratch[2]
+    logs[n_cols] = log
+    shifted(work, rights[n_cols])[0] = 1
+    for c in range(n_cols - 1, -1, -1):
+        column, out = shifted(legs, c * N_LEGS), shifted(work, rights[c])
+        upper, lower = _sites(tables, column, uppers[c], lowers[c])
+        env, top, bottom = shifted(work, rights[c + 1]), shifted(above, column[ABOVE]), column[BELOW_RIGHT]
+        held = opened(env, scratch[:2], upper, lower, top, column, bottom, True)
+        turn(turned, shifted(below, column[BELOW]), column)
+        close(held, out, turned, column, True)
+        logs[c] = logs[c + 1]
+        if c % rescaled == rescaled - 1:
+            logs[c] += rescale(out, size_of(column, True))
+
+
+@numba.njit
+def _absorb(place, legs, rescaled, env, out, scratch, c):  # type: ignore[no-untyped-def]
+    """Absorb column c from the left; gives the log of the scale that was taken out."""
+    uppers, lowers, tables, _, above, below = place
+    column = shifted(legs, c * N_LEGS)
+    upper, lower = _sites(tables, column, uppers[c], lowers[c])
+    top, bottom = shifted(above, column[ABOVE]), column[BELOW_LEFT]
+    held = opened(env, scratch[:2], upper, lower, top, column, bottom, False)
+    close(held, out, shifted(below, column[BELOW]), column, False)
+    if c % rescaled == rescaled - 1:
+        return rescale(out, size_of(column, False))
+    return 0.0
+
+
+@numba.njit
+def _sites(tables, column, upper, lower):  # type: ignore[no-untyped-def]
+    """Tensors of a column at the spins of two rows."""
+    below = column[LOWER + UP] * column[LOWER + LEFT] * column[LOWER + DOWN] * column[LOWER + RIGHT]
+    above = column[UPPER + SITE] + upper * size_of_site(column)
+    return shifted(tables, above), shifted(tables, column[LOWER + SITE] + lower * below)
+
+
+@numba.njit
+def _derivative(place, left, right, out, scratch, legs, c):  # type: ignore[no-untyped-def]
+    """Write the log-derivatives of one site."""
+    uppers, _, tables, _, above, below = place
+    above, below = shifted(above, legs[ABOVE]), shifted(below, legs[BELOW])
+    site_environment(left, right, out, scratch, above, below, legs)
+    size = size_of_site(legs)
+    value = closed(out, shifted(tables, legs[UPPER + SITE] + uppers[c] * size), legs)
+    inverse = 1 / value if value != 0 else value
+    for i in range(size):
+        out[i] = out[i] * inverse
+
+
+@numba.njit
+def _split(value, log):  # type: ignore[no-untyped-def]
+    """Phase and log modulus of value * exp(log), 0 and -inf where it vanishes."""
+    size = abs(value)
+    if size == 0:
+        return value, -np.inf
+    return value / size, np.log(size) + log
+
+
+@numba.njit
+def _state(config, sites, n_sites, local_dim):  # type: ignore[no-untyped-def]
+    state = 0
+    for i in range(n_sites):
+        state = state * local_dim + config[sites[i]]
+    return state
+
+
+@numba.njit
+def _set(config, sites, n_sites, state, local_dim):  # type: ignore[no-untyped-def]
+    for i in range(n_sites - 1, -1, -1):
+        config[sites[i]] = state % local_dim
+        state //= local_dim
+
+
+@numba.njit
+def _acceptance(new_log, old_log, power, cap):  # type: ignore[no-untyped-def]
+    """As `ansatz.generic.acceptance`; a logarithm is -inf where psi vanishes."""
+    if old_log == -np.inf:
+        return 0.5 if new_log == -np.inf else 1.0
+    if new_log == -np.inf:
+        return 0.0
+    gap = 2.0 * power * (new_log - old_log)
+    return min(1.0, np.exp(min(gap, 0.0))) * min(1.0, cap / (1.0 + np.exp(-abs(gap))))

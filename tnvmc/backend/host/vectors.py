@@ -1,0 +1,263 @@
+"""Vectors of the processor inside functions that Numba compiles.
+
+A value of type `Vector` is one register: 64 bytes on processors with AVX-512, else 32.  What the
+functions here do to it is written down in LLVM, so that nothing depends on a compiler finding out
+that a loop can be vectorised.  Memory is given by pointers to numbers, which cost nothing to hand on (an
+array is counted at each call); offsets and masks of complex numbers count real ones.  Nothing is checked:
+the functions that call these know the sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import llvmlite.binding
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+BYTES = 64 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 32
+"""Of one vector."""
+
+INDEX, LANE = ir.IntType(64), ir.IntType(32)
+
+
+class Vector(types.Type):
+    """A register of real numbers of one type; of a complex type those of its parts."""
+
+    def __init__(self, dtype: types.Float | types.Complex) -> None:
+        self.dtype = getattr(dtype, "underlying_float", dtype)
+        super().__init__(name=f"Vector({self.dtype})")
+
+    @property
+    def lanes(self) -> int:
+        """How many numbers it holds."""
+        return int(8 * BYTES // self.dtype.bitwidth)
+
+    @property
+    def register(self) -> ir.VectorType:
+        """Its type in LLVM."""
+        element = ir.DoubleType() if self.dtype == types.float64 else ir.FloatType()
+        return ir.VectorType(element, self.lanes)
+
+    @property
+    def suffix(self) -> str:
+        """Its name in those of LLVM's functions."""
+        return f"v{self.lanes}f{self.dtype.bitwidth}"
+
+    @property
+    def align(self) -> int:
+        """Bytes to which its address is known to be aligned: those of one number."""
+        return int(self.dtype.bitwidth // 8)
+
+
+@register_model(Vector)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, vector: Vector) -> None:
+        super().__init__(manager, vector, vector.register)
+
+
+class Code:
+    """LLVM that is being written: vectors in memory and in registers."""
+
+    def __init__(self, context: Any, builder: Any, vector: Vector) -> None:
+        self.context, self.builder, self.vector = context, builder, vector
+        self.zero = ir.Constant(vector.register, None)
+
+    def data(self, pointer: Any) -> Any:
+        """A pointer to numbers as one to real numbers."""
+        return self.builder.bitcast(pointer, self.vector.register.element.as_pointer())
+
+    def load(self, data: Any, offset: Any, mask: Any = None) -> Any:
+        """A vector; with a mask, zeros where it is not set, and nothing is read there."""
+        address = self._address(data, offset)
+        if mask is not None:
+            given = [address, LANE(self.vector.align), mask, self.zero]
+            name = f"llvm.masked.load.{self.vector.suffix}.p0"
+            return self.call(name, self.vector.register, given)
+        value = self.builder.load(address)
+        value.align = self.vector.align
+        return value
+
+    def store(self, value: Any, data: Any, offset: Any, mask: Any = None) -> None:
+        """Write a vector, with a mask where it is set."""
+        address = self._address(data, offset)
+        if mask is not None:
+            given = [value, address, LANE(self.vector.align), mask]
+            self.call(f"llvm.masked.store.{self.vector.suffix}.p0", ir.VoidType(), given)
+        else:
+            self.builder.store(value, address).align = self.vector.align
+
+    def spread(self, data: Any, offset: Any) -> Any:
+        """One number of an array in every lane."""
+        return self.spread_value(self.builder.load(self.builder.gep(data, [offset])))
+
+    def spread_value(self, number: Any) -> Any:
+        """A number in every lane."""
+        kind = ir.VectorType(number.type, self.vector.lanes)
+        undefined = ir.Constant(kind, ir.Undefined)
+        first = self.builder.insert_element(undefined, number, LANE(0))
+        return self.builder.shuffle_vector(first, undefined, self._lanes([0] * kind.count))
+
+    def exchanged(self, value: Any) -> Any:
+        """Neighbouring lanes exchanged: real and imaginary parts."""
+        order = [lane ^ 1 for lane in range(self.vector.lanes)]
+        return self.builder.shuffle_vector(value, value, self._lanes(order))
+
+    def signs(self) -> Any:
+        """-1 and 1 in turns."""
+        element = self.vector.register.element
+        return ir.Constant(
+            self.vector.register,
+            [ir.Constant(element, 2.0 * (lane % 2) - 1.0) for lane in range(self.vector.lanes)],
+        )
+
+    def first(self, n: Any) -> Any:
+        """A mask of the first n lanes."""
+        numbers = list(range(self.vector.lanes))
+        kind = ir.VectorType(INDEX, self.vector.lanes)
+        return self.builder.icmp_signed("<", ir.Constant(kind, numbers), self.spread_value(n))
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """x y + z, rounded once."""
+        return self.call(f"llvm.fma.{self.vector.suffix}", self.vector.register, [x, y, z])
+
+    def call(self, name: str, result: Any, given: Sequence[Any]) -> Any:
+        """Call a function of LLVM."""
+        kind = ir.FunctionType(result, [argument.type for argument in given])
+        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        return self.builder.call(function, given)
+
+    def _address(self, data: Any, offset: Any) -> Any:
+        element = self.builder.gep(data, [offset])
+        return self.builder.bitcast(element, self.vector.register.as_pointer())
+
+    def _lanes(self, numbers: Sequence[int]) -> Any:
+        return ir.Constant(ir.VectorType(LANE, len(numbers)), list(numbers))
+
+
+@intrinsic
+def pointer(typingctx: Any, array: Any, offset: Any) -> Any:
+    """Give the address of a number of an array, which has to live as long."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(array)(context, builder, arguments[0]).data
+        return builder.gep(data, [arguments[1]])
+
+    return types.CPointer(array.dtype)(array, types.intp), generate
+
+
+@intrinsic
+def shifted(typingctx: Any, start: Any, offset: Any) -> Any:
+    """Give the address of the number `offset` places further on."""
+    return start(start, types.intp), lambda context, builder, signature, arguments: builder.gep(
+        arguments[0], [arguments[1]]
+    )
+
+
+@intrinsic
+def load(typingctx: Any, start: Any, offset: Any) -> Any:
+    """Give the vector that begins at `offset`."""
+    vector = Vector(start.dtype)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = Code(context, builder, vector)
+        return code.load(code.data(arguments[0]), arguments[1])
+
+    return vector(start, types.intp), generate
+
+
+@intrinsic
+def store(typingctx: Any, start: Any, offset: Any, value: Any) -> Any:
+    """Write a vector from `offset` on."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = Code(context, builder, value)
+        code.store(arguments[2], code.data(arguments[0]), arguments[1])
+        return context.get_dummy_value()
+
+    return types.void(start, types.intp, value), generate
+
+
+@intrinsic
+def filled(typingctx: Any, start: Any, number: Any) -> Any:
+    """Give a number in every lane, of the type that a pointer leads to."""
+    vector = Vector(start.dtype)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value = context.cast(builder, arguments[1], number, vector.dtype)
+        return Code(context, builder, vector).spread_value(value)
+
+    return vector(start, number), generate
+
+
+@intrinsic
+def lanes(typingctx: Any, start: Any) -> Any:
+    """Give how many real numbers a vector holds."""
+    number = Vector(start.dtype).lanes
+    return types.intp(start), lambda context, builder, signature, arguments: INDEX(number)
+
+
+@intrinsic
+def parts(typingctx: Any, start: Any) -> Any:
+    """Give how many real numbers one number is: 2 for complex ones."""
+    number = 2 if isinstance(start.dtype, types.Complex) else 1
+    return types.intp(start), lambda context, builder, signature, arguments: INDEX(number)
+
+
+def _reduced(name: str, *before: float) -> Any:
+    """A function that gives one number for all lanes of a vector."""
+
+    def reduced(typingctx: Any, x: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            element = x.register.element
+            given = [*(ir.Constant(element, number) for number in before), *arguments]
+            call = f"llvm.vector.reduce.{name}.{x.suffix}"
+            return Code(context, builder, x).call(call, element, given)
+
+        return x.dtype(x), generate
+
+    return intrinsic(reduced)
+
+
+summed, highest = _reduced("fadd", -0.0), _reduced("fmax")
+
+
+def _elementwise(name: str, n: int) -> Any:
+    """A function of `n` vectors that LLVM has for registers."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = signature.return_type
+        if name in ("fadd", "fsub", "fmul", "fdiv"):
+            return getattr(builder, name)(*arguments)
+        code = Code(context, builder, vector)
+        return code.call(f"llvm.{name}.{vector.suffix}", vector.register, arguments)
+
+    if n == 1:
+        return intrinsic(lambda typingctx, x: (x(x), generate))
+    if n == 2:
+        return intrinsic(lambda typingctx, x, y: (x(x, y), generate))
+    return intrinsic(lambda typingctx, x, y, z: (x(x, y, z), generate))
+
+
+add, subtract, multiply, divide = (
+    _elementwise(name, 2) for name in ("fadd", "fsub", "fmul", "fdiv")
+)
+fma, copysign, sqrt = _elementwise("fma", 3), _elementwise("copysign", 2), _elementwise("sqrt", 1)
+absolute, larger = _elementwise("fabs", 1), _elementwise("maxnum", 2)
+
+
+@intrinsic
+def nonzero(typingctx: Any, x: Any) -> Any:
+    """Give x, with 1 in place of 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = Code(context, builder, x)
+        one = ir.Constant(x.register, [1.0] * x.lanes)
+        return builder.select(
+            builder.fcmp_ordered("==", arguments[0], code.zero), one, arguments[0]
+        )
+
+    return x(x), generate

@@ -1,0 +1,136 @@
+"""Boundaries and strips as the compiled kernels of the processor take them; see `backend.host`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tnvmc.backend import host
+from tnvmc.contraction.packed import PackedTensors, Shape, SiteTables, TableRow, begins_of
+from tnvmc.contraction.row import NORMALISE_EVERY, BoundaryMPS
+
+Array = Any
+
+_REAL = ("f4", "f8")
+_KNOWN = ("f4", "f8", "c8", "c16")
+
+
+def compiles(numbers: Array, complex_too: bool = True) -> bool:
+    """Whether there is a kernel for the type of an array."""
+    known = _KNOWN if complex_too else _REAL
+    return isinstance(numbers, np.ndarray) and numbers.dtype.str[1:] in known and host.available()
+
+
+def absorbed(
+    boundary: BoundaryMPS | None, row: TableRow, sketch: Sequence[Array], chi: int
+) -> BoundaryMPS:
+    """Absorb a row of real numbers with a sketch by one kernel; see `schemes.SRC.absorb`."""
+    from tnvmc.backend.host.absorption import Absorption, absorb
+
+    above, of_above, bonds_above = _packed(boundary, row.n_cols, row.tables.numbers.dtype)
+    bottom = _sketch_in_a_row(sketch)
+    own = row.tables.shapes[row.first : row.first + row.n_cols]
+    begins = row.tables.begins[row.first : row.first + row.n_cols]
+    bonds_below = tuple(tensor.shape[3] for tensor in sketch) + (sketch[-1].shape[2],)
+    places = begins_of([tuple(tensor.shape) for tensor in sketch])
+    legs = _legs((own,), (begins,), (of_above, bonds_above), (places, bonds_below))
+    bonds, shapes = _new_bonds(own, bonds_above, bonds_below, chi)
+    n_walkers = row.configs.shape[0]
+    numbers = np.empty((n_walkers, begins_of(shapes)[-1]), above.dtype)
+    log_scale = np.empty(n_walkers, numbers.dtype)
+    step = above.shape[1] if above.shape[0] > 1 else 0
+    given = Absorption(
+        legs, row.first, own[0][0], NORMALISE_EVERY, chi, bonds, row.tables.numbers,
+        above.ravel(), step, bottom,
+    )  # fmt: skip
+    absorb(given, np.ascontiguousarray(row.configs), numbers.ravel(), log_scale)
+    if boundary is not None:
+        log_scale = log_scale + boundary.log_scale
+    return BoundaryMPS(PackedTensors(numbers, shapes), log_scale)
+
+
+def strip(
+    tables: SiteTables, first: int, n_rows: int, n_cols: int, around: tuple[Any, Any], n_walkers: int
+) -> Any:
+    """Give the rows from site `first` on between two boundaries, as kernels take them.
+
+    Args:
+        tables: of a view, absorbed from above.
+        first: first site of the strip.
+        n_rows: 1 or 2.
+        n_cols: columns of the view.
+        around: boundary above and below, None at the edge.
+        n_walkers: B.
+    """
+    from tnvmc.backend.host.strips import Strip
+
+    dtype = tables.numbers.dtype
+    begins = tuple(first + row * n_cols for row in range(n_rows))
+    shapes = tuple(tables.shapes[begin : begin + n_cols] for begin in begins)
+    sites = tuple(tables.begins[begin : begin + n_cols] for begin in begins)
+    above, below = (_packed(boundary, n_cols, dtype) for boundary in around)
+    legs = _legs(shapes, sites, above[1:], below[1:])
+    steps = tuple(x.shape[1] if x.shape[0] > 1 else 0 for x in (above[0], below[0]))
+    log_scale = np.zeros(n_walkers)
+    for boundary in around:
+        if boundary is not None:
+            log_scale += boundary.log_scale
+    return Strip(
+        legs, first, n_rows, shapes[0][0][0], NORMALISE_EVERY, tables.numbers,
+        above[0].ravel(), below[0].ravel(), steps, log_scale,
+    )  # fmt: skip
+
+
+def _packed(
+    boundary: BoundaryMPS | None, n_cols: int, dtype: Any
+) -> tuple[np.ndarray, tuple[int, ...], tuple[int, ...]]:
+    """Numbers of a boundary, places of its tensors and its bonds; at the edge it is a product of ones."""
+    if boundary is None:
+        return np.ones((1, n_cols), dtype), tuple(range(n_cols)), (1,) * (n_cols + 1)
+    packed = boundary.packed
+    bonds = tuple(shape[1] for shape in packed.shapes) + (packed.shapes[-1][2],)
+    return packed.numbers, begins_of(packed.shapes), bonds
+
+
+def _sketch_in_a_row(sketch: Sequence[Array]) -> np.ndarray:
+    return np.concatenate([np.ravel(tensor) for tensor in sketch])
+
+
+@lru_cache(maxsize=4096)
+def _legs(
+    shapes: tuple[tuple[Shape, ...], ...],
+    begins: tuple[tuple[int, ...], ...],
+    above: tuple[tuple[int, ...], tuple[int, ...]],
+    below: tuple[tuple[int, ...], tuple[int, ...]],
+) -> np.ndarray:
+    """Rows of numbers that describe columns, in the order of `backend.host.columns`."""
+    legs = []
+    for c in range(len(shapes[0])):
+        row = [above[0][c], *above[1][c : c + 2], below[0][c], *below[1][c : c + 2]]
+        for of_row, places in zip(shapes, begins, strict=True):
+            _, right, down, up, left = of_row[c]
+            row += [places[c], up, left, down, right]
+        if len(shapes) == 1:
+            row += [0, 0, 1, 0, 1]
+        legs.append(row)
+    return np.array(legs, np.int64)
+
+
+@lru_cache(maxsize=4096)
+def _new_bonds(
+    sites: tuple[Shape, ...], above: tuple[int, ...], sketch: tuple[int, ...], chi: int
+) -> tuple[np.ndarray, tuple[Shape, ...]]:
+    """Bonds of the boundary that absorbs a row, and the shapes of its tensors."""
+    bonds = [1]
+    for c, (_, right, down, _, _) in enumerate(sites[:-1]):
+        rows, open_bond = down * bonds[-1], above[c + 1] * right
+        if rows <= min(chi, open_bond):
+            bonds.append(rows)
+        else:
+            bonds.append(min(rows, open_bond if open_bond <= chi else sketch[c + 1]))
+    bonds.append(1)
+    shapes = tuple((site[2], *bonds[c : c + 2]) for c, site in enumerate(sites))
+    return np.array(bonds, np.int64), shapes
