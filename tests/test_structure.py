@@ -14,6 +14,7 @@ from tests.test_levels import LEVELS, PACKAGE
 
 MOST_LINES = 450  # of a file; the aim is 400
 MOST_PARAMETERS = 6  # of a function, without self
+MOST_OF_KERNELS = 11  # of a compiled function: what it is given are pointers and sizes, one by one
 MOST_METHODS = 12  # public ones of a class, properties included
 
 # Constructors whose arguments are the parts that a user puts together, and a measurement, which is told
@@ -106,6 +107,10 @@ def n_parameters(function: Function) -> int:
     return len(named) - (named[:1] in (["self"], ["cls"])) + bool(given.vararg) + bool(given.kwarg)
 
 
+def most_parameters(place: str) -> int:
+    return MOST_OF_KERNELS if place.startswith("tnvmc.backend.host.") else MOST_PARAMETERS
+
+
 def n_public_methods(class_: ast.ClassDef) -> int:
     methods = [node for node in class_.body if isinstance(node, Function)]
     return len({node.name for node in methods if not node.name.startswith("_")})
@@ -141,7 +146,7 @@ def test_functions_have_few_parameters() -> None:
     many = {
         name: f"{place}: {n_parameters(node)}"
         for place, name, node in definitions((ast.FunctionDef, ast.AsyncFunctionDef))
-        if n_parameters(node) > MOST_PARAMETERS  # type: ignore[arg-type]
+        if n_parameters(node) > most_parameters(place)  # type: ignore[arg-type]
     }
     assert [place for name, place in many.items() if name not in MANY_PARAMETERS] == []
     assert set(many) >= MANY_PARAMETERS, "take from the list what has become shorter"

@@ -61,7 +61,10 @@ class Tally:
                 ]
                 return xp.stack(columns, axis=1)
 
-            possible_moves, moved_moves = possible_moves + counts(possible), moved_moves + counts(moved)
+            possible_moves, moved_moves = (
+                possible_moves + counts(possible),
+                moved_moves + counts(moved),
+            )
         return SweepInfo(possible_moves, moved_moves)
 
 

@@ -14,14 +14,12 @@ from tnvmc.contraction.row import NORMALISE_EVERY, BoundaryMPS
 
 Array = Any
 
-_REAL = ("f4", "f8")
-_KNOWN = ("f4", "f8", "c8", "c16")
+_KNOWN = ("float32", "float64", "complex64", "complex128")
 
 
-def compiles(numbers: Array, complex_too: bool = True) -> bool:
-    """Whether there is a kernel for the type of an array."""
-    known = _KNOWN if complex_too else _REAL
-    return isinstance(numbers, np.ndarray) and numbers.dtype.str[1:] in known and host.available()
+def compiles(numbers: Array) -> bool:
+    """Whether there are kernels for strips of the type of an array."""
+    return isinstance(numbers, np.ndarray) and numbers.dtype.name in _KNOWN and host.available()
 
 
 def absorbed(
@@ -41,10 +39,9 @@ def absorbed(
     n_walkers = row.configs.shape[0]
     numbers = np.empty((n_walkers, begins_of(shapes)[-1]), above.dtype)
     log_scale = np.empty(n_walkers, numbers.dtype)
-    step = above.shape[1] if above.shape[0] > 1 else 0
     given = Absorption(
         legs, row.first, own[0][0], NORMALISE_EVERY, chi, bonds, row.tables.numbers,
-        above.ravel(), step, bottom,
+        above.ravel(), _step(above), bottom,
     )  # fmt: skip
     absorb(given, np.ascontiguousarray(row.configs), numbers.ravel(), log_scale)
     if boundary is not None:
@@ -53,7 +50,12 @@ def absorbed(
 
 
 def strip(
-    tables: SiteTables, first: int, n_rows: int, n_cols: int, around: tuple[Any, Any], n_walkers: int
+    tables: SiteTables,
+    first: int,
+    n_rows: int,
+    n_cols: int,
+    around: tuple[Any, Any],
+    n_walkers: int,
 ) -> Any:
     """Give the rows from site `first` on between two boundaries, as kernels take them.
 
@@ -73,7 +75,7 @@ def strip(
     sites = tuple(tables.begins[begin : begin + n_cols] for begin in begins)
     above, below = (_packed(boundary, n_cols, dtype) for boundary in around)
     legs = _legs(shapes, sites, above[1:], below[1:])
-    steps = tuple(x.shape[1] if x.shape[0] > 1 else 0 for x in (above[0], below[0]))
+    steps = _step(above[0]), _step(below[0])
     log_scale = np.zeros(n_walkers)
     for boundary in around:
         if boundary is not None:
@@ -93,6 +95,11 @@ def _packed(
     packed = boundary.packed
     bonds = tuple(shape[1] for shape in packed.shapes) + (packed.shapes[-1][2],)
     return packed.numbers, begins_of(packed.shapes), bonds
+
+
+def _step(numbers: np.ndarray) -> int:
+    """From one walker to the next; all share a single row."""
+    return numbers.shape[1] if numbers.shape[0] > 1 else 0
 
 
 def _sketch_in_a_row(sketch: Sequence[Array]) -> np.ndarray:

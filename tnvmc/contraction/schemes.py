@@ -13,11 +13,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tnvmc.backend import host
 from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace, to_namespace
-from tnvmc.contraction.compiled import absorbed, compiles
+from tnvmc.contraction.compiled import absorbed
 from tnvmc.contraction.packed import TableRow
 from tnvmc.contraction.row import NORMALISE_EVERY, BoundaryMPS, Row, open_column, transfer
 
@@ -35,7 +36,9 @@ class Scheme(Protocol):
     def sketch_rank(self) -> int | None:
         """Bond dimension of the sketch that `absorb` needs, or None where it needs none."""
 
-    def absorb(self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None) -> BoundaryMPS:
+    def absorb(
+        self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None
+    ) -> BoundaryMPS:
         """Give the boundary MPS that also contains a row.
 
         Args:
@@ -58,7 +61,9 @@ class Exact:
         """No sketch."""
         return None
 
-    def absorb(self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None) -> BoundaryMPS:
+    def absorb(
+        self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None
+    ) -> BoundaryMPS:
         """Multiply boundary and row: chi grows by a factor D, at (chi D)^2 D^2 per walker and site."""
         xp = array_namespace(row.rightward[0])
         tensors = []
@@ -103,7 +108,9 @@ class ZipUp:
         """No sketch."""
         return None
 
-    def absorb(self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None) -> BoundaryMPS:
+    def absorb(
+        self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None
+    ) -> BoundaryMPS:
         """Absorb a row, keeping the `chi` largest singular values of each carried column."""
         if boundary is not None:
             boundary = _right_canonical(boundary)
@@ -152,7 +159,16 @@ class SRC:
         """chi + oversample."""
         return self.chi + self.oversample
 
-    def absorb(self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None) -> BoundaryMPS:
+    def compiles(self, dtype: Any) -> bool:
+        """Whether compiled kernels absorb rows of NumPy arrays of a type: of real numbers."""
+        return not self.oversample and str(dtype) in ("float32", "float64") and host.available()
+
+    def _by_kernel(self, numbers: Array) -> bool:
+        return isinstance(numbers, np.ndarray) and self.compiles(numbers.dtype)
+
+    def absorb(
+        self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None
+    ) -> BoundaryMPS:
         """Absorb a row, keeping for each bond the range that the sketch to its right selects.
 
         Raises:
@@ -162,7 +178,7 @@ class SRC:
             raise ValueError(
                 "SRC.absorb: needs a sketch of the row's open legs; see `random_sketch`"
             )
-        if not self.oversample and isinstance(row, TableRow) and compiles(row.tables.numbers, False):
+        if isinstance(row, TableRow) and self._by_kernel(row.tables.numbers):
             return absorbed(boundary, row, sketch, self.chi)
         rights = _sketched_environments(boundary, row, sketch)
 
@@ -248,7 +264,10 @@ def _sketched_environments(
 
 
 def _sweep_rightward(
-    boundary: BoundaryMPS | None, row: Row | TableRow, chi: int, basis: Callable[[Array, int], Array]
+    boundary: BoundaryMPS | None,
+    row: Row | TableRow,
+    chi: int,
+    basis: Callable[[Array, int], Array],
 ) -> BoundaryMPS:
     """Carry the part that is not yet decomposed from left to right, leaving isometries behind.
 

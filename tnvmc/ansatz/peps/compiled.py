@@ -20,7 +20,12 @@ Array = Any
 
 
 def sample_strip(
-    walk: Pass, windows: tuple[Window, ...], moves: Targets, uniforms: Array, tally: Tally, power: Any
+    walk: Pass,
+    windows: tuple[Window, ...],
+    moves: Targets,
+    uniforms: Array,
+    tally: Tally,
+    power: Any,
 ) -> LogAmplitude | None:
     """Sample a strip, or give None where there is no kernel; see `passes.sample_strip`."""
     if not compiles(walk.layers.tables["down"].numbers):

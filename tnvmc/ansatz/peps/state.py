@@ -37,7 +37,7 @@ from tnvmc.ansatz.peps.passes import (
     measure_strip,
     sample_strip,
 )
-from tnvmc.ansatz.peps.views import Views
+from tnvmc.ansatz.peps.views import LatestViews, Views
 from tnvmc.ansatz.peps.windows import Plan, Routes, routes
 from tnvmc.ansatz.protocol import (
     Execution,
@@ -100,6 +100,7 @@ class PEPS(PlainSweep, TensorLayout):
         if scheme is not None and (isinstance(scheme, type) or not hasattr(scheme, "absorb")):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
         self.scheme: Scheme = SRC(2 * self.D) if scheme is None else scheme
+        self._latest = LatestViews()
 
     def with_scheme(self, scheme: Scheme) -> PEPS:
         """The same state contracted in another way; theta carries over."""
@@ -165,17 +166,23 @@ class PEPS(PlainSweep, TensorLayout):
 
     @cached_property
     def execution(self) -> Execution:
-        """Chunks that keep the largest intermediate of a two-row strip in the cache; in processes.
+        """Chunks that keep the largest intermediate of a two-row strip in the cache.
 
-        Its products are too short for threads (`sampling/workers.py`).  The memory of a walker is
-        what was measured on a GPU, about.
+        In threads where compiled kernels do the work; NumPy's products are too short for those and
+        go to processes (`sampling/workers.py`).  The memory of a walker is what was measured on a
+        GPU, about.
         """
         chi = min(chi_of(self) or self.D**2, self.D ** (self.lattice.shape[0] // 2))
         strip = chi**2 * self.D**3
         chunk = int(min(128, max(16, CHUNK_BYTES // (self.dtype.itemsize * strip))))
         per_site = 8 * self.D * chi**2 + 2 * self.D**4
         in_all = self.dtype.itemsize * (self.lattice.n_sites * per_site + 3 * strip)
-        return Execution(chunk, in_all, processes=True)
+        return Execution(chunk, in_all, processes=not self._compiled)
+
+    @property
+    def _compiled(self) -> bool:
+        """Whether compiled kernels absorb rows too, which are most of the work."""
+        return isinstance(self.scheme, SRC) and self.scheme.compiles(self.dtype)
 
     starts = ("simple_update", "random", "product")
     """Evolved in imaginary time, positive random tensors, or a product state."""
@@ -223,7 +230,7 @@ class PEPS(PlainSweep, TensorLayout):
 
     def start(self, theta: Array, configs: Array) -> Walkers:
         """Walkers with the boundaries below every row.  Cost: one absorption per row."""
-        views = Views(self.tensors(theta), self.lattice.shape, self.scheme)
+        views = self._views(theta)
         ready = absorb_all(views, configs, by_columns=False)
         strip = Pass(ready, configs, self.local_dim).strip(0, 1)
         amplitude = LogAmplitude(*closure(strip.edge(), strip.right_environments()[0]))
@@ -332,8 +339,14 @@ class PEPS(PlainSweep, TensorLayout):
             self.tensors(theta), self.lattice.shape, chi or self.D, chi_mpo or 2 * self.D
         )
 
+    def _views(self, theta: Array) -> Views:
+        def make(theta: Array) -> Views:
+            return Views(self.tensors(theta), self.lattice.shape, self.scheme)
+
+        return self._latest.of(theta, make)
+
     def _layers(self, theta: Array) -> Layers:
-        return Layers.build(self.tensors(theta), self.lattice.shape, self.scheme)
+        return self._views(theta).layers(by_columns=False)
 
     def _routes(self, targets: Targets) -> Routes:
         return routes(tuple(targets), self.lattice.shape, self.D)

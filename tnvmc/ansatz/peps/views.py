@@ -7,16 +7,21 @@ Without truncation both views give the same psi(s); with it they differ as two c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import Any
+
+import numpy as np
 
 from tnvmc.ansatz.peps.layers import Layers
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.schemes import Scheme
 
 Array = Any
+
+_ONE_AT_A_TIME = Lock()
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,9 @@ class Views:
         return Layers.build(tensors, (n_cols, n_rows), self.scheme)
 
     def layers(self, by_columns: bool) -> Layers:
-        """One of the two."""
-        return self.columns if by_columns else self.rows
+        """One of the two, made once for all threads."""
+        with _ONE_AT_A_TIME:
+            return self.columns if by_columns else self.rows
 
     def seen(self, configs: Array, by_columns: bool) -> Array:
         """Configurations (B, N) in the order of a view."""
@@ -55,6 +61,28 @@ class Views:
     def unseen(self, configs: Array, by_columns: bool) -> Array:
         """Configurations (B, N) of a view in the order of the sites."""
         return _turned(configs, self.shape[::-1]) if by_columns else configs
+
+
+class LatestViews:
+    """The views of the theta that was asked for last: all chunks of a step share them."""
+
+    def __init__(self) -> None:
+        self._theta: np.ndarray | None = None
+        self._views: Views | None = None
+        self._lock = Lock()
+
+    def of(self, theta: Array, make: Callable[[Array], Views]) -> Views:
+        """Views of `theta`, made anew where it is another one; always on a GPU, where to compare waits."""
+        if not isinstance(theta, np.ndarray):
+            return make(theta)
+        with self._lock:
+            if self._views is None or not np.array_equal(theta, self._theta):  # type: ignore[arg-type]
+                self._theta = theta.copy()  # the caller may write into its own
+                self._views = make(self._theta)
+            return self._views
+
+    def __reduce__(self) -> tuple[type[LatestViews], tuple[()]]:
+        return LatestViews, ()
 
 
 def _turned(configs: Array, shape: tuple[int, int]) -> Array:

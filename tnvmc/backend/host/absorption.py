@@ -8,8 +8,24 @@ import numba
 import numpy as np
 
 from tnvmc.backend.host.columns import (
-    ABOVE, ABOVE_LEFT, ABOVE_RIGHT, BELOW, BELOW_LEFT, BELOW_RIGHT, DOWN, LEFT, N_LEGS, RIGHT, SITE,
-    UP, UPPER, close, opened, rescale, size_of, size_of_site,
+    ABOVE,
+    ABOVE_LEFT,
+    ABOVE_RIGHT,
+    BELOW,
+    BELOW_LEFT,
+    BELOW_RIGHT,
+    DOWN,
+    LEFT,
+    N_LEGS,
+    RIGHT,
+    SITE,
+    UP,
+    UPPER,
+    close,
+    opened,
+    rescale,
+    size_of,
+    size_of_site,
 )  # fmt: skip
 from tnvmc.backend.host.decompositions import enter, factor, form, leave
 from tnvmc.backend.host.products import product
@@ -32,7 +48,7 @@ class Absorption(NamedTuple):
 
 
 @numba.njit(nogil=True, cache=True)
-def absorb(row, configs, numbers, log_scale):  # type: ignore[no-untyped-def]
+def absorb(row, configs, numbers, log_scale):
     """Write the new boundary tensors (vertical, left, right) of each walker and the log of their scale."""
     n_cols, n_walkers = row.legs.shape[0], configs.shape[0]
     size, cuts, widest, room = _rooms(row)
@@ -51,11 +67,26 @@ def absorb(row, configs, numbers, log_scale):  # type: ignore[no-untyped-def]
             w, envs = first + lane, pointer(work, lane * lane_size)
             _check(row, configs[w])
             log_scale[w] = 0
-            above, config = pointer(row.above, w * row.step), pointer(configs, w * configs.shape[1] + row.first)
+            above, config = (
+                pointer(row.above, w * row.step),
+                pointer(configs, w * configs.shape[1] + row.first),
+            )
             carry = shifted(envs, cuts[n_cols])
             carry[0] = 1
             scratch = shifted(carry, room), shifted(carry, 2 * room)
-            _sketched(envs, carry, scratch, pointer(cuts, 0), legs, n_cols, leftward, config, above, pointer(row.sketch, 0), row.rescaled)
+            _sketched(
+                envs,
+                carry,
+                scratch,
+                pointer(cuts, 0),
+                legs,
+                n_cols,
+                leftward,
+                config,
+                above,
+                pointer(row.sketch, 0),
+                row.rescaled,
+            )
         for c in range(n_cols):
             column, kappa, rank = shifted(legs, c * N_LEGS), bonds[c], bonds[c + 1]
             m, k = column[UPPER + DOWN] * kappa, column[ABOVE_RIGHT] * column[UPPER + RIGHT]
@@ -79,7 +110,11 @@ def absorb(row, configs, numbers, log_scale):  # type: ignore[no-untyped-def]
                 elif k <= row.chi:
                     enter(a, lane, y, 1, m, m, rank)
                 else:
-                    z, n, right = shifted(carry, 3 * room), column[BELOW_RIGHT], shifted(envs, cuts[c + 1])
+                    z, n, right = (
+                        shifted(carry, 3 * room),
+                        column[BELOW_RIGHT],
+                        shifted(envs, cuts[c + 1]),
+                    )
                     product(y, right, z, 1, m, n, n, m, n, k)
                     enter(a, lane, z, n, 1, m, rank)
             if cut:
@@ -97,13 +132,13 @@ def absorb(row, configs, numbers, log_scale):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def _copy(source, target, size):  # type: ignore[no-untyped-def]
+def _copy(source, target, size):
     for i in range(size):
         target[i] = source[i]
 
 
 @numba.njit
-def _check(row, config):  # type: ignore[no-untyped-def]
+def _check(row, config):
     """Nothing outside of the tables is read."""
     for site in range(row.first, row.first + row.legs.shape[0]):
         if config[site] < 0 or config[site] >= row.local_dim:
@@ -111,7 +146,7 @@ def _check(row, config):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def _rooms(row):  # type: ignore[no-untyped-def]
+def _rooms(row):
     """Numbers of a boundary, places of the environments, and room for decompositions and intermediates."""
     n_cols, size, widest, room = row.legs.shape[0], 0, 1, 64
     cuts = np.zeros(n_cols + 1, np.int64)
@@ -130,13 +165,22 @@ def _rooms(row):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def _sketched(envs, start, scratch, cuts, legs, n_cols, tables, config, above, sketch, rescaled):  # type: ignore[no-untyped-def]
+def _sketched(envs, start, scratch, cuts, legs, n_cols, tables, config, above, sketch, rescaled):
     """Right environments of boundary and row, closed with the sketch."""
     env = start
     for c in range(n_cols - 1, 0, -1):
         column, out = shifted(legs, c * N_LEGS), shifted(envs, cuts[c])
         site = shifted(tables, column[UPPER + SITE] + config[c] * size_of_site(column))
-        held = opened(env, scratch, site, site, shifted(above, column[ABOVE]), column, column[BELOW_RIGHT], True)
+        held = opened(
+            env,
+            scratch,
+            site,
+            site,
+            shifted(above, column[ABOVE]),
+            column,
+            column[BELOW_RIGHT],
+            True,
+        )
         close(held, out, shifted(sketch, column[BELOW]), column, True)
         if c % rescaled == 0:
             rescale(out, size_of(column, True))

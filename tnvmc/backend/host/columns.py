@@ -13,7 +13,19 @@ from numba.extending import overload
 
 from tnvmc.backend.host.products import product
 from tnvmc.backend.host.vectors import (
-    absolute, add, filled, fma, highest, lanes, larger, load, multiply, parts, shifted, store, summed,
+    absolute,
+    add,
+    filled,
+    fma,
+    highest,
+    lanes,
+    larger,
+    load,
+    multiply,
+    parts,
+    shifted,
+    store,
+    summed,
 )  # fmt: skip
 
 ABOVE, ABOVE_LEFT, ABOVE_RIGHT = 0, 1, 2  # place in the boundary above, its bonds
@@ -25,7 +37,7 @@ N_LEGS = 16
 
 
 @numba.njit
-def opened(env, scratch, upper, lower, top, legs, bottom, leftward):  # type: ignore[no-untyped-def]
+def opened(env, scratch, upper, lower, top, legs, bottom, leftward):
     """Absorb the top and the sites of a column into an environment, leaving its lower legs open.
 
     Args:
@@ -70,7 +82,7 @@ def opened(env, scratch, upper, lower, top, legs, bottom, leftward):  # type: ig
 
 
 @numba.njit
-def close(held, out, bottom, legs, leftward):  # type: ignore[no-untyped-def]
+def close(held, out, bottom, legs, leftward):
     """Absorb a boundary tensor (vertical, in, out) from below into what `opened` gave."""
     vertical = legs[LOWER + DOWN] if legs[LOWER + DOWN] else legs[UPPER + DOWN]
     if leftward:
@@ -82,7 +94,7 @@ def close(held, out, bottom, legs, leftward):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def turn(out, below, legs):  # type: ignore[no-untyped-def]
+def turn(out, below, legs):
     """Copy a boundary tensor (vertical, left, right) as (vertical, right, left)."""
     vertical = legs[LOWER + DOWN] if legs[LOWER + DOWN] else legs[UPPER + DOWN]
     left, right = legs[BELOW_LEFT], legs[BELOW_RIGHT]
@@ -93,7 +105,7 @@ def turn(out, below, legs):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def size_of(legs, leftward):  # type: ignore[no-untyped-def]
+def size_of(legs, leftward):
     """Numbers of the environment left (right) of a column."""
     if leftward:
         rows = legs[UPPER + LEFT] * legs[LOWER + LEFT]
@@ -103,13 +115,13 @@ def size_of(legs, leftward):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def size_of_site(legs):  # type: ignore[no-untyped-def]
+def size_of_site(legs):
     """Numbers of a tensor of the upper row, for one local state."""
     return legs[UPPER + UP] * legs[UPPER + LEFT] * legs[UPPER + DOWN] * legs[UPPER + RIGHT]
 
 
 @numba.njit
-def site_environment(left, right, out, scratch, above, below, legs):  # type: ignore[no-untyped-def]
+def site_environment(left, right, out, scratch, above, below, legs):
     """Write (up, left, down, right), the strip of one row without one site, to `out`.
 
     Args:
@@ -122,7 +134,9 @@ def site_environment(left, right, out, scratch, above, below, legs):  # type: ig
     x, y, z = scratch
     t, o, b, bo = legs[ABOVE_LEFT], legs[ABOVE_RIGHT], legs[BELOW_LEFT], legs[BELOW_RIGHT]
     u, l, d, r = legs[UPPER + UP], legs[UPPER + LEFT], legs[UPPER + DOWN], legs[UPPER + RIGHT]
-    for i in range(u):  # (up, top in, top out) x (top in, left, lower) -> (up, left, top out, lower)
+    for i in range(
+        u
+    ):  # (up, top in, top out) x (top in, left, lower) -> (up, left, top out, lower)
         for j in range(l):
             a, c = shifted(above, i * t * o), shifted(x, (i * l + j) * o * b)
             product(a, shifted(left, j * b), c, 1, o, l * b, b, o, b, t)
@@ -138,7 +152,7 @@ def site_environment(left, right, out, scratch, above, below, legs):  # type: ig
 
 
 @numba.njit
-def closed(environment, site, legs):  # type: ignore[no-untyped-def]
+def closed(environment, site, legs):
     """Sum over all legs of an environment (up, left, down, right) and a site (right, down, up, left)."""
     u, l, d, r = legs[UPPER + UP], legs[UPPER + LEFT], legs[UPPER + DOWN], legs[UPPER + RIGHT]
     total, at = environment[0] * 0, 0
@@ -151,24 +165,24 @@ def closed(environment, site, legs):  # type: ignore[no-untyped-def]
     return total
 
 
-def overlap(left, right, size):  # type: ignore[no-untyped-def]
+def overlap(left, right, size):
     """Give the sum of products of two environments, inside compiled functions."""
     raise NotImplementedError("for compiled functions only")
 
 
 @overload(overlap)
-def _overlap(left, right, size):  # type: ignore[no-untyped-def]
+def _overlap(left, right, size):
     return _of_pairs if isinstance(left.dtype, types.Complex) else _of_reals
 
 
-def _of_pairs(left, right, size):  # type: ignore[no-untyped-def]
+def _of_pairs(left, right, size):
     total = left[0] * 0
     for i in range(size):
         total += left[i] * right[i]
     return total
 
 
-def _of_reals(left, right, size):  # type: ignore[no-untyped-def]
+def _of_reals(left, right, size):
     wide, i = lanes(left), 0
     x = filled(left, 0.0)
     y = x
@@ -183,7 +197,7 @@ def _of_reals(left, right, size):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def rescale(env, size):  # type: ignore[no-untyped-def]
+def rescale(env, size):
     """Scale numbers so that the largest real or imaginary part is 1, and give the log of the scale."""
     p, wide, i = parts(env), lanes(env), 0
     x = filled(env, 0.0)

@@ -9,11 +9,23 @@ from __future__ import annotations
 import numba
 
 from tnvmc.backend.host.vectors import (
-    add, copysign, divide, filled, fma, lanes, load, multiply, nonzero, sqrt, store, subtract,
+    add,
+    copysign,
+    divide,
+    filled,
+    fma,
+    lanes,
+    load,
+    multiply,
+    nonzero,
+    sqrt,
+    store,
+    subtract,
 )  # fmt: skip
 
+
 @numba.njit
-def _reflect(a, m, width, j, k, tau):  # type: ignore[no-untyped-def]
+def _reflect(a, m, width, j, k, tau):
     """Apply reflector j, whose own entry in row j is 1, to columns k to k + 3."""
     wide = lanes(a)
     place, step = (j * width + k) * wide, width * wide
@@ -38,7 +50,7 @@ def _reflect(a, m, width, j, k, tau):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def factor(a, taus, m, n, width):  # type: ignore[no-untyped-def]
+def factor(a, taus, m, n, width):
     """Replace the lower part of `a` by reflectors, and write minus their factors."""
     wide = lanes(a)
     zero = filled(a, 0.0)
@@ -60,7 +72,7 @@ def factor(a, taus, m, n, width):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def form(a, taus, m, n, width):  # type: ignore[no-untyped-def]
+def form(a, taus, m, n, width):
     """Replace reflectors by the first n columns of their product."""
     wide = lanes(a)
     zero, one = filled(a, 0.0), filled(a, 1.0)
@@ -77,7 +89,7 @@ def form(a, taus, m, n, width):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def enter(a, lane, matrix, by_row, by_column, m, n):  # type: ignore[no-untyped-def]
+def enter(a, lane, matrix, by_row, by_column, m, n):
     """Copy n columns of a matrix into one lane."""
     wide, width = lanes(a), n + 3
     for i in range(m):
@@ -87,7 +99,7 @@ def enter(a, lane, matrix, by_row, by_column, m, n):  # type: ignore[no-untyped-
 
 
 @numba.njit
-def leave(a, lane, matrix, m, n):  # type: ignore[no-untyped-def]
+def leave(a, lane, matrix, m, n):
     """Copy one lane into a matrix (m, n)."""
     wide, width = lanes(a), n + 3
     for i in range(m):

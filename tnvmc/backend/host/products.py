@@ -54,7 +54,7 @@ def _tile(rows: int, vectors: int, parts: int) -> Any:
     """
 
     @intrinsic
-    def tile(typingctx, a, b, c, ar, ak, bk, cr, inner, n):  # type: ignore[no-untyped-def]
+    def tile(typingctx, a, b, c, ar, ak, bk, cr, inner, n):
         vector = Vector(c.dtype)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -66,9 +66,7 @@ def _tile(rows: int, vectors: int, parts: int) -> Any:
             sums = _Sums(code, rows, vectors, parts)
             with cgutils.for_range(builder, inner_) as loop:
                 row = builder.mul(loop.index, bk_)
-                right = [
-                    code.load(b_, builder.add(row, at[v]), masks[v]) for v in range(vectors)
-                ]
+                right = [code.load(b_, builder.add(row, at[v]), masks[v]) for v in range(vectors)]
                 column = builder.mul(loop.index, ak_)
                 for r in range(rows):
                     place = builder.add(column, builder.mul(ar_, INDEX(r)))
@@ -95,8 +93,16 @@ def _product(parts: int) -> Any:
     four2, two2, one2 = (_tile(rows, 2, parts) for rows in (4, 2, 1))
 
     @numba.njit
-    def product(a, b, c, ar, ak, bk, cr, m, n, inner):  # type: ignore[no-untyped-def]
-        ar, ak, bk, cr, n, j, wide = parts * ar, parts * ak, parts * bk, parts * cr, parts * n, 0, lanes(c)
+    def product(a, b, c, ar, ak, bk, cr, m, n, inner):
+        ar, ak, bk, cr, n, j, wide = (
+            parts * ar,
+            parts * ak,
+            parts * bk,
+            parts * cr,
+            parts * n,
+            0,
+            lanes(c),
+        )
         while n - j > wide:
             w, i = min(n - j, 2 * wide), 0
             while m - i >= 4:
@@ -123,7 +129,7 @@ def _product(parts: int) -> Any:
 
 
 @intrinsic
-def _on(typingctx, start, offset):  # type: ignore[no-untyped-def]
+def _on(typingctx, start, offset):
     """Give the address `offset` real numbers further on, as one of the same type."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -137,7 +143,7 @@ def _on(typingctx, start, offset):  # type: ignore[no-untyped-def]
 _REAL, _COMPLEX = _product(1), _product(2)
 
 
-def product(a, b, c, ar, ak, bk, cr, m, n, inner):  # type: ignore[no-untyped-def]
+def product(a, b, c, ar, ak, bk, cr, m, n, inner):
     """Write c = a b, (m, n) of (m, inner) and (inner, n), inside compiled functions.
 
     Args:
@@ -150,8 +156,6 @@ def product(a, b, c, ar, ak, bk, cr, m, n, inner):  # type: ignore[no-untyped-de
 
 
 @overload(product)
-def _choose(a, b, c, ar, ak, bk, cr, m, n, inner):  # type: ignore[no-untyped-def]
+def _choose(a, b, c, ar, ak, bk, cr, m, n, inner):
     chosen = _COMPLEX if isinstance(c.dtype, types.Complex) else _REAL
-    return lambda a, b, c, ar, ak, bk, cr, m, n, inner: chosen(
-        a, b, c, ar, ak, bk, cr, m, n, inner
-    )
+    return lambda a, b, c, ar, ak, bk, cr, m, n, inner: chosen(a, b, c, ar, ak, bk, cr, m, n, inner)

@@ -8,8 +8,28 @@ import numba
 import numpy as np
 
 from tnvmc.backend.host.columns import (
-    ABOVE, ABOVE_LEFT, ABOVE_RIGHT, BELOW, BELOW_LEFT, BELOW_RIGHT, DOWN, LEFT, LOWER, N_LEGS, RIGHT,
-    SITE, UP, UPPER, close, closed, opened, overlap, rescale, site_environment, size_of, size_of_site,
+    ABOVE,
+    ABOVE_LEFT,
+    ABOVE_RIGHT,
+    BELOW,
+    BELOW_LEFT,
+    BELOW_RIGHT,
+    DOWN,
+    LEFT,
+    LOWER,
+    N_LEGS,
+    RIGHT,
+    SITE,
+    UP,
+    UPPER,
+    close,
+    closed,
+    opened,
+    overlap,
+    rescale,
+    site_environment,
+    size_of,
+    size_of_site,
     turn,
 )  # fmt: skip
 from tnvmc.backend.host.vectors import pointer, shifted
@@ -71,7 +91,7 @@ class Measured(NamedTuple):
 
 
 @numba.njit(nogil=True, cache=True)
-def sample(strip, configs, moves, draws, result):  # type: ignore[no-untyped-def]
+def sample(strip, configs, moves, draws, result):
     """Try the moves of one strip from left to right; changes `configs` (B, N)."""
     memory, rights, lefts, trials, rooms = _memory(strip)
     n_cols, d, rescaled = strip.legs.shape[0], strip.local_dim, strip.rescaled
@@ -125,7 +145,7 @@ def sample(strip, configs, moves, draws, result):  # type: ignore[no-untyped-def
 
 
 @numba.njit(nogil=True, cache=True)
-def measure(strip, configs, moves, result):  # type: ignore[no-untyped-def]
+def measure(strip, configs, moves, result):
     """Close one strip at all replacements of its windows, and open it at each site."""
     memory, rights, lefts, trials, rooms = _memory(strip)
     n_cols, n_walkers, d = strip.legs.shape[0], configs.shape[0], strip.local_dim
@@ -183,7 +203,7 @@ def measure(strip, configs, moves, result):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def _memory(strip):  # type: ignore[no-untyped-def]
+def _memory(strip):
     """Memory of a thread, and places in it: environments by cut, three times, and rooms for scratch."""
     n_cols = strip.legs.shape[0]
     cuts, room = np.zeros(n_cols + 2, np.int64), 64
@@ -204,12 +224,12 @@ def _memory(strip):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def _scratch(memory, rooms):  # type: ignore[no-untyped-def]
+def _scratch(memory, rooms):
     return pointer(memory, rooms[0]), pointer(memory, rooms[1]), pointer(memory, rooms[2])
 
 
 @numba.njit
-def _placed(strip, configs, w):  # type: ignore[no-untyped-def]
+def _placed(strip, configs, w):
     """Pointers to what belongs to a walker: spins of both rows, tables either way, boundaries."""
     n_cols = strip.legs.shape[0]
     for site in range(strip.first, strip.first + strip.n_rows * n_cols):
@@ -218,12 +238,15 @@ def _placed(strip, configs, w):  # type: ignore[no-untyped-def]
     upper = w * configs.shape[1] + strip.first
     lower = upper + n_cols if strip.n_rows == 2 else upper
     tables = pointer(strip.tables, 0), pointer(strip.tables, strip.tables.size // 2)
-    above, below = pointer(strip.above, w * strip.steps[0]), pointer(strip.below, w * strip.steps[1])
+    above, below = (
+        pointer(strip.above, w * strip.steps[0]),
+        pointer(strip.below, w * strip.steps[1]),
+    )
     return pointer(configs, upper), pointer(configs, lower), tables[0], tables[1], above, below
 
 
 @numba.njit
-def _all_right(place, legs, rescaled, work, rights, logs, scratch, log):  # type: ignore[no-untyped-def]
+def _all_right(place, legs, rescaled, work, rights, logs, scratch, log):
     """The environments right of each column, and their logs."""
     uppers, lowers, _, tables, above, below = place
     n_cols, turned = rights.size - 2, scratch[2]
@@ -232,7 +255,11 @@ def _all_right(place, legs, rescaled, work, rights, logs, scratch, log):  # type
     for c in range(n_cols - 1, -1, -1):
         column, out = shifted(legs, c * N_LEGS), shifted(work, rights[c])
         upper, lower = _sites(tables, column, uppers[c], lowers[c])
-        env, top, bottom = shifted(work, rights[c + 1]), shifted(above, column[ABOVE]), column[BELOW_RIGHT]
+        env, top, bottom = (
+            shifted(work, rights[c + 1]),
+            shifted(above, column[ABOVE]),
+            column[BELOW_RIGHT],
+        )
         held = opened(env, scratch[:2], upper, lower, top, column, bottom, True)
         turn(turned, shifted(below, column[BELOW]), column)
         close(held, out, turned, column, True)
@@ -242,7 +269,7 @@ def _all_right(place, legs, rescaled, work, rights, logs, scratch, log):  # type
 
 
 @numba.njit
-def _absorb(place, legs, rescaled, env, out, scratch, c):  # type: ignore[no-untyped-def]
+def _absorb(place, legs, rescaled, env, out, scratch, c):
     """Absorb column c from the left; gives the log of the scale that was taken out."""
     uppers, lowers, tables, _, above, below = place
     column = shifted(legs, c * N_LEGS)
@@ -256,7 +283,7 @@ def _absorb(place, legs, rescaled, env, out, scratch, c):  # type: ignore[no-unt
 
 
 @numba.njit
-def _sites(tables, column, upper, lower):  # type: ignore[no-untyped-def]
+def _sites(tables, column, upper, lower):
     """Tensors of a column at the spins of two rows."""
     below = column[LOWER + UP] * column[LOWER + LEFT] * column[LOWER + DOWN] * column[LOWER + RIGHT]
     above = column[UPPER + SITE] + upper * size_of_site(column)
@@ -264,7 +291,7 @@ def _sites(tables, column, upper, lower):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def _derivative(place, left, right, out, scratch, legs, c):  # type: ignore[no-untyped-def]
+def _derivative(place, left, right, out, scratch, legs, c):
     """Write the log-derivatives of one site."""
     uppers, _, tables, _, above, below = place
     above, below = shifted(above, legs[ABOVE]), shifted(below, legs[BELOW])
@@ -277,7 +304,7 @@ def _derivative(place, left, right, out, scratch, legs, c):  # type: ignore[no-u
 
 
 @numba.njit
-def _split(value, log):  # type: ignore[no-untyped-def]
+def _split(value, log):
     """Phase and log modulus of value * exp(log), 0 and -inf where it vanishes."""
     size = abs(value)
     if size == 0:
@@ -286,7 +313,7 @@ def _split(value, log):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def _state(config, sites, n_sites, local_dim):  # type: ignore[no-untyped-def]
+def _state(config, sites, n_sites, local_dim):
     state = 0
     for i in range(n_sites):
         state = state * local_dim + config[sites[i]]
@@ -294,14 +321,14 @@ def _state(config, sites, n_sites, local_dim):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def _set(config, sites, n_sites, state, local_dim):  # type: ignore[no-untyped-def]
+def _set(config, sites, n_sites, state, local_dim):
     for i in range(n_sites - 1, -1, -1):
         config[sites[i]] = state % local_dim
         state //= local_dim
 
 
 @numba.njit
-def _acceptance(new_log, old_log, power, cap):  # type: ignore[no-untyped-def]
+def _acceptance(new_log, old_log, power, cap):
     """As `ansatz.generic.acceptance`; a logarithm is -inf where psi vanishes."""
     if old_log == -np.inf:
         return 0.5 if new_log == -np.inf else 1.0

@@ -1,0 +1,131 @@
+"""Compiled kernels against NumPy: the same spins, the same numbers up to rounding."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tnvmc import PEPS, SRC, Exact, ZipUp, heisenberg, j1j2, square, tfim
+from tnvmc.ansatz.protocol import Snapshot, SweepInfo, Walkers
+from tnvmc.backend import host
+from tnvmc.backend.random import uniforms
+from tnvmc.operators.term import Operator
+from tnvmc.sampling.configurations import initial_configs
+from tnvmc.sampling.moves import moves_for
+
+if os.environ.get("TNVMC_KERNELS") == "numpy":
+    pytest.skip("compiled kernels are switched off", allow_module_level=True)
+
+N_WALKERS = 11  # fills no vector
+N_SWEEPS = 2
+ROUNDING = {"float64": 1e-9, "complex128": 1e-9, "float32": 5e-3}
+"""Relative, of ratios and derivatives: 2e-16 and 1e-7, times what small ratios make of them."""
+
+
+def _spin_one(n_rows: int, n_cols: int) -> Operator:
+    """A bilinear-biquadratic model of spins 1: tables of several choices."""
+    plus, z = np.diag([np.sqrt(2.0)] * 2, 1), np.diag([1.0, 0.0, -1.0])
+    bond = np.kron(z, z) + 0.5 * (np.kron(plus, plus.T) + np.kron(plus.T, plus))
+    lattice = square(n_rows, n_cols)
+    terms = [(pair, bond + 0.3 * bond @ bond) for pair in lattice.bonds["nearest"]]
+    return Operator.from_terms(lattice, terms, local_dim=3)
+
+
+CASES: dict[str, tuple[Operator, dict[str, Any]]] = {
+    "rows": (heisenberg(square(4, 3)), {"D": 3, "scheme": SRC(4)}),
+    "both views": (heisenberg(square(4, 5)), {"D": 4, "scheme": SRC(5)}),
+    "chi at most D": (heisenberg(square(5, 4)), {"D": 3, "scheme": SRC(2)}),
+    "nothing cut": (heisenberg(square(4, 3)), {"D": 2, "scheme": SRC(16)}),
+    "diagonals": (j1j2(square(3, 4), J2=0.5), {"D": 2, "scheme": SRC(4)}),
+    "one site": (tfim(square(4, 4), h=2.0), {"D": 3, "scheme": SRC(5)}),
+    "wide windows": (heisenberg(square(3, 4, boundary="cylinder")), {"D": 2, "scheme": SRC(4)}),
+    "three states": (_spin_one(3, 4), {"D": 2, "scheme": SRC(4), "local_dim": 3}),
+    "one row": (heisenberg(square(1, 8)), {"D": 4, "scheme": SRC(4)}),
+    "one column": (heisenberg(square(8, 1)), {"D": 4, "scheme": SRC(4)}),
+    "complex": (heisenberg(square(4, 4)), {"D": 2, "scheme": SRC(4), "dtype": "complex128"}),
+    "single": (heisenberg(square(4, 4)), {"D": 3, "scheme": SRC(5), "dtype": "float32"}),
+    "zip-up": (heisenberg(square(4, 4)), {"D": 2, "scheme": ZipUp(4)}),
+    "exact": (heisenberg(square(4, 4)), {"D": 2, "scheme": Exact()}),
+}
+
+
+def _ran(
+    operator: Operator, peps: PEPS, power: Any = 1.0
+) -> tuple[Walkers, SweepInfo, Snapshot, list[np.ndarray]]:
+    moves = moves_for(operator)
+    theta = peps.random(0) if hasattr(peps, "random") else peps.initial(operator, 0, "random")
+    theta = theta + 0.05 * np.random.default_rng(3).normal(size=theta.size).astype(theta.real.dtype)
+    walkers = peps.start(theta, initial_configs(operator, N_WALKERS, seed=1))
+    seen = []
+    for sweep in range(N_SWEEPS):
+        drawn = uniforms(5, (0, sweep), range(N_WALKERS), len(moves))
+        walkers, info = peps.tempered_sweep(theta, walkers, moves, drawn, power)
+        seen.append(walkers.configs)
+    walkers, snapshot = peps.measure(theta, walkers, operator.targets)
+    return walkers, info, snapshot, seen
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kernels_give_what_numpy_gives(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    operator, options = CASES[case]
+    peps = PEPS(operator.lattice, **options)
+    assert host.available()
+    walkers, info, snapshot, seen = _ran(operator, peps)
+    monkeypatch.setattr(host, "available", lambda: False)
+    _, by_numpy, reference, seen_by_numpy = _ran(operator, PEPS(operator.lattice, **options))
+    tolerance = ROUNDING[peps.dtype.name]
+    assert all(map(np.array_equal, seen, seen_by_numpy))
+    for counted, wanted in zip(vars(info).values(), vars(by_numpy).values(), strict=True):
+        np.testing.assert_array_equal(counted, wanted)
+    np.testing.assert_allclose(
+        snapshot.amplitude.log_abs, reference.amplitude.log_abs, atol=100 * tolerance, rtol=0
+    )
+    np.testing.assert_allclose(snapshot.amplitude.phase, reference.amplitude.phase, atol=tolerance)
+    for patch, ratios in reference.ratios.items():
+        found = snapshot.ratios[patch]
+        np.testing.assert_allclose(found, ratios, rtol=tolerance, atol=tolerance)
+    assert snapshot.jacobian is not None and reference.jacobian is not None
+    dense, wanted_dense = snapshot.jacobian.dense(), reference.jacobian.dense()
+    scale = np.abs(wanted_dense).max()
+    np.testing.assert_allclose(dense, wanted_dense, atol=tolerance * scale, rtol=tolerance)
+
+
+def test_walkers_of_other_powers(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator, options = CASES["rows"]
+    power = np.linspace(0.0, 1.0, N_WALKERS)
+    *_, seen = _ran(operator, PEPS(operator.lattice, **options), power)
+    monkeypatch.setattr(host, "available", lambda: False)
+    *_, wanted = _ran(operator, PEPS(operator.lattice, **options), power)
+    assert all(map(np.array_equal, seen, wanted))
+
+
+def test_walkers_start_outside_the_support() -> None:
+    """psi vanishes at every configuration but one: walkers wander, ratios there are zero."""
+    operator = heisenberg(square(2, 2))
+    peps = PEPS(operator.lattice, 1)
+    tensors = [np.zeros(shape) for shape in peps.shapes]
+    for site, tensor in enumerate(tensors):
+        tensor[(site + site // 2) % 2] = 1.0
+    theta = np.asarray(peps.flatten(tensors))
+    configs = np.array([[0, 0, 1, 1], [0, 1, 1, 0]], np.int8)
+    walkers = peps.start(theta, configs)
+    walkers, snapshot = peps.measure(theta, walkers, operator.targets)
+    outside = snapshot.amplitude.phase == 0
+    np.testing.assert_array_equal(outside, [True, False])
+    assert all(np.all(ratios[outside] == 0) for ratios in snapshot.ratios.values())
+    for sweep in range(60):
+        drawn = uniforms(1, (0, sweep), range(2), len(moves_for(operator)))
+        walkers, _ = peps.sweep(theta, walkers, moves_for(operator), drawn)
+    np.testing.assert_array_equal(walkers.configs, [[0, 1, 1, 0]] * 2)
+
+
+@pytest.mark.parametrize("spin", [2, -1])
+def test_spins_that_are_no_local_states_are_refused(spin: int) -> None:
+    peps = PEPS(square(3, 3), 2)
+    configs = np.zeros((3, 9), np.int8)
+    configs[1, 4] = spin
+    with pytest.raises(IndexError):
+        peps.start(peps.initial(heisenberg(square(3, 3)), 0, "random"), configs)
