@@ -73,7 +73,7 @@ def test_kernels_give_what_numpy_gives(case: str, monkeypatch: pytest.MonkeyPatc
     operator, options = CASES[case]
     peps = PEPS(operator.lattice, **options)
     assert host.available()
-    walkers, info, snapshot, seen = _ran(operator, peps)
+    _, info, snapshot, seen = _ran(operator, peps)
     monkeypatch.setattr(host, "available", lambda: False)
     _, by_numpy, reference, seen_by_numpy = _ran(operator, PEPS(operator.lattice, **options))
     tolerance = ROUNDING[peps.dtype.name]

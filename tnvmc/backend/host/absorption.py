@@ -27,9 +27,17 @@ from tnvmc.backend.host.columns import (
     size_of,
     size_of_site,
 )  # fmt: skip
-from tnvmc.backend.host.decompositions import enter, factor, form, leave
+from tnvmc.backend.host.decompositions import (
+    PANEL,
+    enter_columns,
+    enter_rows,
+    factor,
+    form,
+    leave,
+    leave_one,
+)  # fmt: skip
 from tnvmc.backend.host.products import product
-from tnvmc.backend.host.vectors import lanes, pointer, shifted
+from tnvmc.backend.host.vectors import keep, lanes, pointer, shifted
 
 
 class Absorption(NamedTuple):
@@ -52,89 +60,113 @@ def absorb(row, configs, numbers, log_scale):
     """Write the new boundary tensors (vertical, left, right) of each walker and the log of their scale."""
     n_cols, n_walkers = row.legs.shape[0], configs.shape[0]
     size, cuts, widest, room = _rooms(row)
-    legs, bonds, tables = pointer(row.legs, 0), pointer(row.bonds, 0), pointer(row.tables, 0)
-    begin, leftward = pointer(numbers, 0), pointer(row.tables, row.tables.size // 2)
-    wide = lanes(begin)
-    # a lane holds its environments, its carry, and three intermediates
+    wide = lanes(pointer(numbers, 0))
+    # A lane holds its environments, its carry, and three intermediates x, y, z.
     lane_size = cuts[n_cols] + 4 * room
-    work = np.empty(wide * lane_size, numbers.dtype)
-    for_matrices = np.zeros(widest * wide, numbers.dtype)
-    for_factors = np.empty(row.bonds.max() * wide, numbers.dtype)
-    a, taus = pointer(for_matrices, 0), pointer(for_factors, 0)
+    carries, ys, zs = cuts[n_cols], cuts[n_cols] + 2 * room, cuts[n_cols] + 3 * room
+    memory = np.empty(wide * (lane_size + 1), numbers.dtype)
+    matrices = np.zeros((widest + wide) * wide, numbers.dtype)
+    factors = np.empty(row.bonds.max() * wide, numbers.dtype)
+    work, a, taus = pointer(memory, 0), pointer(matrices, 0), pointer(factors, 0)
     for first in range(0, n_walkers, wide):
         n_lanes, at = min(wide, n_walkers - first), 0
         for lane in range(n_lanes):
-            w, envs = first + lane, pointer(work, lane * lane_size)
-            _check(row, configs[w])
-            log_scale[w] = 0
-            above, config = (
-                pointer(row.above, w * row.step),
-                pointer(configs, w * configs.shape[1] + row.first),
-            )
-            carry = shifted(envs, cuts[n_cols])
-            carry[0] = 1
-            scratch = shifted(carry, room), shifted(carry, 2 * room)
-            _sketched(
-                envs,
-                carry,
-                scratch,
-                pointer(cuts, 0),
-                legs,
-                n_cols,
-                leftward,
-                config,
-                above,
-                pointer(row.sketch, 0),
-                row.rescaled,
-            )
+            _check(row, configs[first + lane])
+            log_scale[first + lane] = 0
+            place = _place(row, configs, first + lane)
+            _sketched(place, shifted(work, lane * lane_size), pointer(cuts, 0), room, row.rescaled)
         for c in range(n_cols):
-            column, kappa, rank = shifted(legs, c * N_LEGS), bonds[c], bonds[c + 1]
+            column, kappa, rank = pointer(row.legs, c * N_LEGS), row.bonds[c], row.bonds[c + 1]
             m, k = column[UPPER + DOWN] * kappa, column[ABOVE_RIGHT] * column[UPPER + RIGHT]
-            cut = c < n_cols - 1 and m > min(row.chi, k)
+            last, fits, n = c == n_cols - 1, k <= row.chi, column[BELOW_RIGHT]
+            cut = not last and m > min(row.chi, k)
             for lane in range(n_lanes):
-                w, envs = first + lane, pointer(work, lane * lane_size)
-                carry, out = shifted(envs, cuts[n_cols]), shifted(begin, w * size + at)
-                scratch = shifted(carry, room), shifted(carry, 2 * room)
-                config = pointer(configs, w * configs.shape[1] + row.first)
-                top = pointer(row.above, w * row.step + column[ABOVE])
-                site = shifted(tables, column[UPPER + SITE] + config[c] * size_of_site(column))
-                y = opened(carry, scratch, site, site, top, column, kappa, False)
-                if c == n_cols - 1:
-                    log_scale[w] += rescale(y, m)
-                    _copy(y, out, m)
-                elif not cut:  # keep every row of y
-                    for i in range(m):
-                        for j in range(m):
-                            out[i * m + j] = 1 if i == j else 0
-                    _copy(y, carry, k * m)
-                elif k <= row.chi:
-                    enter(a, lane, y, 1, m, m, rank)
-                else:
-                    z, n, right = (
-                        shifted(carry, 3 * room),
-                        column[BELOW_RIGHT],
-                        shifted(envs, cuts[c + 1]),
-                    )
+                envs, place = shifted(work, lane * lane_size), _place(row, configs, first + lane)
+                y = _carried(place, shifted(envs, carries), room, kappa, c)
+                if cut and not fits:
+                    right, z = shifted(envs, cuts[c + 1]), shifted(envs, zs)
                     product(y, right, z, 1, m, n, n, m, n, k)
-                    enter(a, lane, z, n, 1, m, rank)
             if cut:
-                factor(a, taus, m, rank, rank + 3)
-                form(a, taus, m, rank, rank + 3)
+                if fits:
+                    enter_columns(a, shifted(work, ys), lane_size, m, m, rank)
+                else:
+                    enter_rows(a, shifted(work, zs), lane_size, n, m, rank)
+                factor(a, taus, m, rank, rank + PANEL - 1)
+                form(a, taus, m, rank, rank + PANEL - 1)
+                if n_lanes == wide:
+                    leave(a, pointer(numbers, first * size + at), size, m, rank)
             for lane in range(n_lanes):
-                w, carry = first + lane, pointer(work, lane * lane_size + cuts[n_cols])
-                if cut:
-                    q, y = shifted(begin, w * size + at), shifted(carry, 2 * room)
-                    leave(a, lane, q, m, rank)
+                envs, q = (
+                    shifted(work, lane * lane_size),
+                    pointer(numbers, (first + lane) * size + at),
+                )
+                carry, y = shifted(envs, carries), shifted(envs, ys)
+                if last:
+                    log_scale[first + lane] += rescale(y, m)
+                    _copy(y, q, m)
+                elif cut:
+                    if n_lanes < wide:
+                        leave_one(a, lane, q, m, rank)
                     product(y, q, carry, m, 1, rank, rank, k, rank, m)
-                if c % row.rescaled == row.rescaled - 1 and c < n_cols - 1:
-                    log_scale[w] += rescale(carry, k * rank)
+                else:  # keep every row of y
+                    _identity(q, m)
+                    _copy(y, carry, k * m)
+                if c % row.rescaled == row.rescaled - 1 and not last:
+                    log_scale[first + lane] += rescale(carry, k * rank)
             at += m * rank
+    keep(memory, matrices, factors)
+
+
+@numba.njit
+def _place(row, configs, w):
+    """Pointers to what belongs to a walker: legs, tables either way, spins, the boundary, the sketch."""
+    half = row.tables.size // 2
+    return (
+        row.legs.shape[0], pointer(row.legs, 0), pointer(row.tables, 0), pointer(row.tables, half),
+        pointer(configs, w * configs.shape[1] + row.first), pointer(row.above, w * row.step),
+        pointer(row.sketch, 0),
+    )  # fmt: skip
+
+
+@numba.njit
+def _carried(place, carry, room, kappa, c):
+    """Absorb column c into what is carried, with its lower legs open; x and y stand behind the carry."""
+    _, legs, tables, _, spins, above, _ = place
+    column = shifted(legs, c * N_LEGS)
+    site = shifted(tables, column[UPPER + SITE] + spins[c] * size_of_site(column))
+    scratch, top = (shifted(carry, room), shifted(carry, 2 * room)), shifted(above, column[ABOVE])
+    return opened(carry, scratch, site, site, top, column, kappa, False)
+
+
+@numba.njit
+def _sketched(place, envs, cuts, room, rescaled):
+    """Right environments of boundary and row, closed with the sketch; the carry begins as 1."""
+    n_cols, legs, _, tables, spins, above, sketch = place
+    env = shifted(envs, cuts[n_cols])
+    env[0] = 1
+    scratch = shifted(env, room), shifted(env, 2 * room)
+    for c in range(n_cols - 1, 0, -1):
+        column, out = shifted(legs, c * N_LEGS), shifted(envs, cuts[c])
+        site = shifted(tables, column[UPPER + SITE] + spins[c] * size_of_site(column))
+        top, bottom = shifted(above, column[ABOVE]), column[BELOW_RIGHT]
+        held = opened(env, scratch, site, site, top, column, bottom, True)
+        close(held, out, shifted(sketch, column[BELOW]), column, True)
+        if c % rescaled == 0:
+            rescale(out, size_of(column, True))
+        env = out
 
 
 @numba.njit
 def _copy(source, target, size):
     for i in range(size):
         target[i] = source[i]
+
+
+@numba.njit
+def _identity(q, m):
+    for i in range(m):
+        for j in range(m):
+            q[i * m + j] = 1 if i == j else 0
 
 
 @numba.njit
@@ -159,29 +191,6 @@ def _rooms(row):
         vertical = max(legs[UPPER + UP], legs[UPPER + DOWN])
         room = max(room, o * across * vertical * b, vertical * b * b)
         size += legs[UPPER + DOWN] * kappa * rank
-        widest = max(widest, legs[UPPER + DOWN] * kappa * (rank + 3))
+        widest = max(widest, legs[UPPER + DOWN] * kappa * (rank + PANEL - 1))
         cuts[c + 1] = cuts[c] + size_of(legs, True)
     return size, cuts, widest, room
-
-
-@numba.njit
-def _sketched(envs, start, scratch, cuts, legs, n_cols, tables, config, above, sketch, rescaled):
-    """Right environments of boundary and row, closed with the sketch."""
-    env = start
-    for c in range(n_cols - 1, 0, -1):
-        column, out = shifted(legs, c * N_LEGS), shifted(envs, cuts[c])
-        site = shifted(tables, column[UPPER + SITE] + config[c] * size_of_site(column))
-        held = opened(
-            env,
-            scratch,
-            site,
-            site,
-            shifted(above, column[ABOVE]),
-            column,
-            column[BELOW_RIGHT],
-            True,
-        )
-        close(held, out, shifted(sketch, column[BELOW]), column, True)
-        if c % rescaled == 0:
-            rescale(out, size_of(column, True))
-        env = out

@@ -32,7 +32,7 @@ from tnvmc.backend.host.columns import (
     size_of_site,
     turn,
 )  # fmt: skip
-from tnvmc.backend.host.vectors import pointer, shifted
+from tnvmc.backend.host.vectors import keep, pointer, shifted
 
 
 class Strip(NamedTuple):
@@ -142,6 +142,7 @@ def sample(strip, configs, moves, draws, result):
             else:
                 _set(config, sites, window[N_SITES], state, d)
         result.phase[w], result.log_abs[w] = phase, log
+    keep(memory)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -200,6 +201,7 @@ def measure(strip, configs, moves, result):
                 there = shifted(work, lefts[column + 1])
                 more = _absorb(place, legs, rescaled, left, there, scratch, column)
                 left_logs[column + 1] = left_logs[column] + more
+    keep(memory)
 
 
 @numba.njit

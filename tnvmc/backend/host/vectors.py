@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding
+import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -99,12 +100,12 @@ class Code:
         kind = ir.VectorType(number.type, self.vector.lanes)
         undefined = ir.Constant(kind, ir.Undefined)
         first = self.builder.insert_element(undefined, number, LANE(0))
-        return self.builder.shuffle_vector(first, undefined, self._lanes([0] * kind.count))
+        return self.builder.shuffle_vector(first, undefined, self.lanes_at([0] * kind.count))
 
     def exchanged(self, value: Any) -> Any:
         """Neighbouring lanes exchanged: real and imaginary parts."""
         order = [lane ^ 1 for lane in range(self.vector.lanes)]
-        return self.builder.shuffle_vector(value, value, self._lanes(order))
+        return self.builder.shuffle_vector(value, value, self.lanes_at(order))
 
     def signs(self) -> Any:
         """-1 and 1 in turns."""
@@ -134,7 +135,8 @@ class Code:
         element = self.builder.gep(data, [offset])
         return self.builder.bitcast(element, self.vector.register.as_pointer())
 
-    def _lanes(self, numbers: Sequence[int]) -> Any:
+    def lanes_at(self, numbers: Sequence[int]) -> Any:
+        """Places of lanes, as a shuffle takes them."""
         return ir.Constant(ir.VectorType(LANE, len(numbers)), list(numbers))
 
 
@@ -147,6 +149,11 @@ def pointer(typingctx: Any, array: Any, offset: Any) -> Any:
         return builder.gep(data, [arguments[1]])
 
     return types.CPointer(array.dtype)(array, types.intp), generate
+
+
+@numba.njit
+def keep(*arrays):
+    """Nothing; an array whose pointers are in use lives at least to here, where it is named last."""
 
 
 @intrinsic
@@ -261,3 +268,62 @@ def nonzero(typingctx: Any, x: Any) -> Any:
         )
 
     return x(x), generate
+
+
+def _transposed(code: Code, rows: list[Any]) -> list[Any]:
+    """Vectors whose lane i are those of vector i: blocks are exchanged, of one lane, of two, ..."""
+    wide, size = len(rows), 1
+    while size < wide:
+        lower = [lane if not lane & size else wide + lane - size for lane in range(wide)]
+        upper = [lane + size if not lane & size else wide + lane for lane in range(wide)]
+        changed = list(rows)
+        for i in range(wide):
+            if not i & size:
+                pair = rows[i], rows[i + size]
+                changed[i] = code.builder.shuffle_vector(*pair, code.lanes_at(lower))
+                changed[i + size] = code.builder.shuffle_vector(*pair, code.lanes_at(upper))
+        rows, size = changed, 2 * size
+    return rows
+
+
+def _transpose(store: Any) -> Any:
+    """A function that copies a square of numbers, as many as a vector has lanes, transposed.
+
+    Its arguments: where to read, place and step from row to row there; the same for where to write; a
+    number n, which is for `store`.
+    """
+
+    @intrinsic
+    def transpose(typingctx, source, begin, step, target, to, to_step, n):
+        vector = Vector(target.dtype)
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            code = Code(context, builder, vector)
+            given, begin_, step_, kept, to_, to_step_, n_ = arguments
+
+            def place(first: Any, by: Any, i: int) -> Any:
+                return builder.add(first, builder.mul(by, INDEX(i)))
+
+            rows = [
+                code.load(code.data(given), place(begin_, step_, i)) for i in range(vector.lanes)
+            ]
+            for i, row in enumerate(_transposed(code, rows)):
+                store(code, i, row, (code.data(kept), place(to_, to_step_, i)), n_)
+            return context.get_dummy_value()
+
+        return types.void(source, *[types.intp] * 2, target, *[types.intp] * 3), generate
+
+    return transpose
+
+
+def _first_rows(code: Code, i: int, row: Any, place: tuple[Any, Any], n: Any) -> None:
+    with code.builder.if_then(code.builder.icmp_signed("<", INDEX(i), n)):
+        code.store(row, *place)
+
+
+def _first_lanes(code: Code, i: int, row: Any, place: tuple[Any, Any], n: Any) -> None:
+    code.store(row, *place, code.first(n))
+
+
+transpose_rows, transpose_lanes = _transpose(_first_rows), _transpose(_first_lanes)
+"""The first writes n rows, the second n numbers of each row."""
