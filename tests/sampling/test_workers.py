@@ -15,6 +15,7 @@ import pytest
 
 from tests.drawing import sample
 from tnvmc import PEPS, SRC, Sampler, heisenberg, square
+from tnvmc.backend import progress
 from tnvmc.backend.process import SIGNALS
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
@@ -75,6 +76,7 @@ def test_a_worker_that_dies_while_it_sends_is_told() -> None:
 
 PARENT = """
 import os, time
+from tnvmc.backend import progress
 from tnvmc.sampling.workers import in_workers
 
 def task(chunk):
@@ -119,3 +121,19 @@ def _signals_itself(chunk: range) -> int:
 def test_workers_leave_signals_to_their_parent() -> None:
     """Those of a terminal, or of a batch system, go to all processes at once."""
     assert in_workers(_signals_itself, [range(2), range(2, 4)], 2, processes=True) == [2, 2]
+
+
+def test_threads_end_soon_where_another_one_failed() -> None:
+    """What is still computed for nobody ends at the next share that it tells."""
+    began = time.monotonic()
+
+    def task(part: range) -> None:
+        if part.start == 0:
+            raise ValueError("no")
+        while time.monotonic() < began + 60:
+            progress.tell(0.5)
+            time.sleep(0.01)
+
+    with pytest.raises(ValueError, match="no"):
+        in_workers(task, [range(1), range(1, 2)], 2)
+    assert time.monotonic() < began + 30

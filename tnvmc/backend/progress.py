@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -58,6 +59,7 @@ class Watch:
 
 
 _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
+_STOP: ContextVar[Event | None] = ContextVar("stop", default=None)
 _TELL: ContextVar[Callable[[float], None] | None] = ContextVar("tell", default=None)
 
 
@@ -85,8 +87,28 @@ def in_turn(parts: Sequence[T]) -> Iterator[T]:
         yield part
 
 
+class Stopped(Exception):
+    """The result of a task is not wanted any more."""
+
+
+@contextmanager
+def until(stop: Event) -> Iterator[None]:
+    """Let what is computed in this thread, inside the block, end at its next `tell` after `stop` was set."""
+    token = _STOP.set(stop)
+    try:
+        yield
+    finally:
+        _STOP.reset(token)
+
+
 def tell(share: float) -> None:
-    """Tell the share of a task that is done, from within it; see `Tally.task`."""
+    """Tell the share of a task that is done, from within it; see `Tally.task`.
+
+    Raises:
+        Stopped: nobody waits for the task; see `until`.
+    """
+    if (stop := _STOP.get()) is not None and stop.is_set():
+        raise Stopped
     if (told := _TELL.get()) is not None:
         told(share)
 

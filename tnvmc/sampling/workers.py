@@ -1,8 +1,9 @@
 """Walkers in chunks, and chunks side by side: in threads, or in processes where calls are short.
 
-A pass over a PEPS makes thousands of products of ten to a hundred microseconds.  Python threads
-hand the interpreter lock over at each of them, and two threads then gained a factor 1.1 (8x8,
-D = 4, chi = 8); processes do not share the lock.  Results are the same in any bit.
+Compiled kernels give the interpreter lock away for a whole strip, so threads share the work of a PEPS.
+Without them a pass makes thousands of products of ten to a hundred microseconds; Python threads hand the
+lock over at each of them, and two threads then gained a factor 1.1 (8x8, D = 4, chi = 8), where
+processes do not share the lock.  Results are the same in any bit.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
+from threading import Event
 from typing import Any, TypeVar
 
 import numpy as np
@@ -141,15 +143,22 @@ def _done(work: _Work[T], n_workers: int, processes: bool, look: _Look) -> list[
     with one_blas_thread():  # around all threads: the number is that of the process
         if n_workers == 1:
             return [task(chunk) for task, chunk in work]
+        stop = Event()
         with ThreadPoolExecutor(n_workers) as threads:
-            futures = [threads.submit(task, chunk) for task, chunk in work]
+            futures = [threads.submit(_stoppable, stop, task, chunk) for task, chunk in work]
             try:
                 while look is not None and wait(futures, progress.BETWEEN_LOOKS).not_done:
                     look()
                 return [future.result() for future in futures]
-            finally:
+            finally:  # where one failed, or all were interrupted, the others end soon
+                stop.set()
                 for future in futures:
-                    future.cancel()  # those that have not begun, where one failed
+                    future.cancel()
+
+
+def _stoppable(stop: Event, task: Callable[[range], T], chunk: range) -> T:
+    with progress.until(stop):
+        return task(chunk)
 
 
 def _results(pool: Any, futures: Sequence[Future[T]], look: _Look) -> list[T]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tnvmc.ansatz.generic import CAP, largest_log_ratio
+from tnvmc.ansatz.peps.layers import Layers
 from tnvmc.ansatz.peps.windows import Window
 from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, Targets
 from tnvmc.ansatz.tally import Tally, kind_table
@@ -34,7 +36,7 @@ def sample_strip(
 
     given, configs = _strip(walk, windows[0].row, windows[0].n_rows), np.array(walk.configs)
     n_walkers = configs.shape[0]
-    phase, log_abs = _amplitude(walk, n_walkers)
+    phase, log_abs = _amplitude(given.tables.dtype, n_walkers)
     counts = np.zeros((2, n_walkers, len(MOVE_KINDS)))
     powers = np.broadcast_to(np.asarray(power, np.float64), (n_walkers,))
     draws = Draws(np.ascontiguousarray(uniforms), np.ascontiguousarray(powers), CAP)
@@ -56,23 +58,43 @@ def measure_strip(
     tables = walk.layers.tables["down"]
     if not compiles(tables.numbers):
         return None
-    from tnvmc.backend.host.strips import Measured, measure
-
-    given, configs = _strip(walk, *key), np.ascontiguousarray(walk.configs)
-    n_walkers, n_cols = configs.shape[0], walk.layers.n_cols
-    phase, log_abs = _amplitude(walk, n_walkers)
+    given, n_walkers = _strip(walk, *key), walk.configs.shape[0]
     moves = _moves(windows, replacements, walk.local_dim)
     widths = [replacements[window.asked].shape[1] for window in windows]
-    ratios = np.zeros(n_walkers * sum(widths), phase.dtype)
-    legs = [(u, l, d, r) for _, r, d, u, l in tables.shapes[given.first : given.first + n_cols]]
-    sizes = [int(np.prod(leg)) if jacobian else 0 for leg in legs]
-    derivatives = np.empty(n_walkers * sum(sizes), phase.dtype)
-    largest = largest_log_ratio(np, log_abs.dtype)
-    measure(given, configs, moves, Measured(phase, log_abs, ratios, derivatives, largest))
+    own = tables.shapes[given.first : given.first + walk.layers.n_cols]
+    legs = [(up, left, down, right) for _, right, down, up, left in own]
+    ratios = np.zeros(n_walkers * sum(widths), given.tables.dtype)
+    derivatives = np.empty(n_walkers * sum(map(prod, legs)) if jacobian else 0, ratios.dtype)
+    amplitude = _measured(given, walk.configs, moves, ratios, derivatives)
     by_window = _cut(ratios, [(n_walkers, width) for width in widths])
     by_site = _cut(derivatives, [(n_walkers, *leg) for leg in legs]) if jacobian else []
     found = {window.asked: part for window, part in zip(windows, by_window, strict=True)}
-    return LogAmplitude(phase, log_abs), found, by_site
+    return amplitude, found, by_site
+
+
+def close_row(
+    layers: Layers, row: int, configs: Array, around: tuple[Any, Any]
+) -> LogAmplitude | None:
+    """Closure of one row between two boundaries, or None where there is no kernel."""
+    tables = layers.tables["down"]
+    if not compiles(tables.numbers):
+        return None
+    given = strip(tables, row * layers.n_cols, 1, layers.n_cols, around, configs.shape[0])
+    nothing = np.zeros(0, tables.numbers.dtype)
+    return _measured(given, configs, _moves((), {}, layers.local_dim), nothing, nothing)
+
+
+def _measured(
+    given: Any, configs: Array, moves: Any, ratios: np.ndarray, derivatives: np.ndarray
+) -> LogAmplitude:
+    """Amplitudes of a strip; writes ratios and derivatives where there is room for them."""
+    from tnvmc.backend.host.strips import Measured, measure
+
+    phase, log_abs = _amplitude(given.tables.dtype, configs.shape[0])
+    largest = largest_log_ratio(np, log_abs.dtype)
+    # what stands in a window is tried in the configurations themselves, and put back
+    measure(given, configs.copy(), moves, Measured(phase, log_abs, ratios, derivatives, largest))
+    return LogAmplitude(phase, log_abs)
 
 
 def _strip(walk: Pass, row: int, n_rows: int) -> Any:
@@ -81,9 +103,9 @@ def _strip(walk: Pass, row: int, n_rows: int) -> Any:
     return strip(tables, row * n_cols, n_rows, n_cols, around, walk.configs.shape[0])
 
 
-def _amplitude(walk: Pass, n_walkers: int) -> tuple[np.ndarray, np.ndarray]:
+def _amplitude(dtype: Any, n_walkers: int) -> tuple[np.ndarray, np.ndarray]:
     """Room for phases and for logarithms."""
-    phase = np.empty(n_walkers, walk.layers.tables["down"].numbers.dtype)
+    phase = np.empty(n_walkers, dtype)
     return phase, np.empty(n_walkers, phase.real.dtype)
 
 

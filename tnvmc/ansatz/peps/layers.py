@@ -10,7 +10,7 @@ import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.contraction.packed import SiteTables, TableRow
-from tnvmc.contraction.row import BoundaryMPS, Row
+from tnvmc.contraction.row import BoundaryMPS
 from tnvmc.contraction.schemes import SRC, Scheme, Sketch, joined_sketches, random_sketch
 
 Array = Any
@@ -142,17 +142,20 @@ def _blurred_boundaries(
     return found
 
 
-def _blurred_row(layers: Layers, row: int, absorbed: str, weights: np.ndarray) -> Row:
+def _blurred_row(layers: Layers, row: int, absorbed: str, weights: np.ndarray) -> TableRow:
     """A row for one walker whose sites are sums over local states with `weights` (n_cols, d)."""
+    first, tables = row * layers.n_cols, layers.tables[absorbed]
 
     def mixed(moving: str) -> list[Array]:
-        first, sites = row * layers.n_cols, []
+        sites = []
         for site, weight in enumerate(weights, first):
-            table = layers.tables[absorbed].table(moving, site)
+            table = tables.table(moving, site)
             xp = array_namespace(table)
             mix = xp.astype(to_namespace(weight[None, :], xp), table.dtype)
             flat = xp.matmul(mix, xp.reshape(table, (table.shape[0], -1)))
             sites.append(xp.reshape(flat, (1, *table.shape[1:])))
         return sites
 
-    return Row(mixed("right"), mixed("left"))
+    xp = array_namespace(tables.numbers)
+    only_state = xp.zeros((1, layers.n_cols), dtype=xp.int8)
+    return TableRow(SiteTables.build(mixed("right"), mixed("left")), 0, layers.n_cols, only_state)

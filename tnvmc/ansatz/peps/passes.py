@@ -72,6 +72,18 @@ def absorb(
     return scheme.absorb(boundary, sites, layers.sketches[absorbed][row])
 
 
+def close_row(
+    layers: Layers, row: int, configs: Array, around: tuple[BoundaryMPS | None, BoundaryMPS | None]
+) -> LogAmplitude:
+    """psi of configurations (B, N): one row between the boundaries above and below it."""
+    found = compiled.close_row(layers, row, configs, around)
+    if found is not None:
+        return found
+    above, below = around
+    strip = Strip(above, [layers.leftward(row, configs)], below)
+    return LogAmplitude(*closure(strip.edge(), strip.right_environments()[0]))
+
+
 class Pass:
     """One pass over the rows of a view; `configs`, in its order, follow the spins as they change."""
 

@@ -34,6 +34,7 @@ from tnvmc.ansatz.peps.passes import (
     StripReport,
     absorb,
     absorb_all,
+    close_row,
     measure_strip,
     sample_strip,
 )
@@ -53,7 +54,6 @@ from tnvmc.ansatz.protocol import (
 from tnvmc.ansatz.tally import PlainSweep, Tally, propose
 from tnvmc.backend.calls import shortly, spelt
 from tnvmc.backend.namespace import array_namespace, to_host
-from tnvmc.contraction.row import Strip, closure
 from tnvmc.contraction.schemes import SRC, Scheme
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.operators.term import Operator
@@ -214,10 +214,7 @@ class PEPS(PlainSweep, TensorLayout):
         down = self._half(layers, configs, "down")
         up = self._half(layers, configs, "up")
         middle = self.lattice.shape[0] // 2
-        strip = Strip(down, [layers.leftward(middle, configs)], up)
-        return self._with_scale(
-            layers, LogAmplitude(*closure(strip.edge(), strip.right_environments()[0]))
-        )
+        return self._with_scale(layers, close_row(layers, middle, configs, (down, up)))
 
     def _half(self, layers: Layers, configs: Array, absorbed: str) -> Any:
 
@@ -232,8 +229,7 @@ class PEPS(PlainSweep, TensorLayout):
         """Walkers with the boundaries below every row.  Cost: one absorption per row."""
         views = self._views(theta)
         ready = absorb_all(views, configs, by_columns=False)
-        strip = Pass(ready, configs, self.local_dim).strip(0, 1)
-        amplitude = LogAmplitude(*closure(strip.edge(), strip.right_environments()[0]))
+        amplitude = close_row(views.rows, 0, configs, (None, ready.ahead[0]))
         return Walkers(configs, self._with_scale(views.rows, amplitude), ready)
 
     def tempered_sweep(
