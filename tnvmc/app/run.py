@@ -13,11 +13,13 @@ from typing import Any
 
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import Reference, find_reference
+from tnvmc.ansatz.protocol import execution_of
 from tnvmc.app.keeper import Keeper
 from tnvmc.app.results import draw_energy, result_of
 from tnvmc.app.stages import StagedRun
+from tnvmc.backend import host
 from tnvmc.backend.process import uninterrupted
-from tnvmc.report.console import RunConsole, headline, nothing_to_do, stage_line
+from tnvmc.report.console import COMPILING, RunConsole, headline, nothing_to_do, stage_line
 from tnvmc.sampling.workers import WorkerLost
 from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.checks import check_symmetries
@@ -201,7 +203,10 @@ def _set_up(
     check_symmetries(settings, operator)  # what the Hamiltonian lacks is told before the run
     optimizer = settings.optimizer
     console = RunConsole(optimizer.steps, operator.n_sites, optimizer.seconds)
-    console.say(headline(settings, operator, build_ansatz(settings, operator).n_params))
+    ansatz = build_ansatz(settings, operator)
+    console.say(headline(settings, operator, ansatz.n_params))
+    if settings.run.device == "cpu" and execution_of(ansatz).compiles and not host.kept():
+        console.say(COMPILING)
     run = StagedRun(settings, operator, done, blank=blank)
     console.expect(run.last_step)
     return run, console

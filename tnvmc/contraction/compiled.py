@@ -22,6 +22,17 @@ def compiles(numbers: Array) -> bool:
     return isinstance(numbers, np.ndarray) and numbers.dtype.name in _KNOWN and host.available()
 
 
+def as_spins(configs: Array, local_dim: int) -> np.ndarray:
+    """Configurations as kernels take them: int8, contiguous, writeable; for other types they compile anew.
+
+    Raises:
+        IndexError: of another type, and a spin is no local state; kernels look at those of int8.
+    """
+    if configs.dtype != np.int8 and np.any((configs < 0) | (configs >= local_dim)):
+        raise IndexError(f"configurations hold other numbers than 0 to {local_dim - 1}")
+    return np.require(configs, np.int8, ["C", "W"])
+
+
 def absorbed(
     boundary: BoundaryMPS | None, row: TableRow, sketch: Sequence[Array], chi: int
 ) -> BoundaryMPS:
@@ -43,7 +54,7 @@ def absorbed(
         legs, row.first, own[0][0], NORMALISE_EVERY, chi, bonds, row.tables.numbers,
         above.ravel(), _step(above), bottom,
     )  # fmt: skip
-    absorb(given, np.ascontiguousarray(row.configs), numbers.ravel(), log_scale)
+    absorb(given, as_spins(row.configs, own[0][0]), numbers.ravel(), log_scale)
     if boundary is not None:
         log_scale = log_scale + boundary.log_scale
     return BoundaryMPS(PackedTensors(numbers, shapes), log_scale)

@@ -100,6 +100,9 @@ class RunConsole:
         self._check_output()
 
 
+COMPILING = "compiling kernels for this processor, once after an installation: some 20 s"
+
+
 def headline(settings: Settings, operator: Operator, n_params: int) -> str:
     """Say in a line what a run does, from its completed settings."""
     rows, columns = operator.lattice.shape

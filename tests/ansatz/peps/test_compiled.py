@@ -129,3 +129,23 @@ def test_spins_that_are_no_local_states_are_refused(spin: int) -> None:
     configs[1, 4] = spin
     with pytest.raises(IndexError):
         peps.start(peps.initial(heisenberg(square(3, 3)), 0, "random"), configs)
+
+
+@pytest.mark.parametrize("spin", [256, 1.0])
+def test_configurations_of_other_types(spin: float) -> None:
+    """256 is no 0 of another size; whole numbers of a wider type give what int8 gives."""
+    operator = heisenberg(square(3, 2))
+    peps = PEPS(operator.lattice, 2)
+    theta = peps.initial(operator, 0, "random")
+    configs = np.array([[0, 1, 1, 0, 0, 1]], np.int64)
+    if spin > 1:
+        configs[0, 0] = spin
+        with pytest.raises(IndexError):
+            peps.start(theta, configs)
+        return
+    walkers = peps.start(theta, configs)
+    narrow = peps.start(theta, configs.astype(np.int8))
+    np.testing.assert_array_equal(walkers.amplitude.log_abs, narrow.amplitude.log_abs)
+    drawn = uniforms(1, (0, 0), range(1), len(moves_for(operator)))
+    swept, _ = peps.sweep(theta, walkers, moves_for(operator), drawn)
+    assert swept.configs.dtype == np.int64

@@ -13,7 +13,7 @@ from tnvmc.ansatz.peps.layers import Layers
 from tnvmc.ansatz.peps.windows import Window
 from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, Targets
 from tnvmc.ansatz.tally import Tally, kind_table
-from tnvmc.contraction.compiled import compiles, strip
+from tnvmc.contraction.compiled import as_spins, compiles, strip
 
 if TYPE_CHECKING:
     from tnvmc.ansatz.peps.passes import Pass
@@ -34,15 +34,16 @@ def sample_strip(
         return None
     from tnvmc.backend.host.strips import Draws, Sampled, sample
 
-    given, configs = _strip(walk, windows[0].row, windows[0].n_rows), np.array(walk.configs)
+    given = _strip(walk, windows[0].row, windows[0].n_rows)
+    configs = as_spins(walk.configs, walk.local_dim).copy()
     n_walkers = configs.shape[0]
     phase, log_abs = _amplitude(given.tables.dtype, n_walkers)
     counts = np.zeros((2, n_walkers, len(MOVE_KINDS)))
-    powers = np.broadcast_to(np.asarray(power, np.float64), (n_walkers,))
-    draws = Draws(np.ascontiguousarray(uniforms), np.ascontiguousarray(powers), CAP)
+    powers = np.full(n_walkers, power, np.float64)
+    draws = Draws(np.require(uniforms, np.float64, ["C", "W"]), powers, CAP)
     result = Sampled(phase, log_abs, *counts)
     sample(given, configs, _moves(windows, moves, walk.local_dim), draws, result)
-    walk.configs = configs
+    walk.configs = configs.astype(walk.configs.dtype, copy=False)
     tally.add_counts(*counts)
     return LogAmplitude(phase, log_abs)
 
@@ -93,7 +94,8 @@ def _measured(
     phase, log_abs = _amplitude(given.tables.dtype, configs.shape[0])
     largest = largest_log_ratio(np, log_abs.dtype)
     # what stands in a window is tried in the configurations themselves, and put back
-    measure(given, configs.copy(), moves, Measured(phase, log_abs, ratios, derivatives, largest))
+    spins = as_spins(configs, given.local_dim).copy()
+    measure(given, spins, moves, Measured(phase, log_abs, ratios, derivatives, largest))
     return LogAmplitude(phase, log_abs)
 
 

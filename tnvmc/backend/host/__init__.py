@@ -7,7 +7,16 @@ they are switched off (environment variable ``TNVMC_KERNELS=numpy``) or Numba is
 from __future__ import annotations
 
 import os
+import warnings
 from functools import cache
+from pathlib import Path
+
+
+def kept() -> bool:
+    """Whether kernels were compiled here before, by any version."""
+    from tnvmc.backend.host.absorption import absorb
+
+    return any(Path(str(absorb.stats.cache_path)).glob("absorption.absorb*.nbi"))
 
 
 @cache
@@ -16,7 +25,13 @@ def available() -> bool:
     if os.environ.get("TNVMC_KERNELS") == "numpy":
         return False
     try:
-        import numba
-    except ImportError:
+        import tnvmc.backend.host.absorption
+        import tnvmc.backend.host.strips  # noqa: F401
+    except ImportError:  # no Numba for this processor
         return False
-    return bool(numba.__version__)
+    except RuntimeError as error:  # no folder to keep what is compiled
+        warnings.warn(
+            f"compiled kernels are off, which costs a factor 2 or 3 of time: {error}", stacklevel=2
+        )
+        return False
+    return True
