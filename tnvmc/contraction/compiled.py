@@ -14,12 +14,13 @@ from tnvmc.contraction.row import NORMALISE_EVERY, BoundaryMPS
 
 Array = Any
 
-_KNOWN = ("float32", "float64", "complex64", "complex128")
+KNOWN = ("float32", "float64", "complex64", "complex128")
+"""Types of numbers that there are kernels for."""
 
 
 def compiles(numbers: Array) -> bool:
     """Whether there are kernels for strips of the type of an array."""
-    return isinstance(numbers, np.ndarray) and numbers.dtype.name in _KNOWN and host.available()
+    return isinstance(numbers, np.ndarray) and numbers.dtype.name in KNOWN and host.available()
 
 
 def as_spins(configs: Array, local_dim: int) -> np.ndarray:
@@ -36,7 +37,7 @@ def as_spins(configs: Array, local_dim: int) -> np.ndarray:
 def absorbed(
     boundary: BoundaryMPS | None, row: TableRow, sketch: Sequence[Array], chi: int
 ) -> BoundaryMPS:
-    """Absorb a row of real numbers with a sketch by one kernel; see `schemes.SRC.absorb`."""
+    """Absorb a row with a sketch by one kernel; see `schemes.SRC.absorb`."""
     from tnvmc.backend.host.absorption import Absorption, absorb
 
     above, of_above, bonds_above = _packed(boundary, row.n_cols, row.tables.numbers.dtype)
@@ -49,7 +50,7 @@ def absorbed(
     bonds, shapes = _new_bonds(own, bonds_above, bonds_below, chi)
     n_walkers = row.configs.shape[0]
     numbers = np.empty((n_walkers, begins_of(shapes)[-1]), above.dtype)
-    log_scale = np.empty(n_walkers, numbers.dtype)
+    log_scale = np.empty(n_walkers, numbers.real.dtype)
     given = Absorption(
         legs, row.first, own[0][0], NORMALISE_EVERY, chi, bonds, row.tables.numbers,
         above.ravel(), _step(above), bottom,

@@ -18,7 +18,7 @@ from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace, to_namespace
-from tnvmc.contraction.compiled import absorbed
+from tnvmc.contraction.compiled import KNOWN, absorbed
 from tnvmc.contraction.packed import TableRow
 from tnvmc.contraction.row import NORMALISE_EVERY, BoundaryMPS, Row, open_column, transfer
 
@@ -160,8 +160,8 @@ class SRC:
         return self.chi + self.oversample
 
     def compiles(self, dtype: Any) -> bool:
-        """Whether compiled kernels absorb rows of NumPy arrays of a type: of real numbers."""
-        return not self.oversample and str(dtype) in ("float32", "float64") and host.available()
+        """Whether compiled kernels absorb rows of NumPy arrays of a type."""
+        return not self.oversample and str(dtype) in KNOWN and host.available()
 
     def _by_kernel(self, numbers: Array) -> bool:
         return isinstance(numbers, np.ndarray) and self.compiles(numbers.dtype)

@@ -21,7 +21,7 @@ if os.environ.get("TNVMC_KERNELS") == "numpy":
 
 N_WALKERS = 11  # fills no vector
 N_SWEEPS = 2
-ROUNDING = {"float64": 1e-9, "complex128": 1e-9, "float32": 5e-3}
+ROUNDING = {"float64": 1e-9, "complex128": 1e-9, "float32": 5e-3, "complex64": 5e-3}
 """Relative, of ratios and derivatives: 2e-16 and 1e-7, times what small ratios make of them."""
 
 
@@ -46,6 +46,14 @@ CASES: dict[str, tuple[Operator, dict[str, Any]]] = {
     "one row": (heisenberg(square(1, 8)), {"D": 4, "scheme": SRC(4)}),
     "one column": (heisenberg(square(8, 1)), {"D": 4, "scheme": SRC(4)}),
     "complex": (heisenberg(square(4, 4)), {"D": 2, "scheme": SRC(4), "dtype": "complex128"}),
+    "complex, both views": (
+        heisenberg(square(4, 4)),
+        {"D": 4, "scheme": SRC(6), "dtype": "complex128"},
+    ),
+    "complex, single": (
+        heisenberg(square(4, 3)),
+        {"D": 3, "scheme": SRC(4), "dtype": "complex64"},
+    ),
     "single": (heisenberg(square(4, 4)), {"D": 3, "scheme": SRC(5), "dtype": "float32"}),
     "zip-up": (heisenberg(square(4, 4)), {"D": 2, "scheme": ZipUp(4)}),
     "exact": (heisenberg(square(4, 4)), {"D": 2, "scheme": Exact()}),
@@ -57,7 +65,9 @@ def _ran(
 ) -> tuple[Walkers, SweepInfo, Snapshot, list[np.ndarray]]:
     moves = moves_for(operator)
     theta = peps.random(0) if hasattr(peps, "random") else peps.initial(operator, 0, "random")
-    theta = theta + 0.05 * np.random.default_rng(3).normal(size=theta.size).astype(theta.real.dtype)
+    noise = np.random.default_rng(3).normal(size=(2, theta.size)).astype(theta.real.dtype)
+    theta = theta + 0.05 * (noise[0] + 1j * noise[1] if theta.dtype.kind == "c" else noise[0])
+    theta = theta.astype(peps.dtype)
     walkers = peps.start(theta, initial_configs(operator, N_WALKERS, seed=1))
     seen = []
     for sweep in range(N_SWEEPS):

@@ -29,15 +29,15 @@ from tnvmc.backend.host.columns import (
 )  # fmt: skip
 from tnvmc.backend.host.decompositions import (
     PANEL,
-    enter_columns,
-    enter_rows,
+    conjugated,
+    enter,
     factor,
     form,
     leave,
     leave_one,
 )  # fmt: skip
 from tnvmc.backend.host.products import product
-from tnvmc.backend.host.vectors import keep, lanes, pointer, shifted
+from tnvmc.backend.host.vectors import keep, lanes, parts, pointer, shifted
 
 
 class Absorption(NamedTuple):
@@ -49,7 +49,7 @@ class Absorption(NamedTuple):
     rescaled: int  #: columns between rescalings
     chi: int  #: a bond no larger than this is not cut
     bonds: np.ndarray  #: (n_cols + 1,) of the new boundary
-    tables: np.ndarray  #: of real numbers
+    tables: np.ndarray
     above: np.ndarray
     step: int  #: from one walker to the next in `above`
     sketch: np.ndarray  #: (vertical, right, left) by column
@@ -60,13 +60,13 @@ def absorb(row, configs, numbers, log_scale):
     """Write the new boundary tensors (vertical, left, right) of each walker and the log of their scale."""
     n_cols, n_walkers = row.legs.shape[0], configs.shape[0]
     size, cuts, widest, room = _rooms(row)
-    wide = lanes(pointer(numbers, 0))
+    wide, p = lanes(pointer(numbers, 0)), parts(pointer(numbers, 0))
     # A lane holds its environments, its carry, and three intermediates x, y, z.
     lane_size = cuts[n_cols] + 4 * room
     carries, ys, zs = cuts[n_cols], cuts[n_cols] + 2 * room, cuts[n_cols] + 3 * room
     memory = np.empty(wide * (lane_size + 1), numbers.dtype)
-    matrices = np.zeros((widest + wide) * wide, numbers.dtype)
-    factors = np.empty(row.bonds.max() * wide, numbers.dtype)
+    matrices = np.zeros((p * widest + wide) * wide, log_scale.dtype)
+    factors = np.empty(row.bonds.max() * wide, log_scale.dtype)
     work, a, taus = pointer(memory, 0), pointer(matrices, 0), pointer(factors, 0)
     for first in range(0, n_walkers, wide):
         n_lanes, at = min(wide, n_walkers - first), 0
@@ -82,19 +82,19 @@ def absorb(row, configs, numbers, log_scale):
             cut = not last and m > min(row.chi, k)
             for lane in range(n_lanes):
                 envs, place = shifted(work, lane * lane_size), _place(row, configs, first + lane)
-                y = _carried(place, shifted(envs, carries), room, kappa, c)
-                if cut and not fits:
-                    right, z = shifted(envs, cuts[c + 1]), shifted(envs, zs)
-                    product(y, right, z, 1, m, n, n, m, n, k)
+                y, z = _carried(place, shifted(envs, carries), room, kappa, c), shifted(envs, zs)
+                if cut and fits:
+                    for i in range(m):
+                        for j in range(k):
+                            z[i * k + j] = y[j * m + i]
+                elif cut:
+                    product(y, shifted(envs, cuts[c + 1]), z, 1, m, n, n, m, n, k)
             if cut:
-                if fits:
-                    enter_columns(a, shifted(work, ys), lane_size, m, m, rank)
-                else:
-                    enter_rows(a, shifted(work, zs), lane_size, n, m, rank)
-                factor(a, taus, m, rank, rank + PANEL - 1)
-                form(a, taus, m, rank, rank + PANEL - 1)
+                enter(a, shifted(work, zs), lane_size, k if fits else n, m, rank, p)
+                factor(a, taus, m, rank, p)
+                form(a, taus, m, rank, p)
                 if n_lanes == wide:
-                    leave(a, pointer(numbers, first * size + at), size, m, rank)
+                    leave(a, pointer(numbers, first * size + at), size, m, rank, p)
             for lane in range(n_lanes):
                 envs, q = (
                     shifted(work, lane * lane_size),
@@ -106,7 +106,8 @@ def absorb(row, configs, numbers, log_scale):
                     _copy(y, q, m)
                 elif cut:
                     if n_lanes < wide:
-                        leave_one(a, lane, q, m, rank)
+                        leave_one(a, lane, q, m, rank, p)
+                    q = conjugated(q, shifted(envs, zs), m * rank)
                     product(y, q, carry, m, 1, rank, rank, k, rank, m)
                 else:  # keep every row of y
                     _identity(q, m)

@@ -2,12 +2,15 @@
 
 The algorithm is that of LAPACK's dgeqr2 and dorg2r (Golub and Van Loan, Matrix Computations, section
 5.2), for four columns at a time, which stay in the cache while all reflectors that concern them are
-applied.  An element of the matrices is one vector; the columns of a row lie side by side.
+applied.  An element of the matrices is one vector, or two for complex numbers; the columns of a row lie
+side by side.  Reflectors are Hermitian, with real factors: I - tau v v^H.
 """
 
 from __future__ import annotations
 
 import numba
+from numba import types
+from numba.extending import overload
 
 from tnvmc.backend.host.vectors import (
     add,
@@ -19,6 +22,7 @@ from tnvmc.backend.host.vectors import (
     load,
     multiply,
     nonzero,
+    reals,
     sqrt,
     store,
     subtract,
@@ -31,7 +35,7 @@ PANEL = 4
 
 
 @numba.njit
-def _reflect(a, m, width, j, k, tau, skipped):
+def _reflect_reals(a, m, width, j, k, tau, skipped):
     """Apply reflector j, whose own entry in row j is 1, to columns k to k + 3 but the first few."""
     wide = lanes(a)
     place, step = (j * width + k) * wide, width * wide
@@ -69,7 +73,7 @@ def _reflect(a, m, width, j, k, tau, skipped):
 
 
 @numba.njit
-def _reflector(a, m, width, j):
+def _reflector_of_reals(a, m, width, j):
     """Replace column j from row j on by its reflector, and give minus the factor of it."""
     wide = lanes(a)
     place, step = (j * width + j) * wide, width * wide
@@ -86,23 +90,93 @@ def _reflector(a, m, width, j):
 
 
 @numba.njit
-def factor(a, taus, m, n, width):
-    """Replace the lower part of `a` by reflectors, and write minus their factors."""
+def _reflect_pairs(a, m, width, j, k, tau, skipped):
+    """Apply reflector j to columns k to k + 3 but the first few; complex numbers."""
     wide = lanes(a)
-    for k in range(0, n, PANEL):
-        for j in range(k):
-            _reflect(a, m, width, j, k, load(taus, j * wide), 0)
-        for j in range(k, min(k + PANEL, n)):
-            tau = _reflector(a, m, width, j) if j < m - 1 else filled(a, 0.0)
-            store(taus, j * wide, tau)
-            if j + 1 < min(k + PANEL, n):
-                _reflect(a, m, width, j, k, tau, j + 1 - k)
+    step, v0 = 2 * width * wide, 2 * (j * width + j) * wide
+    for column in range(skipped, PANEL):
+        begin = 2 * (j * width + k + column) * wide
+        x, y = load(a, begin), load(a, begin + wide)
+        p = q = filled(a, 0.0)
+        for i in range(1, m - j):
+            v, u = load(a, v0 + i * step), load(a, v0 + i * step + wide)
+            b, c = load(a, begin + i * step), load(a, begin + i * step + wide)
+            x, y = fma(v, b, x), fma(v, c, y)
+            p, q = fma(u, c, p), fma(u, b, q)
+        x, y = multiply(tau, add(x, p)), multiply(tau, subtract(y, q))
+        store(a, begin, add(load(a, begin), x))
+        store(a, begin + wide, add(load(a, begin + wide), y))
+        for i in range(1, m - j):
+            v, u = load(a, v0 + i * step), load(a, v0 + i * step + wide)
+            b, c = load(a, begin + i * step), load(a, begin + i * step + wide)
+            store(a, begin + i * step, subtract(fma(v, x, b), multiply(u, y)))
+            store(a, begin + i * step + wide, fma(u, x, fma(v, y, c)))
 
 
 @numba.njit
-def form(a, taus, m, n, width):
-    """Replace reflectors by the first n columns of their product."""
+def _reflector_of_pairs(a, m, width, j):
+    """Replace column j from row j on by its reflector, and give minus the factor of it; complex numbers."""
     wide = lanes(a)
+    place, step = 2 * (j * width + j) * wide, 2 * width * wide
+    squares, x, y = filled(a, 0.0), load(a, place), load(a, place + wide)
+    for i in range(1, m - j):
+        b, c = load(a, place + i * step), load(a, place + i * step + wide)
+        squares = fma(b, b, fma(c, c, squares))
+    first = fma(x, x, multiply(y, y))
+    modulus, size = sqrt(first), sqrt(add(first, squares))
+    some = nonzero(modulus)
+    along, across = (
+        add(divide(x, some), subtract(some, modulus)),
+        divide(y, some),
+    )  # its phase, 1 for 0
+    pivot = add(modulus, size)
+    inverse = divide(filled(a, 1.0), nonzero(pivot))
+    along, across = multiply(along, inverse), multiply(across, inverse)
+    for i in range(1, m - j):  # x / p = x conj(p) / |p|^2
+        b, c = load(a, place + i * step), load(a, place + i * step + wide)
+        store(a, place + i * step, fma(b, along, multiply(c, across)))
+        store(a, place + i * step + wide, subtract(multiply(c, along), multiply(b, across)))
+    return subtract(filled(a, 0.0), divide(pivot, nonzero(size)))
+
+
+@numba.njit
+def _reflect(a, m, width, j, k, tau, skipped, p):
+    if p == 2:
+        _reflect_pairs(a, m, width, j, k, tau, skipped)
+    else:
+        _reflect_reals(a, m, width, j, k, tau, skipped)
+
+
+@numba.njit
+def _reflector(a, m, width, j, p):
+    return _reflector_of_pairs(a, m, width, j) if p == 2 else _reflector_of_reals(a, m, width, j)
+
+
+@numba.njit
+def factor(a, taus, m, n, p):
+    """Replace the lower part of `a` by reflectors, and write minus their factors.
+
+    Args:
+        a: (m, n + PANEL - 1, p, lanes) real numbers.
+        taus: (n, lanes).
+        m, n: of the matrices.
+        p: real numbers in one, 1 or 2.
+    """
+    wide, width = lanes(a), n + PANEL - 1
+    for k in range(0, n, PANEL):
+        for j in range(k):
+            _reflect(a, m, width, j, k, load(taus, j * wide), 0, p)
+        for j in range(k, min(k + PANEL, n)):
+            tau = _reflector(a, m, width, j, p) if j < m - 1 else filled(a, 0.0)
+            store(taus, j * wide, tau)
+            if j + 1 < min(k + PANEL, n):
+                _reflect(a, m, width, j, k, tau, j + 1 - k, p)
+
+
+@numba.njit
+def form(a, taus, m, n, p):
+    """Replace reflectors by the first n columns of their product; arguments as of `factor`."""
+    wide, width = lanes(a), n + PANEL - 1
     zero, one = filled(a, 0.0), filled(a, 1.0)
     for k in range(
         (n - 1) // PANEL * PANEL, -1, -PANEL
@@ -110,57 +184,69 @@ def form(a, taus, m, n, width):
         end = min(k + PANEL, n)
         for j in range(end - 1, -1, -1):
             tau = load(taus, j * wide)
-            for column in range(max(j + 1, k), k + PANEL):
-                store(a, (j * width + column) * wide, zero)
+            for column in range(p * (j * width + max(j + 1, k)), p * (j * width + k + PANEL)):
+                store(a, column * wide, zero)
             if j + 1 < end:
-                _reflect(a, m, width, j, k, tau, max(0, j + 1 - k))
+                _reflect(a, m, width, j, k, tau, max(0, j + 1 - k), p)
             if j >= k:
-                store(a, (j * width + j) * wide, add(one, tau))
-                for i in range(j + 1, m):
-                    place = (i * width + j) * wide
-                    store(a, place, multiply(tau, load(a, place)))
+                for part in range(p):
+                    diagonal = (p * (j * width + j) + part) * wide
+                    store(a, diagonal, zero if part else add(one, tau))
+                    for i in range(1, m - j):
+                        place = diagonal + i * p * width * wide
+                        store(a, place, multiply(tau, load(a, place)))
 
 
 @numba.njit
-def enter_columns(a, matrices, step, by_column, m, n):
-    """Copy the first n columns of matrices, `step` numbers apart, into the lanes; columns are contiguous.
-
-    Reads up to a vector beyond the end.
-    """
-    wide, width = lanes(a), n + PANEL - 1
-    for i in range(n):
-        for j in range(0, m, wide):
-            to, some = (j * width + i) * wide, min(wide, m - j)
-            transpose_rows(matrices, i * by_column + j, step, a, to, width * wide, some)
-
-
-@numba.njit
-def enter_rows(a, matrices, step, by_row, m, n):
+def enter(a, matrices, step, by_row, m, n, p):
     """Copy the first n columns of matrices, `step` numbers apart, into the lanes; rows are contiguous.
 
     Reads up to a vector beyond the end.
     """
-    wide, width = lanes(a), n + PANEL - 1
+    wide, width = lanes(a), p * (n + PANEL - 1)
+    given = reals(matrices)
     for i in range(m):
-        for j in range(0, n, wide):
-            to = (i * width + j) * wide
-            transpose_rows(matrices, i * by_row + j, step, a, to, wide, min(wide, n - j))
+        for j in range(0, p * n, wide):
+            to, some = (i * width + j) * wide, min(wide, p * n - j)
+            transpose_rows(given, p * i * by_row + j, p * step, a, to, wide, some)
 
 
 @numba.njit
-def leave(a, matrices, step, m, n):
+def leave(a, matrices, step, m, n, p):
     """Copy all lanes into matrices (m, n), `step` numbers apart.  Reads up to a vector beyond the end of a."""
-    wide, width = lanes(a), n + PANEL - 1
+    wide, width = lanes(a), p * (n + PANEL - 1)
+    kept = reals(matrices)
     for i in range(m):
-        for j in range(0, n, wide):
-            at = (i * width + j) * wide
-            transpose_lanes(a, at, wide, matrices, i * n + j, step, min(wide, n - j))
+        for j in range(0, p * n, wide):
+            at, some = (i * width + j) * wide, min(wide, p * n - j)
+            transpose_lanes(a, at, wide, kept, p * i * n + j, p * step, some)
 
 
 @numba.njit
-def leave_one(a, lane, matrix, m, n):
+def leave_one(a, lane, matrix, m, n, p):
     """Copy one lane into a matrix (m, n)."""
-    wide, width = lanes(a), n + PANEL - 1
+    wide, width = lanes(a), p * (n + PANEL - 1)
+    kept = reals(matrix)
     for i in range(m):
-        for j in range(n):
-            matrix[i * n + j] = a[(i * width + j) * wide + lane]
+        for j in range(p * n):
+            kept[p * i * n + j] = a[(i * width + j) * wide + lane]
+
+
+def conjugated(given, room, size):
+    """Give complex conjugates of numbers, in `room`, inside compiled functions; reals stay where they are."""
+    raise NotImplementedError("for compiled functions only")
+
+
+@overload(conjugated)
+def _conjugated(given, room, size):
+    return _of_pairs if isinstance(given.dtype, types.Complex) else _of_reals
+
+
+def _of_pairs(given, room, size):
+    for i in range(size):
+        room[i] = given[i].conjugate()
+    return room
+
+
+def _of_reals(given, room, size):
+    return given

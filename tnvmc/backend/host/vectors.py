@@ -151,6 +151,17 @@ def pointer(typingctx: Any, array: Any, offset: Any) -> Any:
     return types.CPointer(array.dtype)(array, types.intp), generate
 
 
+@intrinsic
+def reals(typingctx: Any, start: Any) -> Any:
+    """Give a pointer to numbers as one to real numbers, two for each complex one."""
+    vector = Vector(start.dtype)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return Code(context, builder, vector).data(arguments[0])
+
+    return types.CPointer(vector.dtype)(start), generate
+
+
 @numba.njit
 def keep(*arrays):
     """Nothing; an array whose pointers are in use lives at least to here, where it is named last."""
