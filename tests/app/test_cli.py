@@ -22,6 +22,7 @@ from tests.run_files import read_history
 from tnvmc.app import cli
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
+from tnvmc.backend import host
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.report.plots import energy_picture
 from tnvmc.report.show import describe
@@ -475,6 +476,7 @@ def test_a_killed_worker_costs_a_message_and_no_step(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.write_text(PEPS_SETTINGS)
+    monkeypatch.setattr(host, "available", lambda: False)  # with kernels workers are threads
     assert main(["run", "study.toml", "--out", "whole"]) == 0
     append = RunFolder.append
 
