@@ -11,6 +11,7 @@ from tests.oracles import dense_hamiltonian, dense_sector
 from tnvmc import exact
 from tnvmc import lattice as lattices
 from tnvmc.app.cli import main
+from tnvmc.backend import host
 from tnvmc.exact import TooLargeError, estimate_bytes, exact_ground_state
 from tnvmc.lattice import Lattice, chain, from_bonds, square
 from tnvmc.operators import (
@@ -25,6 +26,7 @@ from tnvmc.operators import (
     tfim,
     xxz,
 )
+from tnvmc.operators.assembly import Blocks, splits, spread
 from tnvmc.operators.spin import SIGMA_X, SIGMA_Y, SIGMA_Z
 from tnvmc.settings import build
 
@@ -111,6 +113,73 @@ def test_energy_gap_and_vector_equal_the_dense_ones(operator: Operator) -> None:
     assert result.vector.shape == (len(matrix),)
     assert np.isclose(np.linalg.norm(result.vector), 1)
     assert np.allclose(matrix @ result.vector, result.energy * result.vector, atol=1e-7)
+
+
+EITHER = [
+    (heisenberg(chain(10)), -1),  # Marshall: (-1)^(N/2)
+    (heisenberg(chain(8)), 1),
+    (tfim(chain(9), h=0.4), 1),
+    (-1.0 * heisenberg(chain(10)), 1),  # a multiplet of the largest spin
+    (xxz(chain(10), 1.0, -0.3), -1),
+    (twisted(square(2, 5)), None),  # complex, and not kept by turning over
+]
+
+
+@pytest.mark.parametrize(("operator", "sign"), EITHER, ids=lambda o: getattr(o, "name", str(o)))
+@pytest.mark.parametrize("kernels", [True, False])
+def test_blocks_of_spin_inversion(
+    operator: Operator, sign: int | None, kernels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Energy, gap, vector and sign against all eigenvalues of the dense matrix."""
+    monkeypatch.setattr(exact, "DENSE_DIMENSION", 50)
+    monkeypatch.setattr(host, "available", lambda: kernels)
+    sector = exact_ground_state(operator).sector
+    dense = dense_hamiltonian(operator) if sector is None else dense_sector(operator, sector)
+    levels = np.linalg.eigvalsh(dense)
+    alone = exact_ground_state(operator)
+    assert abs(alone.energy - levels[0]) < 1e-11
+    assert alone.inversion == sign
+    assert np.abs(levels - alone.energy).min() <= alone.residual + 1e-12
+    both = exact_ground_state(operator, gap=True, vector=True)
+    assert np.isclose(both.gap, levels[1] - levels[0], atol=1e-8)
+    assert np.allclose(dense @ both.vector, both.energy * both.vector, atol=1e-7)
+    assert np.isclose(np.linalg.norm(both.vector), 1)
+    if sign is not None:
+        assert np.allclose(both.vector[::-1], sign * both.vector, atol=1e-12)
+
+
+def test_levels_that_meet_from_both_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two dimer coverings of a ring: ground states of both signs, equal energies."""
+    monkeypatch.setattr(exact, "DENSE_DIMENSION", 10)
+    operator = j1j2(chain(10, "periodic"))
+    dense = np.linalg.eigvalsh(dense_sector(operator, 0))
+    result = exact_ground_state(operator, gap=True)
+    assert abs(result.energy - dense[0]) < 1e-11
+    assert abs(result.gap - (dense[1] - dense[0])) < 1e-8
+
+
+def test_what_does_not_converge_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "WORST_RESIDUAL", 1e-17)
+    with pytest.raises(RuntimeError, match="no eigenvalue"):
+        exact_ground_state(heisenberg(square(3, 4)))
+
+
+@pytest.mark.parametrize("operator", MIXED, ids=lambda o: f"{o.name}-{o.lattice.shape}")
+@pytest.mark.parametrize("kernels", [True, False])
+def test_blocks_are_those_of_the_matrix(
+    operator: Operator, kernels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "available", lambda: kernels)
+    sector = exact_ground_state(operator).sector
+    states = Basis(operator.n_sites, operator.local_dim, sector)
+    whole = operator.sparse(sector).toarray()
+    blocks = Blocks(operator, states)
+    assert (len(blocks.signs) == 2) == splits(operator, states)
+    for sign in (*blocks.signs, blocks.signs[0]):
+        unit = np.eye(blocks.dimension, dtype=blocks.dtype)
+        found = np.stack([blocks.operator(sign).matvec(x) for x in unit], axis=1)
+        turned = np.stack([spread(x, sign) for x in unit], axis=1)
+        assert np.allclose(found, turned.T @ whole @ turned, atol=1e-13)
 
 
 def test_gap_and_vector_are_given_only_when_asked_for() -> None:

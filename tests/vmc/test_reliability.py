@@ -19,6 +19,7 @@ from tnvmc import (
     Sampler,
     UnreliableWarning,
     heisenberg,
+    measure_observables,
     square,
     tfim,
 )
@@ -157,10 +158,15 @@ def test_an_energy_far_above_the_exact_one_is_told_in_python() -> None:
     with pytest.warns(UnreliableWarning, match="VMC.measure: above_reference"):
         found = state.measure()
     assert codes(found).count("above_reference") == 1
+    with pytest.warns(UnreliableWarning, match="measure_observables: above_reference"):
+        every = measure_observables(state)
+    told = [each["code"] for each in every["diagnostics"]]
+    assert told.count("above_reference") == 1
     exact = lowest_energy(heisenberg(LATTICE), 0, 100)
     assert exact is not None
     near = exact.energy_total * (1 - 0.009), exact.energy_total * (1 - 0.011)
-    told = [list(above_exact((energy, 0.0), heisenberg(LATTICE), 0, "D")) for energy in near]
-    assert [len(each) for each in told] == [0, 1]
+    operator, ansatz = heisenberg(LATTICE), PEPS(LATTICE, 1)
+    found_at = [list(above_exact((energy, 0.0), operator, 0, ansatz)) for energy in near]
+    assert [len(each) for each in found_at] == [0, 1]
     noisy = abs(exact.energy_total) * 0.011 / 4.9
-    assert not list(above_exact((near[1], noisy), heisenberg(LATTICE), 0, "D"))
+    assert not list(above_exact((near[1], noisy), operator, 0, ansatz))

@@ -10,7 +10,7 @@ from tnvmc.operators.basis import Basis
 from tnvmc.operators.reference import known_energy
 from tnvmc.operators.term import Operator
 
-DIAGONALISED_AT_ONCE = 200_000
+DIAGONALISED_AT_ONCE = 400_000
 """Largest sector whose ground state is computed for comparison: a few seconds."""
 
 

@@ -8,20 +8,26 @@ sqrt(w) (O - <O>) of stochastic reconfiguration, without forming it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
+from tnvmc.ansatz.gram import gram_of_slices
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.namespace import array_namespace, is_numpy
+from tnvmc.backend.process import give_back_freed_memory, one_blas_thread, side_by_side
 
 Array = Any
 
 _DENSE_ENTRIES = 2**21
 """Entries of O that `covariance` makes dense at a time (16 MiB of float64), or P^2 if more."""
+
+
+_THREADED_ENTRIES = 2**24
+"""Entries of O, zeros included, from which products of slices with a vector are worth threads."""
+
+_FREED = 2**28
+"""Bytes of parts after which the system is given them back while a large Jacobian is joined."""
 
 
 @dataclass(frozen=True)
@@ -103,35 +109,36 @@ class SliceJacobian:
     def apply(self, v: Array) -> Array:
         """O v: (P,) -> (M,).  Cost M P: all spins are multiplied, the present one is picked."""
         xp = array_namespace(v)
-        result = None
-        for (slice_, selected), block in zip(self._sites(), self._blocks(v), strict=True):
-            products = slice_ @ xp.matrix_transpose(block)
+        blocks = list(self._blocks(v))
+
+        def term(site: int) -> Array:
+            products = self.slices[site] @ xp.matrix_transpose(blocks[site])
             zero = xp.zeros((), dtype=products.dtype)
-            term = xp.sum(xp.where(selected, products, zero), axis=1)
-            result = term if result is None else result + term
-        return result
+            return xp.sum(xp.where(self._selected(site), products, zero), axis=1)
+
+        return _summed(self._by_site(term))
 
     def adjoint(self, u: Array) -> Array:
         """O^dagger u: (M,) -> (P,).  Cost M P, no copy of the slices."""
         xp = array_namespace(u)
-        blocks = []
         conjugate, zero = _conj(u)[:, None], xp.zeros((), dtype=u.dtype)
-        for slice_, selected in self._sites():
-            spread = xp.where(selected, conjugate, zero)
-            block = xp.matrix_transpose(spread) @ slice_
-            blocks.append(xp.reshape(_conj(block), (-1,)))
-        return xp.concat(blocks)
+
+        def block(site: int) -> Array:
+            spread = xp.where(self._selected(site), conjugate, zero)
+            product = xp.matrix_transpose(spread) @ self.slices[site]
+            return xp.reshape(_conj(product), (-1,))
+
+        return xp.concat(self._by_site(block))
 
     def gram(self) -> Array:
         """O O^dagger: (M, M), double precision whatever the slices have.
 
-        Cost: M^2 P / (2 d^2) multiplications on NumPy (samples sorted by the spins of two sites
-        at a time, so that only samples with equal spins meet), M^2 P / d elsewhere.  Memory: two
-        (M, M) arrays and a copy of two slices.
+        Cost: M^2 P / (2 d^2) multiplications on NumPy (see `gram_of_slices`), M^2 P / d elsewhere.
+        Memory: the result and a copy of two slices; on other namespaces three (M, M) arrays.
         """
         xp = array_namespace(self.spins)
         if is_numpy(xp):
-            return _gram_by_pairs(self.slices, self.spins)
+            return gram_of_slices(self.slices, self.spins)
         total = None
         for site, slice_ in enumerate(self.slices):
             equal = self.spins[:, site, None] == self.spins[None, :, site]
@@ -144,8 +151,12 @@ class SliceJacobian:
         """All of O with its zeros: (M, P)."""
         xp = array_namespace(self.spins)
         blocks = [
-            xp.where(selected[:, :, None], slice_[:, None, :], xp.zeros((), dtype=slice_.dtype))
-            for slice_, selected in self._sites()
+            xp.where(
+                self._selected(site)[:, :, None],
+                slice_[:, None, :],
+                xp.zeros((), dtype=slice_.dtype),
+            )
+            for site, slice_ in enumerate(self.slices)
         ]
         return xp.concat([xp.reshape(b, (b.shape[0], -1)) for b in blocks], axis=1)
 
@@ -154,12 +165,18 @@ class SliceJacobian:
         slices = [slice_[start:stop, :] for slice_ in self.slices]
         return SliceJacobian(slices, self.spins[start:stop, :], self.local_dim)
 
-    def _sites(self) -> Iterator[tuple[Array, Array]]:
-        """Yield slice (M, n) and selected block (M, local_dim) of bools, site by site."""
-        xp = array_namespace(self.spins)
-        states = xp.arange(self.local_dim, dtype=self.spins.dtype)
-        for site, slice_ in enumerate(self.slices):
-            yield slice_, self.spins[:, site, None] == states[None, :]
+    def _selected(self, site: int) -> Array:
+        """Which block of a site the spins of the samples select: bools (M, local_dim)."""
+        states = array_namespace(self.spins).arange(self.local_dim, dtype=self.spins.dtype)
+        return self.spins[:, site, None] == states[None, :]
+
+    def _by_site(self, task: Callable[[int], Array]) -> list[Array]:
+        """Results of a task for every site, in order; many samples on the host in threads."""
+        sites, entries = range(len(self.slices)), self.shape[0] * self.shape[1]
+        if entries < _THREADED_ENTRIES or not is_numpy(array_namespace(self.spins)):
+            return [task(site) for site in sites]
+        with one_blas_thread(), side_by_side() as run:
+            return run(task, sites)
 
     def _blocks(self, v: Array) -> Iterator[Array]:
         """Yield the (local_dim, n) part of a parameter vector, site by site."""
@@ -168,38 +185,6 @@ class SliceJacobian:
             stop = start + self.local_dim * slice_.shape[1]
             yield array_namespace(v).reshape(v[start:stop], (self.local_dim, -1))
             start = stop
-
-
-def _gram_by_pairs(slices: Sequence[np.ndarray], spins: np.ndarray) -> np.ndarray:
-    """O O^dagger from contiguous groups of samples that share the spins of two sites.
-
-    Two sites at a time halve the scattered additions into the (M, M) result, which cost as much
-    as the products do; more sites at a time make the products too small.
-    """
-    n_samples, n_sites = spins.shape
-    gram = np.zeros((n_samples, n_samples), dtype=np.result_type(slices[0], np.float64))
-    for first in range(0, n_sites, 2):
-        digits = spins[:, first : first + 2]
-        order = np.lexsort(digits.T)
-        digits = digits[order]
-        changes = np.flatnonzero((digits[1:] != digits[:-1]).any(axis=1)) + 1
-        groups = [slice(a, b) for a, b in pairwise([0, *changes.tolist(), n_samples])]
-        pair = [x[order] for x in slices[first : first + 2]]
-        edges = np.cumsum([0, *(x.shape[1] for x in pair)])
-        left = np.concatenate(pair, axis=1)
-        right = _dagger(left)
-        for i, a in enumerate(groups):
-            for b in groups[i:]:
-                equal = np.flatnonzero(digits[a.start] == digits[b.start])
-                if not equal.size:
-                    continue
-                columns = slice(edges[equal[0]], edges[equal[-1] + 1])
-                block = left[a, columns] @ right[columns, b]
-                if a is b:
-                    block *= 0.5
-                gram[np.ix_(order[a], order[b])] += block
-    gram += _dagger(gram)
-    return gram
 
 
 @dataclass(frozen=True)
@@ -242,8 +227,8 @@ class CenteredJacobian:
         """
         xp = array_namespace(self.weight)
         n_rows, n_samples = self.shape[0], self.weight.shape[0]
-        by_row = xp.reshape(self.jacobian.gram(), (self.parts, n_samples, n_rows))
-        by_row = by_row - self.weight[None, None, :] @ by_row
+        by_row = xp.reshape(self._own_gram(), (self.parts, n_samples, n_rows))
+        by_row -= self.weight[None, None, :] @ by_row
         by_column = xp.reshape(by_row, (n_rows, self.parts, n_samples))
         by_column -= xp.reshape(by_column @ self.weight, (n_rows, self.parts, 1))
         root = xp.tile(xp.sqrt(self.weight), (self.parts,))
@@ -251,6 +236,13 @@ class CenteredJacobian:
         gram *= root[:, None]
         gram *= root
         return gram
+
+    def _own_gram(self) -> Array:
+        """O O^dagger in an array that may be changed: a foreign Jacobian may keep its own."""
+        gram = self.jacobian.gram()
+        if isinstance(self.jacobian, DenseJacobian | SliceJacobian):
+            return gram
+        return array_namespace(gram).asarray(gram, copy=True)
 
     def covariance(self, dtype: Any = None) -> Array:
         """S = A^dagger A: (P, P), for P <= M, in the precision of A or another.  Cost M P^2.
@@ -290,21 +282,37 @@ def concatenate(jacobians: Sequence[Jacobian]) -> Jacobian:
     Slices stay slices; anything else becomes dense.  Raises ValueError for none at all, or for
     different parameters.
     """
+    return joined(list(jacobians))
+
+
+def joined(jacobians: list[Jacobian]) -> Jacobian:
+    """Do what `concatenate` does, and empty the list, so that slices are not there twice.
+
+    Each site's slices are let go of as soon as they are joined.  What the caller has kept stays.
+    """
     if not jacobians:
         raise ValueError("concatenate: no Jacobian given; at least one is needed")
     if len({jacobian.shape[1] for jacobian in jacobians}) > 1:
         sizes = [jacobian.shape[1] for jacobian in jacobians]
         raise ValueError(f"concatenate: Jacobians of different numbers of parameters, {sizes}")
     if len(jacobians) == 1:
-        return jacobians[0]
+        return jacobians.pop()
     parts = [j for j in jacobians if isinstance(j, SliceJacobian)]
     if len(parts) < len(jacobians):
         blocks = [jacobian.dense() for jacobian in jacobians]
         return DenseJacobian(array_namespace(*blocks).concat(blocks, axis=0))
-    xp = array_namespace(parts[0].spins)
-    sites = zip(*(part.slices for part in parts), strict=True)
-    slices = [xp.concat(site, axis=0) for site in sites]
-    return SliceJacobian(slices, xp.concat([p.spins for p in parts]), parts[0].local_dim)
+    jacobians.clear()
+    xp, local_dim = array_namespace(parts[0].spins), parts[0].local_dim
+    spins, left = xp.concat([p.spins for p in parts]), [[*reversed(p.slices)] for p in parts]
+    parts.clear()
+    slices, freed = [], 0
+    while left[0]:
+        slices.append(xp.concat([sites.pop() for sites in left], axis=0))
+        freed += slices[-1].nbytes if is_numpy(xp) else 0
+        if freed > _FREED:
+            give_back_freed_memory()
+            freed = 0
+    return SliceJacobian(slices, spins, local_dim)
 
 
 def structured(jacobian: Jacobian) -> DenseJacobian | SliceJacobian:
@@ -329,6 +337,14 @@ def stack_real(jacobian: Jacobian) -> Jacobian:
         for part in (xp.real, xp.imag)
     ]
     return concatenate(parts)
+
+
+def _summed(terms: Sequence[Array]) -> Array:
+    """Sum of arrays, in their order."""
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
 
 
 def is_complex(array: Array) -> bool:

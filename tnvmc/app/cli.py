@@ -239,6 +239,10 @@ def _exact(options: argparse.Namespace) -> int:
     print(f"{operator.name}, {operator.n_sites} sites, {space}, dimension {exact.dimension}")
     print(f"energy           {fixed(exact.energy, 12)}  ({exact.units} units)")
     print(f"energy per site  {fixed(exact.energy_per_site, 12)}")
+    print(f"|(H - E) psi|    {exact.residual:.1e}")
+    if exact.inversion is not None:
+        parity = "even" if exact.inversion > 0 else "odd"
+        print(f"spin inversion   {parity}, the lower of both")
     return 0
 
 

@@ -51,9 +51,14 @@ from tnvmc.vmc import checkpoint
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import FRESH_BURN, collect, sweeps_before
-from tnvmc.vmc.observed import PAIR_SAMPLES, PAIR_THIN, of_terms
-from tnvmc.vmc.reliability import DIAGONALISED, below_exact
-from tnvmc.vmc.sectors import elsewhere
+from tnvmc.vmc.observed import (
+    PAIR_SAMPLES,
+    PAIR_THIN,
+    description,
+    of_terms,
+    of_total,
+    reported,
+)
 from tnvmc.vmc.state import Iterate, finite_or_none
 from tnvmc.vmc.step import Method
 from tnvmc.vmc.trusted import OF_TRUSTED, trusted
@@ -136,7 +141,8 @@ def measure_run(
     fresh = {
         "version": __version__,
         **state,
-        **_description(settings, operator),
+        **description(operator),
+        "model": settings.hamiltonian.model,
         **_measured(
             _Measuring(vmc, judged, settings, asked),
             ObservableSet(operator, own),
@@ -232,18 +238,6 @@ def _check_numbers(asked: Asked) -> None:
             raise ValueError(f"measure: --{name} is {value}; it must be {least} or larger")
 
 
-def _description(settings: Settings, operator: Operator) -> dict[str, Any]:
-    lattice = operator.lattice
-    return {
-        "n_sites": lattice.n_sites,
-        "shape": list(lattice.shape),
-        "coordinates": None if lattice.coordinates is None else lattice.positions().tolist(),
-        "boundary": lattice.boundary,
-        "units": operator.units,
-        "model": settings.hamiltonian.model,
-    }
-
-
 @dataclass(frozen=True)
 class _Measuring:
     """One measurement: of what, and how."""
@@ -282,10 +276,8 @@ def _measured(
     found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
     blocks, energy = dict(found.blocks), found.total.energy(method, point)
     sector, chi = _sector(settings, vmc.operator), chi_of(method.problem.ansatz)
-    value = energy.mean, energy.error
-    against = below_exact(value, vmc.operator, sector, DIAGONALISED)
-    others = elsewhere(value, vmc.operator, sector)
-    samples, pairs = of.record(blocks[ENERGY], chi), None
+    told = (*diagnostics, *of_total(energy, vmc.operator, sector))
+    samples, pairs, pair_chi = of.record(blocks[ENERGY], chi), None, None
     if asked.pair_samples != 0 and observables.some_samples():
         fewer = _pair_method(method, vmc, settings, asked)
         pair_chi, n_samples = chi_of(fewer.problem.ansatz), getattr(fewer.sampler, "n_samples", 0)
@@ -302,24 +294,10 @@ def _measured(
         for key, each in own.items()
     }
     return {
-        "n_samples": samples["n_samples"],
-        "pair_samples": 0 if pairs is None else pairs["n_samples"],
-        "effective_samples": samples["effective_samples"],
+        **reported(observables, blocks, energy, told, (chi, pair_chi)),
         "drawn": samples["drawn"],
-        "diagnostics": [
-            each.as_dict()
-            for each in (
-                *diagnostics, *energy.diagnostics, *against, *others, *of_terms(blocks),
-                *observables.left_out(),
-            )
-        ],
-        "chi": chi,
-        "pair_chi": None if pairs is None else pairs["chi"],
         "measured": {"samples": samples, "pairs": pairs, "operators": operators},
-        "energy": {"mean": energy.mean, "error": energy.error},
-        "variance": energy.variance,
-        **observables.report(blocks),
-    }  # fmt: skip
+    }
 
 
 _DRAWN = {"metropolis": "chains", "direct": "direct", "enumerate": "enumerate"}

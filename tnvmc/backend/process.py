@@ -15,8 +15,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
 from functools import cache
 from types import FrameType
 from typing import Any
@@ -36,6 +38,52 @@ def one_blas_thread() -> Any:
 @cache
 def _controller(with_scipy: bool) -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def available_cores() -> int:
+    """Cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
+
+
+@contextmanager
+def using_threads(n: int | None) -> Iterator[None]:
+    """Let `side_by_side` take n threads inside the block; None for as many as there are cores."""
+    token = _THREADS.set(n)
+    try:
+        yield
+    finally:
+        _THREADS.reset(token)
+
+
+def threads_in_use() -> int:
+    """Threads that a large piece of work of this process may take."""
+    return _THREADS.get() or available_cores()
+
+
+@contextmanager
+def side_by_side() -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
+    """Give a function that applies another to every item of a list, in threads: results in order.
+
+    For NumPy calls that leave the interpreter lock alone, on `threads_in_use` threads.  The items are
+    cut by the caller, so that nothing depends on the number of threads.  The first error is raised.
+    """
+    n_threads = threads_in_use()
+    if n_threads == 1:
+        yield lambda task, items: [task(item) for item in items]
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+
+        def run(task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+            # A copy of the context each: that of NumPy's floating-point errors is part of it.
+            futures = [pool.submit(copy_context().run, task, item) for item in items]
+            return [future.result() for future in futures]
+
+        yield run
 
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
@@ -64,6 +112,14 @@ def keep_freed_memory() -> bool:
     )
     accepted = [bool(mallopt(option, value)) for option, value in options]
     return all(accepted)
+
+
+def give_back_freed_memory() -> None:
+    """Give what was freed, and `keep_freed_memory` keeps, back to the system; of glibc's allocator."""
+    if not sys.platform.startswith("linux"):
+        return
+    with suppress(AttributeError, OSError):  # musl has none
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 SIGNALS = tuple(

@@ -126,6 +126,14 @@ class Basis:
         head, tail = np.divmod(codes, self._n_tails)
         return np.asarray(self._first[head] + self._rank[tail])
 
+    @property
+    def tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """`positions` as two tables: first[head] + rank[tail], tail = code % len(rank)."""
+        if self.total is None:
+            n_heads = self.local_dim ** (self.n_sites - self._n_tail_sites)
+            return np.arange(n_heads) * self._n_tails, np.arange(self._n_tails)
+        return self._first, self._rank
+
     def _check_bits(self) -> None:
         if self.local_dim**self.n_sites > 2**CODE_BITS:
             raise ValueError(

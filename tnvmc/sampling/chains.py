@@ -106,7 +106,7 @@ class Sampler:
         Random numbers have the address (seed, stream, sweep, walker, move), so the chain is a function
         of the arguments.  Cost: n_burn + n_draws * n_thin sweeps and n_draws measurements per
         walker.  Memory: the Jacobian dominates, M * P numbers when dense and M * P / d as slices,
-        twice that while draws are joined; plus one ansatz cache per worker.
+        and while draws are joined twice that when dense; plus one ansatz cache per worker.
 
         Returns:
             See `Samples.draw`; sample = draw * W + walker.
@@ -127,6 +127,8 @@ class Sampler:
         parts = chunks(self.n_walkers, ansatz, xp, self.chunk, self.n_replicas)
         results = in_chunks(run, parts, ansatz, xp, self.threads)
         draws = [result.draws[draw] for draw in range(self.n_draws) for result in results]
+        for result in results:
+            result.draws.clear()
         configs, snapshot = xp.concat([result.configs for result in results]), join(draws)
         follows = self._follows(problem.ansatz)
         after = followed(snapshot.amplitude, power) if follows else point.power

@@ -119,13 +119,15 @@ class DirectSampler:
         results = spread(run, parts)
         log_weight = np.concatenate([to_host(result.log_weight) for result in results])
         weight, log_norm = _normalised(log_weight)
-        snapshot = join([result.snapshot for result in results])
+        seconds, draws = sum(result.seconds for result in results), [r.snapshot for r in results]
+        del results
+        snapshot = join(draws)
         info = SampleInfo(
             n_walkers=self.n_samples,
             n_draws=1,
             seconds=time.perf_counter() - began,
             log_norm=log_norm,
-            draw_seconds=sum(result.seconds for result in results),
+            draw_seconds=seconds,
         )
         return replace(snapshot, weight=to_namespace(weight, xp)), point, info
 

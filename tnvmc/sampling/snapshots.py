@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tnvmc.ansatz.jacobian import concatenate
+from tnvmc.ansatz.jacobian import joined
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.sampling.workers import chunks, in_chunks
@@ -19,13 +19,16 @@ def tables_in(targets: Targets, xp: Any) -> Targets:
     return {patch: to_namespace(table, xp) for patch, table in targets.items()}
 
 
-def join(snapshots: Sequence[Snapshot]) -> Snapshot:
-    """Put snapshots one after another; their weights, if any, stay as they are."""
+def join(snapshots: list[Snapshot]) -> Snapshot:
+    """Put snapshots one after another, and empty the list, so that no Jacobian is there twice.
+
+    Their weights, if any, stay as they are.
+    """
     xp = array_namespace(snapshots[0].configs)
     weights = [snapshot.weight for snapshot in snapshots]
     parts = [snapshot.jacobian for snapshot in snapshots if snapshot.jacobian is not None]
     spreads = [snapshot.closure_spread for snapshot in snapshots]
-    return Snapshot(
+    whole = Snapshot(
         configs=xp.concat([snapshot.configs for snapshot in snapshots]),
         amplitude=LogAmplitude(
             xp.concat([snapshot.amplitude.phase for snapshot in snapshots]),
@@ -35,10 +38,11 @@ def join(snapshots: Sequence[Snapshot]) -> Snapshot:
             patch: xp.concat([snapshot.ratios[patch] for snapshot in snapshots])
             for patch in snapshots[0].ratios
         },
-        jacobian=concatenate(parts) if parts else None,
         weight=None if weights[0] is None else xp.concat(weights),
         closure_spread=None if spreads[0] is None else xp.concat(spreads),
     )
+    snapshots.clear()
+    return replace(whole, jacobian=joined(parts)) if parts else whole
 
 
 def measure_configs(

@@ -26,6 +26,7 @@ from tnvmc.backend import progress
 from tnvmc.backend.device import out_of_room, walkers_that_fit
 from tnvmc.backend.namespace import is_gpu
 from tnvmc.backend.process import (
+    available_cores,
     blocked_signals,
     end_with,
     keep_freed_memory,
@@ -221,10 +222,3 @@ def _pinned(task: Callable[[range], T], chunk: range) -> T:
     keep_freed_memory()
     with one_blas_thread():
         return task(chunk)
-
-
-def available_cores() -> int:
-    """Cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

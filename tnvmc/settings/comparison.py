@@ -15,10 +15,10 @@ from typing import Any
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.backend.device import namespace_of
+from tnvmc.backend.process import available_cores
 from tnvmc.limits import Json, Positive, PositiveNumber
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.workers import available_cores
 from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import SamplerSettings, Settings

@@ -300,9 +300,8 @@ class VMC:
 
     def _compared(self, found: Measurement) -> Measurement:
         """Add that an energy lies far above the exact one; of a folder the report tells it."""
-        lacks = "D" if getattr(self.ansatz, "D", None) else "ansatz"
         energy, sector = (found.energy, found.energy_error), self.problem.magnetisation
-        far = tuple(above_exact(energy, self.operator, sector, lacks))
+        far = tuple(above_exact(energy, self.operator, sector, self.ansatz))
         return replace(found, diagnostics=(*found.diagnostics, *far)) if far else found
 
     @overload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,8 @@ from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import refuse, spelt
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
-from tnvmc.estimate.observable_set import ENERGY, ObservableSet
+from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
+from tnvmc.estimate.statistics import Estimate
 from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.required import require_operator
 from tnvmc.operators.term import NonHermitian, Operator
@@ -25,7 +26,7 @@ from tnvmc.vmc.checks import check_sector
 from tnvmc.vmc.display import displayed
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import MeasurementPlan, collect
-from tnvmc.vmc.reliability import DIAGONALISED, below_exact
+from tnvmc.vmc.reliability import DIAGONALISED, above_exact, below_exact
 from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import finite_or_none
 from tnvmc.vmc.step import Method
@@ -223,18 +224,25 @@ def _measured(
     shares.begin("observables")
     found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
     blocks, energy = dict(found.blocks), found.total.energy(method, point)
-    n_pairs, operator = 0, vmc.operator
+    operator, used = vmc.operator, chi_of(method.problem.ansatz)
     if pair_samples != 0 and observables.some_samples():
         shares.begin("pairs")
         fewer = _fewer(method, blocks[ENERGY].n_samples, pair_samples)
-        some = collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
-        blocks |= some
-        n_pairs = next(iter(some.values())).n_samples
+        blocks |= collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
     sector = magnetisation_of(operator, vmc.state.here.configs)
-    value = energy.mean, energy.error
-    told = [*diagnostics, *energy.diagnostics, *below_exact(value, operator, sector, DIAGONALISED)]
-    told += [*elsewhere(value, operator, sector), *of_terms(blocks), *observables.left_out()]
-    lattice, used = operator.lattice, chi_of(method.problem.ansatz)
+    far = above_exact((energy.mean, energy.error), operator, sector, vmc.ansatz)
+    told = (*diagnostics, *of_total(energy, operator, sector), *far)
+    return {
+        **description(operator),
+        "step": vmc.state.step,
+        "magnetisation": sector,
+        **reported(observables, blocks, energy, told, (used, used)),
+    }
+
+
+def description(operator: Operator) -> dict[str, Any]:
+    """Give what observables.json says of the system, but the name of its model in a file."""
+    lattice = operator.lattice
     return {
         "n_sites": lattice.n_sites,
         "shape": list(lattice.shape),
@@ -242,14 +250,41 @@ def _measured(
         "boundary": lattice.boundary,
         "units": operator.units,
         "model": operator.name,
-        "step": vmc.state.step,
-        "magnetisation": sector,
-        "n_samples": blocks[ENERGY].n_samples,
-        "pair_samples": n_pairs,
-        "effective_samples": blocks[ENERGY].effective_samples,
-        "chi": used,
-        "pair_chi": used if n_pairs else None,
-        "diagnostics": [each.as_dict() for each in told],
+    }
+
+
+def of_total(energy: Estimate, operator: Operator, sector: int | None) -> list[Diagnostic]:
+    """Give what speaks against an energy: its own doubts, the exact one, other sectors."""
+    value = energy.mean, energy.error
+    below = below_exact(value, operator, sector, DIAGONALISED)
+    return [*energy.diagnostics, *below, *elsewhere(value, operator, sector)]
+
+
+def reported(
+    observables: ObservableSet,
+    blocks: Mapping[str, Blocks],
+    energy: Estimate,
+    told: Iterable[Diagnostic],
+    chis: tuple[int | None, int | None],
+) -> dict[str, Any]:
+    """Give what observables.json says of a measurement.
+
+    Args:
+        observables: what was measured.
+        blocks: by name; of S.S of all pairs where it was.
+        energy: of the samples.
+        told: what speaks against the energy; what speaks against the others is added.
+        chis: of all samples, and of those of all pairs.
+    """
+    samples, pairs = blocks[ENERGY], blocks.get(ALL_PAIRS)
+    every = (*told, *of_terms(blocks), *observables.left_out())
+    return {
+        "n_samples": samples.n_samples,
+        "pair_samples": 0 if pairs is None else pairs.n_samples,
+        "effective_samples": samples.effective_samples,
+        "chi": chis[0],
+        "pair_chi": None if pairs is None else chis[1],
+        "diagnostics": [each.as_dict() for each in every],
         "energy": {"mean": energy.mean, "error": energy.error},
         "variance": energy.variance,
         **observables.report(blocks),

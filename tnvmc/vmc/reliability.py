@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.reliability import Drawn, changed_part, doubts
@@ -28,10 +29,10 @@ ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
 BELOW_EXACT = 4.0
 """Errors below a known energy that chance does not explain: once in 30 000 runs."""
 
-DIAGONALISED = 2**14
-"""Largest sector that is diagonalised to judge an energy: half a second, once for an operator."""
+DIAGONALISED = 2**16
+"""Largest sector that is diagonalised to judge an energy: a second or two, once for an operator."""
 
-DIAGONALISED_IN_DOUBT = 2**16
+DIAGONALISED_IN_DOUBT = 200_000
 """The same where something else already speaks against the energy: some seconds."""
 
 FEWEST_STEPS, UNSTABLE = 8, 0.25
@@ -160,7 +161,7 @@ def below_exact(
 
 
 def above_exact(
-    energy: tuple[float, float], operator: Operator, sector: int | None, lacks: str
+    energy: tuple[float, float], operator: Operator, sector: int | None, ansatz: Ansatz
 ) -> Iterator[Diagnostic]:
     """Warn of an energy far above the lowest one there is, where that is known or cheap.
 
@@ -171,7 +172,7 @@ def above_exact(
         energy: with its error, totals.
         operator: the Hamiltonian.
         sector: twice the total Sz; None for the full space.
-        lacks: what to raise: "D" or "ansatz".
+        ansatz: of the state: what is to be raised is its "D", or the "ansatz" itself.
     """
     known = lowest_energy(operator, sector, DIAGONALISED)
     if known is None or not math.isfinite(energy[0]):
@@ -180,6 +181,7 @@ def above_exact(
     error = math.hypot(energy[1], known.error or 0.0) if math.isfinite(energy[1]) else 0.0
     if above > FAR_ABOVE * size and above > ABOVE_EXACT * error:
         method = "QMC" if known.method == "QMC" else "exact"
+        lacks = "D" if getattr(ansatz, "D", None) else "ansatz"
         values = {"sigmas": above / error if error else None, "relative": above / size}
         yield Diagnostic("above_reference", "warning", {**values, "method": method, "lacks": lacks})
 

@@ -13,7 +13,7 @@ import numpy as np
 from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.backend.device import DeviceError
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.backend.process import one_blas_thread
+from tnvmc.backend.process import one_blas_thread, using_threads
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate, estimate_samples
@@ -154,9 +154,9 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
     here, energy, guard = cast(Iterate, seen.point), seen.energy, method.guard
     assert seen.snapshot.jacobian is not None
     try:
-        # One thread: the same bits for any number of workers, and on a shared machine
+        # BLAS at one thread: the same bits for any number of workers, and on a shared machine
         # BLAS threads that wait for each other took 20 times as long.
-        with one_blas_thread():
+        with one_blas_thread(), using_threads(method.sampler.threads):
             direction, optimizer, info = method.rule.direction(
                 here.theta, seen.snapshot.jacobian, seen.local, seen.snapshot.weight,
                 here.optimizer, (method.problem.seed, state.step),

@@ -28,7 +28,6 @@ TIMES = 4
 """Samples of each energy that is compared, over those of a step: mean and last differ by little, the
 first by much, so that it gets as many only where those of a step do not settle it."""
 
-
 FIRST_BY = 2.0
 """Errors by which the first parameters have to be lower than what the steps made: one is chance in one
 run of six, and would throw the steps away."""
@@ -68,7 +67,7 @@ def _best(method: Method, trail: Trail, last: Iterate, told: Told) -> tuple[Iter
     of_last, of_mean = (_energy(method, points[i], i, TIMES) for i in range(2))
     of_first = _energy(method, points[2], 2, 1)
     best, found = (points[1], of_mean) if _lower(of_mean, of_last, -1.0) else (last, of_last)
-    if not _lower(found, of_first, 2.0):
+    if not _lower(found, of_first, FIRST_BY):
         of_first = _energy(method, points[2], 3, TIMES)
     if _lower(of_first, found, FIRST_BY):
         return points[2], (Diagnostic("measured_first", "warning", _compared(of_first, found)),)
