@@ -22,17 +22,18 @@ KINDS = {
 
 
 class Meter:
-    """Context manager: `seconds[kind]`, and the floating-point operations of the products."""
+    """Context manager: `seconds[kind]`, and the floating-point operations of products (`flop`) and
+    of decompositions (`flop_decomposed`, by the formulas of Golub and Van Loan)."""
 
     def __enter__(self) -> Self:
         self.seconds: dict[str, float] = defaultdict(float)
-        self.flop = 0.0
+        self.flop = self.flop_decomposed = 0.0
         self._originals: list[tuple[Any, str, Any]] = []
         for kind, functions in KINDS.items():
             for module, name in functions:
                 original = getattr(module, name)
                 self._originals.append((module, name, original))
-                setattr(module, name, self._timed(kind, original))
+                setattr(module, name, self._timed(name, kind, original))
         return self
 
     def __exit__(
@@ -44,7 +45,7 @@ class Meter:
         for module, name, original in self._originals:
             setattr(module, name, original)
 
-    def _timed(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _timed(self, name: str, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any, **options: Any) -> Any:
             began = time.perf_counter()
             result = function(*args, **options)
@@ -52,6 +53,13 @@ class Meter:
             if kind == "products":
                 factor = 8 if result.dtype.kind == "c" else 2
                 self.flop += factor * result.size * args[0].shape[-1]
+            elif kind == "decompositions":
+                *batch, rows, columns = args[0].shape
+                m, n = max(rows, columns), min(rows, columns)
+                once = 4 * m * n * n - 4 * n**3 / 3 if name == "qr" else 14 * m * n * n + 8 * n**3
+                self.flop_decomposed += (
+                    once * np.prod(batch) * (1 + 3 * (args[0].dtype.kind == "c"))
+                )
             return result
 
         return timed

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tnvmc import PEPS, SRC, Exact, ZipUp, square
-from tnvmc.contraction.schemes import Scheme
+from tnvmc.contraction.schemes import Scheme, joined_sketches, random_sketch
 
 UNCUT = 10**4
 ROUNDING = 1e-12
@@ -20,6 +20,7 @@ SCHEMES: dict[str, Callable[[int], Scheme]] = {
     "src": SRC,
     "src, random sketch": lambda chi: SRC(chi, sketch="random"),
     "src, oversampled": lambda chi: SRC(chi, oversample=3),
+    "src, two sweeps": lambda chi: SRC(chi, sketch="random", sweeps=2),
 }
 
 
@@ -72,6 +73,24 @@ def test_the_environment_sketch_beats_the_random_one() -> None:
     assert environment < random
 
 
+def test_a_second_sweep_comes_closer_than_the_first() -> None:
+    peps, theta = _correlated_state((6, 6), 3, "float64", 5)
+    configs = _configs(48, 36)
+    one = np.median(_error(peps, SRC(5, sketch="random"), theta, configs))
+    two = np.median(_error(peps, SRC(5, sketch="random", sweeps=2), theta, configs))
+    assert two < 0.5 * one
+
+
+def test_the_boundary_of_two_sweeps_is_made_of_isometries() -> None:
+    peps, theta = _correlated_state((4, 4), 3, "complex128", 3)
+    scheme = SRC(5, sketch="random", sweeps=2)
+    ready = peps.with_scheme(scheme).start(theta, _configs(3, 16)).cache
+    for boundary in ready.ahead[:-1]:  # type: ignore[attr-defined]
+        for tensor in boundary.tensors[1:]:
+            gram = np.einsum("bvlr,bvmr->blm", tensor, tensor.conj())
+            assert np.max(np.abs(gram - np.eye(tensor.shape[2]))) < ROUNDING
+
+
 def test_psi_is_a_function_of_the_configuration() -> None:
     """The sketch is drawn once: neither the batch nor the call changes an amplitude."""
     peps, theta = _correlated_state((5, 5), 3, "float64", 6)
@@ -84,11 +103,52 @@ def test_psi_is_a_function_of_the_configuration() -> None:
     assert np.all(other.log_abs != whole.log_abs)
 
 
+@pytest.mark.parametrize("chi", [3, 5, 18])
+def test_no_sketch_and_no_bond_exceeds_chi(chi: int) -> None:
+    """Near the far edge the rows beyond are narrower than chi, and several sketches are joined."""
+    peps, theta = _correlated_state((4, 7), 4, "float64", 8)
+    start = peps.with_scheme(SRC(chi)).start(theta, _configs(3, 28))
+    ready = start.cache  # type: ignore[attr-defined]
+    sketches = [s for way in ready.layers.sketches.values() for s in way if s is not None]
+    assert max(t.shape[3] for sketch in sketches for t in sketch) == min(chi, 4**3)
+    bonds = [t.shape[3] for boundary in ready.ahead if boundary for t in boundary.tensors]
+    assert max(bonds) == chi
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_joined_sketches_hold_the_first_and_fill_the_rank_with_the_next(dtype: str) -> None:
+    """The vectors on the legs right of every cut: orthonormal, and the first sketch in their span."""
+    legs, like = [3, 2, 4, 3], np.ones(1, dtype=dtype)
+    first, second = (random_sketch(legs, 4, seed, like) for seed in (1, 2))
+    joined = joined_sketches([first, second], 6)
+    assert [t.shape[3] for t in joined] == [2, 6, 6, 3]
+    for cut in (1, 2, 3):
+        alone, both = _right_vectors(first, cut), _right_vectors(joined, cut)
+        assert np.max(np.abs(both.T.conj() @ both - np.eye(both.shape[1]))) < ROUNDING
+        assert np.max(np.abs(both @ (both.T.conj() @ alone) - alone)) < ROUNDING
+
+
+def _right_vectors(sketch: Any, cut: int) -> np.ndarray:
+    """The vectors (legs right of the cut, bond) that a sketch stands for."""
+    found = np.ones((1, 1))
+    for tensor in reversed(sketch[cut:]):
+        found = np.einsum("vrl,xr->vxl", tensor[0], found).reshape(-1, tensor.shape[3])
+    return found
+
+
 def test_src_needs_its_sketch() -> None:
     peps, theta = _correlated_state((2, 2), 2, "float64", 7)
     rows = peps.start(theta, _configs(1, 4)).cache.layers.row(0, _configs(1, 4), "down")  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="needs a sketch"):
         SRC(2).absorb(None, rows, None)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"sweeps": 0}, {"sweeps": 3}, {"sweeps": 2, "oversample": 1}, {"sweeps": 2}]
+)
+def test_sweeps_are_one_or_two_and_two_take_a_random_sketch(arguments: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="sweeps"):
+        SRC(4, **arguments)
 
 
 @pytest.mark.parametrize("scheme", [SRC, ZipUp])

@@ -109,7 +109,8 @@ def _sketches(layers: Layers, scheme: SRC) -> dict[str, list[Sketch | None]]:
             narrow = [k for k in range(depth) if _width(parts[inward[k + 1]]) < scheme.sketch_rank]
             depth = max(narrow, default=-1) + 1
         sketches[absorbed] = [
-            joined_sketches(parts[row]) if parts.get(row) else None for row in rows
+            joined_sketches(parts[row], scheme.sketch_rank) if parts.get(row) else None
+            for row in rows
         ]
     return sketches
 
@@ -123,7 +124,8 @@ def _random_row(layers: Layers, scheme: SRC, row: int, absorbed: str, draw: int 
     tables, first = layers.tables[absorbed], row * layers.n_cols
     shapes = tables.shapes[first : first + layers.n_cols]
     key = (scheme.seed, 2, row, absorbed == "up", draw)
-    return random_sketch([s[2] for s in shapes], scheme.sketch_rank, key, tables.numbers)
+    verticals = [shape[2] for shape in shapes]
+    return random_sketch(verticals, scheme.sketch_bond(max(verticals)), key, tables.numbers)
 
 
 def _blurred_boundaries(
