@@ -1,12 +1,13 @@
-"""Seconds per step beside NetKet: the same network, Hamiltonian, number of walkers and samples.
+"""Time of a step beside NetKet and a loop in JAX: the same network, Hamiltonian, walkers and samples.
 
-    python benchmarks/against_netket.py [--steps N] [--rounds N]
+    python benchmarks/against_netket.py [--networks KIND,WALKERS ...] [--steps N] [--rounds N]
 
-An RBM of alpha = 1 (real parameters, NetKet's own module in both) on the open 4x4 J1-J2 model at
-J2 = 0.5, 256 walkers, 1024 samples a step, SR.  Rounds of both codes alternate in one process and
-medians are compared.  NetKet runs with its default of N proposals between two samples, and with as
-many as a sweep of ours has (one for each bond).  Prints a table and writes
-benchmarks/results/against_netket.json.  Needs the extra `[test]`.
+An RBM, a CNN and a ViT with real parameters on the open 4x4 J1-J2 model at J2 = 0.5, 1024 samples a
+step, SR, 42 proposals between two samples: a sweep here, a random bond each time there.  The loop is
+what one writes for one network: sampling, local energies, gradients and the solve in one compiled
+function of JAX.  Rounds of all codes alternate in one process; a ratio is the median over rounds of
+this code's time over the other's in the same round, of wall time and of CPU time.  Prints a table and
+writes benchmarks/results/against_netket.json.  Needs the extra `[test]`.
 """
 
 from __future__ import annotations
@@ -19,82 +20,188 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import netket as nk
+import numpy as np
 from netket.operator.spin import sigmax, sigmay, sigmaz
+from networks import N_SAMPLES, RATE, SHIFT, hamiltonian, network, steps_of
 
-from tnvmc import SR, VMC, Sampler, j1j2, square
-from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.operators.term import Operator
+from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 
-N_WALKERS, N_SAMPLES, SHIFT, RATE, J2 = 256, 1024, 0.01, 0.02, 0.5
+ROWS = ("rbm,16", "rbm,256", "cnn,16", "cnn,256", "vit,16", "vit,256")
+J2 = 0.5
 RESULT = Path(__file__).parent / "results" / "against_netket.json"
 
-
-def network() -> Any:
-    """The module that both codes run."""
-    return nk.models.RBM(alpha=1, param_dtype=float)
+Array = Any
+Steps = Callable[[int], Any]
 
 
-def ours(operator: Operator) -> Callable[[int], Any]:
-    """Make a function that makes steps of this code."""
-    ansatz = FlaxAnsatz(operator.lattice, network(), inputs="spins")
-    sampler = Sampler(N_WALKERS, N_SAMPLES, n_burn=0)
-    theta = ansatz.random(0)
-    return VMC(operator, ansatz, sampler, SR(SHIFT), theta=theta, learning_rate=RATE).run
+def log_psi_of(kind: str) -> tuple[list[Array], Callable[[list[Array], Array], Array]]:
+    """Parameters of a network as a list, and ln psi of them and of configurations (B, N)."""
+    ansatz = network(kind, hamiltonian())
+    pieces = [jnp.asarray(piece) for piece in ansatz.functional.pieces(ansatz.random(0))]
+
+    def log_psi(pieces: list[Array], configs: Array) -> Array:
+        return ansatz.functional.apply(ansatz.functional.assemble(pieces), configs)
+
+    return pieces, log_psi
 
 
-def theirs(operator: Operator, sweep_size: int | None) -> Callable[[int], Any]:
+def couplings() -> dict[tuple[int, int], float]:
+    """Coupling of each bond."""
+    strength = {"nearest": 1.0, "diagonal": J2}
+    all_bonds = hamiltonian().lattice.bonds
+    return {bond: strength[kind] for kind, bonds in all_bonds.items() for bond in bonds}
+
+
+def netket(kind: str, n_walkers: int) -> Steps:
     """Make a function that makes steps of NetKet."""
-    couplings = {"nearest": 1.0, "diagonal": J2}
-    bonds = {
-        bond: couplings[kind] for kind, all_ in operator.lattice.bonds.items() for bond in all_
-    }
-    hilbert = nk.hilbert.Spin(0.5, N=operator.n_sites, total_sz=0)
+    pieces, log_psi = log_psi_of(kind)
+    bonds = couplings()
+    hilbert = nk.hilbert.Spin(0.5, N=16, total_sz=0)
     products = [
         0.25 * coupling * (sigma(hilbert, i) @ sigma(hilbert, j))
         for (i, j), coupling in bonds.items()
         for sigma in (sigmax, sigmay, sigmaz)
     ]
-    hamiltonian = sum(products[1:], start=products[0])
-    graph = nk.graph.Graph(edges=list(bonds))
     sampler = nk.sampler.MetropolisExchange(
-        hilbert, graph=graph, n_chains=N_WALKERS, sweep_size=sweep_size
+        hilbert, graph=nk.graph.Graph(edges=list(bonds)), n_chains=n_walkers, sweep_size=len(bonds)
     )
-    state = nk.vqs.MCState(sampler, network(), n_samples=N_SAMPLES, n_discard_per_chain=0)
+    names = [f"{k:03}" for k in range(len(pieces))]
+
+    def apply(variables: Any, spins: Array) -> Array:
+        flat = jnp.reshape(spins, (-1, spins.shape[-1]))
+        parts = [variables["params"][name] for name in names]
+        values = log_psi(parts, ((1 - flat) / 2).astype(jnp.int8))
+        return jnp.reshape(values, spins.shape[:-1])
+
+    state = nk.vqs.MCState(
+        sampler, apply_fun=apply, n_samples=N_SAMPLES, n_discard_per_chain=0,
+        variables={"params": dict(zip(names, pieces, strict=True))},
+    )  # fmt: skip
     driver = nk.driver.VMC_SR(
-        hamiltonian, nk.optimizer.Sgd(RATE), variational_state=state, diag_shift=SHIFT
-    )
+        sum(products[1:], start=products[0]), nk.optimizer.Sgd(RATE), variational_state=state,
+        diag_shift=SHIFT,
+    )  # fmt: skip
     return lambda steps: driver.run(steps, out=None, show_progress=False)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=10, help="steps of each code in a round")
-    parser.add_argument("--rounds", type=int, default=9)
-    arguments = parser.parse_args()
-    operator = j1j2(square(4, 4), J2=J2)
-    n_moves = len(moves_for(operator))
-    codes = {
-        "tnvmc": ours(operator),
-        "NetKet, its default": theirs(operator, None),
-        f"NetKet, {n_moves} proposals": theirs(operator, n_moves),
-    }
+def jax_loop(kind: str, n_walkers: int) -> Steps:
+    """Make a function that makes steps of a loop in JAX, compiled as a whole."""
+    pieces, log_psi = log_psi_of(kind)
+    bonds = couplings()
+    sites, strength = jnp.asarray(list(bonds)), jnp.asarray(list(bonds.values()))
+    walker, n_bonds = jnp.arange(n_walkers), len(bonds)
+
+    def propose(theta: Any, carry: Any, key: Array) -> Any:
+        configs, log = carry
+        which, chance = jax.random.split(key)
+        i, j = sites[jax.random.randint(which, (n_walkers,), 0, n_bonds)].T
+        left, right = configs[walker, i], configs[walker, j]
+        trial = configs.at[walker, i].set(right).at[walker, j].set(left)
+        new = log_psi(theta, trial)
+        taken = jax.random.uniform(chance, (n_walkers,)) < jnp.exp(2 * (new - log))
+        return jnp.where(taken[:, None], trial, configs), jnp.where(taken, new, log)
+
+    def sweep(theta: Any, carry: Any, key: Array) -> tuple[Any, Array]:
+        keys = jax.random.split(key, n_bonds)
+        carry, _ = jax.lax.scan(lambda c, k: (propose(theta, c, k), None), carry, keys)
+        return carry, carry[0]
+
+    def local_energy(theta: Any, configs: Array) -> Array:
+        left, right = configs[sites[:, 0]], configs[sites[:, 1]]
+        bond = jnp.arange(n_bonds)
+        others = jnp.tile(configs, (n_bonds, 1))
+        others = others.at[bond, sites[:, 0]].set(right).at[bond, sites[:, 1]].set(left)
+        logs = log_psi(theta, jnp.concatenate([configs[None], others]))
+        ratios = jnp.exp(logs[1:] - logs[0])
+        return jnp.sum(strength * jnp.where(left == right, 0.25, -0.25 + 0.5 * ratios))
+
+    @jax.jit
+    def step(theta: Any, configs: Array, key: Array) -> Any:
+        keys = jax.random.split(key, N_SAMPLES // n_walkers)
+        start = configs, log_psi(theta, configs)
+        (configs, _), samples = jax.lax.scan(lambda c, k: sweep(theta, c, k), start, keys)
+        samples = jnp.reshape(samples, (N_SAMPLES, -1))
+        energies = jax.lax.map(lambda s: local_energy(theta, s), samples, batch_size=32)
+        gradients = jax.vmap(jax.grad(lambda t, s: log_psi(t, s[None])[0]), in_axes=(None, 0))
+        flat = [jnp.reshape(g, (N_SAMPLES, -1)) for g in gradients(theta, samples)]
+        o = jnp.concatenate(flat, axis=1)
+        o = (o - jnp.mean(o, axis=0)) / jnp.sqrt(N_SAMPLES)
+        e = (energies - jnp.mean(energies)) / jnp.sqrt(N_SAMPLES)
+        if o.shape[1] <= N_SAMPLES:
+            matrix = o.T @ o + SHIFT * jnp.eye(o.shape[1])
+            move = jax.scipy.linalg.solve(matrix, o.T @ e, assume_a="pos")
+        else:
+            matrix = o @ o.T + SHIFT * jnp.eye(N_SAMPLES)
+            move = o.T @ jax.scipy.linalg.solve(matrix, e, assume_a="pos")
+        ends = np.cumsum([piece.size for piece in theta])[:-1]
+        parts = zip(theta, jnp.split(move, ends), strict=True)
+        return [p - RATE * jnp.reshape(m, p.shape) for p, m in parts], configs, jnp.mean(energies)
+
+    state = [pieces, jnp.asarray(initial_configs(hamiltonian(), n_walkers, seed=0)), 0]
+
+    def run(steps: int) -> None:
+        for _ in range(steps):
+            theta, configs, energy = step(state[0], state[1], jax.random.key(state[2]))
+            state[:] = [theta, configs, state[2] + 1]
+            float(energy)
+
+    return run
+
+
+CODES: dict[str, Callable[[str, int], Steps]] = {
+    "tnvmc": steps_of, "NetKet": netket, "JAX loop": jax_loop,
+}  # fmt: skip
+
+
+def compare(kind: str, n_walkers: int, steps: int, rounds: int) -> dict[str, Any]:
+    """Milliseconds per step of every code, and ratios to this one's."""
+    codes = {name: make(kind, n_walkers) for name, make in CODES.items()}
     for run in codes.values():
         run(3)  # compiles
-    seconds: dict[str, list[float]] = {name: [] for name in codes}
-    for _ in range(arguments.rounds):
+    found: dict[str, dict[str, list[float]]] = {name: {"wall": [], "cpu": []} for name in codes}
+    for _ in range(rounds):
         for name, run in codes.items():
-            began = time.perf_counter()
-            run(arguments.steps)
-            seconds[name].append((time.perf_counter() - began) / arguments.steps)
-    medians = {name: statistics.median(found) for name, found in seconds.items()}
-    print(f"{'code':24} {'proposals':>9} {'ms per step':>12} {'tnvmc over it':>14}")
-    for name, median in medians.items():
-        proposals = operator.n_sites if "default" in name else n_moves
-        ratio = medians["tnvmc"] / median
-        print(f"{name:24} {proposals:9} {1e3 * median:12.1f} {ratio:14.2f}")
-    RESULT.write_text(json.dumps({"netket": nk.__version__, "seconds": seconds}, indent=1) + "\n")
+            wall, cpu = time.perf_counter(), time.process_time()
+            run(steps)
+            found[name]["wall"].append((time.perf_counter() - wall) / steps)
+            found[name]["cpu"].append((time.process_time() - cpu) / steps)
+    ratios = {
+        name: {
+            clock: statistics.median(
+                own / other
+                for own, other in zip(found["tnvmc"][clock], found[name][clock], strict=True)
+            )
+            for clock in ("wall", "cpu")
+        }
+        for name in codes
+    }
+    return {"network": kind, "walkers": n_walkers, "seconds": found, "tnvmc_over": ratios}
+
+
+def main() -> None:
+    """Run the rows asked for, print the table, write the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--networks", nargs="*", default=ROWS, metavar="KIND,WALKERS")
+    parser.add_argument("--steps", type=int, default=3, help="steps of each code in a round")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path, default=RESULT)
+    arguments = parser.parse_args()
+    assert len(couplings()) == len(moves_for(hamiltonian()))
+    print("ms per step (median); tnvmc over the other: wall, CPU")
+    rows = []
+    for row in arguments.networks:
+        kind, n_walkers = row.split(",")
+        rows.append(compare(kind, int(n_walkers), arguments.steps, arguments.rounds))
+        for name, seconds in rows[-1]["seconds"].items():
+            ratio = rows[-1]["tnvmc_over"][name]
+            print(f"{row:8} {name:10} {1e3 * statistics.median(seconds['wall']):8.1f} "
+                  f"{ratio['wall']:6.2f} {ratio['cpu']:6.2f}", flush=True)  # fmt: skip
+    versions = {"netket": nk.__version__, "jax": jax.__version__}
+    arguments.json.write_text(json.dumps({**versions, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

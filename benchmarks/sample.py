@@ -2,8 +2,7 @@
 
     python benchmarks/sample.py [--rows L,D,chi ...] [--threads] [--json FILE]
 
-Prints milliseconds per sample on one core beside published-code figures, the share of time in
-products, decompositions and copies, and the rate of the products against that of a batched
+Prints milliseconds per sample on one core, the share of time in products, decompositions and copies, and the rate of the products against that of a batched
 product measured in the same run.  One core means: one thread, BLAS at one thread.
 """
 
@@ -22,13 +21,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from meter import Meter, gemm_rate
-from states import heisenberg_state
+from states import WholeSample, heisenberg_state
 from tnvmc import SRC, Sampler, heisenberg, square
 from tnvmc.backend.process import keep_freed_memory
-from tnvmc.backend.random import uniforms
-from tnvmc.estimate.local import local_energy
 from tnvmc.sampling.configurations import initial_configs
-from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.problem import Point, Problem
 
 ROWS = [  # L, D, chi, dtype
@@ -39,47 +35,28 @@ ROWS = [  # L, D, chi, dtype
     (8, 4, 8, "float32"),
     (8, 4, 8, "complex128"),
 ]
-OTHERS = {  # ms per sample, real, one core: fliingelephant/VMC (JAX), QuantumLiquids/PEPS (C++)
-    (6, 3, 9): (2.9, 13.8),
-    (8, 4, 8): (11.1, 50.0),
-    (8, 4, 16): (41.0, 155.0),
-    (10, 6, 12): (161.0, 720.0),
-}
 
 
 def one_core(
     L: int, D: int, chi: int, dtype: str, repeats: int, chunk: int | None
 ) -> dict[str, Any]:
     """Median over `repeats` of sweep + measurement of one chunk, and where the time goes."""
-    peps, theta = heisenberg_state(L, D, dtype)
-    peps = peps.with_scheme(SRC(chi))
-    operator = heisenberg(square(L, L))
-    moves = moves_for(operator)
-    n = chunk or peps.execution.chunk
-    walkers = peps.start(theta, initial_configs(operator, n, seed=0))
-    counter = iter(range(10**6))
-
-    def once() -> tuple[float, Any, Any]:
-        nonlocal walkers
-        u = uniforms(0, (0, next(counter)), range(n), len(moves))
+    sample = WholeSample(L, D, chi, dtype, chunk)
+    n, seconds = sample.n_walkers, []
+    for _ in range(repeats):
         began = time.perf_counter()
-        walkers, info = peps.sweep(theta, walkers, moves, u)
-        walkers, snapshot = peps.measure(theta, walkers, operator.targets)
-        local_energy(operator, snapshot)
-        return time.perf_counter() - began, info, snapshot
-
-    for _ in range(6):
-        once()
-    runs = [once() for _ in range(repeats)]
-    seconds = statistics.median(run[0] for run in runs)
+        info, snapshot = sample()
+        seconds.append(time.perf_counter() - began)
     with Meter() as meter:
-        metered = sum(once()[0] for _ in range(3)) / 3
+        began = time.perf_counter()
+        for _ in range(3):
+            sample()
+        metered = (time.perf_counter() - began) / 3
     shares = {kind: value / 3 / metered for kind, value in meter.seconds.items()}
-    _, info, snapshot = runs[-1]
     return {
         "L": L, "D": D, "chi": chi, "dtype": dtype, "walkers": n,
-        "ms_per_sample": 1e3 * seconds / n,
-        "ms_fastest": 1e3 * min(run[0] for run in runs) / n,
+        "ms_per_sample": 1e3 * statistics.median(seconds) / n,
+        "ms_fastest": 1e3 * min(seconds) / n,
         "share": shares,
         "mflop_per_sample": meter.flop / 3 / n / 1e6,
         "gflops_products": meter.flop / meter.seconds["products"] / 1e9,
@@ -124,16 +101,15 @@ def main() -> None:
     keep_freed_memory()
     report: dict[str, Any] = {"rows": [], "threads": []}
     print("one core, BLAS at one thread; ms per sample = sweep + local energy + log-derivatives")
-    print(f"{'L, D, chi':>12} {'dtype':>10} {'B':>4} {'ms':>7} {'best':>7} {'JAX':>6} {'C++':>6} "
+    print(f"{'L, D, chi':>12} {'dtype':>10} {'B':>4} {'ms':>7} {'best':>7} "
           f"{'prod':>5} {'dec':>5} {'copy':>5} {'MFLOP':>6} {'GF/s':>5} {'GEMM':>5} {'acc':>5}")  # fmt: skip
     with threadpool_limits(1):
         for L, D, chi, dtype in rows:
             row = one_core(L, D, chi, dtype, args.repeats, args.chunk)
             report["rows"].append(row)
-            jax, cpp = OTHERS.get((L, D, chi), (None, None)) if dtype == "float64" else (None, None)
             share = row["share"]
             print(f"{f'{L}, {D}, {chi}':>12} {dtype:>10} {row['walkers']:>4} "
-                  f"{row['ms_per_sample']:>7.2f} {row['ms_fastest']:>7.2f} {jax or '':>6} {cpp or '':>6} "
+                  f"{row['ms_per_sample']:>7.2f} {row['ms_fastest']:>7.2f} "
                   f"{share['products']:>5.0%} {share['decompositions']:>5.0%} {share['copies']:>5.0%} "
                   f"{row['mflop_per_sample']:>6.1f} {row['gflops_products']:>5.1f} "
                   f"{row['gflops_gemm']:>5.1f} {row['acceptance']:>5.2f}", flush=True)  # fmt: skip

@@ -1,4 +1,7 @@
-"""The states that benchmarks run on: Heisenberg from simple update, kept in a folder for reuse."""
+"""The states that benchmarks run on, and a whole sample of one.
+
+Heisenberg from simple update, kept in a folder for reuse.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tnvmc import PEPS, heisenberg, square
+from tnvmc import PEPS, SRC, heisenberg, square
 from tnvmc.ansatz.initial.simple_update import simple_update
+from tnvmc.ansatz.protocol import Snapshot, SweepInfo
+from tnvmc.backend.random import uniforms
+from tnvmc.estimate.local import local_energy
+from tnvmc.sampling.configurations import initial_configs
+from tnvmc.sampling.moves import moves_for
 
 CACHE = Path(__file__).parent / "results" / "states"
 
@@ -31,6 +39,36 @@ def heisenberg_state(L: int, D: int, dtype: str = "float64") -> tuple[PEPS, np.n
     if np.dtype(dtype).kind == "c":
         theta = peps.flatten(_with_phases(PEPS(square(L, L), D).tensors(theta), (L, L)))
     return peps, theta.astype(dtype)
+
+
+class WholeSample:
+    """Walkers of one chunk; a call is an exchange sweep over all bonds, local energies and log-derivatives.
+
+    Six calls are made at once, so that the walkers have left their start.
+    """
+
+    def __init__(
+        self, L: int, D: int, chi: int, dtype: str = "float64", chunk: int | None = None
+    ) -> None:
+        peps, self._theta = heisenberg_state(L, D, dtype)
+        self._peps = peps.with_scheme(SRC(chi))
+        self._operator = heisenberg(square(L, L))
+        self._moves = moves_for(self._operator)
+        self.n_walkers = chunk or self._peps.execution.chunk
+        configs = initial_configs(self._operator, self.n_walkers, seed=0)
+        self._walkers = self._peps.start(self._theta, configs)
+        self._n_sweeps = 0
+        for _ in range(6):
+            self()
+
+    def __call__(self) -> tuple[SweepInfo, Snapshot]:
+        u = uniforms(0, (0, self._n_sweeps), range(self.n_walkers), len(self._moves))
+        self._n_sweeps += 1
+        walkers, info = self._peps.sweep(self._theta, self._walkers, self._moves, u)
+        targets = self._operator.targets
+        self._walkers, snapshot = self._peps.measure(self._theta, walkers, targets)
+        local_energy(self._operator, snapshot)
+        return info, snapshot
 
 
 def _with_phases(tensors: list[np.ndarray], shape: tuple[int, int]) -> list[np.ndarray]:

@@ -22,6 +22,7 @@ from tnvmc.ansatz.protocol import (
     SinglePrecision,
     Tempered,
     Truncated,
+    Walks,
     WithOrbits,
     check_start,
     chi_of,
@@ -45,6 +46,7 @@ ABILITIES = {
     "starts": Initialisable,
     "orbits": WithOrbits,
     "single": SinglePrecision,
+    "walks": Walks,
 }
 
 
@@ -74,8 +76,8 @@ EXPECTED = {
     "mps": {"tempered", "starts"},
     "product": {"tempered", "starts"},
     "dimers": {"tempered", "starts"},
-    "rbm": {"tempered", "starts", "orbits", "single"},
-    "made": {"drawn", "tempered", "starts", "orbits", "single"},
+    "rbm": {"tempered", "starts", "orbits", "single", "walks"},
+    "made": {"drawn", "tempered", "starts", "orbits", "single", "walks"},
     "symmetrised peps": {"truncated", "starts"},
     "symmetrised mps": {"starts"},
     "symmetrised made": {"starts"},

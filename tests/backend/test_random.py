@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tnvmc.backend.namespace import to_host
-from tnvmc.backend.random import philox4x32, uniforms
+from tnvmc.backend.random import philox4x32, uniforms, uniforms_of_passes
 
 PI = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
 KNOWN = [  # counter, key, words: the test vectors of Random123 for philox4x32, 10 rounds
@@ -54,3 +54,9 @@ def test_out_of_range_is_refused() -> None:
         uniforms(-1, (0, 0), range(1), 1)
     with pytest.raises(ValueError, match="stream parts"):
         uniforms(0, (2**32, 0), range(1), 1)
+
+
+def test_passes_together_are_the_passes_one_by_one() -> None:
+    together = uniforms_of_passes(7, (3, range(2, 6)), range(5, 9), 4)
+    for k, number in enumerate(range(2, 6)):
+        np.testing.assert_array_equal(together[k], uniforms(7, (3, number), range(5, 9), 4))

@@ -243,6 +243,20 @@ class Tempered(Protocol):
 
 
 @runtime_checkable
+class Walks(Protocol):
+    """Can make several sweeps in one call, and keeps nothing of its walkers but amplitudes."""
+
+    def walk(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array | float
+    ) -> tuple[Walkers, SweepInfo]:
+        """K times `tempered_sweep`, with uniforms (K, B, n_moves).
+
+        Returns:
+            The walkers after every sweep, (K * B) rows, sweep by sweep; counts (B, kinds) of all.
+        """
+
+
+@runtime_checkable
 class Truncated(Protocol):
     """Is contracted by a scheme, which may truncate to a boundary bond dimension chi."""
 

@@ -48,31 +48,44 @@ def philox4x32(counter: tuple[Array, ...], key: tuple[int, int], xp: Any = np) -
 
 
 def uniforms(seed: int, stream: tuple[int, int], walkers: range, n: int, xp: Any = np) -> Array:
+    """Draw uniform numbers in [0, 1) for one pass, (len(walkers), n); see `uniforms_of_passes`."""
+    step, number = stream
+    return uniforms_of_passes(seed, (step, range(number, number + 1)), walkers, n, xp)[0, ...]
+
+
+def uniforms_of_passes(
+    seed: int, stream: tuple[int, range], walkers: range, n: int, xp: Any = np
+) -> Array:
     """Draw uniform numbers in [0, 1), 53 random bits each.
 
     Args:
         seed: key of the run, 0 <= seed < 2**64.
-        stream: (step, pass) of the run; each pass of each step has its own numbers.
+        stream: (step, passes) of the run; each pass of each step has its own numbers.
         walkers: global indices of the walkers, so that a chunk draws what the whole would.
         n: numbers per walker.
         xp: namespace of the result.
 
     Returns:
-        float64 (len(walkers), n).
+        float64 (len(passes), len(walkers), n).
 
     Raises:
         ValueError: a seed or stream outside 0..2**64-1 and 0..2**32-1.
     """
+    step, passes = stream
     if not 0 <= seed < 2**64:
         raise ValueError(f"random.uniforms: seed must lie in 0..2**64-1, got {seed}")
-    if not all(0 <= part < 2**32 for part in stream):
-        raise ValueError(f"random.uniforms: stream parts must lie in 0..2**32-1, got {stream}")
+    for part in (step, passes.start, max(passes.start, passes.stop - 1)):
+        if not 0 <= part < 2**32:
+            raise ValueError(f"random.uniforms: stream parts must lie in 0..2**32-1, got {part}")
     walker = xp.arange(walkers.start, walkers.stop, dtype=xp.uint64)
     column = xp.arange(n, dtype=xp.uint64)
-    c0, c1 = (
-        a + xp.zeros((len(walkers), n), dtype=xp.uint64) for a in (column[None, :], walker[:, None])
+    number = xp.arange(passes.start, passes.stop, dtype=xp.uint64)
+    shape = (len(passes), len(walkers), n)
+    c0, c1, c2 = (
+        a + xp.zeros(shape, dtype=xp.uint64)
+        for a in (column[None, None, :], walker[None, :, None], number[:, None, None])
     )
-    c2, c3 = (xp.full((len(walkers), n), part, dtype=xp.uint64) for part in (stream[1], stream[0]))
+    c3 = xp.full(shape, step, dtype=xp.uint64)
     high, low, _, _ = philox4x32((c0, c1, c2, c3), (seed & _MASK, seed >> 32), xp)
     five, six = (xp.asarray(bits, dtype=xp.uint64) for bits in (5, 6))
     mantissa = xp.astype(high >> five, xp.float64) * 2.0**26 + xp.astype(low >> six, xp.float64)

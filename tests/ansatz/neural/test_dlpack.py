@@ -7,8 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from tests.drawing import sample
@@ -22,27 +20,6 @@ from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 
 FULL = jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8B")
-
-
-@pytest.mark.parametrize(("n", "below", "above"), [(1, 16, 16), (17, 16, 32), (64, 64, 64)])
-def test_batches_are_powers_of_two(n: int, below: int, above: int) -> None:
-    assert dlpack.power_below(n) == below
-    assert dlpack.padded_size(n) == above
-    rows = np.arange(3 * n).reshape(n, 3)
-    filled = dlpack.padded(rows, above)
-    assert filled.shape == (above, 3)
-    np.testing.assert_array_equal(filled[:n], rows)
-    assert (filled[n:] == rows[0]).all()
-
-
-def test_results_of_batches_are_those_of_all_rows() -> None:
-    run = jax.jit(lambda theta, rows: (rows @ theta, jnp.sum(rows, axis=1)))
-    rows, theta = np.random.default_rng(0).random((75, 4)), np.arange(4.0)
-    found = dlpack.in_batches(run, theta, rows, 32)
-    np.testing.assert_allclose(found[0], rows @ theta)
-    np.testing.assert_allclose(found[1], rows.sum(axis=1))
-    nothing = dlpack.in_batches(run, theta, np.ones((0, 4)), 32)
-    assert nothing[0].shape == (0,)
 
 
 def test_no_room_is_a_memory_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +70,7 @@ def test_moves_are_planned_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
         planned.append(tree)
         return plan_moves(tree, array)
 
-    monkeypatch.setattr("tnvmc.ansatz.neural.flax.beside", counted)
+    monkeypatch.setattr("tnvmc.ansatz.neural.sweeps.beside", counted)
     for step in range(2):
         sample(Sampler(8, 8, n_burn=3, chunk=8), ansatz, (ansatz.random(0), initial_configs(operator, 8, 0)), operator.targets, moves_for(operator), (0, step))  # fmt: skip
     assert len(planned) == 2

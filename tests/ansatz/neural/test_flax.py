@@ -22,6 +22,7 @@ pytest.importorskip("flax")
 import jax.numpy as jnp
 from flax import linen, nnx
 
+from tnvmc.ansatz.neural import batches
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.functional import Functional
 
@@ -175,8 +176,9 @@ def test_a_shape_is_compiled_once_and_batches_are_padded() -> None:
 
 
 def test_large_batches_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tnvmc.ansatz.neural.flax._LARGEST_BATCH", 16)
+    monkeypatch.setattr(batches, "MOST", 32)
     ansatz = real()
+    ansatz._in_cache = 16
     theta = ansatz.random(0)
     configs = np.tile(CONFIGS, (3, 1))[:43]
     np.testing.assert_allclose(

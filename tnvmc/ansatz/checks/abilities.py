@@ -6,7 +6,7 @@ import numpy as np
 
 from tnvmc.ansatz.checks.case import MAX_STATES, Case, all_configs, close, require
 from tnvmc.ansatz.generic import CAP
-from tnvmc.ansatz.protocol import Drawable, Tempered
+from tnvmc.ansatz.protocol import MOVE_KINDS, Drawable, Tempered, Walkers, Walks
 from tnvmc.backend.namespace import to_host, to_namespace
 
 
@@ -36,6 +36,34 @@ def check_tempered(case: Case) -> None:
         f"tempered_sweep with power 0 accepted {taken:.0f} of {tried:.0f} moves; |psi|^0 is the same "
         f"everywhere, so that a share of {share} is to be accepted",
     )
+
+
+def check_walk(case: Case) -> None:
+    """Several sweeps in one call are the same sweeps one after another."""
+    ansatz, xp = case.ansatz, case.xp
+    if not isinstance(ansatz, Walks) or not isinstance(ansatz, Tempered):
+        return
+    n_walkers, n_sweeps = case.configs.shape[0], 3
+    numbers = [case.uniforms(n_walkers, len(case.moves)) for _ in range(n_sweeps)]
+    power = xp.full((n_walkers,), 0.7, dtype=xp.float64)
+    start = ansatz.start(case.theta, case.configs)
+    found, counts = ansatz.walk(case.theta, start, case.moves, xp.stack(numbers), power)
+    walkers: Walkers = start
+    tried = taken = np.zeros(len(MOVE_KINDS))
+    for k in range(n_sweeps):
+        walkers, info = ansatz.tempered_sweep(case.theta, walkers, case.moves, numbers[k], power)
+        rows = slice(k * n_walkers, (k + 1) * n_walkers)
+        require(
+            np.array_equal(to_host(walkers.configs), to_host(found.configs)[rows]),
+            f"walk leaves other configurations after sweep {k} than tempered_sweep",
+        )
+        close("walk: ln|psi|", found.amplitude.log_abs[rows], walkers.amplitude.log_abs, case.rtol)
+        tried, taken = tried + to_host(info.proposed), taken + to_host(info.accepted)
+    same = [
+        np.array_equal(to_host(a), b)
+        for a, b in ((counts.proposed, tried), (counts.accepted, taken))
+    ]
+    require(all(same), "walk counts other moves than tempered_sweep")
 
 
 def check_draws(case: Case) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.checks.abilities import check_draws, check_tempered
+from tnvmc.ansatz.checks.abilities import check_draws, check_tempered, check_walk
 from tnvmc.ansatz.checks.case import Case, close, measured, random_vector, require, same_amplitude
 from tnvmc.ansatz.checks.sweeps import (
     check_acceptance,
@@ -204,5 +204,6 @@ _CHECKS: tuple[Callable[[Case], None], ...] = (
     check_order,
     check_distribution,
     check_tempered,
+    check_walk,
     check_draws,
 )

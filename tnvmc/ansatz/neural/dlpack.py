@@ -1,4 +1,4 @@
-"""Between NumPy or CuPy and JAX: arrays, batches of a few shapes, and what to do without room."""
+"""Between NumPy or CuPy and JAX: arrays, and what to do without room."""
 
 from __future__ import annotations
 
@@ -15,31 +15,8 @@ from tnvmc.backend.namespace import array_namespace, is_cupy, is_gpu, to_host, t
 
 Array = Any
 
-SMALLEST_BATCH = 16
-"""Batches are padded to powers of two from here on, so that few shapes are compiled."""
-
 _ALIGNMENT = 256
 """Bytes at whose multiples CuPy allocates; XLA takes arrays that begin in between for broken."""
-
-
-def power_below(n: int) -> int:
-    """The power of two below n, or the smallest batch."""
-    return max(SMALLEST_BATCH, 1 << max(n, 1).bit_length() - 1)
-
-
-def padded_size(n: int) -> int:
-    """The power of two above n, or the smallest batch."""
-    return max(SMALLEST_BATCH, 1 << max(n - 1, 0).bit_length())
-
-
-def padded(rows: Array, size: int) -> Array:
-    """Rows (n, ...) with the first one (or zeros) repeated until there are `size`; not by JAX, which compiles."""
-    missing = size - rows.shape[0]
-    if not missing:
-        return rows
-    xp = array_namespace(rows)
-    first = rows[:1, ...] if rows.shape[0] else xp.zeros((1, *rows.shape[1:]), dtype=rows.dtype)
-    return xp.concat([rows, xp.broadcast_to(first, (missing, *rows.shape[1:]))])
 
 
 def to_jax(array: Array) -> Array:
@@ -68,22 +45,6 @@ def beside(tree: Any, array: Array) -> Any:
     """NumPy arrays of a tree as JAX arrays where `array` lies, in the precision JAX has now."""
     kind = "gpu" if is_cupy(array) else "cpu"
     return jax.device_put(tree, jax.devices(kind)[0])
-
-
-def in_batches(run: Callable[..., Any], theta: Array, rows: Array, largest: int) -> list[Array]:
-    """Results (B, ...) of a compiled function of theta and rows (B, N), in padded batches.
-
-    On a GPU the last batch of several is as long as the others: to compile costs more there.
-    """
-    xp = array_namespace(theta, rows)
-    n_rows, parameters, parts = rows.shape[0], to_jax(theta), []
-    for begin in range(0, max(n_rows, 1), largest):
-        part = rows[begin : begin + largest, :]
-        full = is_gpu(xp) and n_rows > largest
-        size = largest if full else padded_size(part.shape[0])
-        results = called(run, parameters, to_jax(padded(part, size)))
-        parts.append([from_jax(array, xp)[: part.shape[0], ...] for array in results])
-    return [p[0] if len(p) == 1 else xp.concat(p) for p in zip(*parts, strict=True)]
 
 
 def called(run: Callable[..., Any], *arrays: Any) -> Any:

@@ -19,17 +19,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz
-from tnvmc.ansatz.neural import metropolis
-from tnvmc.ansatz.neural.dlpack import (
-    beside,
-    called,
-    from_jax,
+from tnvmc.ansatz.neural.batches import (
+    ONE_THREAD,
     in_batches,
-    padded,
-    padded_size,
+    in_blocks,
+    largest_batch,
     power_below,
-    to_jax,
-)  # fmt: skip
+    rows_in_cache,
+)
+from tnvmc.ansatz.neural.dlpack import to_jax
 from tnvmc.ansatz.neural.files import rebuild_of
 from tnvmc.ansatz.neural.functional import (
     DrawableModule,
@@ -39,6 +37,7 @@ from tnvmc.ansatz.neural.functional import (
 )
 from tnvmc.ansatz.neural.orbits import Orbits
 from tnvmc.ansatz.neural.single_precision import SinglePrecisionNetwork
+from tnvmc.ansatz.neural.sweeps import CompiledSweeps
 from tnvmc.ansatz.neural.symmetry_average import SymmetryAverage
 from tnvmc.ansatz.neural.validation import (
     check_dtype,
@@ -47,8 +46,7 @@ from tnvmc.ansatz.neural.validation import (
     check_output,
     check_rows,
 )
-from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude, SweepInfo, Targets, Walkers
-from tnvmc.ansatz.tally import Tally
+from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, is_cupy
@@ -60,15 +58,15 @@ jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
 
 Array = Any
 
-_LARGEST_BATCH, _LARGEST_ON_A_GPU = 4096, 2**16
-"""Configurations with all their images, in one call."""
+_LARGEST_CHUNK = 4096
+"""Walkers with all their images that are kept in memory at once."""
 
 _JACOBIAN_BYTES, _JACOBIAN_BYTES_ON_A_GPU = 2**28, 2**32
 """Of log-derivatives that one call returns; what it needs on the way is several times as much."""
 
 
 @spelt()
-class FlaxAnsatz(GenericAnsatz):
+class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
     """psi(s) = exp(network(s)) for a Flax module, Linen or NNX, with a flat theta.
 
     Args:
@@ -178,13 +176,13 @@ class FlaxAnsatz(GenericAnsatz):
     def execution(self) -> Execution:
         """Chunks one after another, smaller where a configuration has many images.
 
-        XLA spreads each call over all cores; two calls side by side wait for each other.  The memory
+        The batches of a chunk go side by side over all cores (`neural.batches`).  The memory
         of a walker is, roughly, its row of the Jacobian, the replaced configurations of a
         measurement, and what a network computes on the way from all images.
         """
         n_sites, n_images = self.lattice.n_sites, self.averaging.n_images
         in_all = 32 * self.n_params + 16 * n_sites**2 + 2048 * n_sites * n_images
-        return Execution(power_below(_LARGEST_BATCH // n_images), in_all, own_threads=True)
+        return Execution(power_below(_LARGEST_CHUNK // n_images), in_all, own_threads=True)
 
     def description(self) -> dict[str, Any]:
         """Class and architecture, in plain values."""
@@ -233,70 +231,17 @@ class FlaxAnsatz(GenericAnsatz):
     def _by_orbit(self, configs: Array) -> bool:
         return self.orbits.useful and array_namespace(configs) is np
 
-    def sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
-    ) -> tuple[Walkers, SweepInfo]:
-        """Propose the moves one after another in one compiled loop; see `neural.metropolis`."""
-        one = array_namespace(uniforms).ones(walkers.configs.shape[0], dtype=uniforms.dtype)
-        return self.tempered_sweep(theta, walkers, moves, uniforms, one)
-
-    def tempered_sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
-    ) -> tuple[Walkers, SweepInfo]:
-        """`sweep` of walkers that sample |psi|^(2 power), with `power` (B,)."""
-        xp = array_namespace(uniforms)
-        n_walkers = walkers.configs.shape[0]
-        if not moves:
-            return walkers, Tally(n_walkers, self.local_dim, uniforms).info()
-        plan = self._plan(moves, uniforms)
-        size = padded_size(n_walkers)
-        unused = xp.zeros((n_walkers, plan.sites.shape[0] - len(moves)), dtype=uniforms.dtype)
-        active = xp.arange(size) < n_walkers
-        numbers = to_jax(padded(xp.concat([uniforms, unused], axis=1), size))
-        rows = (walkers.configs, walkers.amplitude.phase, walkers.amplitude.log_abs, power)
-        configs, phase, log_abs, power = (to_jax(padded(array, size)) for array in rows)
-        chains = metropolis.Chains(configs, phase, log_abs, power, to_jax(active))
-        moved = called(self._sweep, to_jax(theta), chains, numbers, plan)
-        configs, phase, log_abs, proposed, accepted = (
-            from_jax(array, xp)[:n_walkers, ...] for array in moved
-        )
-        info = SweepInfo(proposed, accepted)
-        return Walkers(configs, LogAmplitude(phase, log_abs)), info
-
-    def _plan(self, moves: Targets, uniforms: Array) -> metropolis.MovePlan:
-        """The moves as JAX arrays, made once for all sweeps of a step."""
-        if self._planned.get("moves") is not moves:
-            made = metropolis.plan_moves(moves, self.lattice.n_sites, self.local_dim)
-            self._planned.update(moves=moves, plan=beside(made, uniforms))
-        plan: metropolis.MovePlan = self._planned["plan"]
-        return plan
-
-    @cached_property
-    def _planned(self) -> dict[str, Any]:
-        return {}
-
     @cached_property
     def _log_psi(self) -> Any:
-        return jax.jit(self._polar)
+        return jax.jit(self._polar, static_argnames="block", compiler_options=ONE_THREAD)
 
     @cached_property
     def _derivatives(self) -> Any:
-        return jax.jit(self._log_derivatives)
+        return jax.jit(self._log_derivatives, static_argnames="block", compiler_options=ONE_THREAD)
 
-    @cached_property
-    def _sweep(self) -> Any:
-        def run(
-            theta: Array, chains: metropolis.Chains, uniforms: Array, plan: metropolis.MovePlan
-        ) -> metropolis.Moved:
-            log_psi = partial(self._polar, theta)
-            plan = jax.tree.map(jnp.asarray, plan)
-            return metropolis.sweep(log_psi, chains, uniforms, plan, self.local_dim)
-
-        return jax.jit(run)
-
-    def _polar(self, theta: Array, configs: Array) -> tuple[Array, Array]:
-        """Phase (B,) and ln|psi| (B,); traceable."""
-        sign, log_psi = self._signed_log(theta, configs)
+    def _polar(self, theta: Array, configs: Array, block: int | None) -> tuple[Array, Array]:
+        """Phase (B,) and ln|psi| (B,), `block` configurations at a time; traceable."""
+        sign, log_psi = in_blocks(partial(self._signed_log, theta), configs, block)
         log_abs = jnp.real(log_psi)
         zero = jnp.isneginf(log_abs)
         if jnp.iscomplexobj(log_psi):
@@ -315,8 +260,8 @@ class FlaxAnsatz(GenericAnsatz):
 
         return self.averaging.average(network, configs)
 
-    def _log_derivatives(self, theta: Array, configs: Array) -> tuple[Array]:
-        """O (B, P); traceable.
+    def _log_derivatives(self, theta: Array, configs: Array, block: int | None) -> tuple[Array]:
+        """O (B, P), `block` rows at a time; traceable.
 
         By pieces of theta, joined in the end: through one flat vector every piece of every sample
         would be padded to P (measured: nine times slower with 26352 parameters).
@@ -329,28 +274,45 @@ class FlaxAnsatz(GenericAnsatz):
             return self._signed_log_of(self.functional.assemble(whole), config[None])[1][0]
 
         moving = [p for p, fixed in zip(pieces, frozen, strict=True) if not fixed]
-        found = iter(jax.vmap(partial(_gradient, log_psi), in_axes=(None, 0))(moving, configs))
-        n = configs.shape[0]
-        columns = [
-            jnp.zeros((n, piece.size)) if fixed else next(found).reshape(n, -1)
-            for piece, fixed in zip(pieces, frozen, strict=True)
-        ]
-        zero = jnp.isneginf(self._polar(theta, configs)[1])
-        return (jnp.where(zero[:, None], 0.0, jnp.concatenate(columns, axis=1)),)
+
+        def rows_of(configs: Array) -> Array:
+            found = iter(jax.vmap(partial(_gradient, log_psi), in_axes=(None, 0))(moving, configs))
+            n = configs.shape[0]
+            columns = [
+                jnp.zeros((n, piece.size)) if fixed else next(found).reshape(n, -1)
+                for piece, fixed in zip(pieces, frozen, strict=True)
+            ]
+            zero = jnp.isneginf(self._polar(theta, configs, None)[1])
+            return jnp.where(zero[:, None], 0.0, jnp.concatenate(columns, axis=1))
+
+        return (in_blocks(rows_of, configs, block),)
+
+    def block(self, rows: Array) -> int | None:
+        """Configurations that the network is given at once where these rows are."""
+        each = self._in_cache // self.averaging.n_images
+        return None if is_cupy(rows) else 1 << max(each, 1).bit_length() - 1
+
+    @cached_property
+    def _in_cache(self) -> int:
+        network = partial(self.functional.apply, self.functional.tree)
+        return rows_in_cache(
+            lambda x: network(self._as_inputs(x)), jnp.zeros((1, self.lattice.n_sites), jnp.int8)
+        )
 
     def _amplitudes(self, theta: Array, configs: Array) -> list[Array]:
-        return in_batches(self._log_psi, theta, configs, self._batch(configs))
+        run = partial(self._log_psi, block=self.block(configs))
+        return in_batches(run, theta, configs, self._batch(configs))
 
     def _all_derivatives(self, theta: Array, configs: Array) -> Array:
         most, size = 1024, _JACOBIAN_BYTES
         if is_cupy(configs):
             most, size = 8192, _JACOBIAN_BYTES_ON_A_GPU
         rows = min(most, size // (16 * max(self.n_params, 1) * self.averaging.n_images))
-        return in_batches(self._derivatives, theta, configs, power_below(rows))[0]
+        run = partial(self._derivatives, block=self.block(configs))
+        return in_batches(run, theta, configs, power_below(rows))[0]
 
     def _batch(self, rows: Array) -> int:
-        most = _LARGEST_ON_A_GPU if is_cupy(rows) else _LARGEST_BATCH
-        return power_below(most // self.averaging.n_images)
+        return largest_batch(rows, self._in_cache, self.averaging.n_images)
 
     def _as_inputs(self, configs: Array) -> Array:
         if self.inputs == "states":
@@ -380,7 +342,9 @@ class DrawableFlaxAnsatz(FlaxAnsatz):
         """
         total = None if guide is None else int(guide.total)
         self.averaging.check_sector(total)
-        run = self._drawers.setdefault(total, jax.jit(partial(self._drawn, total=total)))
+        run = self._drawers.setdefault(
+            total, jax.jit(partial(self._drawn, total=total), compiler_options=ONE_THREAD)
+        )
         configs, log_prob = in_batches(run, theta, uniforms, self._batch(uniforms))
         return configs, log_prob
 

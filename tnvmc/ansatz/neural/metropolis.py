@@ -34,16 +34,15 @@ and fifteen in sixteen walkers find one in four."""
 class MovePlan(NamedTuple):
     """The moves of a sweep as arrays, each padded to one size.
 
-    Sizes are rounded up, so that lists of about the same length share one compilation; site N is
-    a place that belongs to no configuration.
+    Sizes are rounded up, so that lists of about the same length share one compilation.  What belongs
+    to a move stands in one row, and what a move does in one number: at few walkers the time of a
+    sweep is the number of gathers.
     """
 
     n_moves: Array  #: ()
-    sites: Array  #: (n, k)
-    powers: Array  #: (n, k) weight of each site's digit in the local state; 0 where padded
-    tables: Array  #: (n, d^k or more, R); -1 where there is no replacement
-    widths: Array  #: (n,) R of each move
-    kinds: Array  #: as `tables`: kind of the move, place in `MOVE_KINDS`
+    rows: Array  #: (n, 2 k + 1) sites, weight of each site's digit (0: no site), width R
+    digits: Array  #: (d^k, k) of each local state of a patch of k sites
+    outcomes: Array  #: (n, d^k or more, R) kind of the move + len(MOVE_KINDS) * target; -1: none
 
 
 class Chains(NamedTuple):
@@ -53,106 +52,125 @@ class Chains(NamedTuple):
     phase: Array  #: (B,)
     log_abs: Array  #: (B,)
     power: Array  #: (B,) of |psi|^2 that is sampled: 1 but for tempered chains
-    active: Array  #: (B,) bool; others rest
+    n_sweeps: Array  #: (B,) how often each goes through the moves; 0: it rests
 
 
 class Moved(NamedTuple):
-    """Walkers after a sweep."""
+    """Walkers after each of K sweeps; what comes after their last one is not theirs."""
 
-    configs: Array  #: (B, N)
-    phase: Array
-    log_abs: Array
-    proposed: Array  #: (B, kinds) float counts
+    configs: Array  #: (K, B, N)
+    phase: Array  #: (K, B)
+    log_abs: Array  #: (K, B)
+    proposed: Array  #: (B, kinds) float counts, of all sweeps
     accepted: Array
 
 
-def plan_moves(moves: Targets, n_sites: int, local_dim: int) -> MovePlan:
+def plan_moves(moves: Targets, local_dim: int) -> MovePlan:
     """Put tables of moves into arrays; remembered, since a run asks again at every sweep."""
     tables = tuple(to_host(table) for table in moves.values())
     keys = tuple((table.shape, table.dtype.str, table.tobytes()) for table in tables)
-    return _plan(tuple(moves), keys, n_sites, local_dim)
+    return _plan(tuple(moves), keys, local_dim)
 
 
 @lru_cache(maxsize=64)
-def _plan(
-    patches: tuple[tuple[int, ...], ...], keys: tuple[Any, ...], n_sites: int, local_dim: int
-) -> MovePlan:
+def _plan(patches: tuple[tuple[int, ...], ...], keys: tuple[Any, ...], local_dim: int) -> MovePlan:
     n_moves = len(patches)
-    rows = max(16, 1 << (n_moves - 1).bit_length())
-    k = max(3, *map(len, patches))
-    width = max(8, *(shape[1] for shape, _, _ in keys))
-    states = max(8, local_dim**k)
-    sites = np.full((rows, k), n_sites)
-    powers = np.zeros((rows, k), dtype=np.int64)
-    tables = np.full((rows, states, width), -1)
-    widths = np.ones(rows, dtype=np.int64)
-    kinds = np.zeros_like(tables)
+    n_rows = max(16, 1 << (n_moves - 1).bit_length())
+    k = max(2, *map(len, patches))
+    width = max(1, *(shape[1] for shape, _, _ in keys))
+    states = max(4, local_dim**k)
+    rows = np.zeros((n_rows, 2 * k + 1), dtype=np.int32)
+    rows[:, -1] = 1
+    outcomes = np.full((n_rows, states, width), -1, dtype=np.int32)
     for move, (patch, (shape, dtype, content)) in enumerate(zip(patches, keys, strict=True)):
         table = np.frombuffer(content, dtype).reshape(shape)
-        sites[move, : len(patch)] = patch
-        powers[move, : len(patch)] = local_dim ** np.arange(len(patch) - 1, -1, -1)
-        tables[move, : shape[0], : shape[1]] = table
-        widths[move] = shape[1]
-        targets = np.maximum(table, 0)
-        of_patch = kind_table(len(patch), local_dim)
-        kinds[move, : shape[0], : shape[1]] = np.take_along_axis(of_patch, targets, axis=1)
-    return MovePlan(np.array(n_moves), sites, powers, tables, widths, kinds)
+        rows[move, : len(patch)] = patch
+        rows[move, k : k + len(patch)] = local_dim ** np.arange(len(patch) - 1, -1, -1)
+        rows[move, -1] = shape[1]
+        kinds = np.take_along_axis(kind_table(len(patch), local_dim), np.maximum(table, 0), axis=1)
+        last = local_dim ** (k - len(patch))  # a patch of fewer sites has digits 0 after its own
+        packed = np.where(table >= 0, kinds + len(MOVE_KINDS) * last * table.astype(np.int64), -1)
+        outcomes[move, : shape[0], : shape[1]] = packed
+    digits = np.indices((local_dim,) * k, dtype=np.int8).reshape(k, -1).T
+    return MovePlan(np.array(n_moves, np.int32), rows, digits, outcomes)
 
 
-def sweep(
-    log_psi: LogPsi, chains: Chains, uniforms: Array, plan: MovePlan, local_dim: int
-) -> Moved:
-    """Visit all moves once with uniform numbers (B, n); traceable.
+class _Way(NamedTuple):
+    """Where walkers are on their way through the sweeps."""
 
-    A move is accepted with the probability of `ansatz.generic.acceptance`.
+    sweep: Array  #: (B,)
+    place: Array  #: (B,) next move of the sweep
+    configs: Array
+    phase: Array
+    log_abs: Array
+    moved: Moved
+
+
+def sweeps(
+    log_psi: LogPsi, chains: Chains, uniforms: Array, plan: MovePlan
+) -> tuple[Moved, Chains]:
+    """Visit all moves up to K times with uniform numbers (B, K, n); traceable.
+
+    Returns what comes after every sweep, and the chains at the end.  A move is accepted with the probability of `ansatz.generic.acceptance`.  No walker waits at the
+    end of a sweep for another one.
     """
-    configs, phase, log_abs, power, active = chains
-    n_walkers, n_sites = configs.shape
-    walker = jnp.arange(n_walkers)
-    padded = jnp.concatenate([configs, jnp.zeros_like(configs[:, :1])], axis=1)
-    ahead = jnp.arange(_AHEAD)
+    configs, phase, log_abs, power, until = chains
+    n_walkers, n_sweeps, _ = uniforms.shape
+    walker, columns, ahead, stop = (
+        jnp.arange(n, dtype=jnp.int32) for n in (n_walkers, configs.shape[1], _AHEAD, n_sweeps)
+    )
+    k, n_kinds = plan.rows.shape[1] // 2, len(MOVE_KINDS)
 
-    def going(carry: Any) -> Array:
-        return jnp.any(carry[0] < plan.n_moves)
-
-    def visit(carry: Any) -> Any:
-        place, padded, phase, log_abs, proposed, accepted = carry
-        seen = place[:, None] + ahead
-        inside = seen < plan.n_moves
+    def visit(way: _Way) -> _Way:
+        seen = way.place[:, None] + ahead
+        inside = (seen < plan.n_moves) & (way.sweep < until)[:, None]
         seen = jnp.where(inside, seen, 0)
-        digits = padded[walker[:, None, None], plan.sites[seen]].astype(jnp.int64)
-        states = jnp.sum(digits * plan.powers[seen], axis=2)
-        scaled = uniforms[walker[:, None], seen] * plan.widths[seen]
+        rows = plan.rows[seen]
+        digits = way.configs[walker[:, None, None], rows[:, :, :k]].astype(jnp.int32)
+        states = jnp.sum(digits * rows[:, :, k : 2 * k], axis=2, dtype=jnp.int32)
+        scaled = uniforms[walker[:, None], way.sweep[:, None], seen] * rows[:, :, -1]
         pick = jnp.floor(scaled)
-        column = pick.astype(jnp.int64)
-        target = plan.tables[seen, states, column]
-        possible = inside & (target >= 0)
-        first = jnp.argmax(possible, axis=1)
-        found = possible[walker, first]
-        move, state = seen[walker, first], jnp.maximum(target[walker, first], 0)
-        powers = plan.powers[move]
-        digits = (state[:, None] // jnp.maximum(powers, 1)) % local_dim
-        old = padded[walker[:, None], plan.sites[move]]
-        digits = jnp.where((powers > 0) & found[:, None], digits, old).astype(padded.dtype)
-        trial = padded.at[walker[:, None], plan.sites[move]].set(digits)
-        new_phase, new_log = log_psi(trial[:, :n_sites])
-        chance = _acceptance(new_phase, new_log, phase, log_abs, power)
-        remainder = (scaled - pick)[walker, first]
-        taken = found & (remainder < chance)
-        padded = jnp.where(taken[:, None], trial, padded)
-        phase = jnp.where(taken, new_phase, phase)
-        log_abs = jnp.where(taken, new_log, log_abs)
-        place = place + jnp.where(found, first + 1, _AHEAD)
-        kind = plan.kinds[seen, states, column][walker, first]
-        here = found[:, None] & (kind[:, None] == jnp.arange(len(MOVE_KINDS)))
-        counts = proposed + here, accepted + (here & taken[:, None])
-        return place, padded, phase, log_abs, *counts
+        outcomes = plan.outcomes[seen, states, pick.astype(jnp.int32)]
+        possible = inside & (outcomes >= 0)
+        found, first = jnp.any(possible, axis=1), jnp.argmax(possible, axis=1).astype(jnp.int32)
+        outcome, row = outcomes[walker, first], rows[walker, first]
+        kind, digits = outcome % n_kinds, plan.digits[outcome // n_kinds]
+        trial = way.configs
+        for j in range(k):
+            here = (columns == row[:, j, None]) & (found & (row[:, k + j] > 0))[:, None]
+            trial = jnp.where(here, digits[:, j, None].astype(trial.dtype), trial)
+        new_phase, new_log = log_psi(trial)
+        chance = _acceptance(new_phase, new_log, way.phase, way.log_abs, power)
+        taken = found & ((scaled - pick)[walker, first] < chance)
+        configs = jnp.where(taken[:, None], trial, way.configs)
+        phase = jnp.where(taken, new_phase, way.phase)
+        log_abs = jnp.where(taken, new_log, way.log_abs)
+        counted = found[:, None] & (kind[:, None] == jnp.arange(n_kinds))
+        now, moved = stop[:, None] == way.sweep, way.moved  # of a sweep the last write stays
+        moved = Moved(
+            jnp.where(now[:, :, None], configs, moved.configs),
+            jnp.where(now, phase, moved.phase),
+            jnp.where(now, log_abs, moved.log_abs),
+            moved.proposed + counted,
+            moved.accepted + (counted & taken[:, None]),
+        )
+        place = way.place + jnp.where(found, first + 1, _AHEAD)
+        ends = place >= plan.n_moves
+        sweep = way.sweep + (ends & (way.sweep < until))
+        return _Way(sweep, jnp.where(ends, 0, place), configs, phase, log_abs, moved)
 
-    place = jnp.where(active, 0, plan.n_moves)
-    zeros = jnp.zeros((n_walkers, len(MOVE_KINDS)))
-    carry = (place, padded, phase, log_abs, zeros, zeros)
-    _, padded, phase, log_abs, proposed, accepted = jax.lax.while_loop(going, visit, carry)
-    return Moved(padded[:, :n_sites], phase, log_abs, proposed, accepted)
+    zeros = jnp.zeros((n_walkers, n_kinds))
+    nowhere = Moved(
+        jnp.zeros((n_sweeps, *configs.shape), configs.dtype),
+        jnp.zeros((n_sweeps, n_walkers), phase.dtype),
+        jnp.zeros((n_sweeps, n_walkers), log_abs.dtype),
+        zeros,
+        zeros,
+    )
+    start = jnp.zeros_like(until)
+    way = _Way(start, start, configs, phase, log_abs, nowhere)
+    way = jax.lax.while_loop(lambda way: jnp.any(way.sweep < until), visit, way)
+    return way.moved, Chains(way.configs, way.phase, way.log_abs, power, until)
 
 
 def _acceptance(

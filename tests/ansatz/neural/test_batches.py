@@ -1,0 +1,99 @@
+"""Batches: their size follows from the network, and results are those of all rows, in threads too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tnvmc.ansatz.neural import NETWORKS, batches
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
+from tnvmc.ansatz.neural.rbm import RBM
+from tnvmc.lattice import square
+from tnvmc.operators.models import heisenberg
+from tnvmc.sampling.configurations import initial_configs
+
+
+@pytest.mark.parametrize(("n", "below", "above"), [(1, 16, 16), (17, 16, 32), (64, 64, 64)])
+def test_batches_are_powers_of_two(n: int, below: int, above: int) -> None:
+    assert batches.power_below(n) == below
+    assert batches.padded_size(n) == above
+    rows = np.arange(3 * n).reshape(n, 3)
+    filled = batches.padded(rows, above)
+    assert filled.shape == (above, 3)
+    np.testing.assert_array_equal(filled[:n], rows)
+    assert (filled[n:] == rows[0]).all()
+
+
+@pytest.mark.parametrize(("largest", "fewer"), [(32, 1024), (32, 16), (64, 16), (128, 16)])
+def test_results_of_batches_are_those_of_all_rows(
+    monkeypatch: pytest.MonkeyPatch, largest: int, fewer: int
+) -> None:
+    monkeypatch.setattr(batches, "FEWER", fewer)
+    run = jax.jit(lambda theta, rows: (rows @ theta, jnp.sum(rows, axis=1)))
+    rows, theta = np.random.default_rng(0).random((75, 4)), np.arange(4.0)
+    found = batches.in_batches(run, theta, rows, largest)
+    np.testing.assert_allclose(found[0], rows @ theta)
+    np.testing.assert_allclose(found[1], rows.sum(axis=1))
+    nothing = batches.in_batches(run, theta, np.ones((0, 4)), 32)
+    assert nothing[0].shape == (0,)
+
+
+@pytest.mark.parametrize("n", [1, 64, 65, 200, 1000])
+def test_blocks_of_walkers_are_even(n: int) -> None:
+    length = batches.even(n, 128)
+    blocks = [min(length, n - begin) for begin in range(0, n, length)]
+    assert sum(blocks) == n
+    assert max(blocks) <= 128
+    assert max(blocks) - min(blocks) < len(blocks)
+    assert len(blocks) == 1 or max(blocks) > batches.FEWEST // 2
+
+
+def network(kind: str, **architecture: Any) -> FlaxAnsatz:
+    lattice = square(6, 6, "periodic")
+    module = NETWORKS[kind].load()
+    return FlaxAnsatz(lattice, lambda rngs: module(lattice, rngs=rngs, **architecture))
+
+
+def test_the_size_of_a_block_follows_from_the_largest_array() -> None:
+    """Windows of 9 sites and 4 channels: 36 * 36 numbers of 8 bytes; an RBM: 36 hidden units."""
+    rows = np.zeros((2, 36), np.int8)
+    large = network("cnn", features=[4, 4], kernel=3)
+    assert large.block(rows) == batches.power_below(batches.CACHE // (36 * 36 * 8))
+    assert network("rbm").block(rows) == batches.MOST_IN_BLOCK
+    assert network("cnn", features=[64, 64], kernel=3).block(rows) == batches.SMALLEST_BATCH
+
+
+@pytest.mark.parametrize("block", [None, 8, 32, 64])
+def test_blocks_give_what_all_rows_give(block: int | None) -> None:
+    rows = np.random.default_rng(0).random((32, 4))
+    found = batches.in_blocks(lambda x: (jnp.sum(x, axis=1), 2 * x), jnp.asarray(rows), block)
+    np.testing.assert_allclose(found[0], rows.sum(axis=1))
+    np.testing.assert_array_equal(found[1], 2 * rows)
+
+
+def test_threads_keep_the_precision_and_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "available_cores", lambda: 3)
+    places = range(0, 50, 7)
+
+    def task(place: int) -> tuple[int, Any]:
+        return place, jnp.ones(2).dtype
+
+    with jax.enable_x64(False):
+        assert batches.side_by_side(task, places, False) == [(p, np.float32) for p in places]
+    assert batches.side_by_side(task, places, False) == [(p, np.float64) for p in places]
+
+
+def test_results_do_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    lattice = square(4, 4)
+    ansatz = FlaxAnsatz(lattice, lambda rngs: RBM(lattice, rngs=rngs))
+    monkeypatch.setattr(batches, "MOST", 32)
+    theta, configs = ansatz.random(0), initial_configs(heisenberg(lattice), 150, seed=0)
+    found = []
+    for cores in (1, 3):
+        monkeypatch.setattr(batches, "available_cores", lambda cores=cores: cores)
+        found.append(ansatz.log_amplitude(theta, configs).log_abs.tobytes())
+    assert found[0] == found[1]

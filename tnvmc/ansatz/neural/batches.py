@@ -1,0 +1,184 @@
+"""Batches of configurations for compiled functions: their size, their shapes, and side by side.
+
+XLA rounds a row differently in batches of different sizes (measured: 4,096 configurations of a CNN
+and a ViT at 16 to 4,096 a call differ in the last bits).  So a size is never measured: it follows
+from the network alone, and a run is the same in any bit on a machine with other caches.  See decision
+19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+import jax
+import jax.extend
+import jax.numpy as jnp
+
+from tnvmc.ansatz.neural.dlpack import called, from_jax, to_jax
+from tnvmc.backend.namespace import array_namespace, is_cupy, is_gpu
+from tnvmc.backend.process import available_cores
+
+Array = Any
+T = TypeVar("T")
+
+SMALLEST_BATCH = 16
+"""Batches are padded to powers of two from here on, so that few shapes are compiled."""
+
+CACHE = 2**18
+"""Bytes that the largest array on the way of a block may take: with what else there is, about the
+second-level cache of a core.
+
+Microseconds per configuration in blocks of 16, 64, 256 and 1,024 (4x4, one core): CNN (8, 8) 3.2, 5.1,
+8.0, 8.6; ViT of width 24 11.1, 8.9, 9.9, 10.4; one call for each block costs 100 to 250 microseconds more.
+"""
+
+MOST_IN_BLOCK, BLOCKS, MOST = 256, 64, 4096
+"""Evaluations of the network in one block; blocks in one call, and evaluations in one: of an RBM on 4x4
+20,480 take 12 ms by 1,024, 5.5 by 4,096."""
+
+FEWER = 1024
+"""Evaluations in one call where there are not as many as a call may have: little is padded."""
+
+FEWEST = 64
+"""Walkers that are worth a thread."""
+
+MOST_ON_A_GPU = 2**16
+
+ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
+"""Options of the compiler: a call runs on the thread that made it, so that batches go side by side
+and no result depends on the number of cores."""
+
+
+def power_below(n: int) -> int:
+    """The power of two below n, or the smallest batch."""
+    return max(SMALLEST_BATCH, 1 << max(n, 1).bit_length() - 1)
+
+
+def padded_size(n: int) -> int:
+    """The power of two above n, or the smallest batch."""
+    return max(SMALLEST_BATCH, 1 << max(n - 1, 0).bit_length())
+
+
+def padded(rows: Array, size: int) -> Array:
+    """Rows (n, ...) with the first one (or zeros) repeated until there are `size`; not by JAX, which compiles."""
+    missing = size - rows.shape[0]
+    if not missing:
+        return rows
+    xp = array_namespace(rows)
+    first = rows[:1, ...] if rows.shape[0] else xp.zeros((1, *rows.shape[1:]), dtype=rows.dtype)
+    return xp.concat([rows, xp.broadcast_to(first, (missing, *rows.shape[1:]))])
+
+
+def rows_in_cache(network: Callable[[Array], Array], example: Array) -> int:
+    """How many inputs, like those of `example` (1, ...), a network is given at once on the host.
+
+    So many that the largest array on the way, found by tracing, fits into `CACHE`; a power of two.
+    """
+    with jax.enable_x64(True):  # one size for walks in single precision too
+        few, more = (
+            _sizes(jax.make_jaxpr(network)(jnp.zeros((n, *example.shape[1:]), example.dtype)))
+            for n in (2, 3)
+        )
+    if len(few) == len(more):
+        each = max((b - a for a, b in zip(few, more, strict=True)), default=1)
+    else:  # the module looks at the number of its inputs
+        each = max(more, default=1) // 3
+    return min(power_below(CACHE // max(each, 1)), MOST_IN_BLOCK)
+
+
+def in_blocks(function: Callable[[Array], Any], rows: Array, block: int | None) -> Any:
+    """Results (B, ...) of a traceable function of rows (B, N), `block` of them at a time; traceable.
+
+    None: all at once, as a GPU wants it.  B is a power of two, as `block` is.
+    """
+    n_rows = rows.shape[0]
+    if block is None or n_rows <= block:
+        return function(rows)
+    found = jax.lax.map(function, rows.reshape(-1, block, *rows.shape[1:]))
+    return jax.tree.map(lambda array: array.reshape(n_rows, *array.shape[2:]), found)
+
+
+def _sizes(closed: Any) -> list[int]:
+    """Bytes of what every operation returns, those inside of others too."""
+    return [
+        variable.aval.size * variable.aval.dtype.itemsize
+        for equation in _equations(closed.jaxpr)
+        for variable in equation.outvars
+        if hasattr(variable.aval, "dtype")
+        and not jax.dtypes.issubdtype(variable.aval.dtype, jax.dtypes.extended)
+    ]
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jax.extend.core.jaxprs_in_params(equation.params):
+            yield from _equations(inner)
+
+
+def in_batches(run: Callable[..., Any], theta: Array, rows: Array, largest: int) -> list[Array]:
+    """Results (B, ...) of a compiled function of theta and rows (B, N), in padded batches.
+
+    On the host batches go side by side; on a GPU the last batch of several is as long as the others:
+    to compile costs more there.
+    """
+    xp = array_namespace(theta, rows)
+    n_rows, parameters = rows.shape[0], to_jax(theta)
+
+    begins = [*range(0, max(n_rows, 1), largest)]
+    if not is_gpu(xp) and n_rows - begins[-1] < largest:
+        begins[-1:] = [*range(begins[-1], max(n_rows, 1), min(largest, FEWER))]
+
+    def batch(begin: int) -> list[Array]:
+        length = largest if begin + largest <= n_rows or is_gpu(xp) else min(largest, FEWER)
+        part = rows[begin : begin + length, :]
+        full = is_gpu(xp) and n_rows > largest
+        size = largest if full else padded_size(part.shape[0])
+        results = called(run, parameters, to_jax(padded(part, size)))
+        return [from_jax(array, xp)[: part.shape[0], ...] for array in results]
+
+    parts = side_by_side(batch, begins, is_cupy(rows))
+    return [p[0] if len(p) == 1 else xp.concat(p) for p in zip(*parts, strict=True)]
+
+
+def side_by_side(task: Callable[[int], T], places: Iterable[int], on_a_gpu: bool) -> list[T]:
+    """Results of a task for every place, in order; in threads on the host."""
+    places = list(places)
+    if on_a_gpu or len(places) == 1 or available_cores() == 1:
+        return [task(place) for place in places]
+    config: Any = jax.config
+    settings = config.jax_enable_x64, config.jax_default_matmul_precision
+
+    def done(place: int) -> T:
+        with _as_here(*settings):
+            return task(place)
+
+    return list(_threads(available_cores()).map(done, places))
+
+
+@contextmanager
+def _as_here(double: bool, products: str | None) -> Iterator[None]:
+    """The settings of JAX that a context may have changed for the thread that gives out tasks."""
+    with jax.enable_x64(double), jax.default_matmul_precision(products):
+        yield
+
+
+@cache
+def _threads(n: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n, thread_name_prefix="network")
+
+
+def even(n: int, most: int) -> int:
+    """Length of blocks of n rows, as equal as can be: two at least, of `FEWEST` to `most`."""
+    wanted = min(max(-(-n // 2), FEWEST), max(most, SMALLEST_BATCH))
+    return -(-n // max(1, -(-n // wanted)))
+
+
+def largest_batch(rows: Array, in_cache: int, n_images: int) -> int:
+    """Configurations in one call where each has several images."""
+    on_host = min(BLOCKS * in_cache, MOST)
+    return power_below((MOST_ON_A_GPU if is_cupy(rows) else on_host) // n_images)
