@@ -14,6 +14,7 @@ from tnvmc.ansatz.peps.windows import Window
 from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, Targets
 from tnvmc.ansatz.tally import Tally, kind_table
 from tnvmc.contraction.compiled import as_spins, compiles, strip
+from tnvmc.contraction.packed import begins_of
 
 if TYPE_CHECKING:
     from tnvmc.ansatz.peps.passes import Pass
@@ -113,9 +114,9 @@ def _amplitude(dtype: Any, n_walkers: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _cut(numbers: np.ndarray, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
     """Arrays of these shapes that lie one after another."""
-    ends = np.cumsum([np.prod(shape) for shape in shapes])
-    parts = np.split(numbers, ends[:-1]) if shapes else []
-    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+    begins = begins_of(shapes)
+    ends = zip(begins, begins[1:], shapes, strict=False)
+    return [numbers[begin:end].reshape(shape) for begin, end, shape in ends]
 
 
 def _moves(windows: tuple[Window, ...], tables: Targets, local_dim: int) -> Any:
