@@ -32,7 +32,8 @@ from tnvmc.ansatz.protocol import (
 )
 from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
-from tnvmc.contraction.schemes import SRC, Exact
+from tnvmc.backend import host
+from tnvmc.contraction.schemes import SRC, Exact, ZipUp
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.symmetry import symmetry_group
@@ -104,7 +105,10 @@ def test_how_states_want_to_be_run() -> None:
     peps = PEPS(lattice, 4, scheme=SRC(8))
     assert isinstance(peps, Executed)
     wanted = execution_of(peps)
-    assert (wanted.chunk, wanted.processes, wanted.own_threads) == (128, True, False)
+    compiled = host.available()
+    assert (wanted.chunk, wanted.own_threads, wanted.compiles) == (128, False, compiled)
+    assert wanted.processes is not compiled
+    assert execution_of(PEPS(lattice, 4, scheme=ZipUp(8))).processes
     assert wanted.bytes_per_walker == 8 * (64 * (8 * 4 * 64 + 2 * 256) + 3 * 64 * 64)
     assert PEPS(lattice, 4, scheme=Exact()).execution.chunk == 32
     mixed = Mixed(peps).execution
