@@ -179,7 +179,11 @@ def main() -> None:
     print(f"{'row':>8} {'MFLOP-eq.':>10} {'+-':>7} {'CPU ms':>8} {'GEMM':>5} {'ratio':>6}  against")
     with threadpool_limits(1, user_api="blas"):
         for name in args.rows:
-            rows[name] = row = measured(ROWS[name], args.repeats)
+            try:
+                rows[name] = row = measured(ROWS[name], args.repeats)
+            except ModuleNotFoundError as missing:
+                print(f"{name:>8} left out: needs {missing.name}")
+                continue
             told, earlier = "no earlier table", last_of(history, name, cpu)
             if earlier is not None:
                 ratio, error, verdict = change(row, earlier["rows"][name])

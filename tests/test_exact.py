@@ -310,3 +310,16 @@ def test_field_along_z_moves_the_ground_state_out_of_zero_magnetisation() -> Non
     assert np.isclose(exact_ground_state(operator, "full").energy, dense)
     assert np.isclose(exact_ground_state(operator, -4).energy, dense)
     assert exact_ground_state(operator).energy > dense
+
+
+def test_levels_close_together_are_found() -> None:
+    """Nearly degenerate levels take more vectors of Lanczos than others."""
+    n_sites = 9
+    lattice = from_bonds((1, n_sites), [(i, i + 1) for i in range(n_sites - 1)])
+    signs = np.random.default_rng(48).choice([-1.0, 1.0], size=(n_sites, n_sites))
+    pairs = [(i, j) for i in range(n_sites) for j in range(i + 1, n_sites)]
+    products = [("Sz Sz", [pair], float(signs[pair])) for pair in pairs]
+    field = ("Sx", [(site,) for site in range(n_sites)], 1e-5)
+    operator = Operator.from_products(lattice, [*products, field])
+    dense = np.linalg.eigvalsh(operator.sparse().toarray())[0]
+    assert exact_ground_state(operator, "full").energy == pytest.approx(dense, abs=1e-8)

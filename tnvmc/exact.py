@@ -286,11 +286,16 @@ def _converged(
     """Lowest levels of one block by Lanczos; residuals to `tolerance` of the energy, 0 for rounding."""
     from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-    matrix, ncv = blocks.operator(start.sign), 12 if n_levels == 1 and tolerance else 20
+    matrix, few = blocks.operator(start.sign), n_levels == 1 and tolerance > 0
+
+    def lowest(ncv: int) -> Any:
+        return eigsh(matrix, k=n_levels, which="SA", v0=start.vector, ncv=ncv, tol=tolerance)
+
     try:
-        energies, vectors = eigsh(
-            matrix, k=n_levels, which="SA", v0=start.vector, ncv=ncv, tol=tolerance
-        )
+        try:
+            energies, vectors = lowest(12 if few else 20)  # fewer vectors take less memory
+        except ArpackNoConvergence:
+            energies, vectors = lowest(min(60, matrix.shape[0] - 1))  # levels close together
     except ArpackNoConvergence as error:
         raise RuntimeError(
             f"exact diagonalisation of {name}: Lanczos found {len(error.eigenvalues)} of "

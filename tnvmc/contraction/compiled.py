@@ -23,12 +23,25 @@ def compiles(numbers: Array) -> bool:
     return isinstance(numbers, np.ndarray) and numbers.dtype.name in KNOWN and host.available()
 
 
-def as_spins(configs: Array, local_dim: int) -> np.ndarray:
+def as_spins(configs: Array, tables: SiteTables) -> np.ndarray:
     """Configurations as kernels take them: int8, contiguous, writeable; for other types they compile anew.
 
+    Args:
+        configs: (B, N) of whole numbers.
+        tables: of the N sites.
+
     Raises:
-        IndexError: of another type, and a spin is no local state; kernels look at those of int8.
+        IndexError: another shape; or another type than int8, and a spin is no local state (kernels look
+            at those of int8).
+        TypeError: no whole numbers.
     """
+    if configs.ndim != 2 or configs.shape[1] != len(tables.shapes):
+        raise IndexError(
+            f"configurations have shape {configs.shape}, but there are {len(tables.shapes)} sites"
+        )
+    if configs.dtype.kind not in "iub":
+        raise TypeError(f"configurations are {configs.dtype}; local states are whole numbers")
+    local_dim = tables.shapes[0][0]
     if configs.dtype != np.int8 and np.any((configs < 0) | (configs >= local_dim)):
         raise IndexError(f"configurations hold other numbers than 0 to {local_dim - 1}")
     return np.require(configs, np.int8, ["C", "W"])
@@ -55,7 +68,7 @@ def absorbed(
         legs, row.first, own[0][0], NORMALISE_EVERY, chi, bonds, row.tables.numbers,
         above.ravel(), _step(above), bottom,
     )  # fmt: skip
-    absorb(given, as_spins(row.configs, own[0][0]), numbers.ravel(), log_scale)
+    absorb(given, as_spins(row.configs, row.tables), numbers.ravel(), log_scale)
     if boundary is not None:
         log_scale = log_scale + boundary.log_scale
     return BoundaryMPS(PackedTensors(numbers, shapes), log_scale)

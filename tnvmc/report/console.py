@@ -100,7 +100,7 @@ class RunConsole:
         self._check_output()
 
 
-COMPILING = "compiling kernels for this processor, once after an installation: some 20 s"
+COMPILING = "compiling kernels for this processor, once after an installation: 20 to 40 s, Ctrl-C waits for it"
 
 
 def headline(settings: Settings, operator: Operator, n_params: int) -> str:

@@ -159,3 +159,54 @@ def test_configurations_of_other_types(spin: float) -> None:
     drawn = uniforms(1, (0, 0), range(1), len(moves_for(operator)))
     swept, _ = peps.sweep(theta, walkers, moves_for(operator), drawn)
     assert swept.configs.dtype == np.int64
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    """Kernels read arrays without looking where they end."""
+    operator = heisenberg(square(4, 4))
+    peps = PEPS(operator.lattice, 3)
+    theta = peps.initial(operator, 0, "random")
+    configs = initial_configs(operator, 9, seed=1)
+    walkers, moves = peps.start(theta, configs), moves_for(operator)
+    drawn = uniforms(5, (0, 0), range(9), len(moves))
+    tables = {
+        "no choice": {patch: table[:, :0] for patch, table in moves.items()},
+        "no such state": {patch: np.full((4, 1), 9) for patch in moves},
+        "too few states": {patch: table[:2] for patch, table in moves.items()},
+    }
+    for wrong in tables.values():
+        with pytest.raises(IndexError):
+            peps.sweep(theta, walkers, wrong, drawn)
+        with pytest.raises(IndexError):
+            peps.measure(theta, walkers, wrong)
+    for wrong_draws in (drawn[:3], drawn[:, :3]):
+        with pytest.raises(IndexError):
+            peps.sweep(theta, walkers, moves, wrong_draws)
+    for wrong_configs, error in (
+        (configs[:, :12], IndexError),
+        (configs[0], IndexError),
+        (configs + 0.5, TypeError),
+    ):
+        with pytest.raises(error):
+            peps.log_amplitude(theta, wrong_configs)
+
+
+def test_views_follow_the_type_of_theta() -> None:
+    operator = heisenberg(square(3, 4))
+    peps = PEPS(operator.lattice, 2)
+    theta = peps.initial(operator, 0, "random").astype(np.float32)
+    configs = initial_configs(operator, 2, seed=1)
+    for dtype in ("float32", "float64", "complex128", "float64"):
+        assert peps.log_amplitude(theta.astype(dtype), configs).phase.dtype == dtype
+
+
+@pytest.mark.parametrize("n_walkers", [1, 2])
+def test_chunks_of_one_walker_reach_far_pairs(n_walkers: int) -> None:
+    operator = j1j2(square(4, 3, boundary="cylinder"), J2=0.3)
+    peps = PEPS(operator.lattice, 4, scheme=SRC(3))
+    theta = peps.initial(operator, 0, "random")
+    configs = initial_configs(operator, 4, seed=1)
+    whole = peps.measure(theta, peps.start(theta, configs), operator.targets)[1]
+    part = peps.measure(theta, peps.start(theta, configs[:n_walkers]), operator.targets)[1]
+    for patch, ratios in part.ratios.items():
+        np.testing.assert_allclose(ratios, whole.ratios[patch][:n_walkers], rtol=1e-9, atol=1e-12)

@@ -14,7 +14,7 @@ from tnvmc.ansatz.peps.windows import Window
 from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, Targets
 from tnvmc.ansatz.tally import Tally, kind_table
 from tnvmc.contraction.compiled import as_spins, compiles, strip
-from tnvmc.contraction.packed import begins_of
+from tnvmc.contraction.packed import SiteTables, begins_of
 
 if TYPE_CHECKING:
     from tnvmc.ansatz.peps.passes import Pass
@@ -36,11 +36,15 @@ def sample_strip(
     from tnvmc.backend.host.strips import Draws, Sampled, sample
 
     given = _strip(walk, windows[0].row, windows[0].n_rows)
-    configs = as_spins(walk.configs, walk.local_dim).copy()
+    configs = as_spins(walk.configs, walk.layers.tables["down"]).copy()
     n_walkers = configs.shape[0]
     phase, log_abs = _amplitude(given.tables.dtype, n_walkers)
     counts = np.zeros((2, n_walkers, len(MOVE_KINDS)))
     powers = np.full(n_walkers, power, np.float64)
+    if uniforms.shape[0] != n_walkers or uniforms.shape[1] <= max(w.index for w in windows):
+        raise IndexError(
+            f"uniform numbers have shape {uniforms.shape}, for {n_walkers} walkers and {len(moves)} moves"
+        )
     draws = Draws(np.require(uniforms, np.float64, ["C", "W"]), powers, CAP)
     result = Sampled(phase, log_abs, *counts)
     sample(given, configs, _moves(windows, moves, walk.local_dim), draws, result)
@@ -67,7 +71,7 @@ def measure_strip(
     legs = [(up, left, down, right) for _, right, down, up, left in own]
     ratios = np.zeros(n_walkers * sum(widths), given.tables.dtype)
     derivatives = np.empty(n_walkers * sum(map(prod, legs)) if jacobian else 0, ratios.dtype)
-    amplitude = _measured(given, walk.configs, moves, ratios, derivatives)
+    amplitude = _measured(given, tables, walk.configs, moves, ratios, derivatives)
     by_window = _cut(ratios, [(n_walkers, width) for width in widths])
     by_site = _cut(derivatives, [(n_walkers, *leg) for leg in legs]) if jacobian else []
     found = {window.asked: part for window, part in zip(windows, by_window, strict=True)}
@@ -83,11 +87,16 @@ def close_row(
         return None
     given = strip(tables, row * layers.n_cols, 1, layers.n_cols, around, configs.shape[0])
     nothing = np.zeros(0, tables.numbers.dtype)
-    return _measured(given, configs, _moves((), {}, layers.local_dim), nothing, nothing)
+    return _measured(given, tables, configs, _moves((), {}, layers.local_dim), nothing, nothing)
 
 
 def _measured(
-    given: Any, configs: Array, moves: Any, ratios: np.ndarray, derivatives: np.ndarray
+    given: Any,
+    tables: SiteTables,
+    configs: Array,
+    moves: Any,
+    ratios: np.ndarray,
+    derivatives: np.ndarray,
 ) -> LogAmplitude:
     """Amplitudes of a strip; writes ratios and derivatives where there is room for them."""
     from tnvmc.backend.host.strips import Measured, measure
@@ -95,7 +104,7 @@ def _measured(
     phase, log_abs = _amplitude(given.tables.dtype, configs.shape[0])
     largest = largest_log_ratio(np, log_abs.dtype)
     # what stands in a window is tried in the configurations themselves, and put back
-    spins = as_spins(configs, given.local_dim).copy()
+    spins = as_spins(configs, tables).copy()
     measure(given, spins, moves, Measured(phase, log_abs, ratios, derivatives, largest))
     return LogAmplitude(phase, log_abs)
 
@@ -128,6 +137,7 @@ def _moves(windows: tuple[Window, ...], tables: Targets, local_dim: int) -> Any:
     flat = [np.asarray(tables[window.asked], np.int64) for window in windows]
     for window, table in zip(windows, flat, strict=True):
         n_sites = len(window.patch)
+        _check_table(window.asked, table, local_dim**n_sites)
         if n_sites not in kinds_at:
             kinds_at[n_sites], kinds_end = kinds_end, kinds_end + table.shape[0] ** 2
         rows.append(
@@ -143,6 +153,19 @@ def _moves(windows: tuple[Window, ...], tables: Targets, local_dim: int) -> Any:
         np.concatenate([table.ravel() for table in flat]) if flat else np.zeros(0, np.int64),
         _kinds(tuple(kinds_at), local_dim),
     )
+
+
+def _check_table(patch: tuple[int, ...], table: np.ndarray, n_states: int) -> None:
+    """Kernels read tables without looking where they end."""
+    if table.shape[:1] != (n_states,) or table.ndim != 2 or table.shape[1] == 0:
+        raise IndexError(
+            f"the table of sites {patch} has shape {table.shape}; it takes a row for each of their "
+            f"{n_states} states, and a column at least"
+        )
+    if table.max() >= n_states:
+        raise IndexError(
+            f"the table of sites {patch} names state {table.max()}, but they have {n_states}"
+        )
 
 
 @lru_cache(maxsize=32)

@@ -353,8 +353,12 @@ def _taken(boundary: BoundaryMPS | None, walkers: Array | None) -> BoundaryMPS |
     if boundary is None or walkers is None:
         return boundary
     xp = array_namespace(walkers)
+    alone = boundary.log_scale.shape[0] == 1  # a tensor of one walker is shared by none
     return BoundaryMPS(
-        [t if t.shape[0] == 1 else xp.take(t, walkers, axis=0) for t in boundary.tensors],
+        [
+            t if t.shape[0] == 1 and not alone else xp.take(t, walkers, axis=0)
+            for t in boundary.tensors
+        ],
         xp.take(boundary.log_scale, walkers, axis=0),
     )
 

@@ -76,10 +76,16 @@ class LatestViews:
         if not isinstance(theta, np.ndarray):
             return make(theta)
         with self._lock:
-            if self._views is None or not np.array_equal(theta, self._theta):  # type: ignore[arg-type]
+            if not self._are_of(theta):
                 self._theta = theta.copy()  # the caller may write into its own
                 self._views = make(self._theta)
+            assert self._views is not None
             return self._views
+
+    def _are_of(self, theta: np.ndarray) -> bool:
+        latest = self._theta
+        alike = latest is not None and latest.dtype == theta.dtype
+        return alike and np.array_equal(theta, latest)  # type: ignore[arg-type]
 
     def __reduce__(self) -> tuple[type[LatestViews], tuple[()]]:
         return LatestViews, ()

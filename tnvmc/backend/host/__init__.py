@@ -30,8 +30,12 @@ def available() -> bool:
     except ImportError:  # no Numba for this processor
         return False
     except RuntimeError as error:  # no folder to keep what is compiled
+        os.environ["TNVMC_KERNELS"] = "numpy"  # for processes of this one, which would say it again
         warnings.warn(
-            f"compiled kernels are off, which costs a factor 2 or 3 of time: {error}", stacklevel=2
+            "compiled kernels cannot be kept, there is no folder to write to: the work goes on 2 to 3 "
+            "times slower. Set NUMBA_CACHE_DIR to a folder that can be written to "
+            f"({str(error).splitlines()[0][:60]})",
+            stacklevel=2,
         )
         return False
     return True
