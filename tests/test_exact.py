@@ -323,3 +323,16 @@ def test_levels_close_together_are_found() -> None:
     operator = Operator.from_products(lattice, [*products, field])
     dense = np.linalg.eigvalsh(operator.sparse().toarray())[0]
     assert exact_ground_state(operator, "full").energy == pytest.approx(dense, abs=1e-8)
+
+
+def test_gap_of_a_degenerate_ground_level_is_zero() -> None:
+    bonds = [(0, 7), (3, 8), (0, 6), (0, 2), (4, 7), (7, 8)]
+    products = [
+        ("Sx Sx", bonds, 0.3),
+        ("Sx Sy - Sy Sx", bonds, 0.3),
+        ("Sx Sx + Sy Sy", bonds, 0.65),
+        ("Sx", [(6,), (4,), (5,)], 1e-3),
+    ]
+    lattice = from_bonds((1, 9), [(i, i + 1) for i in range(8)])
+    found = exact_ground_state(Operator.from_products(lattice, products), "full", gap=True)
+    assert found.gap == pytest.approx(0.0, abs=1e-9)

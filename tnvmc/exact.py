@@ -287,22 +287,43 @@ def _converged(
     from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
     matrix, few = blocks.operator(start.sign), n_levels == 1 and tolerance > 0
+    found: list[_Level] = []
+    elsewhere = np.random.default_rng(1).normal(size=matrix.shape[0]).astype(matrix.dtype)
 
     def lowest(ncv: int) -> Any:
-        return eigsh(matrix, k=n_levels, which="SA", v0=start.vector, ncv=ncv, tol=tolerance)
+        # One level at a time: Lanczos finds one vector alone of a degenerate level.
+        above = _lifted(matrix, found) if found else matrix
+        first = start.vector if not found else elsewhere
+        return eigsh(above, k=1, which="SA", v0=first, ncv=ncv, tol=tolerance)
 
     try:
-        try:
-            energies, vectors = lowest(12 if few else 20)  # fewer vectors take less memory
-        except ArpackNoConvergence:
-            energies, vectors = lowest(min(60, matrix.shape[0] - 1))  # levels close together
+        while len(found) < n_levels:
+            try:
+                energies, vectors = lowest(12 if few else 20)  # fewer vectors take less memory
+            except ArpackNoConvergence:
+                energies, vectors = lowest(min(60, matrix.shape[0] - 1))  # levels close together
+            found.append(_level(matrix, energies[0], vectors[:, 0], start.sign))
+        return found
     except ArpackNoConvergence as error:
         raise RuntimeError(
             f"exact diagonalisation of {name}: Lanczos found {len(error.eigenvalues)} of "
             f"{n_levels} levels in dimension {blocks.dimension}. Levels may lie too close together; "
             "ask for the energy without the gap, or name a sector"
         ) from error
-    return [_level(matrix, e, v, start.sign) for e, v in zip(energies, vectors.T, strict=True)]
+
+
+def _lifted(matrix: Any, levels: list[_Level]) -> Any:
+    """The matrix with some of its levels moved above all others."""
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    highest = eigsh(matrix, k=1, which="LA", tol=1e-2, return_eigenvectors=False)[0]
+    height = 2.0 * (float(highest) - levels[0].energy) + 1.0
+
+    def product(x: np.ndarray) -> Any:
+        moved = (level.vector * np.vdot(level.vector, x) for level in levels)
+        return matrix @ x + height * sum(moved)
+
+    return LinearOperator(matrix.shape, matvec=lambda x: product(x.ravel()), dtype=matrix.dtype)
 
 
 def _level(matrix: Any, energy: float, vector: np.ndarray, sign: int | None) -> _Level:
