@@ -316,7 +316,8 @@ def _lifted(matrix: Any, levels: list[_Level]) -> Any:
     """The matrix with some of its levels moved above all others."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
-    highest = eigsh(matrix, k=1, which="LA", tol=1e-2, return_eigenvectors=False)[0]
+    start = np.random.default_rng(2).normal(size=matrix.shape[0]).astype(matrix.dtype)
+    highest = eigsh(matrix, 1, which="LA", v0=start, tol=1e-2, return_eigenvectors=False)[0]
     height = 2.0 * (float(highest) - levels[0].energy) + 1.0
 
     def product(x: np.ndarray) -> Any:

@@ -53,7 +53,10 @@ def absorbed(
     """Absorb a row with a sketch by one kernel; see `schemes.SRC.absorb`."""
     from tnvmc.backend.host.absorption import Absorption, absorb
 
-    above, of_above, bonds_above = _packed(boundary, row.n_cols, row.tables.numbers.dtype)
+    n_walkers = row.configs.shape[0]
+    above, of_above, bonds_above = _packed(
+        boundary, row.n_cols, row.tables.numbers.dtype, n_walkers
+    )
     bottom = _sketch_in_a_row(sketch)
     own = row.tables.shapes[row.first : row.first + row.n_cols]
     begins = row.tables.begins[row.first : row.first + row.n_cols]
@@ -61,7 +64,6 @@ def absorbed(
     places = begins_of([tuple(tensor.shape) for tensor in sketch])
     legs = _legs((own,), (begins,), (of_above, bonds_above), (places, bonds_below))
     bonds, shapes = _new_bonds(own, bonds_above, bonds_below, chi)
-    n_walkers = row.configs.shape[0]
     numbers = np.empty((n_walkers, begins_of(shapes)[-1]), above.dtype)
     log_scale = np.empty(n_walkers, numbers.real.dtype)
     given = Absorption(
@@ -98,7 +100,7 @@ def strip(
     begins = tuple(first + row * n_cols for row in range(n_rows))
     shapes = tuple(tables.shapes[begin : begin + n_cols] for begin in begins)
     sites = tuple(tables.begins[begin : begin + n_cols] for begin in begins)
-    above, below = (_packed(boundary, n_cols, dtype) for boundary in around)
+    above, below = (_packed(boundary, n_cols, dtype, n_walkers) for boundary in around)
     legs = _legs(shapes, sites, above[1:], below[1:])
     steps = _step(above[0]), _step(below[0])
     log_scale = np.zeros(n_walkers)
@@ -112,12 +114,21 @@ def strip(
 
 
 def _packed(
-    boundary: BoundaryMPS | None, n_cols: int, dtype: Any
+    boundary: BoundaryMPS | None, n_cols: int, dtype: Any, n_walkers: int
 ) -> tuple[np.ndarray, tuple[int, ...], tuple[int, ...]]:
-    """Numbers of a boundary, places of its tensors and its bonds; at the edge it is a product of ones."""
+    """Numbers of a boundary, places of its tensors and its bonds; at the edge it is a product of ones.
+
+    Raises:
+        ValueError: a boundary of other walkers, or of another type of numbers.
+    """
     if boundary is None:
         return np.ones((1, n_cols), dtype), tuple(range(n_cols)), (1,) * (n_cols + 1)
     packed = boundary.packed
+    if packed.numbers.shape[0] != n_walkers or packed.numbers.dtype != dtype:
+        raise ValueError(
+            f"boundaries of {packed.numbers.shape[0]} walkers in {packed.numbers.dtype}, but there are "
+            f"{n_walkers} configurations and tensors in {dtype}; make walkers with start(theta, configs)"
+        )
     bonds = tuple(shape[1] for shape in packed.shapes) + (packed.shapes[-1][2],)
     return packed.numbers, begins_of(packed.shapes), bonds
 

@@ -210,3 +210,15 @@ def test_chunks_of_one_walker_reach_far_pairs(n_walkers: int) -> None:
     part = peps.measure(theta, peps.start(theta, configs[:n_walkers]), operator.targets)[1]
     for patch, ratios in part.ratios.items():
         np.testing.assert_allclose(ratios, whole.ratios[patch][:n_walkers], rtol=1e-9, atol=1e-12)
+
+
+def test_boundaries_of_other_walkers_are_refused() -> None:
+    operator = heisenberg(square(4, 4))
+    peps = PEPS(operator.lattice, 3)
+    theta = peps.initial(operator, 0, "random")
+    configs = initial_configs(operator, 9, seed=1)
+    for n_walkers, others in ((1, 9), (3, 9), (9, 3)):
+        few = peps.start(theta, configs[:n_walkers])
+        wrong = Walkers(configs[:others], few.amplitude, few.cache)
+        with pytest.raises(ValueError):
+            peps.measure(theta, wrong, operator.targets)

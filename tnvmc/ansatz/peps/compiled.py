@@ -43,7 +43,8 @@ def sample_strip(
     powers = np.full(n_walkers, power, np.float64)
     if uniforms.shape[0] != n_walkers or uniforms.shape[1] <= max(w.index for w in windows):
         raise IndexError(
-            f"uniform numbers have shape {uniforms.shape}, for {n_walkers} walkers and {len(moves)} moves"
+            f"PEPS.sweep: uniforms have shape {uniforms.shape}; {n_walkers} walkers and {len(moves)} "
+            f"moves take ({n_walkers}, {len(moves)})"
         )
     draws = Draws(np.require(uniforms, np.float64, ["C", "W"]), powers, CAP)
     result = Sampled(phase, log_abs, *counts)
@@ -130,7 +131,7 @@ def _cut(numbers: np.ndarray, shapes: list[tuple[int, ...]]) -> list[np.ndarray]
 
 def _moves(windows: tuple[Window, ...], tables: Targets, local_dim: int) -> Any:
     """Windows and their tables as kernels take them."""
-    from tnvmc.backend.host.strips import Moves
+    from tnvmc.backend.host.strips import N_FIELDS, Moves
 
     rows, kinds_at = [], {}
     targets_at = kinds_end = ratios_at = 0
@@ -148,7 +149,7 @@ def _moves(windows: tuple[Window, ...], tables: Targets, local_dim: int) -> Any:
     most = max((len(window.patch) for window in windows), default=1)
     sites = [[*window.patch, *[0] * (most - len(window.patch))] for window in windows]
     return Moves(
-        np.array(rows, np.int64).reshape(len(windows), 8),
+        np.array(rows, np.int64).reshape(len(windows), N_FIELDS),
         np.array(sites, np.int64).reshape(len(windows), most),
         np.concatenate([table.ravel() for table in flat]) if flat else np.zeros(0, np.int64),
         _kinds(tuple(kinds_at), local_dim),
