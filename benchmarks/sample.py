@@ -2,8 +2,9 @@
 
     python benchmarks/sample.py [--rows L,D,chi ...] [--threads] [--json FILE]
 
-Prints milliseconds per sample on one core, the share of time in products, decompositions and copies, and the rate of the products against that of a batched
-product measured in the same run.  One core means: one thread, BLAS at one thread.
+Prints milliseconds per sample on one core, and of the same sample by NumPy alone the share of time in products,
+decompositions and copies, the operations of its products, and their rate against that of a batched product measured
+in the same run.  One core means: one thread, BLAS at one thread.
 """
 
 from __future__ import annotations
