@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from math import prod
 from typing import Any
@@ -19,6 +19,11 @@ Shape = tuple[int, ...]
 
 def begins_of(shapes: Sequence[Shape]) -> tuple[int, ...]:
     """Places of the first numbers of tensors that lie one after another, and of their end."""
+    return _begins_of(tuple(shapes))
+
+
+@lru_cache(maxsize=4096)
+def _begins_of(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
     return tuple(accumulate(map(prod, shapes), initial=0))
 
 
@@ -29,18 +34,14 @@ class PackedTensors(Sequence[Any]):
     numbers: Array  #: (B, sum of sizes), contiguous
     shapes: tuple[Shape, ...]
 
-    @cached_property
-    def _begins(self) -> tuple[int, ...]:
-        return begins_of(self.shapes)
-
     def __len__(self) -> int:
         return len(self.shapes)
 
     def __getitem__(self, c: Any) -> Any:
         if isinstance(c, slice):
             return [self[i] for i in range(*c.indices(len(self)))]
-        c = range(len(self))[c]
-        part = self.numbers[:, self._begins[c] : self._begins[c + 1]]
+        c, begins = range(len(self))[c], _begins_of(self.shapes)
+        part = self.numbers[:, begins[c] : begins[c + 1]]
         return array_namespace(part).reshape(part, (part.shape[0], *self.shapes[c]))
 
     @classmethod
@@ -86,6 +87,19 @@ class SiteTables:
         begin = self.begins[site] + (0 if moving == "right" else self.begins[-1])
         part = self.numbers[begin : begin + prod(shape)]
         return array_namespace(part).reshape(part, shape)
+
+    def superposed(self, first: int, weights: np.ndarray) -> SiteTables:
+        """Tables of one local state, of sites from `first` on: sums over states with weights (n, d)."""
+        xp = array_namespace(self.numbers)
+        mixes = xp.asarray(weights, dtype=self.numbers.dtype)
+        sums = []
+        for half in (0, self.begins[-1]):
+            for k in range(len(weights)):
+                begin, end = self.begins[first + k], self.begins[first + k + 1]
+                table = xp.reshape(self.numbers[half + begin : half + end], (weights.shape[1], -1))
+                sums.append(xp.matmul(mixes[k, :], table))
+        own = self.shapes[first : first + len(weights)]
+        return SiteTables(xp.concat(sums), tuple((1, *shape[1:]) for shape in own))
 
     def at(self, moving: str, site: int, spins: Array) -> Array:
         """Gather one site for walkers at `spins` (B,)."""

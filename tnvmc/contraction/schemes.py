@@ -246,12 +246,16 @@ def random_sketch(verticals: Sequence[int], rank: int, seed: Any, like: Array) -
     bonds = [
         min(rank, prod(verticals[:cut]), prod(verticals[cut:])) for cut in range(len(verticals) + 1)
     ]
+    shapes = [(1, v, bonds[c + 1], bonds[c]) for c, v in enumerate(verticals)]
+    parts = 2 if xp.isdtype(like.dtype, "complex floating") else 1
+    drawn = np.split(
+        rng.normal(size=parts * sum(map(prod, shapes))),
+        np.cumsum([parts * prod(shape) for shape in shapes])[:-1],
+    )
     sketch = []
-    for column, vertical in enumerate(verticals):
-        shape = (1, vertical, bonds[column + 1], bonds[column])
-        entries: np.ndarray = rng.normal(size=shape) / np.sqrt(vertical * shape[2])
-        if xp.isdtype(like.dtype, "complex floating"):
-            entries = entries + 1j * rng.normal(size=shape) / np.sqrt(vertical * shape[2])
+    for shape, numbers in zip(shapes, drawn, strict=True):
+        scaled = np.reshape(numbers, (parts, *shape)) / np.sqrt(shape[1] * shape[2])
+        entries = scaled[0] if parts == 1 else scaled[0] + 1j * scaled[1]
         sketch.append(xp.astype(to_namespace(entries, xp), like.dtype))
     return sketch
 

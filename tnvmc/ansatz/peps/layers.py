@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.packed import SiteTables, TableRow
 from tnvmc.contraction.row import BoundaryMPS
 from tnvmc.contraction.schemes import SRC, Scheme, Sketch, joined_sketches, random_sketch
@@ -108,6 +108,8 @@ def _sketches(layers: Layers, scheme: SRC) -> dict[str, list[Sketch | None]]:
                 parts[row].append(boundary.bottom_leftward)
             narrow = [k for k in range(depth) if _width(parts[inward[k + 1]]) < scheme.sketch_rank]
             depth = max(narrow, default=-1) + 1
+            if not depth:
+                break
         sketches[absorbed] = [
             joined_sketches(parts[row], scheme.sketch_rank) if parts.get(row) else None
             for row in rows
@@ -134,30 +136,15 @@ def _blurred_boundaries(
     """Boundaries after each of `rows`, with every site at a random superposition of its states."""
     rng = np.random.default_rng((scheme.seed, 1, absorbed == "up", draw))
     plain = SRC(scheme.sketch_rank, 0, scheme.seed, "random")
+    tables, n_cols = layers.tables[absorbed], layers.n_cols
+    xp = array_namespace(tables.numbers)
+    only_state = xp.zeros((1, n_cols), dtype=xp.int8)
     boundary: BoundaryMPS | None = None
     found = []
     for row in rows:
-        weights = rng.normal(size=(layers.n_cols, layers.local_dim))
+        weights = rng.normal(size=(n_cols, layers.local_dim))
         sketch = _random_row(layers, scheme, row, absorbed, draw)
-        boundary = plain.absorb(boundary, _blurred_row(layers, row, absorbed, weights), sketch)
+        blurred = TableRow(tables.superposed(row * n_cols, weights), 0, n_cols, only_state)
+        boundary = plain.absorb(boundary, blurred, sketch)
         found.append(boundary)
     return found
-
-
-def _blurred_row(layers: Layers, row: int, absorbed: str, weights: np.ndarray) -> TableRow:
-    """A row for one walker whose sites are sums over local states with `weights` (n_cols, d)."""
-    first, tables = row * layers.n_cols, layers.tables[absorbed]
-
-    def mixed(moving: str) -> list[Array]:
-        sites = []
-        for site, weight in enumerate(weights, first):
-            table = tables.table(moving, site)
-            xp = array_namespace(table)
-            mix = xp.astype(to_namespace(weight[None, :], xp), table.dtype)
-            flat = xp.matmul(mix, xp.reshape(table, (table.shape[0], -1)))
-            sites.append(xp.reshape(flat, (1, *table.shape[1:])))
-        return sites
-
-    xp = array_namespace(tables.numbers)
-    only_state = xp.zeros((1, layers.n_cols), dtype=xp.int8)
-    return TableRow(SiteTables.build(mixed("right"), mixed("left")), 0, layers.n_cols, only_state)
