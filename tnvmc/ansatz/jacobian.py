@@ -58,6 +58,10 @@ class DenseJacobian:
         """O O^dagger: (M, M).  Cost M^2 P."""
         return self.matrix @ _dagger(self.matrix)
 
+    def squares(self) -> Array:
+        """|O_s|^2 of each sample: (M,)."""
+        return _square_sums(self.matrix)
+
     def dense(self) -> Array:
         """O itself."""
         return self.matrix
@@ -147,6 +151,10 @@ class SliceJacobian:
             total = term if total is None else total + term
         return total
 
+    def squares(self) -> Array:
+        """|O_s|^2 of each sample: (M,)."""
+        return _summed(self._by_site(lambda site: _square_sums(self.slices[site])))
+
     def dense(self) -> Array:
         """All of O with its zeros: (M, P)."""
         xp = array_namespace(self.spins)
@@ -219,6 +227,13 @@ class CenteredJacobian:
         values = values - self.weight * xp.sum(values, axis=1, keepdims=True)
         return self.jacobian.adjoint(xp.reshape(values, (-1,)))
 
+    def trace(self) -> float:
+        """Trace of A A^dagger, which is that of A^dagger A.  Cost: one look at O, and `adjoint`."""
+        xp = array_namespace(self.weight)
+        squares = xp.reshape(structured(self.jacobian).squares(), (self.parts, -1))
+        means = sum(float(xp.sum(xp.abs(self._mean(part)) ** 2)) for part in range(self.parts))
+        return float(xp.sum(self.weight * squares)) - means
+
     def gram(self) -> Array:
         """A A^dagger: (parts * M, parts * M), by rank-one corrections of O O^dagger.
 
@@ -243,6 +258,14 @@ class CenteredJacobian:
         if isinstance(self.jacobian, DenseJacobian | SliceJacobian):
             return gram
         return array_namespace(gram).asarray(gram, copy=True)
+
+    def gram_times(self, u: Array) -> Array:
+        """A A^dagger u: (parts * M,), without the matrix."""
+        return self.apply(self.adjoint(u))
+
+    def covariance_times(self, v: Array) -> Array:
+        """A^dagger A v: (P,), without the matrix."""
+        return self.adjoint(self.apply(v))
 
     def covariance(self, dtype: Any = None) -> Array:
         """S = A^dagger A: (P, P), for P <= M, in the precision of A or another.  Cost M P^2.
@@ -345,6 +368,12 @@ def _summed(terms: Sequence[Array]) -> Array:
     for term in terms[1:]:
         total = total + term
     return total
+
+
+def _square_sums(matrix: Array) -> Array:
+    """Sums of |entries|^2 of each row, in double precision."""
+    xp = array_namespace(matrix)
+    return xp.sum(xp.abs(matrix) ** 2, axis=1, dtype=xp.float64)
 
 
 def is_complex(array: Array) -> bool:

@@ -174,10 +174,12 @@ def _parts(array: Array) -> tuple[Array, Array]:
 class SolveInfo:
     """How a linear system was solved."""
 
-    method: str  #: "cholesky", "eigh", or "cholesky failed, eigh"
+    method: str  #: "cholesky", "eigh", "cholesky failed, eigh", or "conjugate gradients"
     shift: float  #: what was added to the diagonal
     rank: int  #: directions kept
-    condition: float  #: of the shifted matrix on them; a lower bound for Cholesky
+    condition: float  #: of the shifted matrix on them; a lower bound but for "eigh"
+    residual: float | None = None  #: relative, where the solution is iterated
+    iterations: int | None = None
 
 
 class Solver(Protocol):

@@ -13,7 +13,7 @@ directions which few samples do not see keep the value they had.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -25,11 +25,15 @@ from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.optimize import average
+from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.rule import Info, State, require_finite
 from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver, least_squares
 
 Array = Any
 Space = Literal["auto", "parameters", "samples"]
+
+LARGEST_MATRIX = 2**14
+"""Rows of the matrix up to which it is formed and factorised (2 GiB of float64) where no solver is given."""
 
 
 @spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
@@ -48,13 +52,16 @@ class SR:
     """SPRING's decay mu, 0 <= mu < 1; 0 is plain SR, 0.9 and more is usual with few samples."""
     clip: float | None = None
     """Clip local energies in the gradient; see `tnvmc.optimize.solve.clip_outliers`."""
-    solver: Solver = field(default_factory=Cholesky)
+    solver: Solver | None = None
+    """How the system is solved.  By default `Cholesky`, and `ConjugateGradients` above `LARGEST_MATRIX`
+    rows."""
     space: Space = "auto"
     memory: float = 0.0
     """Decay of the average of S over steps, 0 <= memory < 1; 0 takes the S of the present samples
     alone.  Above `average.MOST_PARAMETERS` parameters memory has no effect: there the samples of
     twenty steps are still few, and steps were as good without.  Nor has it with a `diag_shift` below
-    `average.LEAST_SHIFT`: the average is kept in single precision."""
+    `average.LEAST_SHIFT`: the average is kept in single precision.  Nor with `ConjugateGradients`, which
+    forms no matrix."""
 
     def __post_init__(self) -> None:
         if self.diag_shift != "auto":
@@ -62,7 +69,7 @@ class SR:
         real("SR", "memory", self.memory)
         real("SR", "momentum", self.momentum)
         optional_positive("SR", "clip", self.clip)
-        if not callable(self.solver):
+        if self.solver is not None and not callable(self.solver):
             raise TypeError(f"SR: solver must be a solver, as Cholesky(), got {self.solver!r}")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"SR: momentum = {self.momentum} must lie in 0 <= momentum < 1")
@@ -75,7 +82,8 @@ class SR:
         state = {"previous": array_namespace(theta).zeros_like(theta)} if self.momentum else {}
         above_rounding = self.diag_shift == "auto" or self.diag_shift >= average.LEAST_SHIFT
         few = theta.shape[0] <= average.MOST_PARAMETERS
-        if not self.memory or not few or not above_rounding:
+        matrix_free = isinstance(self.solver, ConjugateGradients)
+        if not self.memory or not few or not above_rounding or matrix_free:
             return state
         return {**state, **average.empty(theta)}
 
@@ -93,7 +101,8 @@ class SR:
         Reports the space, how the system was solved, the weight of clipped samples, and two
         numbers per learning rate: `metric_norm` sqrt(d^dagger S d), the distance between the
         states before and after, and `slope` Re(F^dagger d), half of the fall of the energy.
-        Cost: M^2 P / 2 (gram) + M^3 / 3, or M P^2 + P^3 / 3.
+        Cost: M^2 P / 2 (gram) + M^3 / 3, or M P^2 + P^3 / 3; with `ConjugateGradients` 2 M P for
+        each iteration.
         """
         with np.errstate(over="ignore", invalid="ignore"):  # found out, and said, by NonFiniteError
             return self._direction(theta, jacobian, local_energy, weight, state)
@@ -126,6 +135,7 @@ class SR:
             "rank": solved.rank,
             "condition": solved.condition,
             "clipped": problem.clipped,
+            **_iterated(solved),
             "metric_norm": float(xp.sqrt(xp.sum(xp.abs(moved) ** 2))),
             "slope": float(xp.sum(xp.real(xp.conj(problem.target) * moved))),
         }
@@ -148,7 +158,9 @@ class SR:
         if trace < average.LEAST_TRACE:
             return (*self._solve(a, residual), average.empty(total[0, :]))
         # The sum takes the place of the average: no copy of it is made.
-        x, solved = self.solver(total, norm * a.adjoint(residual), norm * share * trace / n)
+        x, solved = (self.solver or Cholesky())(
+            total, norm * a.adjoint(residual), norm * share * trace / n
+        )
         solved = replace(solved, shift=solved.shift / norm)
         return x, "parameters", solved, kept
 
@@ -161,18 +173,30 @@ class SR:
         space = self.space
         if space == "auto":
             space = "parameters" if n_params <= n_rows else "samples"
-        if space == "parameters":
-            matrix, rhs = a.covariance(), a.adjoint(residual)
-        else:
-            matrix, rhs = a.gram(), residual
-        xp = array_namespace(matrix)
-        entries = diagonal(matrix)
-        require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
-        trace = float(xp.real(xp.sum(entries)))
+        rhs = a.adjoint(residual) if space == "parameters" else residual
+        n = min(n_rows, n_params)
         share = self._share(n_params / _effective_rows(a))
-        shift = share * max(trace, 0.0) / min(n_rows, n_params)
-        x, solved = self.solver(matrix, rhs, shift)
+        solver = self.solver or (
+            Cholesky() if rhs.shape[0] <= LARGEST_MATRIX else ConjugateGradients()
+        )
+        if isinstance(solver, ConjugateGradients):
+            times = a.covariance_times if space == "parameters" else a.gram_times
+            x, solved = solver.solve(times, rhs, share * max(a.trace(), 0.0) / n)
+        else:
+            matrix = a.covariance() if space == "parameters" else a.gram()
+            xp = array_namespace(matrix)
+            entries = diagonal(matrix)
+            require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
+            trace = float(xp.real(xp.sum(entries)))
+            x, solved = solver(matrix, rhs, share * max(trace, 0.0) / n)
         return x if space == "parameters" else a.adjoint(x), space, solved
+
+
+def _iterated(solved: SolveInfo) -> Info:
+    """What an iteration reports."""
+    if solved.iterations is None or solved.residual is None:
+        return {}
+    return {"iterations": solved.iterations, "residual": solved.residual}
 
 
 def _effective_rows(a: CenteredJacobian) -> float:

@@ -21,7 +21,9 @@ from tnvmc.operators.products import Placed, joined
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
+from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
+from tnvmc.optimize.solve import Cholesky
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import sector_of
@@ -171,9 +173,15 @@ def build_optimizer(settings: OptimizerSettings) -> Any:
     """Make the rule of the [optimizer] section."""
     if isinstance(settings, SRSettings):
         of_all = settings.diag_shift, settings.momentum, settings.clip
-        return SR(*of_all, memory=settings.memory or 0.0)
+        return SR(*of_all, memory=settings.memory or 0.0, solver=_solver(settings))
     rules: Any = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
     return rules[settings.kind](clip=settings.clip)
+
+
+def _solver(settings: SRSettings) -> Cholesky | ConjugateGradients | None:
+    if settings.solver == "conjugate_gradients":
+        return ConjugateGradients()
+    return Cholesky() if settings.solver == "cholesky" else None
 
 
 def build_schedule(

@@ -25,9 +25,11 @@ from tnvmc.operators import models
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
+from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
 from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.rule import Rule
+from tnvmc.optimize.solve import Cholesky
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.direct import DirectSampler
@@ -58,6 +60,9 @@ _KEPT = (
 )  # fmt: skip
 """What no object tells, and a file that is there already does."""
 
+_SOLVERS = {
+    type(None): "auto", Cholesky: "cholesky", ConjugateGradients: "conjugate_gradients",
+}  # fmt: skip
 _RULES = {SR: "sr", GradientDescent: "gradient", RandomSign: "random_sign", Adam: "adam"}
 _SCHEMES = {schemes.SRC: "src", schemes.ZipUp: "zipup", schemes.Exact: "exact"}
 _STATES = {
@@ -231,7 +236,10 @@ def _sampler(vmc: VMC) -> Section:
 def _optimizer(rule: Rule) -> Section:
     inner: Any = rule.rule if isinstance(rule, Paced) else rule
     found: Section = {"kind": _RULES.get(type(inner), type(inner).__name__)}
-    names = ("diag_shift", "memory", "momentum", "clip") if isinstance(inner, SR) else ("clip",)
+    names: tuple[str, ...] = ("clip",)
+    if isinstance(inner, SR):
+        names = ("diag_shift", "memory", "momentum", "clip")
+        found["solver"] = _SOLVERS.get(type(inner.solver), type(inner.solver).__name__)
     return found | {name: getattr(inner, name) for name in names if hasattr(inner, name)}
 
 
