@@ -1,14 +1,15 @@
 """Direction of SR in sample space, and exact diagonalisation: seconds and peak memory.
 
     python benchmarks/linear_algebra.py [--threads N ...] [--sr L,D,samples ...] [--exact MODEL,L1,L2 ...]
-                                        [--seed N] [--json FILE]
+                                        [--precision double single] [--repeat N] [--seed N] [--json FILE]
 
 SR: slices of random numbers with the shapes of a PEPS on an open L x L lattice, random spins with total
 Sz = 0.  The time is also given as a rate: the multiplications and additions that the Gram matrix cannot
 do without (M^2 P / (2 d^2) of each), over seconds and threads, beside the rate of one large matrix
 product on one thread in the same process.  Exact: energies alone, with a small one before them that loads
-the compiled kernels.  Every row has a process of its own; memory is its largest, "slices" the part of it
-that is the log-derivatives.  Seconds of the processor, of all threads, tell more on a shared machine.
+the compiled kernels.  Every row has a process of its own; memory is its largest, less what the process
+had before there was a slice; "slices" is the part of it that is the log-derivatives, in the precision that is
+named.  Times are medians of `--repeat` directions.  Seconds of the processor, of all threads, tell more on a shared machine.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import resource
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from tnvmc.operators import heisenberg, j1j2, tfim
 
 SR_ROWS = ["8,4,1024", "8,4,4096", "10,6,1024", "10,6,4096"]
 EXACT_ROWS = ["heisenberg,4,5", "j1j2,4,5", "heisenberg,4,6", "j1j2,4,6"]
+PRECISIONS = ["double", "single"]
 MODELS = {"heisenberg": heisenberg, "j1j2": j1j2, "tfim": tfim}
 GEMM = (2048, 1296)
 
@@ -49,16 +52,16 @@ def gemm_rate() -> float:
     return 2e-9 * m * m * k / min(times)
 
 
-def slices_of(L: int, D: int, n_samples: int, seed: int) -> SliceJacobian:
+def slices_of(L: int, D: int, n_samples: int, seed: int, dtype: str = "float64") -> SliceJacobian:
     """Log-derivatives as a PEPS has them."""
     rng = np.random.default_rng(seed)
     legs = [1, *[D] * (L - 1), 1]
     widths = [legs[r] * legs[r + 1] * legs[c] * legs[c + 1] for r in range(L) for c in range(L)]
     slices = []
     for width in widths:
-        slices.append(np.empty((n_samples, width)))
+        slices.append(np.empty((n_samples, width), dtype=dtype))
         for row in slices[-1]:
-            rng.standard_normal(out=row)
+            rng.standard_normal(out=row, dtype=np.dtype(dtype).type)
     spins = rng.random((n_samples, L * L)).argsort(axis=1) % 2
     return SliceJacobian(slices, spins.astype(np.int8))
 
@@ -75,11 +78,15 @@ def timed(task: Any) -> dict[str, float]:
     return {"seconds": time.perf_counter() - began[0], "cpu": time.process_time() - began[1]}
 
 
-def sr_row(row: str, threads: int, seed: int) -> dict[str, Any]:
+def median(times: list[dict[str, float]]) -> dict[str, float]:
+    """Medians of what was timed several times."""
+    return {name: float(np.median([each[name] for each in times])) for name in times[0]}
+
+
+def sr_row(row: str, threads: int, seed: int, precision: str, repeat: int) -> dict[str, Any]:
     """One direction, and the Gram matrix in it once more."""
     L, D, n_samples = map(int, row.split(","))
-    few = slices_of(3, 2, 64, seed)
-    jacobian = slices_of(L, D, n_samples, seed)
+    dtype = {"double": "float64", "single": "float32"}[precision]
     rng, rule = np.random.default_rng(seed), SR(diag_shift=1e-2, space="samples")
     with one_blas_thread(), using_threads(threads):
         rate = gemm_rate()
@@ -88,10 +95,14 @@ def sr_row(row: str, threads: int, seed: int) -> dict[str, Any]:
             n, p = of.shape
             rule.direction(rng.standard_normal(p), of, rng.standard_normal(n), None, {})
 
-        direction(few)
-        found = {"row": row, "threads": threads, **timed(lambda: direction(jacobian))}
-        found |= {"peak": peak(), "slices": sum(x.nbytes for x in jacobian.slices) / 2**30}
-        gram = timed(jacobian.gram)
+        direction(slices_of(3, 2, 64, seed, dtype))
+        before = peak()
+        jacobian = slices_of(L, D, n_samples, seed, dtype)
+        found: dict[str, Any] = {"row": row, "threads": threads, "precision": precision}
+        found |= median([timed(lambda: direction(jacobian)) for _ in range(repeat)])
+        found |= {"peak": peak() - before, "before": before}
+        found |= {"slices": sum(x.nbytes for x in jacobian.slices) / 2**30}
+        gram = median([timed(jacobian.gram) for _ in range(repeat)])
         flops = n_samples**2 * jacobian.shape[1] / 4
         found |= {"gram": gram["seconds"], "gram_cpu": gram["cpu"], "gemm_rate": rate}
         return found | {"gram_rate": 1e-9 * flops / gram["cpu"]}
@@ -109,9 +120,9 @@ def exact_row(row: str, threads: int, seed: int) -> dict[str, Any]:
     return found | {"dimension": ground.dimension, "inversion": ground.inversion}
 
 
-def in_a_process(kind: str, row: str, threads: int, seed: int) -> dict[str, Any]:
+def in_a_process(kind: str, *arguments: str | int) -> dict[str, Any]:
     """Run one row by itself, so that its memory is its own."""
-    command = [sys.executable, __file__, "--one", kind, row, str(threads), str(seed)]
+    command = [sys.executable, __file__, "--one", kind, *map(str, arguments)]
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return json.loads(shown.splitlines()[-1])
 
@@ -124,21 +135,29 @@ def main() -> None:
     parser.add_argument("--exact", nargs="*", default=EXACT_ROWS, metavar="MODEL,L1,L2")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=PRECISIONS)
+    parser.add_argument(
+        "--repeat", type=int, default=1, help="directions of which the median is taken"
+    )
+    parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        kind, row, threads, seed = options.one
-        task = {"sr": sr_row, "exact": exact_row}[kind]
-        print(json.dumps(task(row, int(threads), int(seed))))
+        kind, row, threads, seed, *more = options.one
+        if kind == "exact":
+            print(json.dumps(exact_row(row, int(threads), int(seed))))
+        else:
+            print(json.dumps(sr_row(row, int(threads), int(seed), more[0], int(more[1]))))
         return
     tables: dict[str, list[dict[str, Any]]] = {"sr": [], "exact": []}
-    print("L,D,samples     threads  seconds    cpu   Gram cpu  GFLOP/s of GEMM's  GiB peak  slices")
+    print(
+        "L,D,samples     slices  threads  seconds    cpu   Gram cpu  GFLOP/s of GEMM's  GiB peak  slices"
+    )
     for row in options.sr:
-        for threads in options.threads:
-            found = in_a_process("sr", row, threads, options.seed)
+        for threads, precision in product(options.threads, options.precision):
+            found = in_a_process("sr", row, threads, options.seed, precision, options.repeat)
             tables["sr"].append(found)
             print(
-                f"{row:15s} {threads:7d} {found['seconds']:8.2f} {found['cpu']:6.2f} "
+                f"{row:15s} {precision:7s} {threads:7d} {found['seconds']:8.2f} {found['cpu']:6.2f} "
                 f"{found['gram_cpu']:10.2f} {found['gram_rate']:8.1f} {found['gemm_rate']:9.1f} "
                 f"{found['peak']:9.2f} {found['slices']:7.2f}",
                 flush=True,

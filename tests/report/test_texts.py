@@ -241,6 +241,18 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("variance_jump", {"before": 0.5, "after": 123.4}, "variance jumped from 0.5 to 123"),
     ("direction_not_finite", {}, "direction not finite"),
     ("sampling_failed", {"reason": "psi vanishes"}, "psi vanishes"),
+    (
+        "log_derivatives_in_double",
+        {"rounding": 0.00213, "limit": 0.001},
+        ("log-derivatives taken in double precision from here on, since rounding may change a "
+         "direction by 0.0021 of its length, more than 0.001"),
+    ),
+    (
+        "log_derivatives_in_double",
+        {"rounding": None, "limit": 0.001},
+        ("log-derivatives taken in double precision from here on, since rounding keeps the equations "
+         "of SR from being solved"),
+    ),
     ("step_shortened", {"factor": 0.313}, "step shortened to 0.31 of its length"),
     ("measured_before_last_update", {"because": "energy_jump", "before": -9.12, "after": 5.5},
      "energy jumped from -9.12 to 5.5: measured without the last update"),

@@ -8,12 +8,14 @@ sqrt(w) (O - <O>) of stochastic reconfiguration, without forming it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tnvmc.ansatz.gram import gram_of_slices
 from tnvmc.ansatz.protocol import Jacobian
+from tnvmc.ansatz.slice_products import times, times_slice
 from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.backend.process import give_back_freed_memory, one_blas_thread, side_by_side
 
@@ -113,10 +115,10 @@ class SliceJacobian:
     def apply(self, v: Array) -> Array:
         """O v: (P,) -> (M,).  Cost M P: all spins are multiplied, the present one is picked."""
         xp = array_namespace(v)
-        blocks = list(self._blocks(v))
+        blocks, multiply = list(self._blocks(v)), times if self._in_pieces(v) else operator.matmul
 
         def term(site: int) -> Array:
-            products = self.slices[site] @ xp.matrix_transpose(blocks[site])
+            products = multiply(self.slices[site], xp.matrix_transpose(blocks[site]))
             zero = xp.zeros((), dtype=products.dtype)
             return xp.sum(xp.where(self._selected(site), products, zero), axis=1)
 
@@ -126,10 +128,11 @@ class SliceJacobian:
         """O^dagger u: (M,) -> (P,).  Cost M P, no copy of the slices."""
         xp = array_namespace(u)
         conjugate, zero = _conj(u)[:, None], xp.zeros((), dtype=u.dtype)
+        multiply = times_slice if self._in_pieces(u) else operator.matmul
 
         def block(site: int) -> Array:
             spread = xp.where(self._selected(site), conjugate, zero)
-            product = xp.matrix_transpose(spread) @ self.slices[site]
+            product = multiply(xp.matrix_transpose(spread), self.slices[site])
             return xp.reshape(_conj(product), (-1,))
 
         return xp.concat(self._by_site(block))
@@ -180,11 +183,21 @@ class SliceJacobian:
 
     def _by_site(self, task: Callable[[int], Array]) -> list[Array]:
         """Results of a task for every site, in order; many samples on the host in threads."""
-        sites, entries = range(len(self.slices)), self.shape[0] * self.shape[1]
-        if entries < _THREADED_ENTRIES or not is_numpy(array_namespace(self.spins)):
+        sites = range(len(self.slices))
+        if not self._is_large:
             return [task(site) for site in sites]
         with one_blas_thread(), side_by_side() as run:
             return run(task, sites)
+
+    @property
+    def _is_large(self) -> bool:
+        entries = self.shape[0] * self.shape[1]
+        return entries >= _THREADED_ENTRIES and is_numpy(array_namespace(self.spins))
+
+    def _in_pieces(self, vector: Array) -> bool:
+        """Whether slices are many and of less precision than what they are multiplied with."""
+        xp = array_namespace(vector)
+        return self._is_large and xp.finfo(self.dtype).eps > xp.finfo(vector.dtype).eps
 
     def _blocks(self, v: Array) -> Iterator[Array]:
         """Yield the (local_dim, n) part of a parameter vector, site by site."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.arguments import positive
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.optimize.rule import Info, Rule, State
+from tnvmc.optimize.rule import Info, Rounds, Rule, State
 from tnvmc.optimize.solve import LeastSquares, least_squares
 from tnvmc.optimize.sr import SR
 
@@ -24,6 +24,9 @@ Array = Any
 
 AUTOMATIC = SR("auto", memory=0.9)
 """The rule where none is given."""
+
+OF_RULE = "rule_"
+"""Before the names of what the rule itself carries."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,7 @@ class Paced:
     def init(self, theta: Array) -> State:
         """State of the rule, the rate, the last direction and the slope that it was made with."""
         last = array_namespace(theta).zeros_like(theta)
-        inner = {f"rule_{name}": value for name, value in self.rule.init(theta).items()}
-        return {**inner, "rate": self.rate, "last": last, "expected": 0.0}
+        return {**_named(self.rule.init(theta)), "rate": self.rate, "last": last, "expected": 0.0}
 
     def direction(
         self,
@@ -67,24 +69,42 @@ class Paced:
         uniforms_key: tuple[int, int] = (0, 0),
     ) -> tuple[Array, State, Info]:
         """Rate times the direction of the rule (P,); see `Rule.direction`."""
-        before = {k[5:]: v for k, v in state.items() if k.startswith("rule_")}
         found, after, info = self.rule.direction(
-            theta, jacobian, local_energy, weight, before, uniforms_key
+            theta, jacobian, local_energy, weight, _of_rule(state), uniforms_key
         )
         problem = least_squares(theta, jacobian, local_energy, weight)
         correlation, confirmed, error = along(problem, state["last"])
         rate = min(self.largest, float(state["rate"]) * math.exp(self.gain * correlation))
-        kept = {f"rule_{name}": value for name, value in after.items()}
         info = {**info, "paced_rate": rate, "correlation": correlation}
         if (expected := float(state["expected"])) > 0:
             info |= {"expected_slope": expected, "confirmed_slope": confirmed}
             info["confirmed_slope_error"] = error
         expected = along(problem, found).slope
-        return rate * found, {**kept, "rate": rate, "last": found, "expected": expected}, info
+        kept = {"rate": rate, "last": found, "expected": expected}
+        return rate * found, {**_named(after), **kept}, info
+
+    def takes_single(self, theta: Array, n_samples: int, state: State) -> bool:
+        """Whether the rule does; see `Rounds`."""
+        rule = self.rule
+        return isinstance(rule, Rounds) and rule.takes_single(theta, n_samples, _of_rule(state))
+
+    def in_double(self, state: State) -> State:
+        """See `Rounds`."""
+        if not isinstance(self.rule, Rounds):
+            return state
+        return {**state, **_named(self.rule.in_double(_of_rule(state)))}
 
     def shortened(self, state: State, factor: float) -> State:
         """The rate of what was taken: it does not grow against a limit."""
         return {**state, "rate": factor * float(state["rate"])}
+
+
+def _of_rule(state: State) -> State:
+    return {k.removeprefix(OF_RULE): v for k, v in state.items() if k.startswith(OF_RULE)}
+
+
+def _named(state: State) -> State:
+    return {f"{OF_RULE}{name}": value for name, value in state.items()}
 
 
 class Along(NamedTuple):

@@ -12,6 +12,10 @@ Array = Any
 State = Mapping[str, Any]
 """What a rule carries from step to step: arrays and numbers by name, ready for a checkpoint."""
 
+ADDED: Mapping[str, Any] = {"single": 0}
+"""What states of rules have had since some version, and what stands for it in older checkpoints: a run
+that was begun with log-derivatives in double precision goes on so."""
+
 Info = dict[str, float | int | str]
 """What a rule reports of one step; it never comes back."""
 
@@ -56,6 +60,20 @@ class Follows(Protocol):
 
     def shortened(self, state: State, factor: float) -> State:
         """State after a step of which only this factor < 1 was taken."""
+
+
+@runtime_checkable
+class Rounds(Protocol):
+    """A rule that can do with log-derivatives in single precision, and tells when it cannot.
+
+    `direction` then raises `optimize.rounded.PrecisionError` for those that are too coarse.
+    """
+
+    def takes_single(self, theta: Array, n_samples: int, state: State) -> bool:
+        """Whether to store the log-derivatives of so many samples in single precision."""
+
+    def in_double(self, state: State) -> State:
+        """State of a run that takes them in double precision from now on."""
 
 
 class NonFiniteError(ValueError):

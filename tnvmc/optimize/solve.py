@@ -242,14 +242,14 @@ class Cholesky:
             if refined is not None:
                 return refined
         matrix = _as_precise(matrix, rhs)
-        pivots, solve = _factorised(matrix, shift)
+        pivots, solve = factorised(matrix, shift)
         if pivots is None:
             return self._fall_back(matrix, rhs, shift)
         x = solve(rhs)
         # Pivots this small are rounding, and so is x; some libraries do not even raise.
         if _are_rounding(pivots) or not bool(xp.all(xp.isfinite(x))):
             return self._fall_back(matrix, rhs, shift)
-        return x, SolveInfo("cholesky", shift, matrix.shape[0], _condition(pivots))
+        return x, SolveInfo("cholesky", shift, matrix.shape[0], condition_of(pivots))
 
     def _fall_back(self, matrix: Array, rhs: Array, shift: float) -> tuple[Array, SolveInfo]:
         x, info = self.fallback(matrix, rhs, shift)
@@ -264,11 +264,16 @@ def _as_precise(matrix: Array, rhs: Array) -> Array:
     return xp.astype(matrix, xp.complex128 if is_complex(matrix) else xp.float64)
 
 
-def _factorised(matrix: Array, shift: float) -> tuple[Array | None, Callable[[Array], Array]]:
-    """Pivots of the Cholesky factor of A + shift, None where there is none, and a way to solve."""
+def factorised(
+    matrix: Array, shift: float, *, overwrite: bool = False
+) -> tuple[Array | None, Callable[[Array], Array]]:
+    """Pivots of the Cholesky factor of A + shift, None where there is none, and a way to solve.
+
+    With `overwrite` the factor takes the place of a matrix in C order.
+    """
     xp = array_namespace(matrix)
     n = matrix.shape[0]
-    flat = xp.asarray(xp.reshape(matrix, (-1,)), copy=True)
+    flat = xp.asarray(xp.reshape(matrix, (-1,)), copy=not overwrite)
     flat[:: n + 1] += shift
     shifted = xp.reshape(flat, (n, n))
     try:
@@ -288,7 +293,7 @@ def _factorised(matrix: Array, shift: float) -> tuple[Array | None, Callable[[Ar
 
 def _refined(matrix: np.ndarray, rhs: np.ndarray, shift: float) -> tuple[Array, SolveInfo] | None:
     """Solve by a factor in single precision; None where the residual does not become small."""
-    pivots, solve = _factorised(matrix, shift)
+    pivots, solve = factorised(matrix, shift)
     if pivots is None or _are_rounding(pivots):
         return None
     x, residual = np.zeros_like(rhs), rhs
@@ -297,7 +302,7 @@ def _refined(matrix: np.ndarray, rhs: np.ndarray, shift: float) -> tuple[Array, 
             x = x + solve(residual.astype(matrix.dtype))
             residual = rhs - _times(matrix, x) - shift * x
         if np.linalg.norm(residual) <= _REFINED * np.linalg.norm(rhs):
-            return x, SolveInfo("cholesky", shift, len(x), _condition(pivots))
+            return x, SolveInfo("cholesky", shift, len(x), condition_of(pivots))
     return None
 
 
@@ -318,7 +323,8 @@ def _are_rounding(pivots: Array) -> bool:
     return not float(xp.min(pivots)) ** 2 > floor
 
 
-def _condition(pivots: Array) -> float:
+def condition_of(pivots: Array) -> float:
+    """Lower bound of the condition number, from the pivots of a Cholesky factor."""
     xp = array_namespace(pivots)
     return (float(xp.max(pivots)) / float(xp.min(pivots))) ** 2
 

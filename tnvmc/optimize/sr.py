@@ -13,6 +13,7 @@ directions which few samples do not see keep the value they had.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,17 +21,27 @@ import numpy as np
 
 from tnvmc.ansatz.jacobian import CenteredJacobian
 from tnvmc.ansatz.protocol import Jacobian
+from tnvmc.ansatz.rounding import is_rounded
 from tnvmc.backend.arguments import one_of, optional_positive, real
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import diagonal
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.optimize import average
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
+from tnvmc.optimize.rounded import TOLERANCE, Lengths, PrecisionError, change_of, likely, refined
 from tnvmc.optimize.rule import Info, State, require_finite
 from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver, least_squares
 
 Array = Any
 Space = Literal["auto", "parameters", "samples"]
+Precision = Literal["auto", "double", "single"]
+
+SINGLE_FROM = 2**28
+"""Entries of O, zeros included, from which log-derivatives are in single precision with "auto": a GiB of
+slices in double for d = 2."""
+
+LEAST_PARAMETERS = average.MOST_PARAMETERS
+"""Up to so many parameters they never are: their matrix is the larger part, or memory is small anyway."""
 
 LARGEST_MATRIX = 2**14
 """Rows of the matrix up to which it is formed and factorised (2 GiB of float64) where no solver is given."""
@@ -62,6 +73,13 @@ class SR:
     twenty steps are still few, and steps were as good without.  Nor has it with a `diag_shift` below
     `average.LEAST_SHIFT`: the average is kept in single precision.  Nor with `ConjugateGradients`, which
     forms no matrix."""
+    precision: Precision = "auto"
+    """Of the slices of log-derivatives, on NumPy: "single" takes half of the memory, and two thirds of the
+    time for the Gram matrix.  What it may change in a direction is bounded at each step
+    (`optimize.rounded`); where the bound exceeds `rounded.TOLERANCE`, the step is made again in double
+    precision, and so are those after it.  "auto": single from `SINGLE_FROM` entries of O if the shift makes
+    the bound likely to be met.  It has no effect up to `LEAST_PARAMETERS` parameters, with `Eigen` or a
+    solver of your own, or without slices."""
 
     def __post_init__(self) -> None:
         if self.diag_shift != "auto":
@@ -76,16 +94,44 @@ class SR:
         if not 0 <= self.memory < 1:
             raise ValueError(f"SR: memory = {self.memory} must lie in 0 <= memory < 1")
         one_of("SR", "space", self.space, ("auto", "parameters", "samples"))
+        one_of("SR", "precision", self.precision, ("auto", "double", "single"))
 
     def init(self, theta: Array) -> State:
-        """The previous direction where there is momentum, the averaged S where there is memory."""
+        """The previous direction where there is momentum, the averaged S where there is memory.
+
+        `single` tells that log-derivatives may be in single precision, where they may.
+        """
         state = {"previous": array_namespace(theta).zeros_like(theta)} if self.momentum else {}
+        if self._may_round(theta):
+            state["single"] = 1
         above_rounding = self.diag_shift == "auto" or self.diag_shift >= average.LEAST_SHIFT
         few = theta.shape[0] <= average.MOST_PARAMETERS
         matrix_free = isinstance(self.solver, ConjugateGradients)
         if not self.memory or not few or not above_rounding or matrix_free:
             return state
         return {**state, **average.empty(theta)}
+
+    def _may_round(self, theta: Array) -> bool:
+        xp = array_namespace(theta)
+        double = xp.finfo(theta.dtype).eps < 1e-12
+        bounded = self.solver is None or isinstance(self.solver, Cholesky | ConjugateGradients)
+        many = theta.shape[0] > LEAST_PARAMETERS
+        return self.precision != "double" and bounded and many and is_numpy(xp) and bool(double)
+
+    def takes_single(self, theta: Array, n_samples: int, state: State) -> bool:
+        """See `Rounds`."""
+        if not state.get("single"):
+            return False
+        n = theta.shape[0]
+        if self.precision == "single":
+            return True
+        return n * n_samples >= SINGLE_FROM and likely(
+            self._share(n / n_samples), min(n, n_samples)
+        )
+
+    def in_double(self, state: State) -> State:
+        """See `Rounds`."""
+        return {**state, "single": 0} if "single" in state else state
 
     def direction(
         self,
@@ -101,8 +147,12 @@ class SR:
         Reports the space, how the system was solved, the weight of clipped samples, and two
         numbers per learning rate: `metric_norm` sqrt(d^dagger S d), the distance between the
         states before and after, and `slope` Re(F^dagger d), half of the fall of the energy.
+        Where log-derivatives are in single precision it says so, and how much that may have changed the
+        direction, relative to its length (`rounding`).
         Cost: M^2 P / 2 (gram) + M^3 / 3, or M P^2 + P^3 / 3; with `ConjugateGradients` 2 M P for
         each iteration.
+
+        Raises PrecisionError where rounding may have changed it by too much.
         """
         with np.errstate(over="ignore", invalid="ignore"):  # found out, and said, by NonFiniteError
             return self._direction(theta, jacobian, local_energy, weight, state)
@@ -119,13 +169,14 @@ class SR:
         problem = least_squares(theta, jacobian, local_energy, weight, self.clip)
         a, residual = problem.matrix, problem.target
         if self.momentum:
-            carried = self.momentum * state["previous"]
-            residual = residual - a.apply(carried)
+            before = self.momentum * state["previous"]
+            residual = residual - a.apply(before)
+        rounded = is_rounded(a.jacobian, theta) and "covariance" not in state
         if "covariance" in state:
             step, space, solved, kept = self._averaged(a, residual, state)
         else:
-            (step, space, solved), kept = self._solve(a, residual), {}
-        direction = xp.astype(step + carried if self.momentum else step, theta.dtype)
+            (step, space, solved), kept = self._solve(a, residual, rounded), {}
+        direction = xp.astype(step + before if self.momentum else step, theta.dtype)
         require_finite("direction of SR", direction, "raise diag_shift")
         moved = a.apply(direction)
         info: Info = {
@@ -139,7 +190,32 @@ class SR:
             "metric_norm": float(xp.sqrt(xp.sum(xp.abs(moved) ** 2))),
             "slope": float(xp.sum(xp.real(xp.conj(problem.target) * moved))),
         }
-        return direction, {**({"previous": direction} if self.momentum else {}), **kept}, info
+        if rounded:
+            change = self._change(a, direction, (problem.target - moved, residual), solved)
+            info |= {"log_derivatives": "single", "rounding": change}
+        carried = {"previous": direction} if self.momentum else {}
+        carried |= {"single": state["single"]} if "single" in state else {}
+        return direction, {**carried, **kept}, info
+
+    def _change(
+        self,
+        a: CenteredJacobian,
+        direction: Array,
+        residuals: tuple[Array, Array],
+        solved: SolveInfo,
+    ) -> float:
+        """How much rounded log-derivatives may have changed the direction; raises where it is too much.
+
+        `residuals` are those with the direction, and without what was solved for.
+        """
+        if solved.method not in ("cholesky", "conjugate gradients"):
+            raise PrecisionError(math.inf)
+        norm = array_namespace(direction).linalg.vector_norm
+        lengths = Lengths(float(norm(direction)), *(float(norm(each)) for each in residuals))
+        change = change_of(a, lengths, solved.shift)
+        if not change <= TOLERANCE:
+            raise PrecisionError(change)
+        return change
 
     def _averaged(
         self, a: CenteredJacobian, residual: Array, state: State
@@ -167,7 +243,9 @@ class SR:
     def _share(self, per_row: float) -> float:
         return automatic_shift(per_row) if self.diag_shift == "auto" else float(self.diag_shift)
 
-    def _solve(self, a: CenteredJacobian, residual: Array) -> tuple[Array, str, SolveInfo]:
+    def _solve(
+        self, a: CenteredJacobian, residual: Array, rounded: bool = False
+    ) -> tuple[Array, str, SolveInfo]:
         """Minimise |A x - residual|^2 + shift |x|^2 over x (P,), in one of the two spaces."""
         n_rows, n_params = a.shape
         space = self.space
@@ -187,8 +265,11 @@ class SR:
             xp = array_namespace(matrix)
             entries = diagonal(matrix)
             require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
-            trace = float(xp.real(xp.sum(entries)))
-            x, solved = solver(matrix, rhs, share * max(trace, 0.0) / n)
+            shift = share * max(float(xp.real(xp.sum(entries))), 0.0) / n
+            if rounded and space == "samples" and isinstance(solver, Cholesky):
+                found, solved = refined(a, matrix, rhs, shift)
+                return found, space, solved
+            x, solved = solver(matrix, rhs, shift)
         return x if space == "parameters" else a.adjoint(x), space, solved
 
 

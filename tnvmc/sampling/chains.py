@@ -25,8 +25,8 @@ from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms, uniforms_of_passes
 from tnvmc.sampling.power import flattened, followed
-from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo
-from tnvmc.sampling.snapshots import join, tables_in
+from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo, Wanted
+from tnvmc.sampling.snapshots import join, kept, tables_in
 from tnvmc.sampling.streams import EXCHANGE_PASS
 from tnvmc.sampling.tempering import coldest, exchanged, powers, tempered
 from tnvmc.sampling.workers import chunks, in_chunks
@@ -104,14 +104,14 @@ class Sampler:
         return self.n_walkers * self.n_replicas
 
     def draw(
-        self, problem: Problem, point: Point, stream: int, jacobian: bool = True
+        self, problem: Problem, point: Point, stream: int, jacobian: Wanted = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
         """Draw from |psi|^2 by chains that go on from `point.configs` (W * R, N), walker by walker.
 
         Random numbers have the address (seed, stream, sweep, walker, move), so the chain is a function
         of the arguments.  Cost: n_burn + n_draws * n_thin sweeps and n_draws measurements per
-        walker.  Memory: the Jacobian dominates, M * P numbers when dense and M * P / d as slices,
-        and while draws are joined twice that when dense; plus one ansatz cache per worker.
+        walker.  Memory: the Jacobian dominates, M * P numbers when dense and M * P / d as slices (of half
+        the size if `jacobian` is "single"), and while draws are joined twice that when dense; plus one ansatz cache per worker.
 
         Returns:
             See `Samples.draw`; sample = draw * W + walker.
@@ -240,7 +240,7 @@ class _Chunk:
     targets: Targets
     moves: Targets
     stream: tuple[int, int]  #: seed, stream
-    jacobian: bool
+    jacobian: Wanted
     together: int  #: sweeps in one call, of an ansatz that `Walks`
 
     def __call__(self, chunk: range) -> _ChunkResult:
@@ -281,9 +281,7 @@ class _Chunk:
             ]
             if ends:
                 seen = _after(found, n_walkers, ends)
-                draws.append(
-                    self.ansatz.measure(theta, seen, self.targets, jacobian=self.jacobian)[1]
-                )
+                draws.append(self._seen(seen)[1])
             progress.tell(passes.stop / n_sweeps)
         return _ChunkResult(walkers.configs, draws, proposed, accepted)
 
@@ -334,12 +332,16 @@ class _Chunk:
         """Measure all walkers, or the coldest replica of each, which leaves the others alone."""
         theta, n_replicas = self.point.theta, self.sampler.n_replicas
         if n_replicas == 1:
-            return self.ansatz.measure(theta, walkers, self.targets, jacobian=self.jacobian)
+            return self._seen(walkers)
         measured = coldest(walkers, n_replicas)
         if walkers.cache is not None:
             measured = self.ansatz.start(theta, measured.configs)
-        found = self.ansatz.measure(theta, measured, self.targets, jacobian=self.jacobian)
-        return walkers, found[1]
+        return walkers, self._seen(measured)[1]
+
+    def _seen(self, walkers: Walkers) -> tuple[Walkers, Snapshot]:
+        theta, jacobian = self.point.theta, self.jacobian
+        after, found = self.ansatz.measure(theta, walkers, self.targets, jacobian=bool(jacobian))
+        return after, kept(found, jacobian)
 
 
 def _weighted(snapshot: Snapshot, power: float) -> tuple[Snapshot, float]:

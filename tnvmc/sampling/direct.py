@@ -21,8 +21,8 @@ from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.sampling.configurations import sector_of
-from tnvmc.sampling.problem import Point, Problem, SampleInfo
-from tnvmc.sampling.snapshots import join, measured, tables_in
+from tnvmc.sampling.problem import Point, Problem, SampleInfo, Wanted
+from tnvmc.sampling.snapshots import join, kept, measured, tables_in
 from tnvmc.sampling.streams import DRAW_PASS
 from tnvmc.sampling.workers import chunks, in_chunks, split
 
@@ -80,7 +80,7 @@ class DirectSampler:
         return self.n_samples
 
     def draw(
-        self, problem: Problem, point: Point, stream: int, jacobian: bool = True
+        self, problem: Problem, point: Point, stream: int, jacobian: Wanted = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
         """Draw M configurations and measure each once.
 
@@ -263,16 +263,16 @@ class _Chunk:
     ansatz: Ansatz
     theta: Array
     targets: Targets
-    jacobian: bool
+    jacobian: Wanted
 
     def __call__(self, chunk: range) -> _ChunkResult:
         began = time.perf_counter()
         xp = array_namespace(self.theta)
         configs, log_prob = self.drawing(chunk)
         seconds = time.perf_counter() - began
-        snapshot = measured(self.ansatz, self.theta, self.targets, self.jacobian, configs)
+        snapshot = measured(self.ansatz, self.theta, self.targets, bool(self.jacobian), configs)
         log_abs = xp.astype(snapshot.amplitude.log_abs, xp.float64)
-        return _ChunkResult(snapshot, 2.0 * log_abs - log_prob, seconds)
+        return _ChunkResult(kept(snapshot, self.jacobian), 2.0 * log_abs - log_prob, seconds)
 
 
 def _normalised(log_weight: np.ndarray) -> tuple[np.ndarray, float]:

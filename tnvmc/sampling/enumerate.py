@@ -13,7 +13,7 @@ from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import sector_of
-from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo
+from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo, Wanted
 from tnvmc.sampling.snapshots import join, measure_configs, measured, tables_in
 from tnvmc.sampling.workers import chunks, in_workers, one_after_another
 
@@ -62,7 +62,7 @@ class Enumerate:
         return 1
 
     def draw(
-        self, problem: Problem, point: Point, stream: int = 0, jacobian: bool = True
+        self, problem: Problem, point: Point, stream: int = 0, jacobian: Wanted = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
         """Measure all configurations, with weight |psi|^2 / sum |psi|^2.
 
@@ -80,7 +80,7 @@ class Enumerate:
                 that there is not (`sector_of`).
         """
         began = time.perf_counter()
-        basis = _basis(problem, self.magnetisation)
+        basis, jacobian = _basis(problem, self.magnetisation), bool(jacobian)
         snapshot = self._by_orbits(problem, point, basis, jacobian) if self.by_orbit else None
         if snapshot is None:
             snapshot = self._all(problem, point, basis, jacobian)
@@ -155,12 +155,12 @@ class _Rows:
     threads: int | None
 
     def draw(
-        self, problem: Problem, point: Point, stream: int, jacobian: bool = True
+        self, problem: Problem, point: Point, stream: int, jacobian: Wanted = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
         began = time.perf_counter()
         snapshot = measure_configs(
             problem.ansatz, point.theta, self.configs, problem.targets,
-            threads=self.threads, jacobian=jacobian,
+            threads=self.threads, jacobian=bool(jacobian),
         )  # fmt: skip
         info = SampleInfo(1, self.configs.shape[0], time.perf_counter() - began, exact=True)
         return replace(snapshot, weight=self.weight), point, info

@@ -8,7 +8,9 @@ from typing import Any
 
 from tnvmc.ansatz.jacobian import joined
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets
+from tnvmc.ansatz.rounding import in_single
 from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.sampling.problem import Wanted
 from tnvmc.sampling.workers import chunks, in_chunks
 
 Array = Any
@@ -43,6 +45,13 @@ def join(snapshots: list[Snapshot]) -> Snapshot:
     )
     snapshots.clear()
     return replace(whole, jacobian=joined(parts)) if parts else whole
+
+
+def kept(snapshot: Snapshot, jacobian: Wanted) -> Snapshot:
+    """The snapshot with its log-derivatives in the precision that is wanted."""
+    if jacobian != "single" or snapshot.jacobian is None:
+        return snapshot
+    return replace(snapshot, jacobian=in_single(snapshot.jacobian))
 
 
 def measure_configs(

@@ -10,7 +10,8 @@ from tnvmc.ansatz.protocol import Ansatz, description_of
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.term import Operator
-from tnvmc.optimize.rule import Rule
+from tnvmc.optimize.pace import OF_RULE
+from tnvmc.optimize.rule import ADDED, Rule
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import (
     StateFileError,
@@ -99,13 +100,21 @@ def load(path: Path, belongs_to: Mapping[str, Any], like: Iterate, archived: boo
             absent = dict(like.optimizer)
         points = sorted({"here", "good"} & set(tree), reverse=True)
         for name in points:
-            tree[name]["optimizer"] = absent | tree[name].get("optimizer", {})
+            found = absent | tree[name].get("optimizer", {})
+            tree[name]["optimizer"] = _of_this_version(found, like.optimizer)
         state = from_tree(tree)
         for name in points:
             _check(path, name, getattr(state, name), like)
         if state.step < 0:
             raise ValueError(f"step {state.step}")
     return state
+
+
+def _of_this_version(found: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
+    """What a rule carries, with what older versions did not have, and without what it no longer wants."""
+    added = {f"{before}{name}": value for name, value in ADDED.items() for before in ("", OF_RULE)}
+    new = {name: value for name, value in added.items() if name in like}
+    return new | {name: value for name, value in found.items() if name in like or name not in added}
 
 
 def _check_rule(path: Path, stored: Any, wanted: Any) -> None:

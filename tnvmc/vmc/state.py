@@ -41,7 +41,8 @@ class StepRecord(Shown):
 
     `energy` and `variance` are totals of the state that the step found, before its update.
     `diagnostics` tell why a step was undone (codes as `Guard.objection`, sampling_failed,
-    direction_not_finite) or that it was shortened (step_shortened).
+    direction_not_finite), that it was shortened (step_shortened), or that its log-derivatives were taken
+    again, in double precision (log_derivatives_in_double).
     """
 
     step: int

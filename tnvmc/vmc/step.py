@@ -17,8 +17,9 @@ from tnvmc.backend.process import one_blas_thread, using_threads
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate, estimate_samples
-from tnvmc.optimize.rule import Follows, NonFiniteError, Rule
-from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
+from tnvmc.optimize.rounded import TOLERANCE, PrecisionError
+from tnvmc.optimize.rule import Follows, NonFiniteError, Rounds, Rule
+from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples, Wanted
 from tnvmc.vmc.guard import Guard, Recent
 from tnvmc.vmc.state import Iterate, State, StepRecord
 
@@ -75,7 +76,7 @@ class Observation:
 
 
 def observe(
-    problem: Problem, sampler: Samples, point: Point, stream: int, jacobian: bool = True
+    problem: Problem, sampler: Samples, point: Point, stream: int, jacobian: Wanted = True
 ) -> Observation:
     """Draw samples at a point and estimate the energy there."""
     snapshot, point, info = sampler.draw(problem, point, stream, jacobian)
@@ -87,12 +88,18 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
     """Make one step: a function of the state, and of the clock where the schedule reads it."""
     started = perf_counter()
     learning_rate = method.schedule(state.step) * state.recent.scale
-    seen, objection = judged(method, state)
+    seen, objection = judged(method, state, _wanted(method, state))
     if seen is None or objection is not None and _can_undo(state, seen.energy):
         assert objection is not None
         outcome = _undone(method, state, state.good or state.here, objection)
     else:
-        outcome = _moved(method, state, seen, learning_rate)
+        moved, coarse = _moved_in_single(method, state, seen, learning_rate)
+        if moved is None:
+            seen = None  # or log-derivatives would be there twice
+            state = _in_double(method, state)
+            seen = observe(method.problem, method.sampler, state.here, state.step)
+            moved = _moved(method, state, seen, learning_rate)
+        outcome = replace(moved, diagnostics=(*coarse, *moved.diagnostics))
     record = StepRecord(
         **(_NOTHING_SEEN if seen is None else seen.statistics()),
         step=state.step,
@@ -105,6 +112,22 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
         power=None if seen is None else seen.info.power,
     )
     return outcome.state, record
+
+
+def _wanted(method: Method, state: State) -> Wanted:
+    """In which precision the rule can take the log-derivatives of this step."""
+    rule, n_samples = method.rule, method.sampler.n_samples
+    if n_samples is None or not isinstance(rule, Rounds):
+        return True
+    here = state.here
+    return "single" if rule.takes_single(here.theta, n_samples, here.optimizer) else True
+
+
+def _in_double(method: Method, state: State) -> State:
+    """The state of a run whose log-derivatives are in double precision from now on."""
+    assert isinstance(method.rule, Rounds)
+    optimizer = method.rule.in_double(state.here.optimizer)
+    return replace(state, here=replace(state.here, optimizer=optimizer))
 
 
 @dataclass(frozen=True)
@@ -124,7 +147,7 @@ _NOTHING_SEEN: dict[str, Any] = {
 
 
 def judged(
-    method: Method, state: State, jacobian: bool = True
+    method: Method, state: State, jacobian: Wanted = True
 ) -> tuple[Observation | None, Diagnostic | None]:
     """What is seen at the present point, and what the guard objects to; nothing seen where that failed.
 
@@ -147,6 +170,18 @@ def judged(
 def _can_undo(state: State, energy: Estimate) -> bool:
     """Tell whether a retry can differ: elsewhere, or with other samples of what failed here."""
     return state.good is not None or not math.isfinite(energy.mean + energy.variance)
+
+
+def _moved_in_single(
+    method: Method, state: State, seen: Observation, learning_rate: float
+) -> tuple[_Outcome | None, tuple[Diagnostic, ...]]:
+    """Change theta, or tell why log-derivatives in single precision do not do."""
+    try:
+        return _moved(method, state, seen, learning_rate), ()
+    except PrecisionError as error:
+        change = error.change if math.isfinite(error.change) else None
+        values = {"rounding": change, "limit": TOLERANCE}
+        return None, (Diagnostic("log_derivatives_in_double", "open", values),)
 
 
 def _moved(method: Method, state: State, seen: Observation, learning_rate: float) -> _Outcome:
