@@ -173,7 +173,8 @@ def build_optimizer(settings: OptimizerSettings) -> Any:
     """Make the rule of the [optimizer] section."""
     if isinstance(settings, SRSettings):
         of_all = settings.diag_shift, settings.momentum, settings.clip
-        return SR(*of_all, memory=settings.memory or 0.0, solver=_solver(settings))
+        memory, solver = settings.memory or 0.0, _solver(settings)
+        return SR(*of_all, memory=memory, solver=solver, precision=settings.precision)
     rules: Any = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
     return rules[settings.kind](clip=settings.clip)
 

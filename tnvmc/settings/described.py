@@ -238,7 +238,7 @@ def _optimizer(rule: Rule) -> Section:
     found: Section = {"kind": _RULES.get(type(inner), type(inner).__name__)}
     names: tuple[str, ...] = ("clip",)
     if isinstance(inner, SR):
-        names = ("diag_shift", "memory", "momentum", "clip")
+        names = ("diag_shift", "memory", "momentum", "clip", "precision")
         found["solver"] = _SOLVERS.get(type(inner.solver), type(inner.solver).__name__)
     return found | {name: getattr(inner, name) for name in names if hasattr(inner, name)}
 
