@@ -1,6 +1,6 @@
 """Pages that are made from the program itself: settings, commands, modules.
 
-Settings come from `tnvmc.settings.help`, commands and options from the parser of `tnvmc.app.cli`.
+Settings come from `tnvmc.settings.help`, commands and options from the parser of `tnvmc.app.options`.
 Needs nothing but tnvmc, so that tests can look at the pages without Sphinx.
 """
 
@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import tnvmc
-from tnvmc.app.cli import _parser
+from tnvmc.app import cli  # noqa: F401  registers the commands
+from tnvmc.app.options import make_parser
 from tnvmc.settings.config import SECTIONS, keys
 from tnvmc.settings.help import about, described, heading
 
@@ -51,7 +52,7 @@ def _setting(section: str, key: str) -> str:
 
 def commands() -> dict[str, tuple[str, argparse.ArgumentParser]]:
     """Give the commands of the program: a line of help and the parser of each."""
-    (group,) = [a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction)]
+    (group,) = [a for a in make_parser()._actions if isinstance(a, argparse._SubParsersAction)]
     return {
         choice.dest: (str(choice.help), group.choices[choice.dest])
         for choice in group._choices_actions

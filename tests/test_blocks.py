@@ -17,7 +17,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.test_docs import DOCS, IN_ORDER, PAGES, ROOT, Block, blocks
-from tnvmc.app.cli import _parser
+from tnvmc.app import cli  # noqa: F401  registers the commands
+from tnvmc.app.options import make_parser
 from tnvmc.report.live import step_numbers
 from tnvmc.settings.build import build_lattice
 from tnvmc.settings.comparison import comparison
@@ -123,7 +124,7 @@ def check(block: Block, folder: Path, runs: set[str]) -> None:
             named = [each for each in arguments if each.startswith(("scripts/", "tests/"))]
             assert all((ROOT / name).exists() for name in named), command
             continue
-        options = vars(_parser().parse_args(arguments))
+        options = vars(make_parser().parse_args(arguments))
         for run in {options.get("folder"), options.get("resume"), *options.get("others", ())}:
             assert run is None or run in runs or arguments[0] == "examples", command
         if (name := options.get("file")) is not None and block.mark != "refused":
@@ -138,7 +139,7 @@ def check(block: Block, folder: Path, runs: set[str]) -> None:
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.stem)
 def test_commands_in_the_text_are_commands(page: Path) -> None:
     """What stands in a sentence as `tnvmc ...`, with or without its arguments."""
-    (group,) = [a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction)]
+    (group,) = [a for a in make_parser()._actions if isinstance(a, argparse._SubParsersAction)]
     for command in re.findall(r"`(tnvmc [^`]+)`", " ".join(page.read_text().split())):
         name, *rest = command.split()[1:]
         if not name.startswith("-"):

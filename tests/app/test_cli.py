@@ -19,9 +19,9 @@ import pytest
 
 import tnvmc
 from tests.run_files import read_history
-from tnvmc.app import cli
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
+from tnvmc.app.complaints import warning_line
 from tnvmc.backend import host
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.report.plots import energy_picture
@@ -565,5 +565,5 @@ def test_real_signals_to_a_real_process(file: Path, number: signal.Signals, stat
 def test_what_python_is_warned_of_is_one_line() -> None:
     """And not a place in a file of the program."""
     found = UnreliableWarning("VMC.converge: few_walkers")
-    assert cli._warning(found, UnreliableWarning, "x.py", 3) == "tnvmc: VMC.converge: few_walkers\n"
-    assert "x.py" in cli._warning("other", UserWarning, "x.py", 3)
+    assert warning_line(found, UnreliableWarning, "x.py", 3) == "tnvmc: VMC.converge: few_walkers\n"
+    assert "x.py" in warning_line("other", UserWarning, "x.py", 3)

@@ -3,49 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
 
-from tnvmc._version import __version__
+from tnvmc.app.complaints import (
+    FAILED,
+    FORMAT,
+    INTERRUPTED,
+    complain,
+    explain,
+    give_up_lost_streams,
+    open_streams,
+    warning_line,
+)
+from tnvmc.app.options import CHANGE, FOLDER, OUT, SET, command, make_parser, option, repeated
 from tnvmc.backend.process import OutputLost, termination_as_exception
-
-EXAMPLE = """\
-example, heisenberg.toml:
-
-  [lattice]
-  shape = [4, 4]             # kind = "square", boundary = "open"
-
-  [hamiltonian]
-  model = "heisenberg"       # J = 1.0
-
-  [ansatz]
-  D = 4                      # kind = "peps"
-
-  tnvmc run heisenberg.toml --set optimizer.steps=60 --out runs/first
-  tnvmc run --resume runs/first --set optimizer.steps=100
-  tnvmc exact heisenberg.toml
-"""
-
-BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Complain in one line."""
-        self.exit(BAD_INPUT, f"tnvmc: {message} (see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit status; bad input is one line on stderr and 2."""
-    _open_streams()
+    open_streams()
     try:
-        options = _parser().parse_args(arguments)
-        warnings.formatwarning = _warning
+        options = make_parser().parse_args(arguments)
+        warnings.formatwarning = warning_line
         try:
             status = options.command(options)
             sys.stdout.flush()
@@ -54,123 +36,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return FAILED
         except KeyboardInterrupt as stop:
             status = getattr(stop, "exit_status", INTERRUPTED)
-            return _complain(status, "stopped; no result was written")
+            return complain(status, "stopped; no result was written")
         except BrokenPipeError:  # the reader of our output has gone
             return FAILED
         except Exception as error:
             if options.traceback:
                 raise
-            return _explain(error)
+            return explain(error)
     finally:
-        warnings.formatwarning = _FORMAT
-        _give_up_lost_streams()
+        warnings.formatwarning = FORMAT
+        give_up_lost_streams()
 
 
-_FORMAT = warnings.formatwarning
-
-
-def _warning(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
-    """Tell what Python would be warned of in one line; other warnings as ever."""
-    ours = category.__module__.startswith("tnvmc.")
-    return f"tnvmc: {message}\n" if ours else _FORMAT(message, category, *place, **line)
-
-
-def _open_streams() -> None:
-    """Let what is printed go nowhere where the process was started without standard streams."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
-
-
-def _give_up_lost_streams() -> None:
-    """Keep Python from complaining, at its end, that it cannot write what nobody reads."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            with contextlib.suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _explain(error: Exception) -> int:
-    """Print errors that users can do something about; let others through with their traceback."""
-    told, failed = f"{error}", False
-    if isinstance(error, MemoryError):
-        told = f"not enough memory: {error}"
-    elif isinstance(error, OSError):  # of the system; mistakes of the program are others
-        told = f"{error.filename or 'output'}: {error.strerror or error}"
-    elif not isinstance(error, ValueError):
-        from tnvmc.app.run import DiskError, Interrupted
-        from tnvmc.sampling.workers import WorkerLost
-        from tnvmc.vmc.step import OptimisationFailed
-
-        failed = isinstance(error, OptimisationFailed | WorkerLost)
-        if not failed and not isinstance(error, DiskError | Interrupted):
-            raise error
-    lines = getattr(error, "lines", [told])
-    return _complain(getattr(error, "exit_status", FAILED if failed else BAD_INPUT), *lines)
-
-
-def _complain(status: int, *lines: str) -> int:
-    for line in lines:
-        with contextlib.suppress(OSError):  # nobody reads it
-            print(f"tnvmc: {' '.join(line.split())}", file=sys.stderr, flush=True)
-    return status
-
-
-Command = Callable[[argparse.Namespace], int]
-Argument = tuple[tuple[str, ...], dict[str, Any]]
-
-_COMMANDS: list[tuple[Command, str, tuple[Argument, ...]]] = []
-
-
-def _command(text: str, *arguments: Argument) -> Callable[[Command], Command]:
-    """Make a command of a function ``_name``; its docstring, if any, ends the help."""
-
-    def register(function: Command) -> Command:
-        _COMMANDS.append((function, text, (*arguments, _TRACEBACK)))
-        return function
-
-    return register
-
-
-def _option(*names: str, **rest: Any) -> Argument:
-    return names, rest
-
-
-def _repeated(*names: str, help: str, **rest: Any) -> Argument:
-    return names, {"action": "append", "default": [], "help": f"{help}; may be repeated", **rest}
-
-
-def _parser() -> argparse.ArgumentParser:
-    verbatim: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
-    about = "Ground states of lattice Hamiltonians: PEPS and variational Monte Carlo."
-    parser = _Parser(prog="tnvmc", description=about, epilog=EXAMPLE, **verbatim)
-    parser.add_argument("--version", action="version", version=f"tnvmc {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for function, text, arguments in _COMMANDS:
-        name, about = function.__name__[1:], text[0].upper() + text[1:] + "."
-        end = function.__doc__ or (EXAMPLE if _SET in arguments else None)
-        command = commands.add_parser(name, help=text, description=about, epilog=end, **verbatim)
-        for names, rest in arguments:
-            command.add_argument(*names, **rest)
-        command.set_defaults(command=function)
-    return parser
-
-
-_CHANGE = {"metavar": "KEY=VALUE", "dest": "overrides"}
-_SET = _repeated("--set", help="change one setting, e.g. --set ansatz.D=6", **_CHANGE)
-_OUT = _option("--out", metavar="DIR", help="folder to write (default: runs/NAME OF FILE)")
-_FOLDER = _option("folder", metavar="RUNDIR", help="folder of a run")
-_TRACEBACK = _option("--traceback", action="store_true", help="show the traceback of an error")
-
-
-@_command(
+@command(
     "optimise and measure a state",
-    _option("file", metavar="FILE.toml", nargs="?", help="settings; see the example"),
-    _SET,
-    _OUT,
-    _option("--resume", metavar="DIR", help="continue the run in DIR from its last checkpoint"),
+    option("file", metavar="FILE.toml", nargs="?", help="settings; see the example"),
+    SET,
+    OUT,
+    option("--resume", metavar="DIR", help="continue the run in DIR from its last checkpoint"),
 )
 def _run(options: argparse.Namespace) -> int:
     from tnvmc.app.run import resume_run, run_file
@@ -193,17 +76,17 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
         raise ConfigError("--resume writes into the folder it continues; omit --out")
 
 
-@_command(
+@command(
     "compare several states of one Hamiltonian with the same budget",
-    _option(
+    option(
         "file",
         metavar="FILE.toml",
         nargs="?",
         help="settings with several [[ansatz]] and a budget in [compare]",
     ),
-    _SET,
-    _OUT,
-    _option(
+    SET,
+    OUT,
+    option(
         "--resume", metavar="DIR", help="continue the comparison in DIR; finished runs are kept"
     ),
 )
@@ -216,13 +99,11 @@ def _compare(options: argparse.Namespace) -> int:
     return 0 if good else FAILED
 
 
-@_command(
+@command(
     "ground state by diagonalisation",
-    _option(
-        "file", metavar="FILE.toml", help="settings; only [lattice] and [hamiltonian] are used"
-    ),
-    _SET,
-    _option("--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"),
+    option("file", metavar="FILE.toml", help="settings; only [lattice] and [hamiltonian] are used"),
+    SET,
+    option("--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"),
 )
 def _exact(options: argparse.Namespace) -> int:
     from tnvmc.exact import check_size, exact_ground_state
@@ -246,24 +127,24 @@ def _exact(options: argparse.Namespace) -> int:
     return 0
 
 
-@_command(
+@command(
     "correlations, structure factors and more of a run's state",
-    _FOLDER,
-    _option("--n-samples", metavar="N", type=int, help="samples"),
-    _option(
+    FOLDER,
+    option("--n-samples", metavar="N", type=int, help="samples"),
+    option(
         "--pair-samples", metavar="N", type=int,
         help="samples for S.S of all pairs, which cost more (default: 65536 / sites at most)",
     ),
-    _option(
+    option(
         "--no-pairs", dest="pair_samples", action="store_const", const=0,
         help="do not measure S.S of all pairs",
     ),
-    _option("--chi", type=int, help="boundary bond dimension"),
-    _option("--direct", action="store_true", help="independent draws with weights instead of chains"),
-    _repeated(
+    option("--chi", type=int, help="boundary bond dimension"),
+    option("--direct", action="store_true", help="independent draws with weights instead of chains"),
+    repeated(
         "--operator", metavar="FILE.toml", dest="operators", help="an operator of your own"
     ),
-    _repeated("--set", help="change one setting, e.g. --set run.threads=1", **_CHANGE),
+    repeated("--set", help="change one setting, e.g. --set run.threads=1", **CHANGE),
 )  # fmt: skip
 def _measure(options: argparse.Namespace) -> int:
     from tnvmc.app.measure import Asked, measure_run
@@ -283,17 +164,17 @@ def _measure(options: argparse.Namespace) -> int:
     return 0
 
 
-@_command(
+@command(
     "measure a finished run again, at several chi",
-    _FOLDER,
-    _repeated("--chi", type=int, help="boundary bond dimension, in addition to the one of the measurement"),
-    _option("--n-samples", metavar="N", type=int, help="samples at each chi"),
-    _option(
+    FOLDER,
+    repeated("--chi", type=int, help="boundary bond dimension, in addition to the one of the measurement"),
+    option("--n-samples", metavar="N", type=int, help="samples at each chi"),
+    option(
         "--double-layer", choices=("auto", "yes", "no"), default="auto",
         help="also compute the energy without samples, by the double layer of a PEPS (default: if it takes "
         "two minutes at most)",
     ),
-    _repeated("--double-chi", metavar="CHI", type=int, help="boundary bond dimension of the double layer"),
+    repeated("--double-chi", metavar="CHI", type=int, help="boundary bond dimension of the double layer"),
 )  # fmt: skip
 def _converge(options: argparse.Namespace) -> int:
     from dataclasses import replace
@@ -322,7 +203,7 @@ def _converge(options: argparse.Namespace) -> int:
     return 0
 
 
-@_command("summary of a run or a checkpoint", _FOLDER)
+@command("summary of a run or a checkpoint", FOLDER)
 def _show(options: argparse.Namespace) -> int:
     """Exit status 1: a file of the run is damaged."""
     from tnvmc.report.show import describe
@@ -332,22 +213,22 @@ def _show(options: argparse.Namespace) -> int:
     return 1 if description.damage else 0
 
 
-@_command(
+@command(
     "draw pictures of a run, or of several runs together",
-    _FOLDER,
-    _option("others", metavar="RUNDIR", nargs="*", help="more runs, on the same axes"),
-    _option("--out", metavar="DIR", help="folder to write (default: RUNDIR/pictures)"),
-    _option("--format", default="png,pdf", help="png, pdf, svg (default: png,pdf)"),
-    _option(
+    FOLDER,
+    option("others", metavar="RUNDIR", nargs="*", help="more runs, on the same axes"),
+    option("--out", metavar="DIR", help="folder to write (default: RUNDIR/pictures)"),
+    option("--format", default="png,pdf", help="png, pdf, svg (default: png,pdf)"),
+    option(
         "--what", metavar="NAMES",
         help="energy, relative_error, variance, acceptance, closure_spread, convergence, lattice, "
         "correlations, structure_factor, chi, zero_variance, bond_dimension (default: all that have data)",
     ),
-    _option(
+    option(
         "--against", choices=("step", "seconds"),
         help="abscissa of the histories (default: step; for convergence seconds, for several runs both)",
     ),
-    _option("--site", metavar="I", type=int, help="site whose correlations are drawn"),
+    option("--site", metavar="I", type=int, help="site whose correlations are drawn"),
 )  # fmt: skip
 def _plot(options: argparse.Namespace) -> int:
     from tnvmc.report.plots import plot_runs
@@ -364,11 +245,11 @@ def _plot(options: argparse.Namespace) -> int:
     return 0
 
 
-@_command(
+@command(
     "write a web page with all results of a run",
-    _FOLDER,
-    _option("--out", metavar="FILE.html", help="default: RUNDIR/report.html"),
-    _option("--varbench", action="store_true", help="print the row for the VarBench table instead"),
+    FOLDER,
+    option("--out", metavar="FILE.html", help="default: RUNDIR/report.html"),
+    option("--varbench", action="store_true", help="print the row for the VarBench table instead"),
 )
 def _report(options: argparse.Namespace) -> int:
     from tnvmc.analysis.varbench import varbench_row
@@ -391,10 +272,10 @@ def _report(options: argparse.Namespace) -> int:
     return 0
 
 
-@_command(
+@command(
     "store a finished run in a small folder: settings, history, results, the measured state",
-    _FOLDER,
-    _option(
+    FOLDER,
+    option(
         "archive", metavar="FOLDER", help="to write; it can be measured and reported, not resumed"
     ),
 )
@@ -406,9 +287,9 @@ def _archive(options: argparse.Namespace) -> int:
     return 0
 
 
-@_command(
+@command(
     "what the keys of a settings file mean",
-    _option("name", metavar="NAME", nargs="?", help="a section or a key (default: all)"),
+    option("name", metavar="NAME", nargs="?", help="a section or a key (default: all)"),
 )
 def _settings(options: argparse.Namespace) -> int:
     from tnvmc.settings.help import settings_text
@@ -417,11 +298,11 @@ def _settings(options: argparse.Namespace) -> int:
     return 0
 
 
-@_command(
+@command(
     "copy the example settings files",
-    _option("folder", metavar="FOLDER", nargs="?", default="examples",
+    option("folder", metavar="FOLDER", nargs="?", default="examples",
             help="folder to write (default: examples); a file that differs is not overwritten"),
-    _option("--list", action="store_true", help="say what each example computes; copy nothing"),
+    option("--list", action="store_true", help="say what each example computes; copy nothing"),
 )  # fmt: skip
 def _examples(options: argparse.Namespace) -> int:
     from tnvmc.app.examples import copy_examples, description, example_files
