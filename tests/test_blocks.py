@@ -159,4 +159,4 @@ def test_the_live_line_is_as_shown() -> None:
         energy=-0.52021 * n, energy_error=0.00094 * n, variance=0.0021 * n,
         acceptance=0.61, effective_samples=None,
     )  # fmt: skip
-    assert step_numbers(record, n) in shown  # type: ignore[arg-type]
+    assert " ".join(step_numbers(record, n)) in shown  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,7 @@ import pytest
 from rich.console import Console
 
 import tnvmc
+from tests.terminal import in_terminal
 from tnvmc.backend import progress
 from tnvmc.report import live
 from tnvmc.report.texts import PHASES, phase_name
@@ -60,6 +62,52 @@ def test_a_bar_in_a_notebook_is_one_output(notebook: Notebook) -> None:
     assert len(texts) == 2  # not more often than one can see
 
 
+RUN = """
+[lattice]
+kind = "chain"
+shape = 6
+[hamiltonian]
+model = "heisenberg"
+[ansatz]
+kind = "mps"
+D = 2
+[sampler]
+n_walkers = 4
+n_samples = 16
+power = 0.5
+[optimizer]
+steps = 110
+[measure]
+n_samples = 16
+[run]
+threads = 1
+"""
+NUMBERS = ["E/N -0.59912(123)", "var/N 0.0021", "rel.err 2.3e-02", "acc 0.61", "worth 812 of 1024"]
+
+
+@pytest.mark.parametrize(("columns", "n_shown"), [(60, 2), (80, 3), (90, 4), (100, 5)])
+def test_a_narrow_terminal_leaves_out_the_least_important(columns: int, n_shown: int) -> None:
+    file = io.StringIO()
+    with live.Bar(Console(force_terminal=True, file=file, width=columns), 1100) as bar:
+        bar.update(17, *NUMBERS)
+    last = re.sub(r"\x1b[^A-Za-z]*[A-Za-z]", "", file.getvalue()).splitlines()[-1]
+    by_importance = [NUMBERS[i] for i in (0, 1, 3, 2, 4)]
+    assert [each for each in by_importance if each in last] == by_importance[:n_shown]
+    assert re.match(r" *17/1100 .* (-?-:--(:--)?|\d+:\d\d(:\d\d)?) *$", last), last
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [60, 80, 100, 120])
+def test_a_run_in_a_narrow_terminal_shows_number_and_time(columns: int, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(RUN)
+    status, lines = in_terminal(["-m", "tnvmc", "run", "study.toml"], tmp_path, columns)
+    assert status == 0, lines
+    steps = [line for line in lines if "E/N" in line and "ended" not in line]
+    assert steps
+    for line in steps:
+        assert re.match(r" *\d+/110 .* E/N .* (--:--|\d\d:\d\d)$", line), line
+
+
 def test_phases_have_a_bar_each() -> None:
     console = Console(force_terminal=True, file=io.StringIO(), width=80)
     with live.working(console):
@@ -75,6 +123,30 @@ def test_nothing_on_what_is_neither() -> None:
         with progress.tally([1]) as tally:
             assert tally is None
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "told"),
+    [(Terminal, Terminal, "out"), (io.StringIO, Terminal, "error"), (io.StringIO, io.StringIO, "")],
+)
+def test_compilations_are_told_where_somebody_looks(
+    out: type[io.StringIO], error: type[io.StringIO], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = {"out": out(), "error": error()}
+    monkeypatch.setattr(sys, "stdout", streams["out"])
+    monkeypatch.setattr(sys, "stderr", streams["error"])
+    live.compiling("complex64")
+    assert [name for name, stream in streams.items() if stream.getvalue()] == told.split()
+    with live.told_in_logs():
+        live.compiling("float32")
+    assert ("float32" in streams["out"].getvalue()) is (told != "error")
+    live.compiling("float64")
+    assert "float64" not in "".join(s.getvalue() for s in streams.values()) or told
 
 
 def test_every_phase_has_a_name() -> None:

@@ -87,20 +87,18 @@ class RunConsole:
         number, before = record.step + 1, self.used
         if told := step_sentence(record.diagnostics, record.undone):
             self.say(f"step {number}: {told}")
-        numbers = step_numbers(record, self._n_sites, self._exact, self._n_samples)
+        parts = step_numbers(record, self._n_sites, self._exact, self._n_samples)
+        numbers = " ".join(parts)
         self.used += record.seconds
         if self._bar is not None:
-            self._bar.update(self.used if self._seconds else number, numbers)
+            self._bar.update(self.used if self._seconds else number, *parts)
         elif self._seconds:
-            parts = [int(_PLAIN_LINES * used / self._seconds) for used in (before, self.used)]
-            if parts[0] < parts[1] or number == 1:
+            lines = [int(_PLAIN_LINES * used / self._seconds) for used in (before, self.used)]
+            if lines[0] < lines[1] or number == 1:
                 self.say(f"step {number:>4}  {self.used:.1f}/{self._seconds:g} s  {numbers}")
         elif record.step % max(1, self._steps // _PLAIN_LINES) == 0 or number == self._steps:
             self.say(f"step {number:>4}/{self._steps}  {numbers}  {record.seconds:.2f} s")
         self._check_output()
-
-
-COMPILING = "compiling kernels for this processor, once after an installation: 20 to 40 s, Ctrl-C waits for it"
 
 
 def headline(settings: Settings, operator: Operator, n_params: int) -> str:

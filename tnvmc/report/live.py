@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, Self, cast
 
@@ -14,6 +14,14 @@ from tnvmc.shown import with_error
 from tnvmc.vmc.state import StepRecord
 
 _EVEN = 0.9  # effective part of the samples of a step below which it is shown
+COMPILING = "compiling kernels for {}, once after an installation: 20 to 40 s, Ctrl-C waits for the end of it"
+_DROPPED_FIRST = (
+    "worth",
+    "rel.err",
+    "acc",
+    "var/N",
+)  # numbers that a narrow terminal has no room for
+_BAR, _TIME, _PERCENT = 8, 7, 4  # widths of columns
 _BETWEEN_PICTURES = 0.25  # seconds between two of a notebook
 
 
@@ -56,6 +64,31 @@ def can_show(console: Any) -> bool:
     return bool(console.is_terminal or console.is_jupyter)
 
 
+_in_logs = False  # whether compilations are told where nobody looks
+
+
+@contextmanager
+def told_in_logs() -> Iterator[None]:
+    """Say on standard output what `compiling` says, wherever it goes, inside the block."""
+    global _in_logs
+    before, _in_logs = _in_logs, True
+    try:
+        yield
+    finally:
+        _in_logs = before
+
+
+def compiling(dtype: str) -> None:
+    """Say that kernels for numbers of a type are compiled, on a terminal or in a notebook.
+
+    From the thread that compiles; a bar that is shown moves down.
+    """
+    streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
+    seen = [stream for stream in streams if can_show(console_on(stream))]
+    for stream in [*seen, *(streams if _in_logs else [])][:1]:
+        print(COMPILING.format(dtype), file=cast(IO[str], Output(stream)), flush=True)
+
+
 class Bar:
     """A bar with numbers beside it and the time that is left.
 
@@ -69,6 +102,7 @@ class Bar:
         self._task = self._progress.add_task("", total=total, numbers="")
         self._progress.update(self._task, completed=done)
         self._notebook = bool(console.is_jupyter)
+        self._console, self._total, self._counts = console, total, counts
         self._handle: Any = None
         self._drawn_at = -float("inf")
 
@@ -85,16 +119,26 @@ class Bar:
 
     def begin(self, numbers: str) -> None:
         """Begin from nothing, with a new estimate of the time."""
-        self._progress.reset(self._task, numbers=numbers)
+        self._progress.reset(self._task, numbers=self._fitting([numbers]))
         self._draw_now_and_then()
 
-    def update(self, done: float, numbers: str) -> None:
-        """Show how much is done, and numbers."""
-        self._progress.update(self._task, completed=done, numbers=numbers)
+    def update(self, done: float, *numbers: str) -> None:
+        """Show how much is done, and of the numbers those for which there is room."""
+        self._progress.update(self._task, completed=done, numbers=self._fitting(numbers))
         self._draw_now_and_then()
+
+    def _fitting(self, numbers: Sequence[str]) -> str:
+        """Numbers in a line that leaves the other columns their places; the first one is always shown."""
+        count = 2 * len(f"{self._total:.0f}") + 1 if self._counts else _PERCENT
+        room, kept = self._console.width - count - _BAR - _TIME - 3, list(numbers)
+        for name in _DROPPED_FIRST:
+            if len(" ".join(kept)) > room:
+                kept = [each for each in kept if not each.startswith(name)]
+        return " ".join(kept)
 
     def expect(self, total: float) -> None:
         """Change how much is to be done."""
+        self._total = total
         self._progress.update(self._task, total=total)
 
     def _draw_now_and_then(self) -> None:
@@ -116,7 +160,7 @@ def _columns(counts: bool) -> list[Any]:
 
     number = progress.MofNCompleteColumn() if counts else progress.TaskProgressColumn()
     return [
-        number, progress.BarColumn(bar_width=8), progress.TextColumn("{task.fields[numbers]}"),
+        number, progress.BarColumn(bar_width=_BAR), progress.TextColumn("{task.fields[numbers]}"),
         progress.TimeRemainingColumn(compact=True),
     ]  # fmt: skip
 
@@ -137,7 +181,7 @@ def steps(
         done += 1
         if told := step_sentence(record.diagnostics, record.undone):
             console.print(f"step {record.step}: {told}", markup=False, soft_wrap=True)
-        bar.update(done, step_numbers(record, n_sites, n_samples=n_samples))
+        bar.update(done, *step_numbers(record, n_sites, n_samples=n_samples))
 
     with Bar(console, steps) as bar:
         yield show
@@ -171,7 +215,7 @@ def working(console: Any) -> Iterator[None]:
 
 def step_numbers(
     record: StepRecord, n_sites: int, exact: float | None = None, n_samples: int | None = None
-) -> str:
+) -> list[str]:
     """Write what a step shows: energy with its error, variance, acceptance.
 
     Args:
@@ -192,4 +236,4 @@ def step_numbers(
     worth = record.effective_samples
     if worth is not None and n_samples and worth < _EVEN * n_samples:
         parts.append(f"worth {worth:.0f} of {n_samples}")
-    return " ".join(parts)
+    return parts
