@@ -106,7 +106,7 @@ def test_how_states_want_to_be_run() -> None:
     assert isinstance(peps, Executed)
     wanted = execution_of(peps)
     compiled = host.available()
-    assert (wanted.chunk, wanted.own_threads, wanted.compiles) == (128, False, compiled)
+    assert (wanted.chunk, wanted.own_threads) == (128, False)
     assert wanted.processes is not compiled
     assert execution_of(PEPS(lattice, 4, scheme=ZipUp(8))).processes
     assert wanted.bytes_per_walker == 8 * (64 * (8 * 4 * 64 + 2 * 256) + 3 * 64 * 64)

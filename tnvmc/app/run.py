@@ -13,13 +13,12 @@ from typing import Any
 
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import Reference, find_reference
-from tnvmc.ansatz.protocol import execution_of
 from tnvmc.app.keeper import Keeper
 from tnvmc.app.results import draw_energy, result_of
 from tnvmc.app.stages import StagedRun
-from tnvmc.backend import host
 from tnvmc.backend.process import uninterrupted
-from tnvmc.report.console import COMPILING, RunConsole, headline, nothing_to_do, stage_line
+from tnvmc.report.console import RunConsole, headline, nothing_to_do, stage_line
+from tnvmc.report.live import told_in_logs
 from tnvmc.sampling.workers import WorkerLost
 from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.checks import check_symmetries
@@ -95,7 +94,7 @@ def new_run(settings: Settings, reference: Reference | None = None) -> dict[str,
             folder = RunFolder.create(path, settings.as_dict())
     except OSError as error:
         raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
-    with folder:
+    with folder, told_in_logs():
         return _carry_on(run, settings, folder, console, started, reference)
 
 
@@ -156,7 +155,8 @@ def continued_run(
         if not (old or {}).get("config") and (path / RESULT).exists():
             console.say(f"{RESULT} is damaged or not of this step; it will be measured anew")
         _settled(folder, settings)
-        return _carry_on(run, settings, folder, console, started, reference)
+        with told_in_logs():
+            return _carry_on(run, settings, folder, console, started, reference)
 
 
 def _reopened(
@@ -205,8 +205,6 @@ def _set_up(
     console = RunConsole(optimizer.steps, operator.n_sites, optimizer.seconds)
     ansatz = build_ansatz(settings, operator)
     console.say(headline(settings, operator, ansatz.n_params))
-    if settings.run.device == "cpu" and execution_of(ansatz).compiles and not host.kept():
-        console.say(COMPILING)
     run = StagedRun(settings, operator, done, blank=blank)
     console.expect(run.last_step)
     return run, console

@@ -9,14 +9,6 @@ from __future__ import annotations
 import os
 import warnings
 from functools import cache
-from pathlib import Path
-
-
-def kept() -> bool:
-    """Whether kernels were compiled here before, by any version."""
-    from tnvmc.backend.host.absorption import absorb
-
-    return any(Path(str(absorb.stats.cache_path)).glob("absorption.absorb*.nbi"))
 
 
 @cache
@@ -27,6 +19,7 @@ def available() -> bool:
     try:
         import tnvmc.backend.host.absorption
         import tnvmc.backend.host.strips  # noqa: F401
+        from tnvmc.backend.host.compilation import listen
     except ImportError:  # no Numba for this processor
         return False
     except RuntimeError as error:  # no folder to keep what is compiled
@@ -38,4 +31,5 @@ def available() -> bool:
             stacklevel=2,
         )
         return False
+    listen()
     return True

@@ -1,0 +1,41 @@
+"""Tells that kernels are compiled, at the moment when Numba begins: seconds in which nothing else happens."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from numba.core import event
+
+LIVE = "tnvmc.report.live"
+"""The module that says it.  Its level is higher, so it is known here by its name."""
+
+
+class Told(event.Listener):
+    """Hears of all that Numba compiles; tells of the kernels of a PEPS, once for each type of numbers."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def on_start(self, event: Any) -> None:
+        """Tell of a kernel that walks over strips or rows; the others take a second or two."""
+        kernel, dtype = event.data["dispatcher"].py_func, numbers_of(event.data["args"])
+        if dtype is None or dtype in self._told or not kernel.__module__.startswith(__package__):
+            return
+        self._told.add(dtype)
+        importlib.import_module(LIVE).compiling(dtype)
+
+    def on_end(self, event: Any) -> None:
+        """Nothing."""
+
+
+def numbers_of(arguments: Any) -> str | None:
+    """Name the type of the numbers in a `Strip` or an `Absorption`; None of other arguments of a kernel."""
+    first = arguments[0] if arguments else None
+    fields = dict(zip(getattr(first, "fields", ()), getattr(first, "types", ()), strict=True))
+    return str(fields["above"].dtype) if "above" in fields else None
+
+
+def listen() -> None:
+    """Tell of what is compiled from here on."""
+    event.register("numba:compile", Told())
