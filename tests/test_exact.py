@@ -11,7 +11,7 @@ from tests.oracles import dense_hamiltonian, dense_sector
 from tnvmc import exact
 from tnvmc import lattice as lattices
 from tnvmc.app.cli import main
-from tnvmc.backend import host
+from tnvmc.backend import host, progress
 from tnvmc.exact import TooLargeError, estimate_bytes, exact_ground_state
 from tnvmc.lattice import Lattice, chain, from_bonds, square
 from tnvmc.operators import (
@@ -156,6 +156,45 @@ def test_levels_that_meet_from_both_blocks(monkeypatch: pytest.MonkeyPatch) -> N
     result = exact_ground_state(operator, gap=True)
     assert abs(result.energy - dense[0]) < 1e-11
     assert abs(result.gap - (dense[1] - dense[0])) < 1e-8
+
+
+def test_its_stages_are_told() -> None:
+    told: list[tuple[str, float | None]] = []
+    with progress.watched(lambda *each: told.append(each)):
+        exact_ground_state(heisenberg(square(3, 4)))
+        exact_ground_state(heisenberg(square(3, 4)), 2)
+    names = ["matrix", "even", "odd", "even", "matrix", "level"]
+    assert told == [(name, None) for name in names]
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_the_operator_zero(gap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "DENSE_DIMENSION", 10)
+    lattice = chain(8)
+    for operator in (0.0 * heisenberg(lattice), heisenberg(lattice) - heisenberg(lattice)):
+        result = exact_ground_state(operator, gap=gap, vector=True)
+        assert (result.energy, result.residual, result.gap) == (0, 0, 0 if gap else None)
+        assert np.isclose(np.linalg.norm(result.vector), 1)
+
+
+def test_a_sector_in_which_all_elements_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "DENSE_DIMENSION", 10)
+    total = Operator.from_products(chain(8), [("Sz", [(site,) for site in range(8)])])
+    result = exact_ground_state(total, 0)
+    assert abs(result.energy) < 1e-14
+    assert exact_ground_state(total, 2, gap=True).energy == pytest.approx(1)
+
+
+@pytest.mark.parametrize("raised", [0.0, 4.5, 13.5, 3000.0])
+def test_the_zero_of_energy_changes_nothing(raised: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ground state at 0 was missed: Lanczos stopped relative to the energy, which never came."""
+    monkeypatch.setattr(exact, "DENSE_DIMENSION", 10)
+    ring = j1j2(chain(12, "periodic"))  # dimers: E = -4.5
+    constant = Operator.from_terms(ring.lattice, [((0,), raised * np.eye(2))])
+    for gap in (False, True):
+        result = exact_ground_state(ring + constant, gap=gap)
+        assert result.energy == pytest.approx(raised - 4.5, abs=1e-12 + 1e-14 * raised)
+        assert result.residual <= 1e-9 * (raised + 13.5)
 
 
 def test_what_does_not_converge_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from tnvmc.backend import host
+from tnvmc.backend import host, progress
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import spelt
 from tnvmc.operators.assembly import Blocks, splits, spread
 from tnvmc.operators.basis import CODE_BITS, Basis, smallest_magnetisation
+from tnvmc.operators.bounds import energy_bound
 from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.required import require_operator
 from tnvmc.operators.sparse import count_elements
@@ -28,11 +29,11 @@ DENSE_DIMENSION = 256
 LANCZOS_VECTORS = 24
 """Vectors of the basis's length that Lanczos holds: 20 of ARPACK's and a few of work space."""
 
-TOLERANCE = 1e-9
-"""Residual of the energy, relative to it.  The energy is off by its square over the distance to the next
-level, as long as that is larger."""
+TOLERANCE = 3e-10
+"""Residual at which Lanczos stops, relative to a bound on the operator's norm (at most three times that).
+The energy is off by its square over the distance to the next level, as long as that is larger."""
 
-FIRST_LOOK = 1e-3
+FIRST_LOOK = 3e-4
 """The same, at which the blocks of a matrix are compared: one whose level is higher by more than its
 residual is left alone."""
 
@@ -59,7 +60,9 @@ class ExactResult(Shown):
     units: str
     vector: np.ndarray | None = field(default=None, repr=False)  #: (dimension,), basis order
     residual: float = 0.0
-    """|(H - E) psi| of the state found: some level of the sector is this close to the energy."""
+    """|(H - E) psi| of the state found: some level of the sector is this close to the energy.  The lowest
+    one is as close as this divided by |<ground state|psi>|, which is 1 unless levels lie closer together
+    than the residual."""
     inversion: int | None = None
     """What turning all spins over does to the state, +1 or -1; both were tried.  None where it was
     not used: it is no symmetry, or the matrix is small."""
@@ -96,9 +99,11 @@ def exact_ground_state(
 ) -> ExactResult:
     """Compute the lowest energy of an operator, to 1e-12 relative unless levels lie very close.
 
-    The result has the residual |(H - E) psi|, which is checked: a level of the sector lies within it, and
-    the energy is off by about its square over the distance to the next level (of levels closer than the
-    residual, the energy may be that of either).  Where turning all spins over is a symmetry and keeps the
+    The result has the residual |(H - E) psi|, which is checked, and is at most 1e-9 of the sum of the norms
+    of all terms.  A level of the sector lies within it.  The energy is too high by about the residual's square over the
+    distance to the next level.  Where other levels are closer to the lowest one than the residual,
+    the state may be any mixture of theirs, and the energy lies between them: it may then be too high by
+    somewhat more than the residual, but by no more than these levels are apart.  Where turning all spins over is a symmetry and keeps the
     sector, its even and its odd states are computed each by itself, both at least to a residual of
     `FIRST_LOOK`, and the lower of the two energies is given.  The same call gives the same bits: the start vector of Lanczos is fixed.
 
@@ -256,80 +261,106 @@ def _lowest(operator: Operator, states: Basis, n_levels: int, precise: bool) -> 
         energies, vectors = np.linalg.eigh(matrix)
         levels = [_level(matrix, e, v, None) for e, v in zip(energies, vectors.T, strict=True)]
         return levels[:n_levels]
-    blocks = Blocks(operator, states)
+    progress.begin("matrix", known=False)
+    blocks, bound = Blocks(operator, states), energy_bound(operator)
     start = np.random.default_rng(0).standard_normal(blocks.dimension).astype(blocks.dtype)
     start /= np.linalg.norm(start)
     typical = _length(blocks.operator(blocks.signs[0]).matvec(start))
     found = {sign: [_Level(0.0, start, sign, np.inf)] for sign in blocks.signs}
-    name, tolerance = operator.name, 0.0 if precise or n_levels > 1 else TOLERANCE
+    if bound == 0:
+        return [replace(found[blocks.signs[0]][0], residual=0.0)] * n_levels
+    tolerance = 0.0 if precise or n_levels > 1 else TOLERANCE
+    search = _Search(blocks, 2 * bound, operator.name)
     if n_levels == 1 and len(found) > 1:  # which block it is takes less than its energy
-        found = {s: _converged(blocks, found[s][0], 1, FIRST_LOOK, name) for s in found}
+        found = {s: search.levels(found[s][0], 1, FIRST_LOOK) for s in found}
         least = min(level.energy for (level,) in found.values())
         found = {s: x for s, x in found.items() if x[0].energy - x[0].residual <= least}
-    levels = [
-        level for s in found for level in _converged(blocks, found[s][0], n_levels, tolerance, name)
-    ]
+    levels = [x for s in found for x in search.levels(found[s][0], n_levels, tolerance)]
     levels.sort(key=lambda level: level.energy)
     for level in levels[:n_levels]:
         if not level.residual <= WORST_RESIDUAL * max(abs(level.energy), typical):
             raise RuntimeError(
-                f"exact diagonalisation of {name}: (H - E) psi has length {level.residual:.3g} at "
+                f"exact diagonalisation of {operator.name}: (H - E) psi has length {level.residual:.3g} at "
                 f"E = {level.energy:.12g}, so this is no eigenvalue. Couplings of very different "
                 "sizes may be the cause: try a smaller lattice, or a variational run"
             )
     return levels[:n_levels]
 
 
-def _converged(
-    blocks: Blocks, start: _Level, n_levels: int, tolerance: float, name: str
-) -> list[_Level]:
-    """Lowest levels of one block by Lanczos; residuals to `tolerance` of the energy, 0 for rounding."""
-    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
-
-    matrix, few = blocks.operator(start.sign), n_levels == 1 and tolerance > 0
-    found: list[_Level] = []
-    elsewhere = np.random.default_rng(1).normal(size=matrix.shape[0]).astype(matrix.dtype)
-
-    def lowest(ncv: int) -> Any:
-        # One level at a time: Lanczos finds one vector alone of a degenerate level.
-        above = _lifted(matrix, found) if found else matrix
-        first = start.vector if not found else elsewhere
-        return eigsh(above, k=1, which="SA", v0=first, ncv=ncv, tol=tolerance)
-
-    try:
-        while len(found) < n_levels:
-            try:
-                energies, vectors = lowest(12 if few else 20)  # fewer vectors take less memory
-            except ArpackNoConvergence:
-                energies, vectors = lowest(min(60, matrix.shape[0] - 1))  # levels close together
-            found.append(_level(matrix, energies[0], vectors[:, 0], start.sign))
-        return found
-    except ArpackNoConvergence as error:
-        raise RuntimeError(
-            f"exact diagonalisation of {name}: Lanczos found {len(error.eigenvalues)} of "
-            f"{n_levels} levels in dimension {blocks.dimension}. Levels may lie too close together; "
-            "ask for the energy without the gap, or name a sector"
-        ) from error
+def _begin(sign: int | None) -> None:
+    """Name the block that is diagonalised."""
+    if sign is None:
+        progress.begin("level", known=False)
+    elif sign > 0:
+        progress.begin("even", known=False)
+    else:
+        progress.begin("odd", known=False)
 
 
-def _lifted(matrix: Any, levels: list[_Level]) -> Any:
-    """The matrix with some of its levels moved above all others."""
-    from scipy.sparse.linalg import LinearOperator, eigsh
+@dataclass(frozen=True)
+class _Search:
+    """Lanczos in the blocks of a matrix, all of whose levels are lowered by a number.
 
-    start = np.random.default_rng(2).normal(size=matrix.shape[0]).astype(matrix.dtype)
-    highest = eigsh(matrix, 1, which="LA", v0=start, tol=1e-2, return_eigenvectors=False)[0]
-    height = 2.0 * (float(highest) - levels[0].energy) + 1.0
+    It is at least twice the size of any level, so that what Lanczos finds, and stops relative to, is never
+    near 0, whatever the energy is.
+    """
 
-    def product(x: np.ndarray) -> Any:
-        moved = (level.vector * np.vdot(level.vector, x) for level in levels)
-        return matrix @ x + height * sum(moved)
+    blocks: Blocks
+    lowered_by: float
+    name: str
 
-    return LinearOperator(matrix.shape, matvec=lambda x: product(x.ravel()), dtype=matrix.dtype)
+    def levels(self, start: _Level, n_levels: int, tolerance: float) -> list[_Level]:
+        """Lowest levels of one block; residuals relative to what they are lowered by, 0 for rounding."""
+        from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+        _begin(start.sign)
+        matrix, few = self.blocks.operator(start.sign), n_levels == 1 and tolerance > 0
+        found: list[_Level] = []
+        elsewhere = np.random.default_rng(1).normal(size=matrix.shape[0]).astype(matrix.dtype)
+
+        def lowest(ncv: int) -> np.ndarray:
+            # One level at a time: Lanczos finds one vector alone of a degenerate level.
+            first = start.vector if not found else elsewhere
+            lowered = self._lowered(matrix, found)
+            vectors = eigsh(lowered, k=1, which="SA", v0=first, ncv=ncv, tol=tolerance)[1]
+            return np.asarray(vectors[:, 0])
+
+        try:
+            while len(found) < n_levels:
+                try:
+                    vector = lowest(12 if few else 20)  # fewer vectors take less memory
+                except ArpackNoConvergence:
+                    vector = lowest(min(60, matrix.shape[0] - 1))  # levels close together
+                found.append(_level(matrix, None, vector, start.sign))
+            return found
+        except ArpackNoConvergence as error:
+            raise RuntimeError(
+                f"exact diagonalisation of {self.name}: Lanczos found {len(error.eigenvalues)} of "
+                f"{n_levels} levels in dimension {self.blocks.dimension}. Levels may lie too close "
+                "together; ask for the energy without the gap, or name a sector"
+            ) from error
+
+    def _lowered(self, matrix: Any, found: list[_Level]) -> Any:
+        """The matrix with all levels lowered, but those that were found, which lie above all others."""
+        from scipy.sparse.linalg import LinearOperator
+
+        def product(x: np.ndarray) -> Any:
+            x = x.ravel()
+            out = matrix.matvec(x)
+            out -= self.lowered_by * x
+            for level in found:
+                out += (self.lowered_by * np.vdot(level.vector, x)) * level.vector
+            return out
+
+        return LinearOperator(matrix.shape, matvec=product, dtype=matrix.dtype)
 
 
-def _level(matrix: Any, energy: float, vector: np.ndarray, sign: int | None) -> _Level:
+def _level(matrix: Any, energy: float | None, vector: np.ndarray, sign: int | None) -> _Level:
+    """A vector of length 1 as a level; without an energy that of the vector."""
     vector = np.ascontiguousarray(vector)
-    return _Level(float(energy), vector, sign, _length(matrix @ vector - energy * vector))
+    image = matrix @ vector
+    energy = float(np.vdot(vector, image).real if energy is None else energy)
+    return _Level(energy, vector, sign, _length(image - energy * vector))
 
 
 def _length(vector: np.ndarray) -> float:

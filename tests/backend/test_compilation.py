@@ -52,10 +52,11 @@ def test_the_type_is_that_of_the_boundaries() -> None:
 
 
 SCRIPT = """
+import numpy as np
 from tnvmc import PEPS, SR, SRC, VMC, Sampler, heisenberg, square
-operator = heisenberg(square(3, 3))
+operator = heisenberg(square(2, 3))
 peps = PEPS(operator.lattice, D=2, scheme=SRC(2), dtype=np.{dtype})
-vmc = VMC(operator, peps, Sampler(2, 4, threads=2), SR(0.01), seed=0)
+vmc = VMC(operator, peps, Sampler(2, 4, threads=2), SR(), seed=0)
 for record in vmc.run(1): pass
 """
 

@@ -116,6 +116,14 @@ def test_phases_have_a_bar_each() -> None:
     assert PHASES["energy"] in console.file.getvalue()  # type: ignore[attr-defined]
 
 
+def test_a_phase_of_unknown_length_shows_seconds() -> None:
+    console = Console(force_terminal=True, file=io.StringIO(), width=80)
+    with live.working(console):
+        progress.begin("matrix", known=False)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "0 s" in shown and PHASES["matrix"] in shown
+
+
 def test_nothing_on_what_is_neither() -> None:
     console = Console(force_terminal=False, file=io.StringIO())
     with live.working(console):

@@ -107,6 +107,7 @@ def _compare(options: argparse.Namespace) -> int:
 )
 def _exact(options: argparse.Namespace) -> int:
     from tnvmc.exact import check_size, exact_ground_state
+    from tnvmc.report.live import work
     from tnvmc.settings.build import build_operator
     from tnvmc.settings.config import n_sites
     from tnvmc.settings.load import read_toml, validate
@@ -115,7 +116,8 @@ def _exact(options: argparse.Namespace) -> int:
     settings = validate(read_toml(Path(options.file)), options.overrides)
     check_size(n_sites(settings.lattice))
     operator = build_operator(settings)
-    exact = exact_ground_state(operator, "auto" if options.sector is None else options.sector)
+    with work():
+        exact = exact_ground_state(operator, "auto" if options.sector is None else options.sector)
     space = "full space" if exact.sector is None else f"sector 2 Sz = {exact.sector}"
     print(f"{operator.name}, {operator.n_sites} sites, {space}, dimension {exact.dimension}")
     print(f"energy           {fixed(exact.energy, 12)}  ({exact.units} units)")

@@ -20,8 +20,9 @@ from threading import Event
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-Show = Callable[[str, float], None]
-"""What is called now and then, in the thread that asked: the phase, and the share of it that is done."""
+Show = Callable[[str, float | None], None]
+"""What is called now and then, in the thread that asked: the phase, and the share of it that is done, None
+where nobody knows it."""
 
 BETWEEN_LOOKS = 0.1  # seconds
 _NUMBER = struct.Struct("d")
@@ -37,10 +38,13 @@ class Watch:
     _size: float = 1.0  #: of the present part
     _shown_at: float = field(default=-float("inf"))
 
-    def begin(self, phase: str) -> None:
-        """Begin a phase, at a share of 0."""
+    def begin(self, phase: str, known: bool = True) -> None:
+        """Begin a phase, at a share of 0, or at one that is not known."""
         self.phase = phase
-        self.part(0.0, 1.0)
+        if known:
+            self.part(0.0, 1.0)
+        else:
+            self.show(phase, None)
 
     def part(self, behind: float, size: float) -> None:
         """Begin a part of the phase: what is told from here on are shares of it."""
@@ -73,10 +77,10 @@ def watched(show: Show | None) -> Iterator[None]:
         _WATCH.reset(token)
 
 
-def begin(phase: str) -> None:
-    """Name what is computed from here on."""
+def begin(phase: str, *, known: bool = True) -> None:
+    """Name what is computed from here on; tell whether it is known how much that is."""
     if (watch := _WATCH.get()) is not None:
-        watch.begin(phase)
+        watch.begin(phase, known)
 
 
 def in_turn(parts: Sequence[T]) -> Iterator[T]:

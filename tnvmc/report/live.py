@@ -117,9 +117,10 @@ class Bar:
         else:
             self._progress.stop()
 
-    def begin(self, numbers: str) -> None:
-        """Begin from nothing, with a new estimate of the time."""
+    def begin(self, numbers: str, total: float | None) -> None:
+        """Begin from nothing, with a new estimate of the time; without a total the bar moves to and fro."""
         self._progress.reset(self._task, numbers=self._fitting([numbers]))
+        self._progress.tasks[0].total = total  # what Rich takes None for is "as before"
         self._draw_now_and_then()
 
     def update(self, done: float, *numbers: str) -> None:
@@ -156,9 +157,17 @@ class Bar:
 
 
 def _columns(counts: bool) -> list[Any]:
-    from rich import progress
+    from rich import progress, text
 
-    number = progress.MofNCompleteColumn() if counts else progress.TaskProgressColumn()
+    class Share(progress.TaskProgressColumn):
+        """The share that is done; the seconds that have passed where it is not known."""
+
+        def render(self, task: progress.Task) -> text.Text:
+            if task.total is None:
+                return text.Text(f"{task.elapsed or 0:.0f} s", style="progress.percentage")
+            return super().render(task)
+
+    number = progress.MofNCompleteColumn() if counts else Share()
     return [
         number, progress.BarColumn(bar_width=_BAR), progress.TextColumn("{task.fields[numbers]}"),
         progress.TimeRemainingColumn(compact=True),
@@ -202,12 +211,13 @@ def working(console: Any) -> Iterator[None]:
         return
     present = ""
 
-    def show(phase: str, share: float) -> None:
+    def show(phase: str, share: float | None) -> None:
         nonlocal present
         if phase != present or not share:
             present = phase
-            bar.begin(phase_name(phase))
-        bar.update(share, phase_name(phase))
+            bar.begin(phase_name(phase), None if share is None else 1.0)
+        if share is not None:
+            bar.update(share, phase_name(phase))
 
     with Bar(console, 1.0, counts=False) as bar, watched(show):
         yield
