@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tnvmc.backend.device import DeviceError, namespace_of
+
+settings.register_profile(
+    "tnvmc", deadline=None
+)  # a first example compiles, other programs run too
+settings.load_profile("tnvmc")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -55,7 +55,7 @@ SCRIPT = """
 import numpy as np
 from tnvmc import PEPS, SR, SRC, VMC, Sampler, heisenberg, square
 operator = heisenberg(square(2, 3))
-peps = PEPS(operator.lattice, D=2, scheme=SRC(2), dtype=np.{dtype})
+peps = PEPS(operator.lattice, D=2, scheme=SRC(4), dtype=np.{dtype})
 vmc = VMC(operator, peps, Sampler(2, 4, threads=2), SR(), seed=0)
 for record in vmc.run(1): pass
 """

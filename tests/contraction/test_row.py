@@ -106,5 +106,8 @@ def test_a_vanishing_closure_has_no_phase_and_warns_of_nothing() -> None:
     zero = Environment(np.zeros((1, 2, 1)), np.zeros(1))
     phase, log_abs = closure(zero, zero)
     assert phase[0] == 0 and log_abs[0] == -np.inf
+    phase, log_abs = split_scale(np.array([0.0, np.nan]), np.zeros(2))
+    assert np.array_equal(phase, [0, np.nan], equal_nan=True)
+    assert np.array_equal(log_abs, [-np.inf, np.nan], equal_nan=True)
     phase, log_abs = split_scale(np.array([-2.0]), np.array([700.0]))
     assert phase[0] == -1 and np.isclose(log_abs[0], 700 + np.log(2))

@@ -102,13 +102,13 @@ def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
         log_scale: (B,), real.
 
     Returns:
-        Phases (B,), 0 where the value vanishes, and log moduli (B,), -inf there.
+        Phases (B,), 0 where the value vanishes, and log moduli (B,), -inf there; NaN of NaN.
     """
     if is_cupy(value):
         return kernels.split_scale(value, log_scale)
     xp = array_namespace(value)
     size = xp.abs(value)
-    alive = size > 0
+    alive = size != 0
     safe = xp.where(alive, size, xp.ones_like(size))
     log_abs = xp.where(alive, xp.log(safe) + log_scale, xp.full_like(log_scale, -xp.inf))
     return value / xp.astype(safe, value.dtype), log_abs

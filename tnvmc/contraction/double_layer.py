@@ -224,8 +224,8 @@ def _contract_exactly(layer: Grid) -> tuple[Array, Array]:
             logs = logs + np.log(size)
     values = vector.reshape(batch)
     modulus = np.abs(values)
-    phases = np.divide(values, modulus, out=np.zeros_like(values), where=modulus > 0)
-    return phases, logs + np.log(modulus, out=np.full(batch, -np.inf), where=modulus > 0)
+    phases = np.divide(values, modulus, out=np.zeros_like(values), where=modulus != 0)
+    return phases, logs + np.log(modulus, out=np.full(batch, -np.inf), where=modulus != 0)
 
 
 def _exact_values(kets: Grid, bras: Grid, strings: Sequence[String]) -> Iterator[complex]:

@@ -236,6 +236,18 @@ def test_bad_input_is_answered_with_a_letter() -> None:
         peps.measure(np.ones(peps.n_params), type(other)(other.configs, other.amplitude), {})
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("scheme", [SRC(2), Exact()])  # by kernels, by NumPy
+def test_parameters_that_are_not_finite_are_refused(bad: float, scheme: Any) -> None:
+    state = PEPS(square(2, 3), 2, scheme=scheme)
+    theta = np.ones(state.n_params)
+    theta[-1] = bad
+    configs = np.zeros((2, 6), np.int8)
+    for call in (state.log_amplitude, state.start):
+        with pytest.raises(ValueError, match="not finite, in the tensor of site 5"):
+            call(theta, configs)
+
+
 def test_flatten_pads_smaller_bonds_and_inverts_tensors() -> None:
     small, large = PEPS(square(3, 3), 2), PEPS(square(3, 3), 4)
     theta, configs = _theta(small, 12), _random_configs(4, 9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,11 +52,19 @@ class Layers:
         """Scale and lay out the tensors, and draw the sketches that `scheme` wants.
 
         Cost: copies of theta, and for `SRC` one pass of absorption each way for one walker.
+
+        Raises:
+            ValueError: NaN or infinity in a tensor.
         """
         xp = array_namespace(*tensors)
         scaled, logs = [], []
-        for tensor in tensors:
+        for site, tensor in enumerate(tensors):
             size = float(xp.max(xp.abs(tensor)))
+            if not math.isfinite(size):
+                raise ValueError(
+                    f"PEPS: theta holds numbers that are not finite, in the tensor of site {site} first. "
+                    "They come from an overflow or a division by 0 where theta was made"
+                )
             size = size if size > 0 else 1.0
             scaled.append(tensor / size)
             logs.append(float(np.log(size)))

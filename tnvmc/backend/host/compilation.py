@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from numba.core import event
+from numba.core import event, types
 
 LIVE = "tnvmc.report.live"
 """The module that says it.  Its level is higher, so it is known here by its name."""
@@ -32,8 +32,9 @@ class Told(event.Listener):
 def numbers_of(arguments: Any) -> str | None:
     """Name the type of the numbers in a `Strip` or an `Absorption`; None of other arguments of a kernel."""
     first = arguments[0] if arguments else None
-    fields = dict(zip(getattr(first, "fields", ()), getattr(first, "types", ()), strict=True))
-    return str(fields["above"].dtype) if "above" in fields else None
+    if not isinstance(first, types.NamedTuple | types.NamedUniTuple) or "above" not in first.fields:
+        return None
+    return str(first.types[first.fields.index("above")].dtype)
 
 
 def listen() -> None:
