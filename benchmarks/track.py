@@ -8,11 +8,15 @@ samples of 8x8 at D = 4.  float64, BLAS at one thread, CPU time of all threads.
 
 The unit is CPU milliseconds times the rate of a batched matrix product that is measured before and
 after each repetition: MFLOP-equivalents, which a slower clock or a busy machine changes little.
-Given are medians, and the standard error of each by the spread of the repetitions.  A row is slower
-(or faster) where the ratio to the last table is off 1 by more than three standard errors of both and
-by more than FLOOR.  Compared is with the last entry from the same processor, else with the last one.
+Given are medians, and the standard error of each by the spread of the repetitions.  That error knows
+nothing of what stays the same within a run: other programs slow products and samples down by different
+factors.  How much, the product tells: its rate beside what it was in the last table, and its scatter.
+Both are added to the error.  A row is slower (or faster) where the ratio to the last table is off 1 by
+more than three such errors and by more than FLOOR.  Where the error exceeds WORST, or other programs
+keep the processor busy, the verdict is "cannot tell": run it again when the machine is idle.
+Compared is with the last entry from the same processor, else with the last one.
 
---write appends the table to benchmarks/results/track.json, a list: its history.
+--write appends the table to benchmarks/results/track.json, a list: its history; not where it cannot tell.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +51,12 @@ HISTORY = Path(__file__).parent / "results" / "track.json"
 FLOOR = 0.05
 """Smallest change that is told: medians of two runs of one program differ by so much on a shared machine,
 whatever the spread within a run."""
+
+WORST = 0.1
+"""Relative error of a ratio beyond which nothing is said: no change that matters would show."""
+
+BUSY = 0.5
+"""Share of the cores that other programs take from which on nothing is said."""
 
 N_ERRORS = 3
 N_SR = 2048
@@ -111,17 +121,34 @@ def measured(make: Callable[[], tuple[Task, int]], repeats: int) -> dict[str, fl
         "error": float(error),
         "ms": 1e3 * statistics.median(seconds),
         "gflops_gemm": statistics.median(rates),
+        "scatter_gemm": scatter(rates),
+        "busy": others(),
     }
 
 
+def scatter(rates: Sequence[float]) -> float:
+    """Standard deviation of rates over their median, by the quartiles."""
+    quarter, median, three_quarters = np.quantile(rates, (0.25, 0.5, 0.75))
+    return float((three_quarters - quarter) / 1.35 / median)
+
+
+def others() -> float:
+    """Share of the cores that other programs take: the load of the last minute without this one."""
+    return max(0.0, os.getloadavg()[0] - 1) / (os.cpu_count() or 1)
+
+
 def change(now: Mapping[str, float], before: Mapping[str, float]) -> tuple[float, float, str]:
-    """Ratio to an earlier row, its standard error, and "slower", "faster" or "same"."""
+    """Ratio to an earlier row, its error, and "slower", "faster", "same" or "cannot tell"."""
     ratio = now["mflop"] / before["mflop"]
-    relative = [row["error"] / row["mflop"] for row in (now, before)]
-    error = ratio * float(np.hypot(*relative))
-    if abs(ratio - 1) <= max(N_ERRORS * error, FLOOR):
-        return ratio, error, "same"
-    return ratio, error, "slower" if ratio > 1 else "faster"
+    parts = [row["error"] / row["mflop"] for row in (now, before)]
+    parts += [row.get("scatter_gemm", 0.0) for row in (now, before)]
+    parts.append(now["gflops_gemm"] / before["gflops_gemm"] - 1)  # another clock, or a busy memory
+    error = float(np.hypot.reduce(parts))
+    if error > WORST or now.get("busy", 0.0) > BUSY:
+        return ratio, ratio * error, "cannot tell"
+    if abs(ratio - 1) <= max(N_ERRORS * ratio * error, FLOOR):
+        return ratio, ratio * error, "same"
+    return ratio, ratio * error, "slower" if ratio > 1 else "faster"
 
 
 def last_of(history: list[dict[str, Any]], name: str, cpu: str) -> dict[str, Any] | None:
@@ -175,7 +202,7 @@ def main() -> None:
         parser.error(f"--repeats must be 3 at least, for a spread; got {args.repeats}")
     history, cpu = read_history(args.json), cpu_name()
     keep_freed_memory()
-    rows, slower = {}, []
+    rows, slower, untold = {}, [], []
     print(f"{'row':>8} {'MFLOP-eq.':>10} {'+-':>7} {'CPU ms':>8} {'GEMM':>5} {'ratio':>6}  against")
     with threadpool_limits(1, user_api="blas"):
         for name in args.rows:
@@ -189,13 +216,20 @@ def main() -> None:
                 ratio, error, verdict = change(row, earlier["rows"][name])
                 other = "" if earlier["cpu"] == cpu else f", {earlier['cpu']}"
                 told = f"{ratio:6.2f}  {earlier['date']} {earlier['commit']}{other}: {verdict}"
+                if verdict == "cannot tell":
+                    told += f" (error {error:.2f}, others {row['busy']:.0%} of the cores)"
+                    untold.append(name)
                 if verdict == "slower":
                     slower.append(
                         f"{name}: {ratio:.2f}({round(100 * error)}) of {earlier['commit']}"
                     )
             print(f"{name:>8} {row['mflop']:>10.4g} {row['error']:>7.2g} {row['ms']:>8.2f} "
                   f"{row['gflops_gemm']:>5.1f} {told}", flush=True)  # fmt: skip
-    print("slower: " + ("; ".join(slower) or "nothing"))
+    print("slower: " + ("; ".join(slower) or "nothing that can be told"))
+    if untold:
+        print(f"cannot tell: {', '.join(untold)}; run it again on an idle machine")
+    if args.write and untold:
+        sys.exit("not written: later tables would be compared with it")
     if args.write:
         today = datetime.date.today().isoformat()
         entry = {
