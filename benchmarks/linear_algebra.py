@@ -28,7 +28,7 @@ import numpy as np
 
 from tnvmc import SR, exact_ground_state, square
 from tnvmc.ansatz.jacobian import SliceJacobian
-from tnvmc.backend.process import one_blas_thread, using_threads
+from tnvmc.backend.process import keep_freed_memory, one_blas_thread, using_threads
 from tnvmc.operators import heisenberg, j1j2, tfim
 
 SR_ROWS = ["8,4,1024", "8,4,4096", "10,6,1024", "10,6,4096"]
@@ -85,6 +85,7 @@ def median(times: list[dict[str, float]]) -> dict[str, float]:
 
 def sr_row(row: str, threads: int, seed: int, precision: str, repeat: int) -> dict[str, Any]:
     """One direction, and the Gram matrix in it once more."""
+    keep_freed_memory()  # as a run does
     L, D, n_samples = map(int, row.split(","))
     dtype = {"double": "float64", "single": "float32"}[precision]
     rng, rule = np.random.default_rng(seed), SR(diag_shift=1e-2, space="samples")
