@@ -90,7 +90,6 @@ def sr_row(row: str, threads: int, seed: int, precision: str, repeat: int) -> di
     dtype = {"double": "float64", "single": "float32"}[precision]
     rng, rule = np.random.default_rng(seed), SR(diag_shift=1e-2, space="samples")
     with one_blas_thread(), using_threads(threads):
-        rate = gemm_rate()
 
         def direction(of: SliceJacobian) -> None:
             n, p = of.shape
@@ -103,6 +102,7 @@ def sr_row(row: str, threads: int, seed: int, precision: str, repeat: int) -> di
         found |= median([timed(lambda: direction(jacobian)) for _ in range(repeat)])
         found |= {"peak": peak() - before, "before": before}
         found |= {"slices": sum(x.nbytes for x in jacobian.slices) / 2**30}
+        rate = gemm_rate()
         gram = median([timed(jacobian.gram) for _ in range(repeat)])
         flops = n_samples**2 * jacobian.shape[1] / 4
         found |= {"gram": gram["seconds"], "gram_cpu": gram["cpu"], "gemm_rate": rate}

@@ -34,7 +34,7 @@ def in_both(rule: SR, problem: Problem, state: Any = None) -> tuple[np.ndarray, 
     return exact, near, info
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     kind=st.sampled_from(KINDS),
     shape=st.sampled_from([(12, (7, 9, 4)), (60, (3, 5))]),

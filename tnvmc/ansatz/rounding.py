@@ -71,7 +71,7 @@ def rounding_of(a: CenteredJacobian) -> float:
     # Sums of n squares in single precision are off by n UNIT_ROUNDOFF at most: 1e-3 for n = 2^14.
     widest = max(x.shape[1] for x in slices)
     factor = 1 + 2 * UNIT_ROUNDOFF * (widest + 2)
-    return factor * UNIT_ROUNDOFF * math.sqrt(float(np.sum(a.weight * total)))
+    return float(factor * UNIT_ROUNDOFF * math.sqrt(float(np.sum(a.weight * total))))
 
 
 def _fits(slice_: np.ndarray) -> bool:
