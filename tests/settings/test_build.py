@@ -139,6 +139,7 @@ def test_samplers() -> None:
         ([], SR("auto", memory=0.9)),
         (["optimizer.diag_shift=0.1"], SR(0.1, memory=0.9)),
         (["optimizer.diag_shift=0.1", "optimizer.momentum=0.9"], SR(0.1, 0.9)),
+        (["optimizer.precision=single"], SR("auto", memory=0.9, precision="single")),
         (["optimizer.kind=gradient"], GradientDescent()),
         (["optimizer.kind=random_sign", "optimizer.clip=6"], RandomSign(clip=6)),
         (["optimizer.kind=adam"], Adam()),
