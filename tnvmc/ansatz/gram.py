@@ -3,7 +3,8 @@
 Two samples meet at a site only where their spins there are equal.  So the samples are sorted by the
 spins of two sites at a time, the products of contiguous groups are taken, and added where the samples
 stand: half of the halved multiplications of a symmetric product.  Tasks are of the same shape for any
-number of threads, and no two of them write to one place, so the result is the same in any bit.
+number of threads, no two of them write to one place, and sums are exact (`backend.exact_sums`), so the
+result is the same in any bit, also where sites are dealt out to ranks, two by two.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tnvmc.backend import host
+from tnvmc.backend import exact_sums, host
 from tnvmc.backend.process import one_blas_thread, side_by_side
 
 TILE = 512
@@ -37,12 +38,15 @@ class _Panel(NamedTuple):
     products: list[_Product]
 
 
-def gram_of_slices(slices: Sequence[np.ndarray], spins: np.ndarray) -> np.ndarray:
+def gram_of_slices(
+    slices: Sequence[np.ndarray], spins: np.ndarray, scales: np.ndarray | None = None
+) -> np.ndarray:
     """Compute O O^dagger: (M, M), Hermitian in every bit, double precision whatever the slices have.
 
     Args:
         slices: per site (M, n_i), the derivatives that the spin of the sample selects.
         spins: (M, N).
+        scales: (M,) those of `exact_sums`, where these sites are a part of all; found when absent.
 
     Returns:
         The matrix, a new array.
@@ -51,6 +55,8 @@ def gram_of_slices(slices: Sequence[np.ndarray], spins: np.ndarray) -> np.ndarra
     Memory: the result, and a copy of two slices.
     """
     n_samples, n_sites = spins.shape
+    if scales is None:
+        scales = exact_sums.scales(sum_of_norms([exact_sums.norms(each) for each in slices]))
     gram = np.zeros((n_samples, n_samples), dtype=np.result_type(slices[0], np.float64))
     pairs = [range(i, min(i + 2, n_sites)) for i in range(0, n_sites, 2)]
     widest = max(sum(slices[i].shape[1] for i in pair) for pair in pairs)
@@ -65,7 +71,7 @@ def gram_of_slices(slices: Sequence[np.ndarray], spins: np.ndarray) -> np.ndarra
                 _gather([slices[i] for i in pair], order, chosen),
                 _tiles(slice(0, n_samples), _GATHERED),
             )
-            run(_multiply(chosen, order, gram), _panels(digits[order], edges))
+            run(_multiply(chosen, order, gram, scales), _panels(digits[order], edges))
         tiles = _tiles(slice(0, n_samples), TILE)
         run(_mirror(gram), [(a, b) for i, a in enumerate(tiles) for b in tiles[: i + 1]])
     return gram
@@ -86,9 +92,19 @@ def _gather(
     return gather
 
 
-def _multiply(chosen: np.ndarray, order: np.ndarray, gram: np.ndarray) -> Callable[[_Panel], None]:
+def sum_of_norms(norms: Sequence[np.ndarray]) -> np.ndarray:
+    """Squared norms (M,) of the rows, from those of the slices, in the order of sites."""
+    total = np.zeros_like(norms[0])
+    for each in norms:
+        total += each
+    return total
+
+
+def _multiply(
+    chosen: np.ndarray, order: np.ndarray, gram: np.ndarray, scales: np.ndarray
+) -> Callable[[_Panel], None]:
     """Add products to one of the two triangles of the result, those on its diagonal half to each."""
-    add_at = _adder()
+    add_at = _adder(gram)
 
     def multiply(panel: _Panel) -> None:
         rows, products = panel
@@ -103,7 +119,7 @@ def _multiply(chosen: np.ndarray, order: np.ndarray, gram: np.ndarray) -> Callab
             if each.others == rows:
                 part *= 0.5
         # A row of the result comes from memory once for all of them.
-        add_at(gram, order[rows], others, block)
+        add_at(gram, order[rows], others, block, scales)
 
     return multiply
 
@@ -145,17 +161,23 @@ def _tiles(whole: slice, size: int) -> list[slice]:
     return [slice(i, min(i + size, whole.stop)) for i in range(whole.start, whole.stop, size)]
 
 
-def _adder() -> Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], Any]:
+def _adder(gram: np.ndarray) -> Callable[..., Any]:
     if host.available():
-        from tnvmc.backend.host.scatter import add_at
+        from tnvmc.backend.host.scatter import add_at, add_complex_at
 
-        return add_at
+        return add_complex_at if gram.dtype.kind == "c" else add_at
     return _add_at
 
 
-def _add_at(total: np.ndarray, rows: np.ndarray, columns: np.ndarray, block: np.ndarray) -> None:
+def _add_at(
+    total: np.ndarray,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    block: np.ndarray,
+    scales: np.ndarray,
+) -> None:
     """What the kernel does, without Numba: a tenth of its speed."""
-    total[np.ix_(rows, columns)] += block
+    total[np.ix_(rows, columns)] += exact_sums.rounded(block, scales[rows], scales[columns])
 
 
 def dagger(matrix: np.ndarray) -> np.ndarray:

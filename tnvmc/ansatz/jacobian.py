@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tnvmc.ansatz import blocks
 from tnvmc.ansatz.gram import gram_of_slices
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.ansatz.slice_products import times, times_slice
 from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.backend.process import give_back_freed_memory, one_blas_thread, side_by_side
+from tnvmc.backend.ranks import Resident
 
 Array = Any
 
@@ -32,8 +34,31 @@ _FREED = 2**28
 """Bytes of parts after which the system is given them back while a large Jacobian is joined."""
 
 
+class StructuredJacobian(Resident):
+    """A Jacobian of this package: its parts stay where they are, its results belong to who asked."""
+
+    def rows(self, start: int, stop: int) -> Any:
+        """The part that belongs to samples start..stop-1."""
+        raise NotImplementedError
+
+    def real_above_imaginary(self) -> Any:
+        """Re O above Im O: (M, P) complex -> (2 M, P) real, a copy."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class DenseJacobian:
+class About:
+    """What is told of a Jacobian that is on another rank."""
+
+    shape: tuple[int, int]
+    dtype: Any
+    widths: tuple[int, ...] | None = None  #: of the slices of all sites; None where it is dense
+    spins: Array | None = None
+    local_dim: int = 2
+
+
+@dataclass(frozen=True)
+class DenseJacobian(StructuredJacobian):
     """All of O in one (M, P) array: for ansaetze whose every parameter acts in every sample."""
 
     matrix: Array  #: (M, P)
@@ -50,15 +75,21 @@ class DenseJacobian:
 
     def apply(self, v: Array) -> Array:
         """O v: (P,) -> (M,).  Cost M P."""
-        return self.matrix @ v
+        if not is_numpy(array_namespace(v)):
+            return self.matrix @ v
+        return _summed(blocks.terms(blocks.in_blocks(self.matrix), v))
 
     def adjoint(self, u: Array) -> Array:
         """O^dagger u: (M,) -> (P,).  Cost M P, no copy of O."""
-        return _conj(array_namespace(u).matrix_transpose(self.matrix) @ _conj(u))
+        if not is_numpy(array_namespace(u)):
+            return _conj(array_namespace(u).matrix_transpose(self.matrix) @ _conj(u))
+        return blocks.adjoint(blocks.in_blocks(self.matrix), u)
 
     def gram(self) -> Array:
         """O O^dagger: (M, M).  Cost M^2 P."""
-        return self.matrix @ _dagger(self.matrix)
+        if not is_numpy(array_namespace(self.matrix)):
+            return self.matrix @ _dagger(self.matrix)
+        return blocks.gram(blocks.in_blocks(self.matrix))
 
     def squares(self) -> Array:
         """|O_s|^2 of each sample: (M,)."""
@@ -72,9 +103,18 @@ class DenseJacobian:
         """The part that belongs to samples start..stop-1."""
         return DenseJacobian(self.matrix[start:stop, :])
 
+    def real_above_imaginary(self) -> Jacobian:
+        """(M, P) complex -> (2 M, P) real."""
+        xp = array_namespace(self.matrix)
+        return concatenate([DenseJacobian(part(self.matrix)) for part in (xp.real, xp.imag)])
+
+    def about(self) -> About:
+        """Shape and type."""
+        return About(self.shape, self.dtype)
+
 
 @dataclass(frozen=True)
-class SliceJacobian:
+class SliceJacobian(StructuredJacobian):
     """One selected slice per site: all that is not zero in O of a tensor network.
 
     theta holds the sites one after another, and within site i the spin is the slowest index:
@@ -114,15 +154,7 @@ class SliceJacobian:
 
     def apply(self, v: Array) -> Array:
         """O v: (P,) -> (M,).  Cost M P: all spins are multiplied, the present one is picked."""
-        xp = array_namespace(v)
-        blocks, multiply = list(self._blocks(v)), times if self._in_pieces(v) else operator.matmul
-
-        def term(site: int) -> Array:
-            products = multiply(self.slices[site], xp.matrix_transpose(blocks[site]))
-            zero = xp.zeros((), dtype=products.dtype)
-            return xp.sum(xp.where(self._selected(site), products, zero), axis=1)
-
-        return _summed(self._by_site(term))
+        return _summed(self.terms(v))
 
     def adjoint(self, u: Array) -> Array:
         """O^dagger u: (M,) -> (P,).  Cost M P, no copy of the slices."""
@@ -175,6 +207,32 @@ class SliceJacobian:
         """The part that belongs to samples start..stop-1."""
         slices = [slice_[start:stop, :] for slice_ in self.slices]
         return SliceJacobian(slices, self.spins[start:stop, :], self.local_dim)
+
+    def real_above_imaginary(self) -> Jacobian:
+        """(M, P) complex -> (2 M, P) real."""
+        xp = array_namespace(self.spins)
+        parts = [
+            SliceJacobian([part(x) for x in self.slices], self.spins, self.local_dim)
+            for part in (xp.real, xp.imag)
+        ]
+        return concatenate(parts)
+
+    def about(self) -> About:
+        """Shape, type, and what says where slices belong."""
+        widths = tuple(int(slice_.shape[1]) for slice_ in self.slices)
+        return About(self.shape, self.dtype, widths, self.spins, self.local_dim)
+
+    def terms(self, v: Array) -> list[Array]:
+        """What each site adds to O v: (M,)."""
+        xp = array_namespace(v)
+        blocks, multiply = list(self._blocks(v)), times if self._in_pieces(v) else operator.matmul
+
+        def term(site: int) -> Array:
+            products = multiply(self.slices[site], xp.matrix_transpose(blocks[site]))
+            zero = xp.zeros((), dtype=products.dtype)
+            return xp.sum(xp.where(self._selected(site), products, zero), axis=1)
+
+        return self._by_site(term)
 
     def _selected(self, site: int) -> Array:
         """Which block of a site the spins of the samples select: bools (M, local_dim)."""
@@ -268,7 +326,7 @@ class CenteredJacobian:
     def _own_gram(self) -> Array:
         """O O^dagger in an array that may be changed: a foreign Jacobian may keep its own."""
         gram = self.jacobian.gram()
-        if isinstance(self.jacobian, DenseJacobian | SliceJacobian):
+        if isinstance(self.jacobian, StructuredJacobian):
             return gram
         return array_namespace(gram).asarray(gram, copy=True)
 
@@ -351,9 +409,9 @@ def joined(jacobians: list[Jacobian]) -> Jacobian:
     return SliceJacobian(slices, spins, local_dim)
 
 
-def structured(jacobian: Jacobian) -> DenseJacobian | SliceJacobian:
-    """Give a Jacobian of this module: the same one, or a foreign one made dense."""
-    if isinstance(jacobian, DenseJacobian | SliceJacobian):
+def structured(jacobian: Jacobian) -> StructuredJacobian:
+    """Give a Jacobian of this package: the same one, or a foreign one made dense."""
+    if isinstance(jacobian, StructuredJacobian):
         return jacobian
     return DenseJacobian(jacobian.dense())
 
@@ -363,16 +421,8 @@ def stack_real(jacobian: Jacobian) -> Jacobian:
 
     Memory: a copy of O.
     """
-    own = structured(jacobian)
-    if isinstance(own, DenseJacobian):
-        xp = array_namespace(own.matrix)
-        return concatenate([DenseJacobian(part(own.matrix)) for part in (xp.real, xp.imag)])
-    xp = array_namespace(own.spins)
-    parts = [
-        SliceJacobian([part(x) for x in own.slices], own.spins, own.local_dim)
-        for part in (xp.real, xp.imag)
-    ]
-    return concatenate(parts)
+    found: Jacobian = structured(jacobian).real_above_imaginary()
+    return found
 
 
 def _summed(terms: Sequence[Array]) -> Array:

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from functools import cache
 from types import FrameType
@@ -40,11 +40,25 @@ def _controller(with_scipy: bool) -> ThreadpoolController:
     return ThreadpoolController()
 
 
+_SHARE: list[int] = []  # of the cores, of which other ranks have theirs
+
+
 def available_cores() -> int:
-    """Cores this process may run on."""
+    """Cores this process may run on; where ranks share those of a machine, its part of them."""
+    return _SHARE[0] if _SHARE else len(own_cores())
+
+
+def own_cores() -> list[int]:
+    """Numbers of the cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return sorted(os.sched_getaffinity(0))
+    return [*range(os.cpu_count() or 1)]
+
+
+def share_cores(users: Sequence[Sequence[int]]) -> None:
+    """Leave cores to other ranks: `users` are the cores of all that run on this machine."""
+    part = sum(1 / sum(core in cores for cores in users) for core in own_cores())
+    _SHARE[:] = [max(1, int(part + 1e-9))]
 
 
 _THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
@@ -123,13 +137,15 @@ def give_back_freed_memory() -> None:
 
 
 SIGNALS = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+    if hasattr(signal, name)
 )
-"""Those by which a process is asked to end."""
+"""Those by which a process is asked to end; SIGUSR1 by batch systems, ahead of the limit of a job."""
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end, as batch systems (SIGTERM) or terminals that close (SIGHUP) do."""
+    """The process was asked to end, as batch systems (SIGTERM, SIGUSR1) or terminals that close (SIGHUP) do."""
 
     def __init__(self, number: int = signal.SIGTERM) -> None:
         super().__init__()
@@ -142,31 +158,56 @@ class OutputLost(KeyboardInterrupt):
     exit_status = 128 + 13  # that of a process that SIGPIPE ends
 
 
+Allowed = Callable[[], AbstractContextManager[None]]
+
+
 @contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold back `SIGNALS` inside the block; they arrive when it ends."""
+def uninterrupted() -> Iterator[Allowed]:
+    """Hold back `SIGNALS` inside the block; they arrive when it ends.
+
+    Yields:
+        A function that gives a block, within this one, in which they arrive at once.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield nullcontext
         return
     held: list[tuple[int, FrameType | None]] = []
     before: dict[signal.Signals, Any] = {}
+
+    def hold() -> None:
+        for number in before:
+            signal.signal(number, lambda *event: held.append(event))
+
+    def deliver() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if held:
+            first = held[0]
+            held.clear()
+            before[signal.Signals(first[0])](*first)
+
+    @contextmanager
+    def allowed() -> Iterator[None]:
+        try:
+            deliver()
+            yield
+        finally:
+            hold()
+
     for number in SIGNALS:
         handler = signal.getsignal(number)
         if callable(handler):
             before[number] = handler
-            signal.signal(number, lambda *event: held.append(event))
+    hold()
     try:
-        yield
+        yield allowed
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if held:
-            before[signal.Signals(held[0][0])](*held[0])
+        deliver()
 
 
 @contextmanager
 def termination_as_exception() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into `Terminated` inside the block, the first of them.
+    """Turn SIGTERM, SIGHUP and SIGUSR1 into `Terminated` inside the block, the first of them.
 
     What comes after it changes nothing: the process is about to end.  A SIGHUP that is ignored, as
     under nohup, stays so.  An exception that comes up where Python can only print it, as within

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, WithOrbits
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets, WithOrbits
 from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_namespace
@@ -15,7 +16,7 @@ from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo, Wanted
 from tnvmc.sampling.snapshots import join, measure_configs, measured, tables_in
-from tnvmc.sampling.workers import chunks, in_workers, one_after_another
+from tnvmc.sampling.workers import chunks, in_chunks
 
 Array = Any
 
@@ -120,13 +121,10 @@ class Enumerate:
         targets = tables_in(problem.targets, xp)
         basis.codes  # noqa: B018  (built once here, not once per thread)
 
-        def measure(rows: range) -> Snapshot:
-            configs = to_namespace(basis.configs(basis.codes[rows.start : rows.stop]), xp)
-            return measured(problem.ansatz, point.theta, targets, jacobian, configs)
-
-        alone = one_after_another(problem.ansatz, xp)
-        parts = chunks(basis.dimension, problem.ansatz, xp, self.chunk)
-        snapshot = join(in_workers(measure, parts, 1 if alone else self.threads))
+        ansatz = problem.ansatz
+        task = partial(_measure_codes, ansatz, point.theta, targets, jacobian, basis)
+        parts = chunks(basis.dimension, ansatz, xp, self.chunk)
+        snapshot = join(in_chunks(task, parts, ansatz, xp, self.threads))
         return replace(snapshot, weight=born_weights(snapshot.amplitude))
 
     def _by_orbits(
@@ -164,6 +162,13 @@ class _Rows:
         )  # fmt: skip
         info = SampleInfo(1, self.configs.shape[0], time.perf_counter() - began, exact=True)
         return replace(snapshot, weight=self.weight), point, info
+
+
+def _measure_codes(
+    ansatz: Ansatz, theta: Array, targets: Targets, jacobian: bool, basis: Basis, rows: range
+) -> Snapshot:
+    configs = basis.configs(basis.codes[rows.start : rows.stop])
+    return measured(ansatz, theta, targets, jacobian, to_namespace(configs, array_namespace(theta)))
 
 
 def born_weights(amplitude: LogAmplitude) -> Array:

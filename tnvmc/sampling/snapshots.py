@@ -9,7 +9,9 @@ from typing import Any
 from tnvmc.ansatz.jacobian import joined
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets
 from tnvmc.ansatz.rounding import in_single
+from tnvmc.ansatz.spread import spread
 from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.ranks import Place, in_use
 from tnvmc.sampling.problem import Wanted
 from tnvmc.sampling.workers import chunks, in_chunks
 
@@ -28,7 +30,9 @@ def join(snapshots: list[Snapshot]) -> Snapshot:
     """
     xp = array_namespace(snapshots[0].configs)
     weights = [snapshot.weight for snapshot in snapshots]
-    parts = [snapshot.jacobian for snapshot in snapshots if snapshot.jacobian is not None]
+    parts: list[Any] = [
+        snapshot.jacobian for snapshot in snapshots if snapshot.jacobian is not None
+    ]
     spreads = [snapshot.closure_spread for snapshot in snapshots]
     whole = Snapshot(
         configs=xp.concat([snapshot.configs for snapshot in snapshots]),
@@ -44,7 +48,11 @@ def join(snapshots: list[Snapshot]) -> Snapshot:
         closure_spread=None if spreads[0] is None else xp.concat(spreads),
     )
     snapshots.clear()
-    return replace(whole, jacobian=joined(parts)) if parts else whole
+    if not parts:
+        return whole
+    if any(isinstance(part, Place) for part in parts):
+        return replace(whole, jacobian=spread(parts, in_use()))
+    return replace(whole, jacobian=joined(parts))
 
 
 def kept(snapshot: Snapshot, jacobian: Wanted) -> Snapshot:

@@ -15,9 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from functools import cache
 from threading import Event
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from tnvmc.backend.process import (
     keep_freed_memory,
     one_blas_thread,
 )
+from tnvmc.backend.ranks import ALONE, Ranks, in_use, shares, using_ranks
 
 T = TypeVar("T")
 
@@ -57,7 +59,8 @@ def chunks(
     Without a size: on the host what the ansatz wants, but at most half of the walkers, so that
     two workers have work, unless it has threads of its own; on a GPU as many as fit into its free
     memory, in 1, 2, 4, ... equal chunks, so that a little more or less of it changes nothing.  Each
-    walker counts `n_replicas` times.
+    walker counts `n_replicas` times.  Several ranks have work for two workers each where the numbers of
+    a walker do not depend on its chunk (`Execution.apart`); else the chunks are those of one process.
     """
     wanted = execution_of(ansatz)
     if size is None and is_gpu(xp) and wanted.bytes_per_walker is not None:
@@ -65,7 +68,7 @@ def chunks(
         while n_chunks * fit < n:
             n_chunks *= 2
         return split(n, -(-n // n_chunks))
-    most = n if wanted.own_threads else -(-n // 2)
+    most = n if wanted.own_threads else -(-n // (2 * in_use().size if wanted.apart else 2))
     return split(n, size or min(-(-(wanted.chunk or DEFAULT_CHUNK) // n_replicas), most))
 
 
@@ -74,20 +77,43 @@ def in_chunks(
 ) -> list[T]:
     """Results of `task` for every chunk, in order.
 
-    In processes or threads on the host, as the ansatz prefers; see `one_after_another`.
+    In processes or threads on the host, as the ansatz prefers; see `one_after_another`.  Where ranks are
+    in use each has some chunks that lie side by side, and Jacobians stay there, to be joined by
+    `tnvmc.ansatz.spread`.
 
     Raises:
         DeviceError: no room on the GPU.
         WorkerLost: a worker process was killed.
     """
-    processes = xp is np and execution_of(ansatz).processes
+    ranks, alone = in_use(), one_after_another(ansatz, xp)
+    run = _Share(
+        task, shares([*map(len, parts)], ranks.size), parts, 1 if alone else workers,
+        xp is np and execution_of(ansatz).processes,
+    )  # fmt: skip
     try:
-        n_workers = 1 if one_after_another(ansatz, xp) else workers
-        return in_workers(task, parts, n_workers, processes=processes)
+        found = ranks.each(run, constant=ansatz)
     except MemoryError as error:
         if not is_gpu(xp):
             raise
         raise out_of_room(f"{max(map(len, parts))} walkers at a time") from error
+    return [result for of_rank in found for result in of_rank]
+
+
+@dataclass(frozen=True)
+class _Share(Generic[T]):
+    """The chunks of one rank, carried out there."""
+
+    task: Callable[[range], T]
+    dealt: Sequence[range]  #: to each rank, of the parts
+    parts: Sequence[range]
+    workers: int | None
+    processes: bool
+
+    def __call__(self, ranks: Ranks) -> list[T]:
+        own = self.dealt[ranks.rank]
+        parts = self.parts[own.start : own.stop]
+        with using_ranks(ALONE):
+            return in_workers(self.task, parts, self.workers, processes=self.processes)
 
 
 class WorkerLost(RuntimeError):
@@ -111,7 +137,7 @@ def in_workers(
     Raises:
         WorkerLost: a process was killed.
     """
-    n_workers = min(workers or available_cores(), len(chunks))
+    n_workers = max(1, min(workers or available_cores(), len(chunks)))
     with progress.tally([len(chunk) for chunk in chunks]) as tally:
         tasks = [task] * len(chunks)
         if tally is not None:

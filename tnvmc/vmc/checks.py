@@ -13,6 +13,8 @@ from tnvmc.backend.calls import refuse, shortly
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.required import require_operator
 from tnvmc.operators.term import NonHermitian, Operator
+from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.problem import Samples
 from tnvmc.vmc import step
 from tnvmc.vmc.guard import Guard
 
@@ -159,4 +161,20 @@ def check_sector(operator: Operator | NonHermitian, magnetisation: int | None) -
         raise ValueError(
             f"VMC.expect: {operator.name} is on a Hilbert space of 2 Sz = {meant}, the walkers have "
             f"{magnetisation}; make both from one Hilbert space"
+        )
+
+
+def check_sampler(sampler: Samples, n_ranks: int, moves: object) -> None:
+    """Raise ValueError for moves of a sampler that makes none, and for more ranks than walkers."""
+    if moves is not None and not isinstance(sampler, Sampler):
+        raise ValueError(
+            f"VMC: moves are those of Markov chains, a {type(sampler).__name__} makes "
+            "none; leave them out"
+        )
+    if (
+        sampler.n_samples is not None and sampler.n_walkers < n_ranks
+    ):  # enumerations have no walkers
+        raise ValueError(
+            f"VMC: {sampler.n_walkers} walkers for {n_ranks} ranks (processes of mpiexec), and a walker "
+            "stays on one; start fewer ranks, or raise n_walkers"
         )

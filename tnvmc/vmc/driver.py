@@ -13,6 +13,7 @@ from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import as_path, spelt
 from tnvmc.backend.device import namespace_of
+from tnvmc.backend.mpi import ranks_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
@@ -37,12 +38,14 @@ from tnvmc.vmc.checks import (
     check_parameters,
     check_parts,
     check_phases,
+    check_sampler,
     check_sector,
 )
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.display import displayed
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.history import History
+from tnvmc.vmc.led import led
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
 from tnvmc.vmc.observers import Callback, Observers
 from tnvmc.vmc.rates import Rates, paced, rates
@@ -56,8 +59,8 @@ from tnvmc.vmc.trusted import trusted
 
 Array = Any
 
-_CALLER = 4
-"""The line that called a method, seen from `warn_of`: `spelt` stands between them."""
+_CALLER = 5
+"""The line that called a method, seen from `warn_of`: `spelt` and `led` stand between them."""
 
 
 @spelt(
@@ -94,10 +97,10 @@ class VMC:
             by patch; by default those that fit the operator (`moves_for`).
         device: "cpu", "gpu" or "auto"; by default where theta lies.  All arrays of the run live
             there; only the records of steps come back.
+        comm: of mpi4py, whose ranks share the work; all of them make the same calls, rank 0 leads.
 
-    The whole memory between steps is `state`; `advance` is a function of it, so a run continued
-    from a saved state repeats the uninterrupted one bit for bit.  Not so where the schedule looks
-    at the clock, as that of `optimizer.seconds` does.
+    The whole memory between steps is `state`; `advance` is a function of it, so a run continued from a
+    saved state repeats the uninterrupted one bit for bit, but where the schedule looks at the clock.
 
     Raises:
         ValueError: two lattices; theta of a wrong shape or not finite; a real wave function for a
@@ -121,6 +124,7 @@ class VMC:
         magnetisation: int | None = None,
         moves: Sequence[str] | Targets | None = None,
         device: str | None = None,
+        comm: Any = None,
     ) -> None:
         operator = as_operator(operator, getattr(ansatz, "lattice", None))
         check_parts(operator, ansatz, sampler, optimizer, guard)
@@ -136,12 +140,9 @@ class VMC:
             self.optimizer = paced(self.optimizer, operator)
         self.schedule: Callable[[int], float] = schedule or Rates(1.0)
         self.seed = whole("VMC", "seed", seed, 0)
+        self.ranks = ranks_of(comm)
+        check_sampler(self.sampler, self.ranks.size, moves)
         self.guard = Guard() if guard is None else guard
-        if moves is not None and not isinstance(self.sampler, Sampler):
-            raise ValueError(
-                f"VMC: moves are those of Markov chains, a {type(self.sampler).__name__} makes "
-                "none; leave them out"
-            )
         self.moves = moves_for(operator, moves)
         self.given = Given(theta is not None, configs is not None, moves)
         if theta is None:
@@ -166,6 +167,7 @@ class VMC:
         """(P,) the present parameters; not always those that are measured, see `measured_theta`."""
         return self.state.here.theta
 
+    @led
     def measured_theta(self) -> Array:
         """Give the parameters (P,) that `measure`, `expect` and `converge` evaluate, to be kept or exported.
 
@@ -187,6 +189,7 @@ class VMC:
         return step.Method(self.problem, self.sampler, self.optimizer, self.schedule, self.guard)
 
     @spelt()
+    @led
     def run(
         self,
         steps: int,
@@ -238,6 +241,7 @@ class VMC:
         energy = (last.energy, last.energy_error)
         return elsewhere(energy, self.operator, self.problem.magnetisation)
 
+    @led
     def step(self, callback: Callable[[StepRecord], object] | None = None) -> StepRecord:
         """Make one step, and warn of nothing; otherwise as `run`."""
         state, record = self.advance(self.state)
@@ -252,6 +256,7 @@ class VMC:
         return step.advance(self.method, state)
 
     @spelt()
+    @led
     def measure(
         self,
         n_samples: int | None = None,
@@ -317,6 +322,7 @@ class VMC:
     ) -> ComplexEstimate: ...  # fmt: skip
 
     @spelt()
+    @led
     def expect(
         self,
         operator: Operator | NonHermitian,
@@ -352,6 +358,7 @@ class VMC:
         return found
 
     @spelt()
+    @led
     def converge(
         self,
         chis: Sequence[int] | None = None,
@@ -395,6 +402,7 @@ class VMC:
         warn_of(found.diagnostics, "VMC.converge", _CALLER)
         return found
 
+    @led
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, atomically; see `tnvmc.vmc.checkpoint`."""
         identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer)

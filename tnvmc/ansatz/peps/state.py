@@ -177,7 +177,7 @@ class PEPS(PlainSweep, TensorLayout):
         chunk = int(min(128, max(16, CHUNK_BYTES // (self.dtype.itemsize * strip))))
         per_site = 8 * self.D * chi**2 + 2 * self.D**4
         in_all = self.dtype.itemsize * (self.lattice.n_sites * per_site + 3 * strip)
-        return Execution(chunk, in_all, processes=not self._compiled)
+        return Execution(chunk, in_all, processes=not self._compiled, apart=True)
 
     @property
     def _compiled(self) -> bool:

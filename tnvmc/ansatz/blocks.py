@@ -1,0 +1,66 @@
+"""Products with a dense matrix of log-derivatives in blocks of columns, whose width is always the same.
+
+So ranks that hold some blocks each do what one process does with all of them, and the result is the same
+in any bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tnvmc.ansatz.gram import dagger, sum_of_norms
+from tnvmc.backend import exact_sums
+
+WIDTH = 1024
+"""Columns of a block: many enough for the rate of a matrix product, few enough to be dealt out."""
+
+_ROWS = 256  # that are rounded at a time
+
+
+def block_widths(n_columns: int) -> list[int]:
+    """Columns of each block, in order; one block of none for no columns."""
+    return [min(WIDTH, n_columns - i) for i in range(0, n_columns, WIDTH)] or [0]
+
+
+def in_blocks(matrix: np.ndarray) -> list[np.ndarray]:
+    """The blocks of a matrix (M, P), as views."""
+    ends = np.cumsum(block_widths(matrix.shape[1]))
+    return np.split(matrix, ends[:-1], axis=1)
+
+
+def terms(blocks: Sequence[np.ndarray], v: np.ndarray) -> list[np.ndarray]:
+    """What each block adds to O v: (M,), for the part of v (P,) that belongs to them."""
+    found, begin = [], 0
+    for block in blocks:
+        end = begin + block.shape[1]
+        found.append(block @ v[begin:end])
+        begin = end
+    return found
+
+
+def adjoint(blocks: Sequence[np.ndarray], u: np.ndarray) -> np.ndarray:
+    """The part of O^dagger u that belongs to the blocks."""
+    conjugate = u.conj() if u.dtype.kind == "c" else u
+    products = np.concatenate([block.T @ conjugate for block in blocks])
+    return products.conj() if products.dtype.kind == "c" else products
+
+
+def gram(blocks: Sequence[np.ndarray], scales: np.ndarray | None = None) -> np.ndarray:
+    """Sum over blocks of B B^dagger: (M, M).
+
+    With the `exact_sums.scales` of all blocks, where these are a part of several; alone they find them.
+    """
+    if scales is None:
+        if len(blocks) == 1:
+            return np.asarray(blocks[0] @ dagger(blocks[0]))
+        scales = exact_sums.scales(sum_of_norms([exact_sums.norms(block) for block in blocks]))
+    n = blocks[0].shape[0]
+    total = np.zeros((n, n), dtype=np.result_type(blocks[0], np.float64))
+    for block in blocks:
+        product = block @ dagger(block)
+        for i in range(0, n, _ROWS):
+            rows = slice(i, i + _ROWS)
+            total[rows] += exact_sums.rounded(product[rows], scales[rows], scales)
+    return total

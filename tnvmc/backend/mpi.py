@@ -1,0 +1,371 @@
+"""Ranks of MPI: rank 0 asks, all do their part, rank 0 gets the results.
+
+Every request is one broadcast, work on each rank, and one message from each rank back; errors are
+results too.  So no rank ever waits for one that is elsewhere.  Large messages go in pieces, whose length
+fits the 32-bit counts of every MPI.  A rank that is killed is noticed by the launcher (mpiexec, srun), which
+ends the others; an error where ranks talk to each other ends them all by `MPI_Abort`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tnvmc.backend.process import SIGNALS, Terminated, own_cores, share_cores, uninterrupted
+from tnvmc.backend.ranks import ALONE, Place, Ranks, Resident, in_use, using_ranks
+
+PIECE = 2**28
+"""Bytes of a message at most: counts of MPI have 32 bits."""
+
+_AT_ONCE = 2**16  # bytes that are broadcast in one message with their sizes
+
+
+@dataclass(frozen=True)
+class _Done:
+    value: Any
+
+
+@dataclass(frozen=True)
+class _Failed:
+    error: BaseException
+
+
+@dataclass(frozen=True)
+class _End:
+    """No more requests: with what the part of the program ended that rank 0 was leading."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class _Request:
+    task: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    collective: bool
+    dropped: tuple[int, ...]  #: keys of what is not wanted any more
+
+
+class MpiRanks(Ranks):
+    """The ranks of a communicator of mpi4py.
+
+    Args:
+        comm: an intracommunicator; it is duplicated, so that messages of others do not mix with these.
+
+    Traffic so far is told by `sent`, `received` (bytes) and `messages`, of this rank.
+    """
+
+    def __init__(self, comm: Any) -> None:
+        self.comm = comm.Dup()
+        self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
+        self.sent = self.received = self.messages = 0
+        self._held: dict[int, Any] = {}
+        self._next_key = 0
+        self._dropped: list[int] = []  # of all ranks: rank + size * number
+        self._constants: dict[bytes, Any] = {}
+        users = self.comm.allgather((socket.gethostname(), own_cores()))
+        here = [cores for host, cores in users if host == users[self.rank][0]]
+        self.on_this_machine = len(here)
+        share_cores(here)
+
+    # --- what rank 0 asks for
+
+    def each(self, task: Callable[..., Any], *arguments: Any, constant: object = None) -> list[Any]:
+        """See `Ranks.each`; an interrupt of any rank is one of the whole."""
+        return self._asked(_Request(task, arguments, False, self._to_drop()), constant)
+
+    def together(self, task: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """See `Ranks.together`; signals wait until it is done."""
+        return self._asked(_Request(task, arguments, True, self._to_drop()), None)
+
+    def _to_drop(self) -> tuple[int, ...]:
+        found = tuple(self._dropped)
+        del self._dropped[: len(found)]
+        return found
+
+    def _asked(self, request: _Request, constant: object) -> list[Any]:
+        with uninterrupted() as allowed:
+            self._broadcast(self._pickled(request, constant))
+            if request.collective:
+                own = self._carried_out(request)
+            else:
+                try:
+                    with allowed():
+                        own = self._carried_out(request)
+                except BaseException as error:  # noqa: BLE001 (an interrupt: all are heard first)
+                    own = _Failed(error)
+            outcomes = self._gathered(own)
+        for outcome in outcomes:
+            if isinstance(outcome, _Failed):
+                raise outcome.error
+        return [outcome.value for outcome in outcomes]
+
+    def end(self, value: Any = None) -> None:
+        """Let the other ranks return from `follow` with a value."""
+        with uninterrupted():
+            self._broadcast(self._pickled(_End(value), None))
+
+    # --- what the other ranks do
+
+    def follow(self) -> Any:
+        """Do what rank 0 asks for until it ends that, with a value."""
+        with _noted_signals() as noted:
+            while True:
+                request = self._unpickled(self._broadcast(None))
+                if isinstance(request, _End):
+                    return request.value
+                outcome = self._carried_out(request)
+                if noted:
+                    outcome = _Failed(Terminated(noted[0]))
+                self._gathered(outcome)
+
+    def _carried_out(self, request: _Request) -> _Done | _Failed:
+        for key in request.dropped:
+            if key % self.size == self.rank:
+                self._held.pop(key, None)
+        try:
+            with using_ranks(ALONE):
+                return _Done(request.task(self, *request.arguments))
+        except Exception as error:  # noqa: BLE001 (raised by rank 0)
+            if request.collective:
+                self.abort(error)
+            return _Failed(error)
+
+    def abort(self, error: BaseException) -> NoReturn:
+        """End all ranks, with one message."""
+        told = f"{type(error).__name__}: {error}".rstrip(": ")
+        with contextlib.suppress(OSError, ValueError):
+            stream = sys.__stderr__ or sys.stderr
+            print(
+                f"tnvmc: rank {self.rank} of {self.size} on {socket.gethostname()}: {told}; all "
+                "ranks are stopped",
+                file=stream, flush=True,
+            )  # fmt: skip
+        self.comm.Abort(1)
+        os._exit(1)
+
+    # --- what stays where it is
+
+    def found(self, value: Any) -> Any:
+        """See `Ranks.found`."""
+        if isinstance(value, Place) and value.rank == self.rank:
+            return self._held[value.key]
+        return value
+
+    def taken(self, key: int) -> Any:
+        """What is kept here by a key, and is not any more."""
+        return self._held.pop(key)
+
+    def hold(self, value: Any) -> int:
+        """Keep something on this rank; its key, unique over all ranks."""
+        key = self.rank + self.size * self._next_key
+        self._next_key += 1
+        self._held[key] = value
+        return key
+
+    def _place(self, rank: int, key: int, about: Any) -> Place:
+        """On rank 0: whose end lets what it stands for go."""
+        place = Place(rank, key, about)
+        weakref.finalize(place, self._dropped.append, key).atexit = False
+        return place
+
+    # --- messages
+
+    def _pickled(self, value: Any, constant: object) -> list[Any]:
+        import cloudpickle
+
+        ranks = self
+
+        class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+            def persistent_id(self, each: Any) -> Any:
+                if each is constant and constant is not None:
+                    return ranks._constant_id(constant)
+                if isinstance(each, Place):
+                    return "place", each.rank, each.key, None
+                if isinstance(each, Resident):
+                    return "place", ranks.rank, ranks.hold(each), each.about()
+                return None
+
+        buffers: list[Any] = []
+        file = io.BytesIO()
+        Pickler(file, protocol=5, buffer_callback=buffers.append).dump(value)
+        return [file.getbuffer(), *(each.raw() for each in buffers)]
+
+    def _constant_id(self, constant: object) -> tuple[Any, ...]:
+        import cloudpickle
+
+        content = cloudpickle.dumps(constant)
+        digest = hashlib.sha256(content).digest()
+        known = digest in self._constants
+        self._constants[digest] = None
+        return "constant", digest, None if known else content
+
+    def _unpickled(self, parts: Sequence[Any]) -> Any:
+        ranks = self
+
+        class Unpickler(pickle.Unpickler):
+            def persistent_load(self, pid: Any) -> Any:
+                kind, *rest = pid
+                if kind == "constant":
+                    digest, content = rest
+                    if content is not None:
+                        ranks._constants[digest] = pickle.loads(content)
+                    return ranks._constants[digest]
+                rank, key, about = rest
+                if ranks.rank == 0:
+                    return ranks._place(rank, key, about)
+                return ranks._held[key] if rank == ranks.rank else Place(rank, key, about)
+
+        return Unpickler(io.BytesIO(parts[0]), buffers=parts[1:]).load()
+
+    def _broadcast(self, parts: list[Any] | None) -> list[Any]:
+        """The parts of a message of rank 0, on all ranks."""
+        sizes = None if parts is None else [len(part) for part in parts]
+        small = None
+        if parts is not None and sum(sizes or ()) <= _AT_ONCE:
+            small = [bytes(part) for part in parts]
+        sizes, small = self.comm.bcast((sizes, small))
+        self._count(sum(sizes), self.rank == 0, self.size - 1)
+        if small is not None:
+            return [*small]
+        found: list[Any] = [np.empty(size, np.uint8) for size in sizes] if parts is None else parts
+        for part in found:
+            for piece in _pieces(part):
+                self.comm.Bcast(piece)
+        return found
+
+    def _gathered(self, outcome: _Done | _Failed) -> list[Any]:
+        """Outcomes of all ranks on rank 0; nothing elsewhere."""
+        try:
+            parts = self._pickled(outcome, None)
+        except Exception as error:  # noqa: BLE001 (a result that cannot be sent)
+            parts = self._pickled(_Failed(RuntimeError(f"rank {self.rank}: {error!r}")), None)
+        sizes = self.comm.gather([len(part) for part in parts])
+        if self.rank:
+            self._count(sum(map(len, parts)), True, 1)
+            for part in parts:
+                for piece in _pieces(part):
+                    self.comm.Send(piece, 0)
+            return []
+        found = [self._unpickled(parts)]
+        for rank in range(1, self.size):
+            received = [np.empty(size, np.uint8) for size in sizes[rank]]
+            self._count(sum(sizes[rank]), False, 1)
+            for part in received:
+                for piece in _pieces(part):
+                    self.comm.Recv(piece, rank)
+            found.append(self._unpickled(received))
+        return found
+
+    def exchange(self, sent: Sequence[np.ndarray], received: Sequence[np.ndarray]) -> None:
+        """Send one contiguous array to each rank, and fill one from each; that of the own rank is copied.
+
+        For a task of `together`: all ranks call it.
+        """
+        from mpi4py import MPI
+
+        waiting = []
+        for step in range(1, self.size):
+            source, target = (self.rank - step) % self.size, (self.rank + step) % self.size
+            into, out_of = received[source], sent[target]
+            waiting += [self.comm.Irecv(piece, source) for piece in _pieces(_bytes(into))]
+            waiting += [self.comm.Isend(piece, target) for piece in _pieces(_bytes(out_of))]
+            self._count(out_of.nbytes, True, 1 if out_of.nbytes else 0)
+            self._count(into.nbytes, False, 0)
+        received[self.rank][...] = sent[self.rank].reshape(received[self.rank].shape)
+        MPI.Request.Waitall(waiting)
+
+    def add_up(self, array: np.ndarray) -> None:
+        """Sum contiguous arrays of all ranks, into that of rank 0; the order of additions is not fixed.
+
+        For a task of `together`, and for numbers whose sums are exact.
+        """
+        from mpi4py import MPI
+
+        flat = array.view(array.real.dtype).reshape(-1)
+        step = PIECE // flat.itemsize
+        for begin in range(0, flat.size, step):
+            piece = flat[begin : begin + step]
+            if self.rank == 0:
+                self.comm.Reduce(MPI.IN_PLACE, piece)
+            else:
+                self.comm.Reduce(piece, None)
+        self._count(array.nbytes, self.rank != 0, 1)
+
+    def _count(self, n_bytes: int, sends: bool, messages: int) -> None:
+        if sends:
+            self.sent += n_bytes
+            self.messages += messages
+        else:
+            self.received += n_bytes
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _pieces(part: Any) -> Iterator[Any]:
+    view = memoryview(part)
+    for begin in range(0, len(view), PIECE):
+        yield view[begin : begin + PIECE]
+
+
+@contextmanager
+def _noted_signals() -> Iterator[list[int]]:
+    """Note signals by which this process is asked to end, instead of ending: rank 0 decides."""
+    noted: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+
+    def note(number: int, frame: object) -> None:
+        noted.append(number)
+
+    before = {number: signal.signal(number, note) for number in SIGNALS}
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+_MADE: dict[int, MpiRanks] = {}
+
+
+def of(comm: Any) -> MpiRanks:
+    """The ranks of a communicator: the same ones each time."""
+    key = int(comm.handle)
+    if key not in _MADE:
+        _MADE[key] = MpiRanks(comm)
+    return _MADE[key]
+
+
+def ranks_of(comm: Any) -> Ranks:
+    """The ranks of a communicator of mpi4py; those in use for None."""
+    if comm is None:
+        return in_use()
+    return ALONE if comm.Get_size() == 1 else of(comm)
+
+
+def world() -> MpiRanks:
+    """All ranks that a launcher started.
+
+    Raises:
+        ImportError: mpi4py is missing.
+    """
+    from mpi4py import MPI
+
+    return of(MPI.COMM_WORLD)

@@ -1,0 +1,110 @@
+"""Ranks: processes that share the work of one program, on one machine or on many.
+
+Rank 0 runs the program; the others wait for what it asks them to do (`tnvmc.backend.mpi`).  So what looks at
+a clock, a signal or a file, and what decides, is in one process, and never differs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+
+class Ranks:
+    """All ranks of a program, seen from the one that leads: one process alone."""
+
+    rank = 0
+    size = 1
+
+    def each(self, task: Callable[..., Any], *arguments: Any, constant: object = None) -> list[Any]:
+        """Results of ``task(ranks, *arguments)`` on every rank, in their order.
+
+        The first error of any of them is raised, once all have ended.
+
+        Args:
+            task: a picklable function, which does not talk to other ranks.
+            arguments: picklable; what is `Resident` elsewhere arrives as itself where it is.
+            constant: an object in the arguments that is sent once, and kept.
+        """
+        return [task(self, *arguments)]
+
+    def together(self, task: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """The same for a task in which ranks talk to each other: an error of one ends them all."""
+        return [task(self, *arguments)]
+
+    def found(self, value: Any) -> Any:
+        """What is `Resident` here, for its `Place`; anything else as it is."""
+        return value
+
+
+ALONE = Ranks()
+
+
+class Resident:
+    """What stays on the rank that made it, where a result is sent to rank 0: that is given a `Place`."""
+
+    def about(self) -> Any:
+        """What rank 0 is told of it."""
+
+
+class Place:
+    """Where something `Resident` is; it is let go of with the last reference to its place."""
+
+    def __init__(self, rank: int, key: int, about: Any) -> None:
+        self.rank, self.key, self.about = rank, key, about
+
+
+_IN_USE: ContextVar[Ranks] = ContextVar("ranks", default=ALONE)
+
+
+def in_use() -> Ranks:
+    """The ranks that large pieces of work are shared by."""
+    return _IN_USE.get()
+
+
+@contextmanager
+def using_ranks(ranks: Ranks) -> Iterator[None]:
+    """Let large pieces of work be shared by `ranks` inside the block, in this thread."""
+    token = _IN_USE.set(ranks)
+    try:
+        yield
+    finally:
+        _IN_USE.reset(token)
+
+
+_LAUNCHERS = (  # names of the number of processes, and of the place among them
+    ("PMI_SIZE", "PMI_RANK"),  # MPICH, Intel MPI, Cray MPICH
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),  # Open MPI
+    ("MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),  # MVAPICH2
+    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),  # srun
+)
+
+
+def launched(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """Tell (rank, size) as a launcher (mpirun, mpiexec, srun) told this process; (0, 1) without one."""
+    for of_size, of_rank in _LAUNCHERS:
+        size, rank = environment.get(of_size, ""), environment.get(of_rank, "")
+        if size.isdecimal() and rank.isdecimal() and int(size) > 1:
+            return int(rank), int(size)
+    return 0, 1
+
+
+def shares(sizes: list[int], n: int) -> list[range]:
+    """Deal parts of such sizes out to n ranks: to each some that lie side by side, about equal in sum."""
+    total, ends, behind = sum(sizes), [], 0
+    places = [0]
+    for size in sizes:
+        behind += size
+        places.append(behind)
+    part = 0
+    for k in range(1, n + 1):
+        # The end that lies nearest to k/n of the whole.
+        while part < len(sizes) and abs(places[part + 1] * n - k * total) <= abs(
+            places[part] * n - k * total
+        ):
+            part += 1
+        ends.append(len(sizes) if k == n else part)
+    return [range(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
