@@ -17,9 +17,10 @@ from tnvmc.ansatz import blocks
 from tnvmc.ansatz.gram import gram_of_slices
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.ansatz.slice_products import times, times_slice
+from tnvmc.ansatz.structured import About, StructuredJacobian
+from tnvmc.backend import exact_sums
 from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.backend.process import give_back_freed_memory, one_blas_thread, side_by_side
-from tnvmc.backend.ranks import Resident
 
 Array = Any
 
@@ -32,29 +33,6 @@ _THREADED_ENTRIES = 2**24
 
 _FREED = 2**28
 """Bytes of parts after which the system is given them back while a large Jacobian is joined."""
-
-
-class StructuredJacobian(Resident):
-    """A Jacobian of this package: its parts stay where they are, its results belong to who asked."""
-
-    def rows(self, start: int, stop: int) -> Any:
-        """The part that belongs to samples start..stop-1."""
-        raise NotImplementedError
-
-    def real_above_imaginary(self) -> Any:
-        """Re O above Im O: (M, P) complex -> (2 M, P) real, a copy."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class About:
-    """What is told of a Jacobian that is on another rank."""
-
-    shape: tuple[int, int]
-    dtype: Any
-    widths: tuple[int, ...] | None = None  #: of the slices of all sites; None where it is dense
-    spins: Array | None = None
-    local_dim: int = 2
 
 
 @dataclass(frozen=True)
@@ -93,7 +71,9 @@ class DenseJacobian(StructuredJacobian):
 
     def squares(self) -> Array:
         """|O_s|^2 of each sample: (M,)."""
-        return _square_sums(self.matrix)
+        if not is_numpy(array_namespace(self.matrix)):
+            return _square_sums(self.matrix)
+        return _summed([exact_sums.norms(block) for block in blocks.in_blocks(self.matrix)])
 
     def dense(self) -> Array:
         """O itself."""
@@ -188,7 +168,8 @@ class SliceJacobian(StructuredJacobian):
 
     def squares(self) -> Array:
         """|O_s|^2 of each sample: (M,)."""
-        return _summed(self._by_site(lambda site: _square_sums(self.slices[site])))
+        norms = exact_sums.norms if is_numpy(array_namespace(self.spins)) else _square_sums
+        return _summed(self._by_site(lambda site: norms(self.slices[site])))
 
     def dense(self) -> Array:
         """All of O with its zeros: (M, P)."""

@@ -18,12 +18,8 @@ import numpy as np
 
 from tnvmc.ansatz import blocks
 from tnvmc.ansatz.gram import gram_of_slices, sum_of_norms
-from tnvmc.ansatz.jacobian import (
-    About,
-    DenseJacobian,
-    SliceJacobian,
-    StructuredJacobian,
-)
+from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
+from tnvmc.ansatz.structured import About, StructuredJacobian
 from tnvmc.backend import exact_sums
 from tnvmc.backend.process import (
     give_back_freed_memory,
@@ -247,9 +243,13 @@ class SpreadJacobian(StructuredJacobian):
         scales = None
         several = bool(self.whole.widths) or len(blocks.block_widths(self.shape[1])) > 1
         if several:
-            norms = [each for of_rank in self._each(_Share.norms) for each in of_rank]
-            scales = exact_sums.scales(sum_of_norms(norms))
+            scales = exact_sums.scales(self.squares())
         return self.ranks.together(_gram, self.shares, threads_in_use(), scales)[0]
+
+    def squares(self) -> Array:
+        """|O_s|^2 of each sample: (M,).  Traffic: M numbers for each site, to rank 0."""
+        norms = [each for of_rank in self._each(_Share.norms) for each in of_rank]
+        return sum_of_norms(norms)
 
     def dense(self) -> Array:
         """All of O, on rank 0.  For small systems and tests."""

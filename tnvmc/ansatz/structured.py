@@ -1,0 +1,37 @@
+"""What the Jacobians of this package have in common, on one rank or on many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tnvmc.backend.ranks import Resident
+
+Array = Any
+
+
+class StructuredJacobian(Resident):
+    """A Jacobian of this package: its parts stay where they are, its results belong to who asked."""
+
+    def rows(self, start: int, stop: int) -> Any:
+        """The part that belongs to samples start..stop-1."""
+        raise NotImplementedError
+
+    def squares(self) -> Array:
+        """|O_s|^2 of each sample: (M,)."""
+        raise NotImplementedError
+
+    def real_above_imaginary(self) -> Any:
+        """Re O above Im O: (M, P) complex -> (2 M, P) real, a copy."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class About:
+    """What is told of a Jacobian that is on another rank."""
+
+    shape: tuple[int, int]
+    dtype: Any
+    widths: tuple[int, ...] | None = None  #: of the slices of all sites; None where it is dense
+    spins: Array | None = None
+    local_dim: int = 2
