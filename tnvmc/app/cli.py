@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tnvmc.app.complaints import (
+    BAD_INPUT,
     FAILED,
     FORMAT,
     INTERRUPTED,
@@ -18,13 +19,18 @@ from tnvmc.app.complaints import (
     open_streams,
     warning_line,
 )
+from tnvmc.app.on_ranks import on_all_ranks
 from tnvmc.app.options import CHANGE, FOLDER, OUT, SET, command, make_parser, option, repeated
 from tnvmc.backend.process import OutputLost, termination_as_exception
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and give its exit status; bad input is one line on stderr and 2."""
+    """Run the command line, on all ranks there are, and give its exit status; bad input is one line and 2."""
     open_streams()
+    return on_all_ranks(lambda: _main(arguments), lambda told: complain(BAD_INPUT, told))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     try:
         options = make_parser().parse_args(arguments)
         warnings.formatwarning = warning_line

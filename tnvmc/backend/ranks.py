@@ -35,6 +35,13 @@ class Ranks:
         """The same for a task in which ranks talk to each other: an error of one ends them all."""
         return [task(self, *arguments)]
 
+    def follow(self) -> Any:
+        """Do what rank 0 asks for until it ends that, with a value; of other ranks than rank 0."""
+        raise NotImplementedError
+
+    def end(self, value: Any = None) -> None:
+        """Let the other ranks return from `follow` with a value."""
+
     def found(self, value: Any) -> Any:
         """What is `Resident` here, for its `Place`; anything else as it is."""
         return value
