@@ -1,7 +1,7 @@
 """Products with a dense matrix of log-derivatives in blocks of columns, whose width is always the same.
 
 So ranks that hold some blocks each do what one process does with all of them, and the result is the same
-in any bit.
+in any bit.  BLAS is given each block as an array by itself: it rounds parts of wider ones in other ways.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def terms(blocks: Sequence[np.ndarray], v: np.ndarray) -> list[np.ndarray]:
     found, begin = [], 0
     for block in blocks:
         end = begin + block.shape[1]
-        found.append(block @ v[begin:end])
+        found.append(np.ascontiguousarray(block) @ v[begin:end])
         begin = end
     return found
 
@@ -43,7 +43,7 @@ def terms(blocks: Sequence[np.ndarray], v: np.ndarray) -> list[np.ndarray]:
 def adjoint(blocks: Sequence[np.ndarray], u: np.ndarray) -> np.ndarray:
     """The part of O^dagger u that belongs to the blocks."""
     conjugate = u.conj() if u.dtype.kind == "c" else u
-    products = np.concatenate([block.T @ conjugate for block in blocks])
+    products = np.concatenate([np.ascontiguousarray(block).T @ conjugate for block in blocks])
     return products.conj() if products.dtype.kind == "c" else products
 
 
@@ -54,13 +54,18 @@ def gram(blocks: Sequence[np.ndarray], scales: np.ndarray | None = None) -> np.n
     """
     if scales is None:
         if len(blocks) == 1:
-            return np.asarray(blocks[0] @ dagger(blocks[0]))
+            return _square(blocks[0])
         scales = exact_sums.scales(sum_of_norms([exact_sums.norms(block) for block in blocks]))
     n = blocks[0].shape[0]
     total = np.zeros((n, n), dtype=np.result_type(blocks[0], np.float64))
     for block in blocks:
-        product = block @ dagger(block)
+        product = _square(block)
         for i in range(0, n, _ROWS):
             rows = slice(i, i + _ROWS)
             total[rows] += exact_sums.rounded(product[rows], scales[rows], scales)
     return total
+
+
+def _square(block: np.ndarray) -> np.ndarray:
+    own = np.ascontiguousarray(block)
+    return np.asarray(own @ dagger(own))

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from tnvmc.ansatz import blocks
 from tnvmc.ansatz.gram import gram_of_slices
@@ -371,7 +373,7 @@ def joined(jacobians: list[Jacobian]) -> Jacobian:
         sizes = [jacobian.shape[1] for jacobian in jacobians]
         raise ValueError(f"concatenate: Jacobians of different numbers of parameters, {sizes}")
     if len(jacobians) == 1:
-        return jacobians.pop()
+        return _side_by_side(jacobians.pop())
     parts = [j for j in jacobians if isinstance(j, SliceJacobian)]
     if len(parts) < len(jacobians):
         blocks = [jacobian.dense() for jacobian in jacobians]
@@ -388,6 +390,13 @@ def joined(jacobians: list[Jacobian]) -> Jacobian:
             give_back_freed_memory()
             freed = 0
     return SliceJacobian(slices, spins, local_dim)
+
+
+def _side_by_side(jacobian: Jacobian) -> Jacobian:
+    """The same with the entries of each sample side by side, as they are where several are joined."""
+    if not isinstance(jacobian, SliceJacobian) or not is_numpy(array_namespace(jacobian.spins)):
+        return jacobian
+    return replace(jacobian, slices=[np.ascontiguousarray(slice_) for slice_ in jacobian.slices])
 
 
 def structured(jacobian: Jacobian) -> StructuredJacobian:

@@ -31,6 +31,8 @@ from tnvmc.backend.ranks import ALONE, Place, Ranks, Resident, in_use, using_ran
 PIECE = 2**28
 """Bytes of a message at most: counts of MPI have 32 bits."""
 
+_CONSTANTS = 16  # that are kept
+
 _AT_ONCE = 2**16  # bytes that are broadcast in one message with their sizes
 
 
@@ -210,8 +212,15 @@ class MpiRanks(Ranks):
         content = cloudpickle.dumps(constant)
         digest = hashlib.sha256(content).digest()
         known = digest in self._constants
-        self._constants[digest] = None
+        self._keep(digest, None)
         return "constant", digest, None if known else content
+
+    def _keep(self, digest: bytes, constant: object) -> None:
+        """Keep the constants that were used last, the same ones on every rank."""
+        self._constants.pop(digest, None)
+        self._constants[digest] = constant
+        while len(self._constants) > _CONSTANTS:
+            del self._constants[next(iter(self._constants))]
 
     def _unpickled(self, parts: Sequence[Any]) -> Any:
         ranks = self
@@ -221,8 +230,8 @@ class MpiRanks(Ranks):
                 kind, *rest = pid
                 if kind == "constant":
                     digest, content = rest
-                    if content is not None:
-                        ranks._constants[digest] = pickle.loads(content)
+                    known = ranks._constants.get(digest)
+                    ranks._keep(digest, known if content is None else pickle.loads(content))
                     return ranks._constants[digest]
                 rank, key, about = rest
                 if ranks.rank == 0:

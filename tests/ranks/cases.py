@@ -1,0 +1,121 @@
+"""What is compared between numbers of ranks; run as ``mpiexec -n P python tests/ranks/cases.py GROUP FILE``.
+
+Rank 0 writes to FILE what each case gave: hashes of theta, of the walkers and of all measured numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+import tnvmc
+from tnvmc import MPS, PEPS, SR, SRC, VMC, Adam, GradientDescent, RandomSign, Sampler
+from tnvmc.ansatz import blocks
+from tnvmc.ansatz.product import ProductState
+from tnvmc.optimize.conjugate_gradients import ConjugateGradients
+
+blocks.WIDTH = 5  # several blocks of few parameters
+
+STEPS = 3
+H = tnvmc.heisenberg(tnvmc.square(3, 4))
+TILTED = tnvmc.tfim(tnvmc.square(2, 4), h=1.0)
+CHAIN = tnvmc.heisenberg(tnvmc.chain(8, "periodic"))
+WALKERS = Sampler(n_walkers=7, n_samples=28)  # which 2, 3 and 4 ranks share unevenly
+MANY = Sampler(n_walkers=60, n_samples=240)  # more than parameters
+
+
+def peps(**options: Any) -> PEPS:
+    return PEPS(H.lattice, D=2, scheme=SRC(chi=3), **options)
+
+
+def ring() -> VMC:
+    ansatz: Any = MPS(CHAIN.lattice, D=3)
+    return VMC(CHAIN, ansatz, WALKERS, SR(space="samples"), comm=MPI.COMM_WORLD)
+
+
+def one(optimizer: Any = None, sampler: Any = WALKERS, **options: Any) -> VMC:
+    return VMC(H, peps(**options), sampler, optimizer, comm=MPI.COMM_WORLD)
+
+
+def product(optimizer: Any, sampler: Any) -> VMC:
+    state: Any = ProductState(TILTED.lattice)
+    return VMC(TILTED, state, sampler, optimizer, comm=MPI.COMM_WORLD)
+
+
+def small(sampler: Any) -> VMC:
+    hamiltonian = tnvmc.heisenberg(tnvmc.square(2, 3))
+    return VMC(hamiltonian, PEPS(hamiltonian.lattice, D=2), sampler, SR(), comm=MPI.COMM_WORLD)
+
+
+def network() -> VMC:
+    from flax import nnx
+
+    from tnvmc import RBM, FlaxAnsatz
+
+    state: Any = FlaxAnsatz(H.lattice, RBM(H.lattice, rngs=nnx.Rngs(0)))
+    return VMC(H, state, Sampler(16, 64, chunk=4), SR(space="samples"), comm=MPI.COMM_WORLD)
+
+
+GROUPS: Mapping[str, Mapping[str, Callable[[], VMC]]] = {
+    "default": {
+        "averaged S, direct draws": lambda: one(sampler=tnvmc.DirectSampler(30)),
+        "samples": lambda: one(SR(space="samples")),
+        "product": lambda: product(SR(space="samples"), MANY),
+    },
+    "more": {
+        "ring": ring,
+        "enumeration": lambda: small(tnvmc.Enumerate()),
+        "averaged S": one,
+        "parameters": lambda: one(SR(space="parameters"), MANY),
+        "complex": lambda: one(SR(momentum=0.9), dtype="complex128"),
+        "conjugate gradients": lambda: one(SR(solver=ConjugateGradients(1e-6))),
+        "force": lambda: one(GradientDescent()),
+        "signs": lambda: one(RandomSign()),
+        "Adam": lambda: one(Adam()),
+        "replicas": lambda: one(sampler=Sampler(6, 24, n_replicas=2)),
+        "single precision": lambda: one(sampler=Sampler(7, 28, precision="single")),
+        "product, parameters": lambda: product(SR(space="parameters"), MANY),
+        "network": network,
+    },
+}
+
+
+def digest(*arrays: Any) -> str:
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+def results(make: Callable[[], VMC]) -> dict[str, Any]:
+    vmc = make()
+    history = vmc.run(STEPS)
+    found = {
+        "energies": [record.energy for record in history],
+        "theta": digest(vmc.theta),
+        "walkers": digest(vmc.state.here.configs),
+        "measured": [vmc.measure(n_samples=40).energy, vmc.measure(n_samples=40).energy_error],
+    }
+    if isinstance(vmc.ansatz, PEPS) and vmc.sampler is WALKERS:
+        found["chi"] = [
+            point.energy for point in vmc.converge((3, 4), 40, double_layer=False).samples.points
+        ]
+    everywhere = MPI.COMM_WORLD.allgather(json.dumps(found))
+    assert len(set(everywhere)) == 1, "ranks have different results"
+    return found
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    group, file = sys.argv[1:]
+    told = {name: results(make) for name, make in GROUPS[group].items()}
+    if MPI.COMM_WORLD.Get_rank() == 0:
+        Path(file).write_text(json.dumps(told))
