@@ -109,6 +109,7 @@ class SliceJacobian(StructuredJacobian):
     slices: Sequence[Array]  #: per site (M, n_i)
     spins: Array  #: (M, N) small integers 0..local_dim-1
     local_dim: int = 2
+    entries: int = 0  #: M P of the whole, of which these sites are a part; 0: they are the whole
 
     def __post_init__(self) -> None:
         n_samples, n_sites = self.spins.shape
@@ -194,16 +195,18 @@ class SliceJacobian(StructuredJacobian):
     def real_above_imaginary(self) -> Jacobian:
         """(M, P) complex -> (2 M, P) real."""
         xp = array_namespace(self.spins)
-        parts = [
-            SliceJacobian([part(x) for x in self.slices], self.spins, self.local_dim)
-            for part in (xp.real, xp.imag)
-        ]
-        return concatenate(parts)
+        parts = (xp.real, xp.imag)
+        return concatenate([replace(self, slices=[f(x) for x in self.slices]) for f in parts])
 
     def about(self) -> About:
         """Shape, type, and what says where slices belong."""
         widths = tuple(int(slice_.shape[1]) for slice_ in self.slices)
         return About(self.shape, self.dtype, widths, self.spins, self.local_dim)
+
+    def by_slice(self, task: Callable[[np.ndarray], Any]) -> list[Any]:
+        """What a function gives of the slices of each site, in order; in threads."""
+        with side_by_side() as run:
+            return run(task, self.slices)
 
     def terms(self, v: Array) -> list[Array]:
         """What each site adds to O v: (M,)."""
@@ -232,7 +235,7 @@ class SliceJacobian(StructuredJacobian):
 
     @property
     def _is_large(self) -> bool:
-        entries = self.shape[0] * self.shape[1]
+        entries = self.entries or self.shape[0] * self.shape[1]
         return entries >= _THREADED_ENTRIES and is_numpy(array_namespace(self.spins))
 
     def _in_pieces(self, vector: Array) -> bool:
@@ -393,10 +396,12 @@ def joined(jacobians: list[Jacobian]) -> Jacobian:
 
 
 def _side_by_side(jacobian: Jacobian) -> Jacobian:
-    """The same with the entries of each sample side by side, as they are where several are joined."""
+    """The same with the entries of a sample side by side, as they are where several are joined."""
     if not isinstance(jacobian, SliceJacobian) or not is_numpy(array_namespace(jacobian.spins)):
         return jacobian
-    return replace(jacobian, slices=[np.ascontiguousarray(slice_) for slice_ in jacobian.slices])
+    if all(slice_.flags.c_contiguous for slice_ in jacobian.slices):
+        return jacobian
+    return replace(jacobian, slices=[*map(np.ascontiguousarray, jacobian.slices)])
 
 
 def structured(jacobian: Jacobian) -> StructuredJacobian:
@@ -407,10 +412,7 @@ def structured(jacobian: Jacobian) -> StructuredJacobian:
 
 
 def stack_real(jacobian: Jacobian) -> Jacobian:
-    """Put Re O above Im O: (M, P) complex -> (2 M, P) real, for real parameters.
-
-    Memory: a copy of O.
-    """
+    """Put Re O above Im O: (M, P) complex -> (2 M, P) real, for real parameters; a copy."""
     found: Jacobian = structured(jacobian).real_above_imaginary()
     return found
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from tnvmc.ansatz.jacobian import CenteredJacobian, SliceJacobian
 from tnvmc.ansatz.protocol import Jacobian
+from tnvmc.ansatz.spread import SpreadJacobian
 from tnvmc.backend.namespace import array_namespace, is_numpy
-from tnvmc.backend.process import side_by_side
 
 Array = Any
 
@@ -45,7 +45,7 @@ def in_single(jacobian: Jacobian) -> Jacobian:
 
 def is_rounded(jacobian: Jacobian, theta: Array) -> bool:
     """Tell whether slices have less precision than the parameters they belong to."""
-    if not isinstance(jacobian, SliceJacobian):
+    if not isinstance(jacobian, SliceJacobian | SpreadJacobian):
         return False
     xp = array_namespace(theta)
     return bool(xp.finfo(jacobian.dtype).eps > xp.finfo(theta.dtype).eps)
@@ -57,21 +57,19 @@ def rounding_of(a: CenteredJacobian) -> float:
     It is UNIT_ROUNDOFF sqrt(sum_s w_s |O_s|^2), with O not centred: centring is a projection, which
     makes no difference larger.  Cost: one look at the slices.
     """
-    assert isinstance(a.jacobian, SliceJacobian)
-    slices = a.jacobian.slices
-
-    def squares(site: int) -> np.ndarray:
-        x = slices[site]
-        parts = [x.real, x.imag] if x.dtype.kind == "c" else [x]
-        return np.asarray(sum(np.einsum("sk,sk->s", each, each) for each in parts))
-
-    with side_by_side() as run:
-        by_site = run(squares, range(len(slices)))
+    assert isinstance(a.jacobian, SliceJacobian | SpreadJacobian)
+    by_site = a.jacobian.by_slice(_squares)
     total = np.sum(by_site, axis=0, dtype=np.float64).reshape(a.parts, -1)
     # Sums of n squares in single precision are off by n UNIT_ROUNDOFF at most: 1e-3 for n = 2^14.
-    widest = max(x.shape[1] for x in slices)
+    widest = max(a.jacobian.about().widths or ())
     factor = 1 + 2 * UNIT_ROUNDOFF * (widest + 2)
     return float(factor * UNIT_ROUNDOFF * math.sqrt(float(np.sum(a.weight * total))))
+
+
+def _squares(slice_: np.ndarray) -> np.ndarray:
+    """Sums of squares of each row, in the precision of the slices."""
+    parts = [slice_.real, slice_.imag] if slice_.dtype.kind == "c" else [slice_]
+    return np.asarray(sum(np.einsum("sk,sk->s", each, each) for each in parts))
 
 
 def _fits(slice_: np.ndarray) -> bool:

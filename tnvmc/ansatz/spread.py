@@ -9,7 +9,7 @@ results are the same in any bit for any number of ranks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -83,9 +83,8 @@ def spread(parts: list[Place], ranks: Ranks) -> SpreadJacobian:
         raise ValueError(f"spread: Jacobians of different numbers of parameters, {sizes}")
     n_samples = sum(each.shape[0] for each in told)
     spins = None if told[0].spins is None else np.concatenate([each.spins for each in told])
-    about = About(
-        (n_samples, told[0].shape[1]), told[0].dtype, told[0].widths, spins, told[0].local_dim
-    )
+    dtype = np.result_type(*{each.dtype for each in told})
+    about = About((n_samples, told[0].shape[1]), dtype, told[0].widths, spins, told[0].local_dim)
     keys = tuple((p.rank, p.key, p.about.shape[0]) for p in parts)
     places = ranks.together(_exchange, _Layout(about, keys))
     parts.clear()
@@ -128,7 +127,7 @@ def _rows_of(pieces: list[list[Any]], unit: int | None, layout: _Layout) -> np.n
         return np.empty((0, 0), layout.about.dtype)
     if not pieces:
         return np.empty((0, layout.widths[unit]), layout.about.dtype)
-    found = np.concatenate([part[unit] for part in pieces])
+    found = np.concatenate([part[unit] for part in pieces]).astype(layout.about.dtype, copy=False)
     for part in pieces:
         part[unit] = None
     return found
@@ -156,7 +155,8 @@ class _Share(Resident):
         """The Jacobian of these sites alone."""
         assert self.whole.spins is not None
         spins = self.whole.spins[:, self.places.start : self.places.stop]
-        return SliceJacobian(self.units, spins, self.whole.local_dim)
+        n_samples, n_params = self.whole.shape
+        return SliceJacobian(self.units, spins, self.whole.local_dim, n_samples * n_params)
 
     def terms(self, v: Array) -> list[Array]:
         """What each unit adds to O v, for the whole v (P,)."""
@@ -176,6 +176,10 @@ class _Share(Resident):
     def norms(self) -> list[np.ndarray]:
         """Squared norms (M,) of the rows of each unit."""
         return [exact_sums.norms(unit) for unit in self.units]
+
+    def by_slice(self, task: Callable[[np.ndarray], Any]) -> list[Any]:
+        """What a function gives of each unit."""
+        return [task(unit) for unit in self.units]
 
     def rows(self, start: int, stop: int) -> list[np.ndarray]:
         """Some samples of each unit."""
@@ -250,6 +254,14 @@ class SpreadJacobian(StructuredJacobian):
         """|O_s|^2 of each sample: (M,).  Traffic: M numbers for each site, to rank 0."""
         norms = [each for of_rank in self._each(_Share.norms) for each in of_rank]
         return sum_of_norms(norms)
+
+    def by_slice(self, task: Callable[[np.ndarray], Any]) -> list[Any]:
+        """What a picklable function gives of the slices of each site, in order."""
+        return [each for of_rank in self._each(_Share.by_slice, task) for each in of_rank]
+
+    def about(self) -> About:
+        """Shape, type, and what says where slices belong."""
+        return self.whole
 
     def dense(self) -> Array:
         """All of O, on rank 0.  For small systems and tests."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from tnvmc.backend.ranks import Resident
 
@@ -15,6 +18,10 @@ class StructuredJacobian(Resident):
 
     def rows(self, start: int, stop: int) -> Any:
         """The part that belongs to samples start..stop-1."""
+        raise NotImplementedError
+
+    def by_slice(self, task: Callable[[np.ndarray], Any]) -> list[Any]:
+        """What a picklable function gives of the slices of each site, in order."""
         raise NotImplementedError
 
     def squares(self) -> Array:
