@@ -251,6 +251,7 @@ def test_no_zero_block_is_stored() -> None:
     jacobian = random_slices(64, (256,) * 32)
     dense_bytes = 8 * 64 * jacobian.shape[1]
     u = np.ones(64)
+    jacobian.gram()  # compiles
     tracemalloc.start()
     jacobian.gram()
     jacobian.adjoint(u)

@@ -39,13 +39,18 @@ class _Panel(NamedTuple):
 
 
 def gram_of_slices(
-    slices: Sequence[np.ndarray], spins: np.ndarray, scales: np.ndarray | None = None
+    slices: Sequence[np.ndarray],
+    spins: np.ndarray,
+    groups: Sequence[int] | None = None,
+    scales: np.ndarray | None = None,
 ) -> np.ndarray:
     """Compute O O^dagger: (M, M), Hermitian in every bit, double precision whatever the slices have.
 
     Args:
         slices: per site (M, n_i), the derivatives that the spin of the sample selects.
         spins: (M, N).
+        groups: how many slices that lie side by side are taken together, one or two, in order; two by
+            default.
         scales: (M,) those of `exact_sums`, where these sites are a part of all; found when absent.
 
     Returns:
@@ -58,7 +63,8 @@ def gram_of_slices(
     if scales is None:
         scales = exact_sums.scales(sum_of_norms([exact_sums.norms(each) for each in slices]))
     gram = np.zeros((n_samples, n_samples), dtype=np.result_type(slices[0], np.float64))
-    pairs = [range(i, min(i + 2, n_sites)) for i in range(0, n_sites, 2)]
+    groups = groups or [min(2, n_sites - i) for i in range(0, n_sites, 2)]
+    pairs = [range(end - n, end) for n, end in zip(groups, np.cumsum(groups).tolist(), strict=True)]
     widest = max(sum(slices[i].shape[1] for i in pair) for pair in pairs)
     room = np.empty(n_samples * widest, dtype=slices[0].dtype)
     with one_blas_thread(), side_by_side() as run:

@@ -8,21 +8,20 @@ sqrt(w) (O - <O>) of stochastic reconfiguration, without forming it.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tnvmc.ansatz import blocks
-from tnvmc.ansatz.gram import gram_of_slices
+from tnvmc.ansatz.piece_products import PieceProducts
+from tnvmc.ansatz.pieces import pieces_of
 from tnvmc.ansatz.protocol import Jacobian
-from tnvmc.ansatz.slice_products import times, times_slice
 from tnvmc.ansatz.structured import About, StructuredJacobian
 from tnvmc.backend import exact_sums
 from tnvmc.backend.namespace import array_namespace, is_numpy
-from tnvmc.backend.process import give_back_freed_memory, one_blas_thread, side_by_side
+from tnvmc.backend.process import give_back_freed_memory
 
 Array = Any
 
@@ -137,20 +136,12 @@ class SliceJacobian(StructuredJacobian):
 
     def apply(self, v: Array) -> Array:
         """O v: (P,) -> (M,).  Cost M P: all spins are multiplied, the present one is picked."""
-        return _summed(self.terms(v))
+        return _summed(self._products.terms(v))
 
     def adjoint(self, u: Array) -> Array:
         """O^dagger u: (M,) -> (P,).  Cost M P, no copy of the slices."""
-        xp = array_namespace(u)
-        conjugate, zero = _conj(u)[:, None], xp.zeros((), dtype=u.dtype)
-        multiply = times_slice if self._in_pieces(u) else operator.matmul
-
-        def block(site: int) -> Array:
-            spread = xp.where(self._selected(site), conjugate, zero)
-            product = multiply(xp.matrix_transpose(spread), self.slices[site])
-            return xp.reshape(_conj(product), (-1,))
-
-        return xp.concat(self._by_site(block))
+        products = self._products
+        return products.pieces.vector(products.adjoint(u))
 
     def gram(self) -> Array:
         """O O^dagger: (M, M), double precision whatever the slices have.
@@ -160,7 +151,7 @@ class SliceJacobian(StructuredJacobian):
         """
         xp = array_namespace(self.spins)
         if is_numpy(xp):
-            return gram_of_slices(self.slices, self.spins)
+            return self._products.gram()
         total = None
         for site, slice_ in enumerate(self.slices):
             equal = self.spins[:, site, None] == self.spins[None, :, site]
@@ -171,8 +162,7 @@ class SliceJacobian(StructuredJacobian):
 
     def squares(self) -> Array:
         """|O_s|^2 of each sample: (M,)."""
-        norms = exact_sums.norms if is_numpy(array_namespace(self.spins)) else _square_sums
-        return _summed(self._by_site(lambda site: norms(self.slices[site])))
+        return _summed(self._products.norms())
 
     def dense(self) -> Array:
         """All of O with its zeros: (M, P)."""
@@ -203,53 +193,17 @@ class SliceJacobian(StructuredJacobian):
         widths = tuple(int(slice_.shape[1]) for slice_ in self.slices)
         return About(self.shape, self.dtype, widths, self.spins, self.local_dim)
 
-    def by_slice(self, task: Callable[[np.ndarray], Any]) -> list[Any]:
-        """What a function gives of the slices of each site, in order; in threads."""
-        with side_by_side() as run:
-            return run(task, self.slices)
-
-    def terms(self, v: Array) -> list[Array]:
-        """What each site adds to O v: (M,)."""
-        xp = array_namespace(v)
-        blocks, multiply = list(self._blocks(v)), times if self._in_pieces(v) else operator.matmul
-
-        def term(site: int) -> Array:
-            products = multiply(self.slices[site], xp.matrix_transpose(blocks[site]))
-            zero = xp.zeros((), dtype=products.dtype)
-            return xp.sum(xp.where(self._selected(site), products, zero), axis=1)
-
-        return self._by_site(term)
+    @property
+    def _products(self) -> PieceProducts:
+        """All pieces."""
+        widths = tuple(int(slice_.shape[1]) for slice_ in self.slices)
+        pieces = pieces_of(widths, self.local_dim, is_numpy(array_namespace(self.spins)))
+        return PieceProducts(pieces, range(len(pieces.all)), pieces.cut(self.slices), self.spins)
 
     def _selected(self, site: int) -> Array:
         """Which block of a site the spins of the samples select: bools (M, local_dim)."""
         states = array_namespace(self.spins).arange(self.local_dim, dtype=self.spins.dtype)
         return self.spins[:, site, None] == states[None, :]
-
-    def _by_site(self, task: Callable[[int], Array]) -> list[Array]:
-        """Results of a task for every site, in order; many samples on the host in threads."""
-        sites = range(len(self.slices))
-        if not self._is_large:
-            return [task(site) for site in sites]
-        with one_blas_thread(), side_by_side() as run:
-            return run(task, sites)
-
-    @property
-    def _is_large(self) -> bool:
-        entries = self.entries or self.shape[0] * self.shape[1]
-        return entries >= _THREADED_ENTRIES and is_numpy(array_namespace(self.spins))
-
-    def _in_pieces(self, vector: Array) -> bool:
-        """Whether slices are many and of less precision than what they are multiplied with."""
-        xp = array_namespace(vector)
-        return self._is_large and xp.finfo(self.dtype).eps > xp.finfo(vector.dtype).eps
-
-    def _blocks(self, v: Array) -> Iterator[Array]:
-        """Yield the (local_dim, n) part of a parameter vector, site by site."""
-        start = 0
-        for slice_ in self.slices:
-            stop = start + self.local_dim * slice_.shape[1]
-            yield array_namespace(v).reshape(v[start:stop], (self.local_dim, -1))
-            start = stop
 
 
 @dataclass(frozen=True)

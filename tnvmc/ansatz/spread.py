@@ -1,8 +1,8 @@
-"""Log-derivatives whose sites (or blocks of columns) are dealt out to ranks, each with all samples of its own.
+"""Log-derivatives whose pieces (or blocks of columns) are dealt out to ranks, each with all samples of its own.
 
-After sampling each rank has all sites of its own samples.  They are exchanged site by site, so that no rank
-ever has the whole matrix; then each rank does with its sites what one process does with all of them.
-Nothing is added in an order that depends on the number of ranks: terms of O v come to rank 0 by site, the
+After sampling each rank has all pieces of its own samples.  They are exchanged piece by piece, so that no rank
+ever has the whole matrix; then each rank does with its pieces what one process does with all of them.
+Nothing is added in an order that depends on the number of ranks: terms of O v come to rank 0 by piece, the
 parts of O^dagger u lie side by side, and sums of Gram matrices are exact (`backend.exact_sums`).  So
 results are the same in any bit for any number of ranks.
 """
@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz import blocks
-from tnvmc.ansatz.gram import gram_of_slices, sum_of_norms
+from tnvmc.ansatz.gram import sum_of_norms
 from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
+from tnvmc.ansatz.piece_products import PieceProducts
+from tnvmc.ansatz.pieces import Pieces, pieces_of
 from tnvmc.ansatz.structured import About, StructuredJacobian
 from tnvmc.backend import exact_sums
 from tnvmc.backend.process import (
@@ -31,12 +33,10 @@ from tnvmc.backend.ranks import Place, Ranks, Resident, shares
 
 Array = Any
 
-_IN_PAIRS = 2  # sites, as `gram_of_slices` takes them
-
 
 @dataclass(frozen=True)
 class _Layout:
-    """Which samples come from which rank, and which sites or blocks go to which."""
+    """Which samples come from which rank, and which pieces or blocks go to which."""
 
     about: About  #: of the whole: (M, P)
     keys: tuple[
@@ -45,18 +45,14 @@ class _Layout:
 
     @cached_property
     def widths(self) -> Sequence[int]:
-        """Columns of each unit that is dealt out, a slice or a block."""
-        return self.about.widths or blocks.block_widths(self.about.shape[1])
+        """Columns of each unit that is dealt out, a piece or a block."""
+        return widths_of(self.about)
 
     def dealt(self, size: int) -> list[range]:
         """The units of each rank."""
-        step = _IN_PAIRS if self.about.widths else 1
-        firsts = range(0, len(self.widths), step)
-        sizes = [sum(self.widths[i : i + step]) for i in firsts]
-        return [
-            range(step * each.start, min(step * each.stop, len(self.widths)))
-            for each in shares(sizes, size)
-        ]
+        if self.about.widths:
+            return pieces_in(self.about).dealt(size)
+        return shares([*self.widths], size)
 
     def samples(self, size: int) -> list[np.ndarray]:
         """The samples of each rank, in the order of its parts."""
@@ -71,8 +67,8 @@ class _Layout:
 def spread(parts: list[Place], ranks: Ranks) -> SpreadJacobian:
     """Join Jacobians of samples that are on several ranks, and empty the list.
 
-    Traffic: each rank sends its samples of all sites but its own, and gets those of its own sites from all
-    others: 1 - 1/R of the slices of a rank, twice.  Memory: these, and one site of all samples.
+    Traffic: each rank sends its samples of all pieces but its own, and gets those from all
+    others: 1 - 1/R of the slices of a rank, twice.  Memory: these, and one piece of all samples.
 
     Raises:
         ValueError: Jacobians of different numbers of parameters.
@@ -95,7 +91,8 @@ def _exchange(ranks: Any, layout: _Layout) -> _Share:
     """Send each unit to its rank, and put together the own ones; the parts are let go of on the way."""
     about, samples = layout.about, layout.samples(ranks.size)
     own = [ranks.taken(key) for rank, key, _ in layout.keys if rank == ranks.rank]
-    pieces = [[*part.slices] if about.widths else blocks.in_blocks(part.matrix) for part in own]
+    cut = pieces_in(about).cut if about.widths else blocks.in_blocks
+    pieces = [cut(part.slices if about.widths else part.matrix) for part in own]
     own.clear()
     dealt = layout.dealt(ranks.size)
     found, freed = [], 0
@@ -144,34 +141,24 @@ class _Share(Resident):
     def about(self) -> None:
         """Nothing: rank 0 knows the layout."""
 
-    def columns(self) -> slice:
-        """Where the parameters of these units stand in theta."""
-        factor = self.whole.local_dim if self.whole.widths else 1
-        widths = self.whole.widths or blocks.block_widths(self.whole.shape[1])
-        begin = factor * sum(widths[: self.places.start])
-        return slice(begin, begin + factor * sum(widths[i] for i in self.places))
-
-    def as_slices(self) -> SliceJacobian:
-        """The Jacobian of these sites alone."""
+    @property
+    def _products(self) -> PieceProducts:
+        """Those with its pieces."""
         assert self.whole.spins is not None
-        spins = self.whole.spins[:, self.places.start : self.places.stop]
-        n_samples, n_params = self.whole.shape
-        return SliceJacobian(self.units, spins, self.whole.local_dim, n_samples * n_params)
+        return PieceProducts(pieces_in(self.whole), self.places, self.units, self.whole.spins)
 
     def terms(self, v: Array) -> list[Array]:
         """What each unit adds to O v, for the whole v (P,)."""
-        if not self.units:
-            return []
-        part = v[self.columns()]
-        return self.as_slices().terms(part) if self.whole.widths else blocks.terms(self.units, part)
-
-    def adjoint(self, u: Array) -> Array | None:
-        """The part of O^dagger u."""
-        if not self.units:
-            return None
         if self.whole.widths:
-            return self.as_slices().adjoint(u)
-        return blocks.adjoint(self.units, u)
+            return self._products.terms(v)
+        begin = sum(widths_of(self.whole)[: self.places.start])
+        return blocks.terms(self.units, v[begin:])
+
+    def adjoint(self, u: Array) -> list[Array]:
+        """The blocks of O^dagger u."""
+        if self.whole.widths:
+            return self._products.adjoint(u)
+        return [blocks.adjoint([unit], u) for unit in self.units]
 
     def norms(self) -> list[np.ndarray]:
         """Squared norms (M,) of the rows of each unit."""
@@ -191,13 +178,26 @@ class _Share(Resident):
         if not self.units:
             return np.zeros((n_samples, n_samples), np.result_type(self.whole.dtype, np.float64))
         if self.whole.widths:
-            return gram_of_slices(self.units, self.as_slices().spins, scales)
+            return np.asarray(self._products.gram(scales))
         return blocks.gram(self.units, scales)
 
     def real_above_imaginary(self) -> _Share:
         """(M, P) complex -> (2 M, P) real."""
         units = [np.concatenate([each.real, each.imag]) for each in self.units]
         return _Share(units, self.places, _doubled(self.whole))
+
+
+def pieces_in(about: About) -> Pieces:
+    """The pieces of the slices of a Jacobian."""
+    assert about.widths is not None
+    return pieces_of(about.widths, about.local_dim)
+
+
+def widths_of(about: About) -> list[int]:
+    """Columns of each unit: pieces of slices, or blocks of a dense matrix."""
+    if about.widths:
+        return [piece.end - piece.begin for piece in pieces_in(about).all]
+    return blocks.block_widths(about.shape[1])
 
 
 def _doubled(about: About) -> About:
@@ -227,7 +227,7 @@ class SpreadJacobian(StructuredJacobian):
         return self.whole.dtype
 
     def apply(self, v: Array) -> Array:
-        """O v: (P,) -> (M,).  Traffic: P numbers to each rank, M for each site to rank 0."""
+        """O v: (P,) -> (M,).  Traffic: P numbers to each rank, M for each piece to rank 0."""
         terms = [term for of_rank in self._each(_Share.terms, v) for term in of_rank]
         total = terms[0]
         for term in terms[1:]:
@@ -236,7 +236,8 @@ class SpreadJacobian(StructuredJacobian):
 
     def adjoint(self, u: Array) -> Array:
         """O^dagger u: (M,) -> (P,).  Traffic: M numbers to each rank, P to rank 0."""
-        return np.concatenate([part for part in self._each(_Share.adjoint, u) if part is not None])
+        found = [each for of_rank in self._each(_Share.adjoint, u) for each in of_rank]
+        return pieces_in(self.whole).vector(found) if self.whole.widths else np.concatenate(found)
 
     def gram(self) -> Array:
         """O O^dagger: (M, M) on rank 0.
@@ -251,7 +252,7 @@ class SpreadJacobian(StructuredJacobian):
         return self.ranks.together(_gram, self.shares, threads_in_use(), scales)[0]
 
     def squares(self) -> Array:
-        """|O_s|^2 of each sample: (M,).  Traffic: M numbers for each site, to rank 0."""
+        """|O_s|^2 of each sample: (M,).  Traffic: M numbers for each piece, to rank 0."""
         norms = [each for of_rank in self._each(_Share.norms) for each in of_rank]
         return sum_of_norms(norms)
 
@@ -272,7 +273,8 @@ class SpreadJacobian(StructuredJacobian):
         units = [each for of_rank in self._each(_Share.rows, start, stop) for each in of_rank]
         if self.whole.widths:
             assert self.whole.spins is not None
-            return SliceJacobian(units, self.whole.spins[start:stop], self.whole.local_dim)
+            slices = pieces_in(self.whole).joined(units)
+            return SliceJacobian(slices, self.whole.spins[start:stop], self.whole.local_dim)
         return DenseJacobian(np.concatenate(units, axis=1))
 
     def real_above_imaginary(self) -> SpreadJacobian:

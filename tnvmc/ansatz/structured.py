@@ -16,6 +16,11 @@ Array = Any
 class StructuredJacobian(Resident):
     """A Jacobian of this package: its parts stay where they are, its results belong to who asked."""
 
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries."""
+        raise NotImplementedError
+
     def rows(self, start: int, stop: int) -> Any:
         """The part that belongs to samples start..stop-1."""
         raise NotImplementedError

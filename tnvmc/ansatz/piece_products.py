@@ -1,0 +1,106 @@
+"""Products with pieces of slices: with all of them in one process, with some on each of several ranks."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tnvmc.ansatz.gram import gram_of_slices
+from tnvmc.ansatz.pieces import Piece, Pieces
+from tnvmc.ansatz.slice_products import times, times_slice
+from tnvmc.backend import exact_sums
+from tnvmc.backend.namespace import array_namespace, is_numpy
+from tnvmc.backend.process import one_blas_thread, side_by_side
+
+Array = Any
+
+_THREADED_ENTRIES = 2**23
+"""Entries of slices from which products with a vector are worth threads."""
+
+
+@dataclass(frozen=True)
+class PieceProducts:
+    """Some pieces of the slices of all sites, with all samples.
+
+    Results are lists with one array for each piece, in order.
+    """
+
+    pieces: Pieces
+    part: range  #: places among all pieces: whole groups
+    columns: Sequence[Array]  #: (M, w) of each
+    spins: Array  #: (M, N)
+
+    def terms(self, v: Array) -> list[Array]:
+        """What they add to O v, for the whole v (P,): (M,).  All spins are multiplied, the present one is picked."""
+        xp = array_namespace(v)
+        multiply = times if self._in_rows(v) else operator.matmul
+
+        def term(piece: Piece, columns: Array) -> Array:
+            products = multiply(columns, xp.matrix_transpose(self.pieces.block(v, piece)))
+            zero = xp.zeros((), dtype=products.dtype)
+            return xp.sum(xp.where(self._selected(piece), products, zero), axis=1)
+
+        return self._each(term)
+
+    def adjoint(self, u: Array) -> list[Array]:
+        """The blocks (d, w) of O^dagger u for u (M,)."""
+        xp = array_namespace(u)
+        conjugate, zero = _conj(u)[:, None], xp.zeros((), dtype=u.dtype)
+        multiply = times_slice if self._in_rows(u) else operator.matmul
+
+        def block(piece: Piece, columns: Array) -> Array:
+            spread = xp.where(self._selected(piece), conjugate, zero)
+            return _conj(multiply(xp.matrix_transpose(spread), columns))
+
+        return self._each(block)
+
+    def norms(self) -> list[Array]:
+        """Squared norms (M,) of their rows, in double precision."""
+        if is_numpy(array_namespace(self.spins)):
+            return self._each(lambda piece, columns: exact_sums.norms(columns))
+        xp = array_namespace(self.spins)
+        return self._each(
+            lambda piece, columns: xp.sum(xp.abs(columns) ** 2, axis=1, dtype=xp.float64)
+        )
+
+    def gram(self, scales: Array | None = None) -> Array:
+        """What they add to O O^dagger: (M, M), with the `exact_sums.scales` of all pieces; NumPy."""
+        groups, place = [], 0
+        for group in self.pieces.groups:
+            if place in self.part:
+                groups.append(len(group))
+            place += len(group)
+        sites = [piece.site for piece in self._own]
+        return gram_of_slices(self.columns, self.spins[:, sites], groups, scales)
+
+    @property
+    def _own(self) -> list[Piece]:
+        return self.pieces.all[self.part.start : self.part.stop]
+
+    def _selected(self, piece: Piece) -> Array:
+        """Which block of a site the spins of the samples select: bools (M, local_dim)."""
+        states = array_namespace(self.spins).arange(self.pieces.local_dim, dtype=self.spins.dtype)
+        return self.spins[:, piece.site, None] == states[None, :]
+
+    def _each(self, task: Callable[[Piece, Array], Array]) -> list[Array]:
+        """Results of a task for every piece; many samples on the host in threads."""
+        work = [*zip(self._own, self.columns, strict=True)]
+        n_entries = self.spins.shape[0] * sum(columns.shape[1] for columns in self.columns)
+        if n_entries < _THREADED_ENTRIES or not is_numpy(array_namespace(self.spins)):
+            return [task(*each) for each in work]
+        with one_blas_thread(), side_by_side() as run:
+            return run(lambda each: task(*each), work)
+
+    def _in_rows(self, vector: Array) -> bool:
+        """Whether slices have less precision than what they are multiplied with: then some rows at a time."""
+        xp = array_namespace(vector)
+        return is_numpy(xp) and any(
+            bool(xp.finfo(columns.dtype).eps > xp.finfo(vector.dtype).eps)
+            for columns in self.columns[:1]
+        )
+
+
+def _conj(array: Array) -> Array:
+    return array_namespace(array).conj(array) if "complex" in str(array.dtype) else array
