@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tnvmc.ansatz.gram import gram_of_slices
 from tnvmc.ansatz.pieces import Piece, Pieces
 from tnvmc.ansatz.slice_products import times, times_slice
-from tnvmc.backend import exact_sums
+from tnvmc.backend import exact_sums, host
 from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.backend.process import one_blas_thread, side_by_side
 
@@ -34,6 +36,8 @@ class PieceProducts:
 
     def terms(self, v: Array) -> list[Array]:
         """What they add to O v, for the whole v (P,): (M,).  All spins are multiplied, the present one is picked."""
+        if self._compiles(v):
+            return self._dots(v)
         xp = array_namespace(v)
         multiply = times if self._in_rows(v) else operator.matmul
 
@@ -46,6 +50,8 @@ class PieceProducts:
 
     def adjoint(self, u: Array) -> list[Array]:
         """The blocks (d, w) of O^dagger u for u (M,)."""
+        if self._compiles(u):
+            return self._added_rows(u)
         xp = array_namespace(u)
         conjugate, zero = _conj(u)[:, None], xp.zeros((), dtype=u.dtype)
         multiply = times_slice if self._in_rows(u) else operator.matmul
@@ -74,6 +80,40 @@ class PieceProducts:
             place += len(group)
         sites = [piece.site for piece in self._own]
         return gram_of_slices(self.columns, self.spins[:, sites], groups, scales)
+
+    def _compiles(self, vector: Array) -> bool:
+        """Whether kernels of the processor do it: for NumPy, and a vector that is as exact as double numbers."""
+        if not isinstance(vector, np.ndarray) or not self.columns or not host.available():
+            return False
+        return bool(np.result_type(self.columns[0], np.float64) == vector.dtype)
+
+    def _dots(self, v: np.ndarray) -> list[Array]:
+        from tnvmc.backend.host.slices import dots
+
+        def term(piece: Piece, columns: np.ndarray) -> np.ndarray:
+            block = np.ascontiguousarray(self.pieces.block(v, piece))
+            out = np.zeros(len(columns), v.dtype)
+            dots(columns, self._spins_of(piece), block, out)
+            return out
+
+        return self._each(term)
+
+    def _added_rows(self, u: np.ndarray) -> list[Array]:
+        from tnvmc.backend.host.slices import add_rows
+
+        def block(piece: Piece, columns: np.ndarray) -> np.ndarray:
+            out = np.zeros((self.pieces.local_dim, columns.shape[1]), u.dtype)
+            add_rows(columns, self._spins_of(piece), u, out)
+            return out
+
+        return self._each(block)
+
+    def _spins_of(self, piece: Piece) -> np.ndarray:
+        """Spins (M,) as kernels take them; they do not look whether these are local states."""
+        spins = np.ascontiguousarray(self.spins[:, piece.site], dtype=np.int64)
+        if spins.size and not 0 <= spins.min() <= spins.max() < self.pieces.local_dim:
+            raise IndexError(f"spins are no local states 0 to {self.pieces.local_dim - 1}")
+        return spins
 
     @property
     def _own(self) -> list[Piece]:
