@@ -1,0 +1,122 @@
+"""What the ranks of scaling.py do: steps of a VMC whose messages and times are counted by phase.
+
+Started by scaling.py through mpiexec; rank 0 prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import sys
+import time
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from states import heisenberg_state
+from tnvmc import SR, SRC, VMC, Sampler, heisenberg, square
+from tnvmc.backend import mpi
+
+Counts = dict[str, float]
+
+
+class Counted(mpi.MpiRanks):
+    """Ranks that count bytes, messages and seconds by phase: the name of what is asked for."""
+
+    def __init__(self, comm: Any) -> None:
+        self.phases: dict[str, Counts] = defaultdict(lambda: defaultdict(float))
+        self._phase = ""
+        super().__init__(comm)
+
+    def _asked(self, request: Any, constant: object) -> list[Any]:
+        self._phase, began = phase_of(request), time.perf_counter()
+        try:
+            return super()._asked(request, constant)
+        finally:
+            self.phases[self._phase]["seconds"] += time.perf_counter() - began
+            self.phases[self._phase]["calls"] += 1
+
+    def _carried_out(self, request: Any) -> Any:
+        self._phase, began = phase_of(request), time.perf_counter()
+        outcome = super()._carried_out(request)
+        self.phases[self._phase]["busy"] += time.perf_counter() - began
+        return outcome
+
+    def _count(self, n_bytes: int, sends: bool, messages: int) -> None:
+        super()._count(n_bytes, sends, messages)
+        self.phases[self._phase]["sent" if sends else "received"] += n_bytes
+        self.phases[self._phase]["messages"] += messages if sends else 0
+
+
+def phase_of(request: Any) -> str:
+    """Name what a request asks for: a method of the spread Jacobian, or a function."""
+    task = request.task
+    name = getattr(task, "__name__", type(task).__name__)
+    return getattr(request.arguments[2], "__name__", name) if name == "_of_share" else name
+
+
+def steps(args: argparse.Namespace) -> dict[str, Any]:
+    """Make steps on all ranks; seconds and traffic of one, by rank and phase."""
+    comm = MPI.COMM_WORLD
+    peps, theta = heisenberg_state(args.L, args.D)
+    peps = peps.with_scheme(SRC(args.chi))
+    sampler = Sampler(n_walkers=args.walkers, n_samples=args.samples, threads=1)
+    vmc = VMC(
+        heisenberg(square(args.L, args.L)), peps, sampler, SR(1e-2), theta=theta, learning_rate=0.02,
+        comm=comm,
+    )  # fmt: skip
+    vmc.run(1)  # compiles, and warms up
+    counted = getattr(vmc.ranks, "phases", {})  # one rank alone sends nothing
+    counted.clear()
+    seconds = []
+    for _ in range(args.steps):
+        began = time.perf_counter()
+        vmc.run(1)
+        seconds.append(time.perf_counter() - began)
+    phases = {
+        name: {key: value / args.steps for key, value in counts.items()}
+        for name, counts in counted.items()
+    }
+    found = {"phases": phases, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    of_ranks = comm.gather(found)
+    return {"seconds": statistics.median(seconds), "ranks": of_ranks}
+
+
+def messages(repeats: int = 30) -> list[tuple[int, float]]:
+    """Seconds of messages of several sizes from rank 0 to rank 1 and back, halved."""
+    comm, found = MPI.COMM_WORLD, []
+    for size in (8, 2**10, 2**14, 2**18, 2**22, 2**25):
+        data, times = np.zeros(size, np.uint8), []
+        for _ in range(repeats):
+            comm.Barrier()
+            began = time.perf_counter()
+            if comm.rank == 0:
+                comm.Send(data, 1)
+                comm.Recv(data, 1)
+            elif comm.rank == 1:
+                comm.Recv(data, 0)
+                comm.Send(data, 0)
+            times.append((time.perf_counter() - began) / 2)
+        found.append((size, statistics.median(times)))
+    return found
+
+
+def main() -> None:
+    """Do what scaling.py asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("what", choices=("steps", "messages"))
+    for name in ("L", "D", "chi", "walkers", "samples", "steps"):
+        parser.add_argument(f"--{name}", type=int, default=1)
+    args = parser.parse_args()
+    mpi.MpiRanks = Counted  # type: ignore[misc]
+    found = steps(args) if args.what == "steps" else messages()
+    if MPI.COMM_WORLD.rank == 0:
+        json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
