@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.ansatz.test_jacobian import random_slices
-from tnvmc.ansatz import jacobian as module
+from tnvmc.ansatz import piece_products as module
 from tnvmc.ansatz.jacobian import CenteredJacobian, DenseJacobian, SliceJacobian, joined
 from tnvmc.ansatz.rounding import UNIT_ROUNDOFF, in_single, is_rounded, rounding_of
 from tnvmc.backend.process import using_threads
@@ -63,8 +63,13 @@ def test_numbers_out_of_the_range_stay_in_double(size: float) -> None:
     if size < 1:
         slices.slices[1][:] = size
     assert in_single(slices) is slices
-    whole = joined([in_single(slices), in_single(random_slices(10, WIDTHS, seed=2))])
-    assert {x.dtype for x in whole.slices} == {np.dtype(np.float64)}  # type: ignore[attr-defined]
+
+
+def test_what_is_joined_with_rounded_numbers_counts_as_rounded() -> None:
+    slices, theta = random_slices(20, WIDTHS), np.ones(64)
+    whole = joined([slices, in_single(random_slices(10, WIDTHS, seed=2))])
+    assert is_rounded(whole, theta)
+    assert not is_rounded(joined([slices, random_slices(10, WIDTHS, seed=2)]), theta)
 
 
 def test_zeros_are_in_range_and_other_jacobians_stay() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.optimize.problems import Problem, random_problem
+from tnvmc.ansatz.jacobian import SliceJacobian
 from tnvmc.ansatz.rounding import in_single
 from tnvmc.backend.process import using_threads
 from tnvmc.optimize import rounded, sr
@@ -32,6 +33,17 @@ def in_both(rule: SR, problem: Problem, state: Any = None) -> tuple[np.ndarray, 
     single = replace(problem, jacobian=in_single(problem.jacobian))
     near, _, info = rule.direction(*single.arguments, state, KEY)
     return exact, near, info
+
+
+@pytest.mark.parametrize("size", [2.0**100, 2.0**130])
+def test_numbers_beyond_single_precision_ask_for_double(size: float) -> None:
+    problem = random_problem(12, (7, 9, 4))
+    with np.errstate(over="ignore"):
+        slices = [x.astype(np.float32) for x in problem.jacobian.slices]
+        slices[1][3, 4] = np.float32(size)
+    rounded_slices = SliceJacobian(slices, problem.jacobian.spins)
+    with pytest.raises(PrecisionError):
+        SR(1e-2).direction(*replace(problem, jacobian=rounded_slices).arguments, {}, KEY)
 
 
 @settings(max_examples=20, deadline=None)

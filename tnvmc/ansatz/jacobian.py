@@ -18,7 +18,7 @@ from tnvmc.ansatz import blocks
 from tnvmc.ansatz.piece_products import PieceProducts
 from tnvmc.ansatz.pieces import pieces_of
 from tnvmc.ansatz.protocol import Jacobian
-from tnvmc.ansatz.structured import About, StructuredJacobian
+from tnvmc.ansatz.structured import About, StructuredJacobian, coarsest
 from tnvmc.backend import exact_sums
 from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.backend.process import give_back_freed_memory
@@ -108,7 +108,6 @@ class SliceJacobian(StructuredJacobian):
     slices: Sequence[Array]  #: per site (M, n_i)
     spins: Array  #: (M, N) small integers 0..local_dim-1
     local_dim: int = 2
-    entries: int = 0  #: M P of the whole, of which these sites are a part; 0: they are the whole
 
     def __post_init__(self) -> None:
         n_samples, n_sites = self.spins.shape
@@ -338,10 +337,13 @@ def joined(jacobians: list[Jacobian]) -> Jacobian:
     jacobians.clear()
     xp, local_dim = array_namespace(parts[0].spins), parts[0].local_dim
     spins, left = xp.concat([p.spins for p in parts]), [[*reversed(p.slices)] for p in parts]
+    dtype = coarsest((part.dtype for part in parts), xp)
     parts.clear()
     slices, freed = [], 0
     while left[0]:
-        slices.append(xp.concat([sites.pop() for sites in left], axis=0))
+        of_site = [xp.astype(sites.pop(), dtype, copy=False) for sites in left]
+        slices.append(xp.concat(of_site, axis=0))
+        del of_site
         freed += slices[-1].nbytes if is_numpy(xp) else 0
         if freed > _FREED:
             give_back_freed_memory()

@@ -13,7 +13,7 @@ import numpy as np
 
 from tnvmc.ansatz.jacobian import CenteredJacobian, SliceJacobian
 from tnvmc.ansatz.protocol import Jacobian
-from tnvmc.ansatz.spread import SpreadJacobian
+from tnvmc.ansatz.structured import StructuredJacobian
 from tnvmc.backend.namespace import array_namespace, is_numpy
 
 Array = Any
@@ -45,7 +45,7 @@ def in_single(jacobian: Jacobian) -> Jacobian:
 
 def is_rounded(jacobian: Jacobian, theta: Array) -> bool:
     """Tell whether slices have less precision than the parameters they belong to."""
-    if not isinstance(jacobian, SliceJacobian | SpreadJacobian):
+    if not isinstance(jacobian, StructuredJacobian):
         return False
     xp = array_namespace(theta)
     return bool(xp.finfo(jacobian.dtype).eps > xp.finfo(theta.dtype).eps)
@@ -57,19 +57,9 @@ def rounding_of(a: CenteredJacobian) -> float:
     It is UNIT_ROUNDOFF sqrt(sum_s w_s |O_s|^2), with O not centred: centring is a projection, which
     makes no difference larger.  Cost: one look at the slices.
     """
-    assert isinstance(a.jacobian, SliceJacobian | SpreadJacobian)
-    by_site = a.jacobian.by_slice(_squares)
-    total = np.sum(by_site, axis=0, dtype=np.float64).reshape(a.parts, -1)
-    # Sums of n squares in single precision are off by n UNIT_ROUNDOFF at most: 1e-3 for n = 2^14.
-    widest = max(a.jacobian.about().widths or ())
-    factor = 1 + 2 * UNIT_ROUNDOFF * (widest + 2)
-    return float(factor * UNIT_ROUNDOFF * math.sqrt(float(np.sum(a.weight * total))))
-
-
-def _squares(slice_: np.ndarray) -> np.ndarray:
-    """Sums of squares of each row, in the precision of the slices."""
-    parts = [slice_.real, slice_.imag] if slice_.dtype.kind == "c" else [slice_]
-    return np.asarray(sum(np.einsum("sk,sk->s", each, each) for each in parts))
+    assert isinstance(a.jacobian, StructuredJacobian)
+    squares = a.jacobian.squares().reshape(a.parts, -1)
+    return 1.001 * UNIT_ROUNDOFF * math.sqrt(float(np.sum(a.weight * squares)))
 
 
 def _fits(slice_: np.ndarray) -> bool:

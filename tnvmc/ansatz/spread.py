@@ -9,7 +9,7 @@ results are the same in any bit for any number of ranks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from tnvmc.ansatz.gram import sum_of_norms
 from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
 from tnvmc.ansatz.piece_products import PieceProducts
 from tnvmc.ansatz.pieces import Pieces, pieces_of
-from tnvmc.ansatz.structured import About, StructuredJacobian
+from tnvmc.ansatz.structured import About, StructuredJacobian, coarsest
 from tnvmc.backend import exact_sums
 from tnvmc.backend.process import (
     give_back_freed_memory,
@@ -79,7 +79,7 @@ def spread(parts: list[Place], ranks: Ranks) -> SpreadJacobian:
         raise ValueError(f"spread: Jacobians of different numbers of parameters, {sizes}")
     n_samples = sum(each.shape[0] for each in told)
     spins = None if told[0].spins is None else np.concatenate([each.spins for each in told])
-    dtype = np.result_type(*{each.dtype for each in told})
+    dtype = coarsest(each.dtype for each in told)
     about = About((n_samples, told[0].shape[1]), dtype, told[0].widths, spins, told[0].local_dim)
     keys = tuple((p.rank, p.key, p.about.shape[0]) for p in parts)
     places = ranks.together(_exchange, _Layout(about, keys))
@@ -163,10 +163,6 @@ class _Share(Resident):
     def norms(self) -> list[np.ndarray]:
         """Squared norms (M,) of the rows of each unit."""
         return [exact_sums.norms(unit) for unit in self.units]
-
-    def by_slice(self, task: Callable[[np.ndarray], Any]) -> list[Any]:
-        """What a function gives of each unit."""
-        return [task(unit) for unit in self.units]
 
     def rows(self, start: int, stop: int) -> list[np.ndarray]:
         """Some samples of each unit."""
@@ -255,10 +251,6 @@ class SpreadJacobian(StructuredJacobian):
         """|O_s|^2 of each sample: (M,).  Traffic: M numbers for each piece, to rank 0."""
         norms = [each for of_rank in self._each(_Share.norms) for each in of_rank]
         return sum_of_norms(norms)
-
-    def by_slice(self, task: Callable[[np.ndarray], Any]) -> list[Any]:
-        """What a picklable function gives of the slices of each site, in order."""
-        return [each for of_rank in self._each(_Share.by_slice, task) for each in of_rank]
 
     def about(self) -> About:
         """Shape, type, and what says where slices belong."""

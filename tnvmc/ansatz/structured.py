@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +25,6 @@ class StructuredJacobian(Resident):
         """The part that belongs to samples start..stop-1."""
         raise NotImplementedError
 
-    def by_slice(self, task: Callable[[np.ndarray], Any]) -> list[Any]:
-        """What a picklable function gives of the slices of each site, in order."""
-        raise NotImplementedError
-
     def squares(self) -> Array:
         """|O_s|^2 of each sample: (M,)."""
         raise NotImplementedError
@@ -36,6 +32,11 @@ class StructuredJacobian(Resident):
     def real_above_imaginary(self) -> Any:
         """Re O above Im O: (M, P) complex -> (2 M, P) real, a copy."""
         raise NotImplementedError
+
+
+def coarsest(dtypes: Iterable[Any], xp: Any = np) -> Any:
+    """Give the type of least precision: joined, more exact numbers would hide that others were rounded."""
+    return max(dtypes, key=lambda dtype: float(xp.finfo(dtype).eps))
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.optimize import average
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.rounded import TOLERANCE, Lengths, PrecisionError, change_of, likely, refined
-from tnvmc.optimize.rule import Info, State, require_finite
+from tnvmc.optimize.rule import Info, NonFiniteError, State, require_finite
 from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver, least_squares
 
 Array = Any
@@ -155,7 +155,12 @@ class SR:
         Raises PrecisionError where rounding may have changed it by too much.
         """
         with np.errstate(over="ignore", invalid="ignore"):  # found out, and said, by NonFiniteError
-            return self._direction(theta, jacobian, local_energy, weight, state)
+            try:
+                return self._direction(theta, jacobian, local_energy, weight, state)
+            except NonFiniteError as error:
+                if is_rounded(jacobian, theta):  # beyond the range of single precision, it may be
+                    raise PrecisionError(math.inf) from error
+                raise
 
     def _direction(
         self,
