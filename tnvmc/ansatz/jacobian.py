@@ -29,9 +29,6 @@ _DENSE_ENTRIES = 2**21
 """Entries of O that `covariance` makes dense at a time (16 MiB of float64), or P^2 if more."""
 
 
-_THREADED_ENTRIES = 2**24
-"""Entries of O, zeros included, from which products of slices with a vector are worth threads."""
-
 _FREED = 2**28
 """Bytes of parts after which the system is given them back while a large Jacobian is joined."""
 
