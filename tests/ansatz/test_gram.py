@@ -9,7 +9,7 @@ import pytest
 
 from tests.ansatz.test_jacobian import Foreign, dumb_dense, random_slices
 from tnvmc.ansatz import gram as module
-from tnvmc.ansatz import jacobian
+from tnvmc.ansatz import piece_products
 from tnvmc.ansatz.gram import gram_of_slices
 from tnvmc.ansatz.jacobian import CenteredJacobian, joined
 from tnvmc.backend import host
@@ -24,7 +24,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles, panels and threads' worth of tasks for a few samples."""
     monkeypatch.setattr(module, "TILE", 8)
     monkeypatch.setattr(module, "_GATHERED", 5)
-    monkeypatch.setattr(jacobian, "_THREADED_ENTRIES", 0)
+    monkeypatch.setattr(piece_products, "_THREADED_ENTRIES", 0)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "float32", "complex64"])
