@@ -47,7 +47,7 @@ def _world(size: int) -> Ranks | str:
     except (ImportError, RuntimeError) as error:  # mpi4py raises the second where it finds no MPI
         return (
             f"started as one of {size} processes, and mpi4py is not to be had ({error}): "
-            "pip install 'tnvmc[mpi]' mpich, or start one process"
+            "pip install mpi4py mpich, or start one process"
         )
     if ranks.size == size:
         return ranks
