@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import jax
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from flax import nnx
 from tests.oracles import all_configs
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.ansatz.neural.rbm import RBM, change_form, log_cosh
+from tnvmc.ansatz.neural.rbm import RBM, change_form, sum_log_cosh
 from tnvmc.lattice import chain, square
 
 ROUNDING = 1e-12  # sums of ten terms of order 1, thousands of times the rounding of one of them
@@ -106,12 +107,25 @@ def test_large_fields_do_not_overflow(form: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=ROUNDING)
 
 
-def test_log_cosh_is_stable_and_right() -> None:
+def test_sum_of_log_cosh_is_stable_and_right() -> None:
     x = np.array([0.0, 1e-9, -0.3, 4.0, -30.0])
-    np.testing.assert_allclose(log_cosh(x), np.log(np.cosh(x)), atol=ROUNDING)
+    np.testing.assert_allclose(sum_log_cosh(x[:, None]), np.log(np.cosh(x)), atol=ROUNDING)
     z = x + 1j * np.array([0.4, -2.0, 3.0, 0.1, 5.0])
-    np.testing.assert_allclose(np.exp(log_cosh(z)), np.cosh(z), rtol=ROUNDING)
-    np.testing.assert_allclose(log_cosh(np.array([-1e4, 1e4])), 1e4 - np.log(2), rtol=ROUNDING)
+    np.testing.assert_allclose(np.exp(sum_log_cosh(z[:, None])), np.cosh(z), rtol=ROUNDING)
+    large = np.array([[-1e4], [1e4]])
+    np.testing.assert_allclose(sum_log_cosh(large), 1e4 - np.log(2), rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 3000])
+def test_products_under_a_logarithm_neither_overflow_nor_vanish(n: int) -> None:
+    np.testing.assert_allclose(sum_log_cosh(np.zeros((2, n))), 0.0, atol=n * ROUNDING)
+    nearly = np.full((1, n), 1e-16 + 0.5j * np.pi)  # |cosh| = 1e-16
+    log_abs = np.real(sum_log_cosh(nearly))
+    np.testing.assert_allclose(log_abs, n * np.log(np.abs(np.cosh(nearly[0, 0]))), rtol=0.01)
+    x = np.random.default_rng(n).normal(size=n)
+    np.testing.assert_allclose(jax.grad(sum_log_cosh)(x), np.tanh(x), atol=ROUNDING)
+    zero = np.full((1, n), 0.5j * np.pi).astype(np.complex64)
+    assert np.isfinite(sum_log_cosh(zero)).all()  # in single precision pi / 2 is not exact
 
 
 def test_hidden_density_need_not_be_an_integer() -> None:

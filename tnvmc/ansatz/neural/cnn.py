@@ -16,7 +16,7 @@ from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import CNNConfig
 from tnvmc.ansatz.neural.made_with import noted
-from tnvmc.ansatz.neural.rbm import log_cosh
+from tnvmc.ansatz.neural.rbm import sum_log_cosh
 from tnvmc.ansatz.neural.symmetry_average import shifts
 from tnvmc.lattice.lattice import Lattice
 
@@ -121,7 +121,7 @@ class CNN(nnx.Module):
         if self.output == "complex":
             real, imag = jnp.split(z, 2, axis=1)
             z = jax.lax.complex(real, imag)
-        return jnp.sum(log_cosh(z), axis=1)
+        return sum_log_cosh(z)
 
     def _image(self, configs: jax.Array) -> jax.Array:
         """Configurations as (B, rows, columns, channels)."""

@@ -34,15 +34,17 @@ and fifteen in sixteen walkers find one in four."""
 class MovePlan(NamedTuple):
     """The moves of a sweep as arrays, each padded to one size.
 
-    Sizes are rounded up, so that lists of about the same length share one compilation.  What belongs
-    to a move stands in one row, and what a move does in one number: at few walkers the time of a
-    sweep is the number of gathers.
+    Sizes are rounded up, so that lists of about the same length share one compilation.  A patch of
+    fewer than k sites has its last one several times, which is always in one state.  What a move does
+    is one number: at few walkers the time of a sweep is the number of gathers.
     """
 
     n_moves: Array  #: ()
-    rows: Array  #: (n, 2 k + 1) sites, weight of each site's digit (0: no site), width R
+    local_dim: Array  #: () d
+    sites: Array  #: (n + ahead, k)
+    widths: Array  #: (n,) R of each table
     digits: Array  #: (d^k, k) of each local state of a patch of k sites
-    outcomes: Array  #: (n, d^k or more, R) kind of the move + len(MOVE_KINDS) * target; -1: none
+    outcomes: Array  #: (n + ahead, d^k or more, R) kind of the move + len(MOVE_KINDS) * target; -1: none
 
 
 class Chains(NamedTuple):
@@ -77,29 +79,28 @@ def _plan(patches: tuple[tuple[int, ...], ...], keys: tuple[Any, ...], local_dim
     n_moves = len(patches)
     n_rows = max(16, 1 << (n_moves - 1).bit_length())
     k = max(2, *map(len, patches))
-    width = max(1, *(shape[1] for shape, _, _ in keys))
-    states = max(4, local_dim**k)
-    rows = np.zeros((n_rows, 2 * k + 1), dtype=np.int32)
-    rows[:, -1] = 1
-    outcomes = np.full((n_rows, states, width), -1, dtype=np.int32)
+    n_states, width = max(4, local_dim**k), max(1, *(shape[1] for shape, _, _ in keys))
+    sites = np.zeros((n_rows + _AHEAD, k), dtype=np.int32)
+    widths = np.ones(n_rows, dtype=np.int32)
+    outcomes = np.full((n_rows + _AHEAD, n_states, width), -1, dtype=np.int32)
+    digits = np.indices((local_dim,) * k, dtype=np.int8).reshape(k, -1).T
     for move, (patch, (shape, dtype, content)) in enumerate(zip(patches, keys, strict=True)):
         table = np.frombuffer(content, dtype).reshape(shape)
-        rows[move, : len(patch)] = patch
-        rows[move, k : k + len(patch)] = local_dim ** np.arange(len(patch) - 1, -1, -1)
-        rows[move, -1] = shape[1]
+        repeated = k - len(patch)
+        sites[move], widths[move] = (*patch, *patch[-1:] * repeated), shape[1]
+        alike = np.all(digits[:, len(patch) :] == digits[:, len(patch) - 1, None], axis=1)
+        own = np.flatnonzero(alike)  # of k sites, by the local state of the patch
         kinds = np.take_along_axis(kind_table(len(patch), local_dim), np.maximum(table, 0), axis=1)
-        last = local_dim ** (k - len(patch))  # a patch of fewer sites has digits 0 after its own
-        packed = np.where(table >= 0, kinds + len(MOVE_KINDS) * last * table.astype(np.int64), -1)
-        outcomes[move, : shape[0], : shape[1]] = packed
-    digits = np.indices((local_dim,) * k, dtype=np.int8).reshape(k, -1).T
-    return MovePlan(np.array(n_moves, np.int32), rows, digits, outcomes)
+        packed = np.where(table >= 0, kinds + len(MOVE_KINDS) * own[table], -1)
+        outcomes[move, own, : shape[1]] = packed
+    n_moves, base = np.array(n_moves, np.int32), np.array(local_dim, np.int32)
+    return MovePlan(n_moves, base, sites, widths, digits, outcomes)
 
 
 class _Way(NamedTuple):
     """Where walkers are on their way through the sweeps."""
 
-    sweep: Array  #: (B,)
-    place: Array  #: (B,) next move of the sweep
+    at: Array  #: (B,) next move: n * sweep + its place in the sweep
     configs: Array
     phase: Array
     log_abs: Array
@@ -111,42 +112,62 @@ def sweeps(
 ) -> tuple[Moved, Chains]:
     """Visit all moves up to K times with uniform numbers (B, K, n); traceable.
 
-    Returns what comes after every sweep, and the chains at the end.  A move is accepted with the probability of `ansatz.generic.acceptance`.  No walker waits at the
-    end of a sweep for another one.
+    Returns what comes after every sweep, and the chains at the end.  A move is accepted with the
+    probability of `ansatz.generic.acceptance`.  No walker waits at the end of a sweep for another one.
     """
     configs, phase, log_abs, power, until = chains
-    n_walkers, n_sweeps, _ = uniforms.shape
-    walker, columns, ahead, stop = (
-        jnp.arange(n, dtype=jnp.int32) for n in (n_walkers, configs.shape[1], _AHEAD, n_sweeps)
+    n_walkers, n_sweeps, n = uniforms.shape
+    n_sites, k, width = configs.shape[1], plan.sites.shape[1], plan.outcomes.shape[2]
+    walker, columns, ahead, sweep_numbers = (
+        jnp.arange(size, dtype=jnp.int32) for size in (n_walkers, n_sites, _AHEAD, n_sweeps)
     )
-    k, n_kinds = plan.rows.shape[1] // 2, len(MOVE_KINDS)
+    n_kinds = np.int32(len(MOVE_KINDS))
+    kinds = jnp.arange(n_kinds, dtype=jnp.int32)
+    first_number = walker * (n_sweeps * n)
+    sites, outcomes = plan.sites.reshape(-1), plan.outcomes.reshape(-1)
+    scaled = uniforms * plan.widths
+    picks = jnp.floor(scaled)
+    chances, picks = (scaled - picks).reshape(-1), picks.astype(jnp.int32).reshape(-1)
+
+    def outcome_of(configs: Array, walker: Array, at: Array, move: Array) -> Array:
+        """What walkers (...) would do as a move of the sweep, the `at`-th of all; -1: nothing."""
+        state = jnp.zeros_like(move)
+        for j in range(k):
+            place = walker * n_sites + _at(sites, move * k + j)
+            state = state * plan.local_dim + _at(configs, place).astype(jnp.int32)
+        state = move * plan.outcomes.shape[1] + state
+        if width > 1:
+            last = picks.shape[0] - 1
+            state = state * width + _at(picks, jnp.minimum(walker * (n_sweeps * n) + at, last))
+        return _at(outcomes, state)
 
     def visit(way: _Way) -> _Way:
-        seen = way.place[:, None] + ahead
-        inside = (seen < plan.n_moves) & (way.sweep < until)[:, None]
-        seen = jnp.where(inside, seen, 0)
-        rows = plan.rows[seen]
-        digits = way.configs[walker[:, None, None], rows[:, :, :k]].astype(jnp.int32)
-        states = jnp.sum(digits * rows[:, :, k : 2 * k], axis=2, dtype=jnp.int32)
-        scaled = uniforms[walker[:, None], way.sweep[:, None], seen] * rows[:, :, -1]
-        pick = jnp.floor(scaled)
-        outcomes = plan.outcomes[seen, states, pick.astype(jnp.int32)]
-        possible = inside & (outcomes >= 0)
-        found, first = jnp.any(possible, axis=1), jnp.argmax(possible, axis=1).astype(jnp.int32)
-        outcome, row = outcomes[walker, first], rows[walker, first]
-        kind, digits = outcome % n_kinds, plan.digits[outcome // n_kinds]
+        sweep = way.at // n
+        place = way.at - sweep * n
+        flat = way.configs.reshape(-1)
+        seen = outcome_of(
+            flat, walker[:, None], way.at[:, None] + ahead, place[:, None] + ahead
+        )
+        first = jnp.min(jnp.where(seen >= 0, ahead, _AHEAD), axis=1)
+        active = sweep < until
+        found = active & (first < _AHEAD)
+        move = jnp.where(found, place + first, 0)
+        number = first_number + jnp.where(found, way.at + first, 0)
+        outcome = outcome_of(flat, walker, way.at + first, move)
+        kind, target = jax.lax.rem(outcome, n_kinds), jax.lax.div(outcome, n_kinds)
         trial = way.configs
         for j in range(k):
-            here = (columns == row[:, j, None]) & (found & (row[:, k + j] > 0))[:, None]
-            trial = jnp.where(here, digits[:, j, None].astype(trial.dtype), trial)
+            site = jnp.where(found, _at(sites, move * k + j), -1)
+            digit = _at(plan.digits.reshape(-1), target * k + j)
+            trial = jnp.where(columns == site[:, None], digit[:, None].astype(trial.dtype), trial)
         new_phase, new_log = log_psi(trial)
         chance = _acceptance(new_phase, new_log, way.phase, way.log_abs, power)
-        taken = found & ((scaled - pick)[walker, first] < chance)
+        taken = found & (_at(chances, number) < chance)
         configs = jnp.where(taken[:, None], trial, way.configs)
         phase = jnp.where(taken, new_phase, way.phase)
         log_abs = jnp.where(taken, new_log, way.log_abs)
-        counted = found[:, None] & (kind[:, None] == jnp.arange(n_kinds))
-        now, moved = stop[:, None] == way.sweep, way.moved  # of a sweep the last write stays
+        counted = found[:, None] & (kind[:, None] == kinds)
+        now, moved = sweep_numbers[:, None] == sweep, way.moved  # of a sweep the last write stays
         moved = Moved(
             jnp.where(now[:, :, None], configs, moved.configs),
             jnp.where(now, phase, moved.phase),
@@ -154,12 +175,11 @@ def sweeps(
             moved.proposed + counted,
             moved.accepted + (counted & taken[:, None]),
         )
-        place = way.place + jnp.where(found, first + 1, _AHEAD)
-        ends = place >= plan.n_moves
-        sweep = way.sweep + (ends & (way.sweep < until))
-        return _Way(sweep, jnp.where(ends, 0, place), configs, phase, log_abs, moved)
+        place = place + jnp.where(found, first + 1, _AHEAD)
+        at = jnp.where(place >= plan.n_moves, (sweep + 1) * n, sweep * n + place)
+        return _Way(jnp.where(active, at, way.at), configs, phase, log_abs, moved)
 
-    zeros = jnp.zeros((n_walkers, n_kinds))
+    zeros = jnp.zeros((n_walkers, kinds.shape[0]))
     nowhere = Moved(
         jnp.zeros((n_sweeps, *configs.shape), configs.dtype),
         jnp.zeros((n_sweeps, n_walkers), phase.dtype),
@@ -167,10 +187,14 @@ def sweeps(
         zeros,
         zeros,
     )
-    start = jnp.zeros_like(until)
-    way = _Way(start, start, configs, phase, log_abs, nowhere)
-    way = jax.lax.while_loop(lambda way: jnp.any(way.sweep < until), visit, way)
+    way = _Way(jnp.zeros_like(until), configs, phase, log_abs, nowhere)
+    way = jax.lax.while_loop(lambda way: jnp.any(way.at < until * n), visit, way)
     return way.moved, Chains(way.configs, way.phase, way.log_abs, power, until)
+
+
+def _at(flat: Array, places: Array) -> Array:
+    """Entries of an array (n,) at places that are known to be in it."""
+    return flat.at[places].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _acceptance(

@@ -72,7 +72,7 @@ class CompiledSweeps(PlainSweep):
         )
         power = power * xp.ones(n_walkers, dtype=uniforms.dtype)
         rows = (configs, amplitude.phase, amplitude.log_abs, power)
-        numbers = _filled(uniforms, plan.rows.shape[0])
+        numbers = _filled(uniforms, plan.widths.shape[0])
         most = MOST_IN_BLOCK // ansatz.averaging.n_images
         length = n_walkers if on_a_gpu else even(n_walkers, most)
 

@@ -12,7 +12,7 @@ from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import ViTConfig
 from tnvmc.ansatz.neural.made_with import noted
-from tnvmc.ansatz.neural.rbm import log_cosh
+from tnvmc.ansatz.neural.rbm import sum_log_cosh
 from tnvmc.ansatz.neural.relative_attention import (
     RelativeAttention,
     input_dependence,
@@ -160,7 +160,7 @@ class LogCoshHead(nnx.Module):
 
     def __call__(self, z: jax.Array) -> jax.Array:
         real = self.modulus(z)
-        return log_cosh(real if self.phase is None else real + 1j * self.phase(z)).sum(axis=-1)
+        return sum_log_cosh(real if self.phase is None else real + 1j * self.phase(z))
 
 
 def patch_sites(shape: tuple[int, int], patch: tuple[int, int]) -> np.ndarray:
