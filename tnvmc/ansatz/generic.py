@@ -361,7 +361,12 @@ def _changed(configs: Array, group: Targets, local_dim: int) -> _Changed:
     xp = array_namespace(configs)
     patches, tables = list(group), xp.stack([xp.asarray(table) for table in group.values()])
     n_patches, n_states, width = tables.shape
-    states = xp.stack([local_states(configs, patch, local_dim) for patch in patches], axis=1)
+    sites = xp.asarray(patches)
+    own = xp.take(configs, xp.reshape(sites, (-1,)), axis=1)
+    own = xp.astype(xp.reshape(own, (-1, *sites.shape)), xp.int64)
+    states = own[:, :, 0]
+    for j in range(1, sites.shape[1]):
+        states = states * local_dim + own[:, :, j]
     places = states + n_states * xp.arange(n_patches)[None, :]
     rows = xp.take(xp.reshape(tables, (-1, width)), xp.reshape(places, (-1,)), axis=0)
     targets = xp.reshape(rows, (-1,))
@@ -370,7 +375,6 @@ def _changed(configs: Array, group: Targets, local_dim: int) -> _Changed:
     target, walkers = xp.take(targets, slot, axis=0), slot // (n_patches * width)
     which = slot // width % n_patches
     changed = xp.take(configs, walkers, axis=0)
-    sites = xp.asarray(patches)
     columns = xp.arange(configs.shape[1])[None, :]
     for j in reversed(range(sites.shape[1])):
         site = xp.take(sites[:, j], which, axis=0)

@@ -28,14 +28,19 @@ def test_batches_are_powers_of_two(n: int, below: int, above: int) -> None:
     assert (filled[n:] == rows[0]).all()
 
 
+@pytest.mark.parametrize("by_blocks", [True, False])
 @pytest.mark.parametrize(("largest", "fewer"), [(32, 1024), (32, 16), (64, 16), (128, 16)])
 def test_results_of_batches_are_those_of_all_rows(
-    monkeypatch: pytest.MonkeyPatch, largest: int, fewer: int
+    monkeypatch: pytest.MonkeyPatch, largest: int, fewer: int, by_blocks: bool
 ) -> None:
     monkeypatch.setattr(batches, "FEWER", fewer)
-    run = jax.jit(lambda theta, rows: (rows @ theta, jnp.sum(rows, axis=1)))
+
+    @jax.jit
+    def run(theta: Any, rows: Any, n_rows: Any) -> Any:
+        return batches.in_blocks(lambda x: (x @ theta, jnp.sum(x, axis=1)), rows, 16, n_rows)
+
     rows, theta = np.random.default_rng(0).random((75, 4)), np.arange(4.0)
-    found = batches.in_batches(run, theta, rows, largest)
+    found = batches.in_batches(run, theta, rows, largest, by_blocks)
     np.testing.assert_allclose(found[0], rows @ theta)
     np.testing.assert_allclose(found[1], rows.sum(axis=1))
     nothing = batches.in_batches(run, theta, np.ones((0, 4)), 32)
@@ -67,12 +72,17 @@ def test_the_size_of_a_block_follows_from_the_largest_array() -> None:
     assert network("cnn", features=[64, 64], kernel=3).block(rows) == batches.SMALLEST_BATCH
 
 
+@pytest.mark.parametrize("n_rows", [3, 8, 9, 32])
 @pytest.mark.parametrize("block", [None, 8, 32, 64])
-def test_blocks_give_what_all_rows_give(block: int | None) -> None:
+def test_blocks_give_what_all_rows_give(block: int | None, n_rows: int) -> None:
     rows = np.random.default_rng(0).random((32, 4))
-    found = batches.in_blocks(lambda x: (jnp.sum(x, axis=1), 2 * x), jnp.asarray(rows), block)
-    np.testing.assert_allclose(found[0], rows.sum(axis=1))
-    np.testing.assert_array_equal(found[1], 2 * rows)
+    found = batches.in_blocks(
+        lambda x: (jnp.sum(x, axis=1), 2 * x), jnp.asarray(rows), block, n_rows
+    )
+    np.testing.assert_allclose(found[0][:n_rows], rows.sum(axis=1)[:n_rows])
+    np.testing.assert_array_equal(found[1][:n_rows], 2 * rows[:n_rows])
+    if block == 8:  # whole blocks are left out
+        assert not np.any(found[1][-(-n_rows // block) * block :])
 
 
 def test_threads_keep_the_precision_and_the_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,12 +36,15 @@ Microseconds per configuration in blocks of 16, 64, 256 and 1,024 (4x4, one core
 8.0, 8.6; ViT of width 24 11.1, 8.9, 9.9, 10.4; one call for each block costs 100 to 250 microseconds more.
 """
 
-MOST_IN_BLOCK, BLOCKS, MOST = 256, 64, 4096
-"""Evaluations of the network in one block; blocks in one call, and evaluations in one: of an RBM on 4x4
-20,480 take 12 ms by 1,024, 5.5 by 4,096."""
+MOST_IN_BLOCK, BLOCKS, MOST = 256, 64, 2**13
+"""Evaluations of the network in one block; blocks in one call, and evaluations in one: a call takes as
+long as a thousand evaluations of a small RBM."""
+
+MOST_DRAWN = 2**12
+"""Draws in one call: they are not made in blocks."""
 
 FEWER = 1024
-"""Evaluations in one call where there are not as many as a call may have: little is padded."""
+"""Evaluations that are not worth two calls."""
 
 FEWEST = 64
 """Walkers that are worth a thread."""
@@ -90,16 +93,32 @@ def rows_in_cache(network: Callable[[Array], Array], example: Array) -> int:
     return min(power_below(CACHE // max(each, 1)), MOST_IN_BLOCK)
 
 
-def in_blocks(function: Callable[[Array], Any], rows: Array, block: int | None) -> Any:
+def in_blocks(
+    function: Callable[[Array], Any], rows: Array, block: int | None, n_rows: Array | int
+) -> Any:
     """Results (B, ...) of a traceable function of rows (B, N), `block` of them at a time; traceable.
 
-    None: all at once, as a GPU wants it.  B is a power of two, as `block` is.
+    Blocks that begin after the first `n_rows` rows are left out, their results are 0.  None: all at
+    once, as a GPU wants it.  B is a power of two, as `block` is.
     """
-    n_rows = rows.shape[0]
-    if block is None or n_rows <= block:
+    if block is None or rows.shape[0] <= block:
         return function(rows)
-    found = jax.lax.map(function, rows.reshape(-1, block, *rows.shape[1:]))
-    return jax.tree.map(lambda array: array.reshape(n_rows, *array.shape[2:]), found)
+
+    def part_of(array: Array, number: Array) -> Array:
+        return jax.lax.dynamic_slice_in_dim(array, number * block, block)
+
+    def put(number: Array, found: Any) -> Any:
+        return jax.tree.map(
+            lambda array, part: jax.lax.dynamic_update_slice_in_dim(array, part, number * block, 0),
+            found,
+            function(part_of(rows, number)),
+        )
+
+    of_a_block = jax.eval_shape(function, rows[:block])
+    nothing = jax.tree.map(
+        lambda part: jnp.zeros((rows.shape[0], *part.shape[1:]), part.dtype), of_a_block
+    )
+    return jax.lax.fori_loop(0, -(-n_rows // block), put, nothing)
 
 
 def _sizes(closed: Any) -> list[int]:
@@ -120,29 +139,40 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
             yield from _equations(inner)
 
 
-def in_batches(run: Callable[..., Any], theta: Array, rows: Array, largest: int) -> list[Array]:
-    """Results (B, ...) of a compiled function of theta and rows (B, N), in padded batches.
+def in_batches(
+    run: Callable[..., Any], theta: Array, rows: Array, largest: int, by_blocks: bool = True
+) -> list[Array]:
+    """Results (B, ...) of a compiled function of theta, rows (B, N) and their number, in padded batches.
 
-    On the host batches go side by side; on a GPU the last batch of several is as long as the others:
-    to compile costs more there.
+    On the host batches go side by side.  A function that goes `by_blocks` leaves out what is padded
+    (see `in_blocks`), and is given few batches of one length; another one many short ones, so that
+    little is padded.  On a GPU the last batch of several is as long as the others: to compile costs
+    more there.
     """
     xp = array_namespace(theta, rows)
     n_rows, parameters = rows.shape[0], to_jax(theta)
+    bounds = _bounds(n_rows, largest, is_gpu(xp), by_blocks)
 
-    begins = [*range(0, max(n_rows, 1), largest)]
-    if not is_gpu(xp) and n_rows - begins[-1] < largest:
-        begins[-1:] = [*range(begins[-1], max(n_rows, 1), min(largest, FEWER))]
-
-    def batch(begin: int) -> list[Array]:
-        length = largest if begin + largest <= n_rows or is_gpu(xp) else min(largest, FEWER)
-        part = rows[begin : begin + length, :]
+    def batch(number: int) -> list[Array]:
+        begin, end = bounds[number : number + 2]
         full = is_gpu(xp) and n_rows > largest
-        size = largest if full else padded_size(part.shape[0])
-        results = called(run, parameters, to_jax(padded(part, size)))
-        return [from_jax(array, xp)[: part.shape[0], ...] for array in results]
+        part = padded(rows[begin:end, :], largest if full else padded_size(end - begin))
+        results = called(run, parameters, to_jax(part), end - begin)
+        return [from_jax(array, xp)[: end - begin, ...] for array in results]
 
-    parts = side_by_side(batch, begins, is_cupy(rows))
+    parts = side_by_side(batch, range(len(bounds) - 1), is_cupy(rows))
     return [p[0] if len(p) == 1 else xp.concat(p) for p in zip(*parts, strict=True)]
+
+
+def _bounds(n_rows: int, largest: int, on_a_gpu: bool, by_blocks: bool) -> list[int]:
+    """Where batches begin, and the end of the last."""
+    fewer = min(largest, FEWER)
+    if on_a_gpu or n_rows <= fewer:
+        return [*range(0, max(n_rows, 1), largest), n_rows]
+    if by_blocks:
+        return [*range(0, n_rows, -(-n_rows // max(2, -(-n_rows // largest)))), n_rows]
+    full = n_rows // largest * largest
+    return [*range(0, full, largest), *range(full, n_rows, fewer), n_rows]
 
 
 def side_by_side(task: Callable[[int], T], places: Iterable[int], on_a_gpu: bool) -> list[T]:
@@ -178,7 +208,7 @@ def even(n: int, most: int) -> int:
     return -(-n // max(1, -(-n // wanted)))
 
 
-def largest_batch(rows: Array, in_cache: int, n_images: int) -> int:
+def largest_batch(rows: Array, in_cache: int, n_images: int, most: int = MOST) -> int:
     """Configurations in one call where each has several images."""
-    on_host = min(BLOCKS * in_cache, MOST)
+    on_host = min(BLOCKS * in_cache, most)
     return power_below((MOST_ON_A_GPU if is_cupy(rows) else on_host) // n_images)

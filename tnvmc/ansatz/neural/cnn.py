@@ -16,7 +16,7 @@ from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import CNNConfig
 from tnvmc.ansatz.neural.made_with import noted
-from tnvmc.ansatz.neural.rbm import sum_log_cosh
+from tnvmc.ansatz.neural.rbm import log_cosh, sum_log_cosh
 from tnvmc.ansatz.neural.symmetry_average import shifts
 from tnvmc.lattice.lattice import Lattice
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.neural.batches import (
+    MOST_DRAWN,
     ONE_THREAD,
     in_batches,
     in_blocks,
@@ -239,9 +240,11 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
     def _derivatives(self) -> Any:
         return jax.jit(self._log_derivatives, static_argnames="block", compiler_options=ONE_THREAD)
 
-    def _polar(self, theta: Array, configs: Array, block: int | None) -> tuple[Array, Array]:
-        """Phase (B,) and ln|psi| (B,), `block` configurations at a time; traceable."""
-        sign, log_psi = in_blocks(partial(self._signed_log, theta), configs, block)
+    def _polar(
+        self, theta: Array, configs: Array, n_rows: Array | int, block: int | None
+    ) -> tuple[Array, Array]:
+        """Phase (B,) and ln|psi| (B,) of the first rows, `block` at a time; traceable."""
+        sign, log_psi = in_blocks(partial(self._signed_log, theta), configs, block, n_rows)
         log_abs = jnp.real(log_psi)
         zero = jnp.isneginf(log_abs)
         if jnp.iscomplexobj(log_psi):
@@ -260,8 +263,10 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
 
         return self.averaging.average(network, configs)
 
-    def _log_derivatives(self, theta: Array, configs: Array, block: int | None) -> tuple[Array]:
-        """O (B, P), `block` rows at a time; traceable.
+    def _log_derivatives(
+        self, theta: Array, configs: Array, n_rows: Array | int, block: int | None
+    ) -> tuple[Array]:
+        """O (B, P) of the first rows, `block` at a time; traceable.
 
         By pieces of theta, joined in the end: through one flat vector every piece of every sample
         would be padded to P (measured: nine times slower with 26352 parameters).
@@ -282,10 +287,10 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
                 jnp.zeros((n, piece.size)) if fixed else next(found).reshape(n, -1)
                 for piece, fixed in zip(pieces, frozen, strict=True)
             ]
-            zero = jnp.isneginf(self._polar(theta, configs, None)[1])
+            zero = jnp.isneginf(jnp.real(self._signed_log(theta, configs)[1]))
             return jnp.where(zero[:, None], 0.0, jnp.concatenate(columns, axis=1))
 
-        return (in_blocks(rows_of, configs, block),)
+        return (in_blocks(rows_of, configs, block, n_rows),)
 
     def block(self, rows: Array) -> int | None:
         """Configurations that the network is given at once where these rows are."""
@@ -301,7 +306,8 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
 
     def _amplitudes(self, theta: Array, configs: Array) -> list[Array]:
         run = partial(self._log_psi, block=self.block(configs))
-        return in_batches(run, theta, configs, self._batch(configs))
+        largest = largest_batch(configs, self._in_cache, self.averaging.n_images)
+        return in_batches(run, theta, configs, largest)
 
     def _all_derivatives(self, theta: Array, configs: Array) -> Array:
         most, size = 1024, _JACOBIAN_BYTES
@@ -310,9 +316,6 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         rows = min(most, size // (16 * max(self.n_params, 1) * self.averaging.n_images))
         run = partial(self._derivatives, block=self.block(configs))
         return in_batches(run, theta, configs, power_below(rows))[0]
-
-    def _batch(self, rows: Array) -> int:
-        return largest_batch(rows, self._in_cache, self.averaging.n_images)
 
     def _as_inputs(self, configs: Array) -> Array:
         if self.inputs == "states":
@@ -345,10 +348,13 @@ class DrawableFlaxAnsatz(FlaxAnsatz):
         run = self._drawers.setdefault(
             total, jax.jit(partial(self._drawn, total=total), compiler_options=ONE_THREAD)
         )
-        configs, log_prob = in_batches(run, theta, uniforms, self._batch(uniforms))
+        largest = largest_batch(uniforms, self._in_cache, self.averaging.n_images, MOST_DRAWN)
+        configs, log_prob = in_batches(run, theta, uniforms, largest, by_blocks=False)
         return configs, log_prob
 
-    def _drawn(self, theta: Array, uniforms: Array, total: int | None) -> tuple[Array, Array]:
+    def _drawn(
+        self, theta: Array, uniforms: Array, n_rows: Array, total: int | None
+    ) -> tuple[Array, Array]:
         module = self.functional.module(self.functional.unflatten(theta))
         configs, log_prob = module.draw(uniforms, total)
         if self.averaging.trivial:

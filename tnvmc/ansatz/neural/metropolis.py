@@ -44,7 +44,9 @@ class MovePlan(NamedTuple):
     sites: Array  #: (n + ahead, k)
     widths: Array  #: (n,) R of each table
     digits: Array  #: (d^k, k) of each local state of a patch of k sites
-    outcomes: Array  #: (n + ahead, d^k or more, R) kind of the move + len(MOVE_KINDS) * target; -1: none
+    outcomes: (
+        Array  #: (n + ahead, d^k or more, R) kind of the move + len(MOVE_KINDS) * target; -1: none
+    )
 
 
 class Chains(NamedTuple):
@@ -145,9 +147,7 @@ def sweeps(
         sweep = way.at // n
         place = way.at - sweep * n
         flat = way.configs.reshape(-1)
-        seen = outcome_of(
-            flat, walker[:, None], way.at[:, None] + ahead, place[:, None] + ahead
-        )
+        seen = outcome_of(flat, walker[:, None], way.at[:, None] + ahead, place[:, None] + ahead)
         first = jnp.min(jnp.where(seen >= 0, ahead, _AHEAD), axis=1)
         active = sweep < until
         found = active & (first < _AHEAD)

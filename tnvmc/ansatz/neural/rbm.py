@@ -142,12 +142,18 @@ def change_form(rbm: RBM, form: Form) -> tuple[RBM, jax.Array]:
     return other, shift
 
 
-def sum_log_cosh(x: jax.Array) -> jax.Array:
-    """sum_j ln cosh(x_j) over the last axis of x (..., H), real or complex, without overflow.
+def log_cosh(x: jax.Array) -> jax.Array:
+    """ln cosh(x), real or complex, of any shape and without overflow.
 
     Written as |x| + ln(1 + exp(-2|x|)) - ln 2 with the sign of the real part; for complex x the
     branch is left open (a multiple of 2 pi i), which psi does not see.
     """
+    x = jnp.where(jnp.real(x) < 0, -x, x)
+    return x + jnp.log1p(jnp.exp(-2 * x)) - math.log(2)
+
+
+def sum_log_cosh(x: jax.Array) -> jax.Array:
+    """sum_j ln cosh(x_j) over the last axis of x (..., H): `log_cosh` with fewer logarithms."""
     x = jnp.where(jnp.real(x) < 0, -x, x)
     return jnp.sum(x, axis=-1) + _sum_log(1 + jnp.exp(-2 * x)) - x.shape[-1] * math.log(2)
 

@@ -109,7 +109,8 @@ class CompiledSweeps(PlainSweep):
             uniforms: Array,
             block: int | None,
         ) -> tuple[metropolis.Moved, metropolis.Chains]:
-            log_psi = partial(self._polar, theta, block=block)
+            n_rows = chains.configs.shape[0]
+            log_psi = partial(self._polar, theta, n_rows=n_rows, block=block)
             plan = jax.tree.map(jnp.asarray, plan)
             return metropolis.sweeps(log_psi, chains, uniforms, plan)
 
