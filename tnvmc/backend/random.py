@@ -31,7 +31,7 @@ def philox4x32(counter: tuple[Array, ...], key: tuple[int, int], xp: Any = np) -
     Returns:
         Four uint64 arrays of 32-bit words.
 
-    Cost: 10 rounds of 2 multiplications.
+    Cost: 10 rounds of 2 multiplications; in the first ones of words that are not yet broadcast.
     """
     c0, c1, c2, c3 = counter
     k0, k1 = key
@@ -40,9 +40,12 @@ def philox4x32(counter: tuple[Array, ...], key: tuple[int, int], xp: Any = np) -
     m0, m1 = (xp.asarray(m, dtype=xp.uint64) for m in _MULTIPLIERS)
     for _ in range(_ROUNDS):
         p0, p1 = c0 * m0, c2 * m1
-        c0 = (p1 >> half) ^ c1 ^ xp.asarray(k0, dtype=xp.uint64)
-        c2 = (p0 >> half) ^ c3 ^ xp.asarray(k1, dtype=xp.uint64)
-        c1, c3 = p1 & mask, p0 & mask
+        c0, c2 = (p1 >> half) ^ c1, (p0 >> half) ^ c3
+        c0 ^= xp.asarray(k0, dtype=xp.uint64)
+        c2 ^= xp.asarray(k1, dtype=xp.uint64)
+        p0 &= mask
+        p1 &= mask
+        c1, c3 = p1, p0
         k0, k1 = (k0 + _WEYL[0]) & _MASK, (k1 + _WEYL[1]) & _MASK
     return c0, c1, c2, c3
 
@@ -80,13 +83,13 @@ def uniforms_of_passes(
     walker = xp.arange(walkers.start, walkers.stop, dtype=xp.uint64)
     column = xp.arange(n, dtype=xp.uint64)
     number = xp.arange(passes.start, passes.stop, dtype=xp.uint64)
-    shape = (len(passes), len(walkers), n)
-    c0, c1, c2 = (
-        a + xp.zeros(shape, dtype=xp.uint64)
-        for a in (column[None, None, :], walker[None, :, None], number[:, None, None])
+    counter = (
+        column[None, None, :],
+        walker[None, :, None],
+        number[:, None, None],
+        xp.full((1, 1, 1), step, dtype=xp.uint64),
     )
-    c3 = xp.full(shape, step, dtype=xp.uint64)
-    high, low, _, _ = philox4x32((c0, c1, c2, c3), (seed & _MASK, seed >> 32), xp)
+    high, low, _, _ = philox4x32(counter, (seed & _MASK, seed >> 32), xp)
     five, six = (xp.asarray(bits, dtype=xp.uint64) for bits in (5, 6))
     mantissa = xp.astype(high >> five, xp.float64) * 2.0**26 + xp.astype(low >> six, xp.float64)
     return mantissa * 2.0**-53

@@ -208,7 +208,7 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
 
     def module(self, theta: Array) -> Any:
         """The module with parameters theta (P,): an NNX module, or a bound Linen module."""
-        return self.functional.module(self.functional.unflatten(to_jax(theta)))
+        return self.functional.module(self.functional.unflatten(jnp.asarray(to_jax(theta))))
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N); one evaluation for each orbit of a small lattice."""
