@@ -191,7 +191,7 @@ def draw(rows: list[Row], path: Path) -> None:
 
     with style.styled():
         cases = sorted({(row["L"], row["D"]) for row in rows})
-        figure = style.new_figure(10, 2.9 * len(cases) + 0.4)
+        figure = style.new_figure(10, 2.9 * len(cases) + 0.6)
         panels = figure.subplots(len(cases), 3, sharex="col", squeeze=False)
         for (L, D), line in zip(cases, panels, strict=True):
             for number, (name, marker) in enumerate(zip(SCHEMES, "osD^", strict=True)):
@@ -206,22 +206,30 @@ def draw(rows: list[Row], path: Path) -> None:
                 )
                 line[1].loglog(work, psi, **options)
                 line[2].loglog(work, energy, **options)
-                for row, x, y in zip(mine, work, psi, strict=True):
-                    if name == "SRC":
-                        line[1].annotate(str(row["chi"]), (x, y), (-4, -4), fontsize=7, ha="right",
-                                         va="top", textcoords="offset points")  # fmt: skip
+                if name == "SRC":
+                    _number(line[1], [row["chi"] for row in mine], work, psi)
             line[0].set_ylabel(rf"error of ln $\psi$, {L}×{L}, D = {D}")
             line[2].set_ylabel("error of local energies, per site")
             for axes in line:
                 style.grid(axes)
                 axes.xaxis.set_minor_formatter(NullFormatter())
-        panels[-1][0].set_xlabel("time × rate of a GEMM, MFLOP")
-        panels[-1][1].set_xlabel("operations, MFLOP (numbers: χ)")
-        panels[-1][2].set_xlabel("operations, MFLOP")
+        panels[-1][0].set_xlabel(
+            "time of a sample, in MFLOP that matrix\nproducts would do in this time"
+        )
+        panels[-1][1].set_xlabel("operations of a sample, MFLOP\n(numbers in circles: χ of SRC)")
+        panels[-1][2].set_xlabel("operations of a sample, MFLOP")
         figure.legend(
             *panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4
         )
         path.write_bytes(style.encode(figure, path.suffix[1:]))
+
+
+def _number(axes: Any, numbers: list[int], x: list[float], y: list[float]) -> None:
+    """Write numbers into markers, which are made large enough."""
+    axes.lines[-1].set(markersize=9, zorder=3)
+    for number, *place in zip(numbers, x, y, strict=True):
+        axes.annotate(str(number), place, color="white", fontsize=6, ha="center",
+                      va="center_baseline", zorder=4)  # fmt: skip
 
 
 def main() -> None:

@@ -69,7 +69,7 @@ def text(content: str) -> str:
         "+1.63(46)e−4",  # against the exact one
         "−0.5743254416",
         "Warning. No <psi>.",
-        "Good. Chi 9 is enough: going to 12 moves the energy by 0.1 sigma",
+        "Good. Chi 9 is enough: chi 12 on the same samples moves the energy by 0.1 sigma",
         "Heisenberg model, J = 1, square, 4 × 4 sites, open",
         "peps, D = 3, float64",
         "1056",

@@ -44,15 +44,15 @@ STAGGERED = "staggered_magnetisation_squared"
 
 EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("chi_enough", {"chi": 12, "largest_chi": 16, "too_small": [], "sigmas": 0.1, "per_site": 2e-6},
-     "chi 12 is enough: going to 16 moves the energy by 0.1 sigma (2e-6 per site)"),
+     "chi 12 is enough: chi 16 on the same samples moves the energy by 0.1 sigma (2e-6 per site)"),
     ("chi_enough", {"chi": 12, "largest_chi": 16, "too_small": [SMALL], "sigmas": 0.1, "per_site": 2e-6},
-     ("chi 12 is enough: going to 16 moves the energy by 0.1 sigma (2e-6 per site); chi 8 is too "
+     ("chi 12 is enough: chi 16 on the same samples moves the energy by 0.1 sigma (2e-6 per site); chi 8 is too "
      "small: the energy moves by 3.2 sigma (6.4e-5 per site) at 16")),
     ("chi_not_enough", {"largest_chi": 3, "next_chi": 5, "too_small": [{"chi": 2, "sigmas": None, "per_site": 2e-4}]},
      ("chi 3 is not shown to be enough: measure at 5 as well; chi 2 is too small: the energy moves "
      "by 2e-4 per site at 3")),
     ("chi_undecided", {**SMALL, **CHANGE, "largest_chi": 16, "too_small": []},
-     ("chi 8: too few samples to tell whether it is enough; going to 16 moves the energy by "
+     ("chi 8: too few samples to tell whether it is enough; chi 16 on the same samples moves the energy by "
      "-1.2e-04 +- 4e-05 per site")),
     ("double_layer_agrees", LAYERS,
      ("double layer: -0.6035221 per site with 2 Sz = 0 (chi 18, the last step of chi moved it by "
