@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,13 +48,22 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
-LONG = ("test_docs.py", "test_readme.py", "test_networks.py", "test_against_netket.py")
-"""Modules of which each takes a worker many seconds: the first, so that none is left for the end."""
+LONG = (
+    "test_compiled.py",
+    "test_against_netket.py",
+    "test_networks.py",
+    "test_docs.py",
+    "test_readme.py",
+)
+"""Modules of which each takes a worker many seconds: the first, so that none is left for the end.  The
+kernels for all types of numbers are compiled in the first of them; the next need none, so that another
+worker does not compile the same meanwhile."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long modules first; with another array library than NumPy, only the tests that use it."""
-    items.sort(key=lambda item: item.path.name not in LONG)
+    order = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.path.name, len(LONG)))
     if config.getoption("--backend") == "numpy":
         return
     others = [item for item in items if "xp" not in getattr(item, "fixturenames", ())]
@@ -81,6 +91,13 @@ def hangup_heard() -> Iterator[None]:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture
+def page_without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of text and tables: the pictures of a run take ten times as long."""
+    nothing = SimpleNamespace(figures={}, left_out=[])
+    monkeypatch.setattr("tnvmc.report.page.draw", lambda *_: nothing)
 
 
 @pytest.fixture

@@ -36,7 +36,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with the file; pictures, which take their time, are left out."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(compare, "draw_comparison", lambda _: {})
-    monkeypatch.setattr("tnvmc.app.results.energy_picture", lambda *_, **__: b"")
     Path("study.toml").write_text(SETTINGS)
     return tmp_path
 
@@ -46,9 +45,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a comparison leaves when nothing stops it; to be copied, not changed."""
     path = tmp_path_factory.mktemp("whole")
     (path / "study.toml").write_text(SETTINGS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tnvmc.app.results.energy_picture", lambda *_, **__: b"")
-        assert main(["compare", str(path / "study.toml"), "--out", str(path / "out")]) == 0
+    assert main(["compare", str(path / "study.toml"), "--out", str(path / "out")]) == 0
     return path / "out"
 
 

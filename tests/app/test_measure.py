@@ -67,7 +67,6 @@ matrix = [[1, 0], [0, -1]]
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that makes a run without steps, in a folder called "run"."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tnvmc.app.results.energy_picture", lambda *_, **__: b"")
 
     def run(model: str = "heisenberg", shape: str = "2, 3", sampler: str = ENUMERATE) -> Path:
         text = SETTINGS.format(model=model, shape=shape, sampler=sampler)

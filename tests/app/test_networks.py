@@ -220,6 +220,7 @@ n_samples = 16
 """
 
 
+@pytest.mark.usefixtures("page_without_pictures")
 def test_every_command_on_the_run_of_a_network(file: Path, capsys: pytest.CaptureFixture) -> None:
     """In stages of other learning rates and samples, which have no D."""
     assert main(["run", str(file), "--out", "run"]) == 0

@@ -87,6 +87,7 @@ def test_the_command_line_repeats_the_run_bit_for_bit(kept: Path, tmp_path: Path
     assert not read_run(kept).damage
 
 
+@pytest.mark.usefixtures("page_without_pictures")
 def test_all_commands_read_the_folder(
     kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,6 +204,7 @@ class Own(GenericAnsatz):
         return np.random.Generator(np.random.PCG64(seed)).normal(size=2)
 
 
+@pytest.mark.usefixtures("page_without_pictures")
 def test_a_run_with_parts_of_ones_own_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,9 +83,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
     """What the run leaves when nothing stops it."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "study.toml").write_text(SETTINGS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tnvmc.app.results.energy_picture", lambda *_, **__: b"")
-        run_file(folder / "study.toml", folder / "run")
+    run_file(folder / "study.toml", folder / "run")
     return outcome(folder / "run")
 
 

@@ -67,7 +67,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        patch.setattr("tnvmc.app.results.energy_picture", lambda *_, **__: b"")
         (place / "study.toml").write_text(SETTINGS)
         for name, more in (("one", 2), ("other", 3), ("again", 3)):
             changed = ["--set", "hamiltonian.J=3.0"] if name == "other" else []
@@ -86,7 +85,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of "one", beside the others, in the working directory."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tnvmc.app.results.energy_picture", lambda *_, **__: b"")
     for name in ("other", "again", "copy"):
         (tmp_path / name).symlink_to(runs / name)
     shutil.copy(runs / "older.h5", tmp_path)

@@ -224,6 +224,7 @@ def test_the_varbench_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "no result yet" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("page_without_pictures")
 def test_an_extrapolation_without_an_error_is_in_no_table(tmp_path: Path) -> None:
     """A line through two points; what it says is told in words, with the warning that it has no error."""
     run = read_run(write_run(tmp_path / "run", measured=False))
@@ -244,10 +245,9 @@ def test_a_difference_that_is_rounding_is_none(tmp_path: Path) -> None:
     assert page_data(run)["chi_scan"][1][2:4] == ["0", None]
 
 
-def test_wide_tables_fold_on_a_phone(tmp_path: Path) -> None:
+def test_wide_tables_fold_on_a_phone(content: str) -> None:
     """Each cell carries the name of its column, which stands beside it there."""
-    html = report_html(read_run(write_run(tmp_path / "run")))
-    wide = re.search(r'<div class="wide fold"><table>(.*?)</table>', html, re.DOTALL)
+    wide = re.search(r'<div class="wide fold"><table>(.*?)</table>', content, re.DOTALL)
     assert wide is not None
     names = re.findall(r"<th[^>]*>([^<]*)</th>", wide[1])
     row = re.findall(
@@ -256,7 +256,10 @@ def test_wide_tables_fold_on_a_phone(tmp_path: Path) -> None:
     assert row == names
 
 
-def test_the_zone_is_named_where_there_is_one(tmp_path: Path) -> None:
+def test_the_zone_is_named_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tnvmc.report.page.NAMES", ("structure_factor",))
     run = read_run(write_run(tmp_path / "run"))
     assert page_data(run)["in_zone"] and "Γ–X–M–Γ" in report_html(run)
     assert run.observables is not None

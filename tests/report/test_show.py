@@ -204,6 +204,7 @@ def test_steps_of_all_stages_count(tmp_path: Path) -> None:
     assert told(describe(run))["progress"].startswith("12 of 70 steps")
 
 
+@pytest.mark.usefixtures("page_without_pictures")
 def test_observables_of_an_earlier_step_are_told(tmp_path: Path, checkpoint: bytes) -> None:
     run = run_with(tmp_path / "run", checkpoint)
     file = run / "observables.json"
