@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ numba = pytest.importorskip("numba")
 from numba.core import event, types
 
 from tests.terminal import in_terminal
+from tnvmc.backend import progress
 from tnvmc.backend.host import absorption, strips
-from tnvmc.backend.host.compilation import Told, numbers_of
+from tnvmc.backend.host.compilation import Ended, Told, numbers_of
 from tnvmc.backend.host.elements import multiply
 from tnvmc.report import live
 
@@ -49,6 +51,19 @@ def test_the_type_is_that_of_the_boundaries() -> None:
     assert numbers_of((strip_of(types.complex128),)) == "complex128"
     assert numbers_of((types.float64[::1],)) is None
     assert numbers_of(()) is None
+
+
+def test_a_compilation_for_which_nobody_waits_ends_and_can_begin_again() -> None:
+    def body(x: float) -> float:
+        return 2 * x
+
+    stop, double = Event(), numba.njit(body)
+    stop.set()
+    with event.install_listener("numba:run_pass", Ended()):
+        with progress.until(stop), pytest.raises(progress.Stopped):
+            double(3.0)
+        assert not double.signatures
+        assert double(3.0) == 6.0
 
 
 SCRIPT = """

@@ -105,14 +105,19 @@ def until(stop: Event) -> Iterator[None]:
         _STOP.reset(token)
 
 
+def end_if_unwanted() -> None:
+    """Raise `Stopped` where nobody waits any more for what this thread computes; see `until`."""
+    if (stop := _STOP.get()) is not None and stop.is_set():
+        raise Stopped
+
+
 def tell(share: float) -> None:
     """Tell the share of a task that is done, from within it; see `Tally.task`.
 
     Raises:
         Stopped: nobody waits for the task; see `until`.
     """
-    if (stop := _STOP.get()) is not None and stop.is_set():
-        raise Stopped
+    end_if_unwanted()
     if (told := _TELL.get()) is not None:
         told(share)
 

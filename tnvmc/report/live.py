@@ -14,13 +14,9 @@ from tnvmc.shown import with_error
 from tnvmc.vmc.state import StepRecord
 
 _EVEN = 0.9  # effective part of the samples of a step below which it is shown
-COMPILING = "compiling kernels for {}, once after an installation: 20 to 40 s, Ctrl-C waits for the end of it"
-_DROPPED_FIRST = (
-    "worth",
-    "rel.err",
-    "acc",
-    "var/N",
-)  # numbers that a narrow terminal has no room for
+COMPILING = "compiling kernels for {}, once after an installation: 20 to 40 s"
+# Numbers that a narrow terminal has no room for.
+_DROPPED_FIRST = ("worth", "rel.err", "acc", "var/N")
 _BAR, _TIME, _PERCENT = 8, 7, 4  # widths of columns
 _BETWEEN_PICTURES = 0.25  # seconds between two of a notebook
 

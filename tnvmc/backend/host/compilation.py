@@ -1,4 +1,4 @@
-"""Tells that kernels are compiled, at the moment when Numba begins: seconds in which nothing else happens."""
+"""What happens while Numba compiles kernels, for half a minute: it is told, and can be ended."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import importlib
 from typing import Any
 
 from numba.core import event, types
+
+from tnvmc.backend import progress
 
 LIVE = "tnvmc.report.live"
 """The module that says it.  Its level is higher, so it is known here by its name."""
@@ -29,6 +31,17 @@ class Told(event.Listener):
         """Nothing."""
 
 
+class Ended(event.Listener):
+    """Ends a compilation in a thread for which nobody waits: the next call begins it again."""
+
+    def on_start(self, event: Any) -> None:
+        """Raise `Stopped` before a pass of the compiler, of which a kernel takes some hundred."""
+        progress.end_if_unwanted()
+
+    def on_end(self, event: Any) -> None:
+        """Nothing."""
+
+
 def numbers_of(arguments: Any) -> str | None:
     """Name the type of the numbers in a `Strip` or an `Absorption`; None of other arguments of a kernel."""
     first = arguments[0] if arguments else None
@@ -40,3 +53,4 @@ def numbers_of(arguments: Any) -> str | None:
 def listen() -> None:
     """Tell of what is compiled from here on."""
     event.register("numba:compile", Told())
+    event.register("numba:run_pass", Ended())
