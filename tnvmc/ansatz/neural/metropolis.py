@@ -95,8 +95,8 @@ def _plan(patches: tuple[tuple[int, ...], ...], keys: tuple[Any, ...], local_dim
         kinds = np.take_along_axis(kind_table(len(patch), local_dim), np.maximum(table, 0), axis=1)
         packed = np.where(table >= 0, kinds + len(MOVE_KINDS) * own[table], -1)
         outcomes[move, own, : shape[1]] = packed
-    n_moves, base = np.array(n_moves, np.int32), np.array(local_dim, np.int32)
-    return MovePlan(n_moves, base, sites, widths, digits, outcomes)
+    sizes = np.array(n_moves, np.int32), np.array(local_dim, np.int32)
+    return MovePlan(*sizes, sites, widths, digits, outcomes)
 
 
 class _Way(NamedTuple):
