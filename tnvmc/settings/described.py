@@ -239,7 +239,8 @@ def _optimizer(rule: Rule) -> Section:
     names: tuple[str, ...] = ("clip",)
     if isinstance(inner, SR):
         names = ("diag_shift", "memory", "momentum", "clip", "precision")
-        found["solver"] = _SOLVERS.get(type(inner.solver), type(inner.solver).__name__)
+        if type(inner.solver) in _SOLVERS:  # another one has no name in a file
+            found["solver"] = _SOLVERS[type(inner.solver)]
     return found | {name: getattr(inner, name) for name in names if hasattr(inner, name)}
 
 
