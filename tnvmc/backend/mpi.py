@@ -81,6 +81,7 @@ class MpiRanks(Ranks):
         users = self.comm.allgather((socket.gethostname(), own_cores()))
         here = [cores for host, cores in users if host == users[self.rank][0]]
         self.on_this_machine = len(here)
+        self.cores_here = len({core for cores in here for core in cores})
         share_cores(here)
 
     # --- what rank 0 asks for

@@ -18,6 +18,10 @@ class Ranks:
 
     rank = 0
     size = 1
+    on_this_machine = 1  #: ranks
+    cores_here: int | None = (
+        None  #: of this machine, that its ranks may use; None where that does not matter
+    )
 
     def each(self, task: Callable[..., Any], *arguments: Any, constant: object = None) -> list[Any]:
         """Results of ``task(ranks, *arguments)`` on every rank, in their order.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import numpy as np
 from tnvmc.ansatz.protocol import Ansatz, real_state
 from tnvmc.backend.calls import refuse, shortly
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.process import available_cores
+from tnvmc.backend.ranks import Ranks, using_ranks
 from tnvmc.operators.required import require_operator
 from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.problem import Samples
+from tnvmc.sampling.workers import chunks
 from tnvmc.vmc import step
 from tnvmc.vmc.guard import Guard
 
@@ -164,7 +168,7 @@ def check_sector(operator: Operator | NonHermitian, magnetisation: int | None) -
         )
 
 
-def check_sampler(sampler: Samples, n_ranks: int, moves: object) -> None:
+def check_sampler(sampler: Samples, ansatz: Ansatz, ranks: Ranks, moves: object) -> None:
     """Raise ValueError for moves of a sampler that makes none, and for more ranks than walkers."""
     if moves is not None and not isinstance(sampler, Sampler):
         raise ValueError(
@@ -172,9 +176,35 @@ def check_sampler(sampler: Samples, n_ranks: int, moves: object) -> None:
             "none; leave them out"
         )
     if (
-        sampler.n_samples is not None and sampler.n_walkers < n_ranks
+        sampler.n_samples is not None and sampler.n_walkers < ranks.size
     ):  # enumerations have no walkers
         raise ValueError(
-            f"VMC: {sampler.n_walkers} walkers for {n_ranks} ranks (processes of mpiexec), and a walker "
+            f"VMC: {sampler.n_walkers} walkers for {ranks.size} ranks (processes of mpiexec), and a walker "
             "stays on one; start fewer ranks, or raise n_walkers"
+        )
+    _warn_of_ranks(sampler, ansatz, ranks)
+
+
+def _warn_of_ranks(sampler: Samples, ansatz: Ansatz, ranks: Ranks) -> None:
+    """Warn, on rank 0, of ranks without work, and of more threads than the machine has cores."""
+    if ranks.size == 1 or ranks.rank:
+        return
+    threads = getattr(sampler, "threads", None) or available_cores()
+    if ranks.cores_here is not None and threads * ranks.on_this_machine > ranks.cores_here:
+        warnings.warn(
+            f"VMC: {ranks.on_this_machine} ranks with {threads} threads each on the {ranks.cores_here} cores "
+            "of this machine take turns; start fewer ranks, or lower the threads (run.threads, "
+            "Sampler(threads=...))",
+            stacklevel=5,
+        )
+    if not isinstance(sampler, Sampler):
+        return
+    with using_ranks(ranks):
+        parts = chunks(sampler.n_walkers, ansatz, np, sampler.chunk, sampler.n_replicas)
+    if len(parts) < ranks.size:
+        warnings.warn(
+            f"VMC: {sampler.n_walkers} walkers in {len(parts)} chunks leave {ranks.size - len(parts)} of "
+            f"{ranks.size} ranks without samples to draw; give a chunk of at most "
+            f"{max(1, sampler.n_walkers // ranks.size)} walkers (sampler.chunk, Sampler(chunk=...))",
+            stacklevel=5,
         )

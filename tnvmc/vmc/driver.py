@@ -141,7 +141,7 @@ class VMC:
         self.schedule: Callable[[int], float] = schedule or Rates(1.0)
         self.seed = whole("VMC", "seed", seed, 0)
         self.ranks = ranks_of(comm)
-        check_sampler(self.sampler, self.ranks.size, moves)
+        check_sampler(self.sampler, ansatz, self.ranks, moves)
         self.guard = Guard() if guard is None else guard
         self.moves = moves_for(operator, moves)
         self.given = Given(theta is not None, configs is not None, moves)
