@@ -39,6 +39,7 @@ from threadpoolctl import threadpool_limits
 from tnvmc import PEPS, SRC, heisenberg, square
 from tnvmc.ansatz.jacobian import SliceJacobian
 from tnvmc.ansatz.peps.views import Views
+from tnvmc.backend.process import using_threads
 from tnvmc.backend.random import uniforms
 from tnvmc.optimize.solve import Cholesky
 from tnvmc.sampling.configurations import initial_configs
@@ -83,8 +84,8 @@ def median_time(task: Callable[[], object], repeats: int = 3) -> float:
     return statistics.median(found)
 
 
-def sample_seconds(L: int, D: int, chi: int, n_walkers: int) -> float:
-    """Sweep and measurement of one sample on one core; the state is random, which times do not depend on."""
+def sample_seconds(L: int, D: int, chi: int, n_walkers: int) -> tuple[float, float]:
+    """One sample on one core, and its sweep alone; the state is random, which times do not depend on."""
     operator = heisenberg(square(L, L))
     peps = PEPS(square(L, L), D, scheme=SRC(chi))
     theta = peps.initial(operator, kind="random")
@@ -92,32 +93,34 @@ def sample_seconds(L: int, D: int, chi: int, n_walkers: int) -> float:
     walkers = [peps.start(theta, initial_configs(operator, n_walkers, seed=0))]
     u = uniforms(0, (0, 0), range(n_walkers), len(moves))
 
-    def one() -> None:
-        swept, _ = peps.sweep(theta, walkers[0], moves, u)
-        walkers[0], _ = peps.measure(theta, swept, operator.targets)
+    def sweep() -> None:
+        walkers[0], _ = peps.sweep(theta, walkers[0], moves, u)
 
-    return median_time(one, 1) / n_walkers
+    def measure() -> None:
+        walkers[0], _ = peps.measure(theta, walkers[0], operator.targets)
+
+    swept = median_time(sweep, 1) / n_walkers
+    return swept + median_time(measure, 1) / n_walkers, swept
 
 
 def arithmetic(n_samples: int, widths: tuple[int, ...]) -> dict[str, float]:
-    """Constants of products, Gram matrix and solution, from random slices."""
+    """Constants of products, Gram matrix and solution, from random slices; one thread."""
     rng = np.random.default_rng(0)
     slices = [rng.normal(size=(n_samples, width)) for width in widths]
     jacobian = SliceJacobian(slices, rng.integers(2, size=(n_samples, len(widths)), dtype=np.int8))
     entries, u = sum(widths), rng.normal(size=n_samples)
-    gram = jacobian.gram()
-    product = median_time(lambda: jacobian.adjoint(u))
-    with threadpool_limits(1):
-        solve = median_time(lambda: Cholesky()(gram, u, 1e-2 * gram[0, 0]))
-    return {
-        "product": product / (n_samples * entries),
-        "gram": median_time(jacobian.gram) / (n_samples**2 * entries),
-        "solve": solve / n_samples**3,
-    }
+    with threadpool_limits(1), using_threads(1):
+        gram = jacobian.gram()
+        seconds_of = {
+            "product": median_time(lambda: jacobian.adjoint(u)) / (n_samples * entries),
+            "gram": median_time(jacobian.gram) / (n_samples**2 * entries),
+            "solve": median_time(lambda: Cholesky()(gram, u, 1e-2 * gram[0, 0])) / n_samples**3,
+        }
+    return seconds_of
 
 
 def view_seconds(L: int, D: int, chi: int) -> float:
-    """Of the two views of a theta, for each entry of a slice."""
+    """Of the two views of a theta."""
     peps = PEPS(square(L, L), D, scheme=SRC(chi))
     theta = peps.initial(heisenberg(square(L, L)), kind="random")
 
@@ -125,7 +128,7 @@ def view_seconds(L: int, D: int, chi: int) -> float:
         views = Views(peps.tensors(theta), (L, L), peps.scheme)
         views.layers(by_columns=False), views.layers(by_columns=True)
 
-    return median_time(both) / (peps.n_params / 2)
+    return median_time(both, 1)
 
 
 def network() -> tuple[float, float]:
@@ -153,7 +156,7 @@ def traffic(
     return rows
 
 
-FREE = Machine(0.0, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0)
+FREE = Machine(0.0, np.inf, 0.0, 0.0, 0.0, 0.0)
 
 
 def predicted(machine: Machine, problem: Problem, weak: bool) -> list[dict[str, Any]]:
@@ -183,6 +186,32 @@ def predicted(machine: Machine, problem: Problem, weak: bool) -> list[dict[str, 
              "phases": {name: {key: asdict(phase) for key, phase in step.items()} for name, step in both.items()}}
         )  # fmt: skip
     return rows
+
+
+def helped(machine: Machine, problem: Problem) -> dict[str, dict[int, float]]:
+    """Print, and give, the efficiencies that changes of the program would bring: 64 samples a rank."""
+    single = replace(machine, gram=0.6 * machine.gram, product=0.8 * machine.product)
+    ways: dict[str, Callable[[int, int], Step]] = {
+        "as it is": lambda n, m: step_by_matrix(machine, problem, n, m),
+        "slices in single precision": lambda n, m: step_by_matrix(
+            single, replace(problem, itemsize=4), n, m
+        ),
+        "the same, solved by all ranks": lambda n, m: step_by_matrix(
+            replace(single, solve=single.solve / n), replace(problem, itemsize=4), n, m
+        ),
+        "iterations": lambda n, m: step_by_iterations(machine, problem, n, m, ITERATIONS),
+        "iterations in single, without rank 0": lambda n, m: step_by_iterations(
+            replace(single, request=0.0), replace(problem, itemsize=4), n, m, ITERATIONS
+        ),
+    }
+    counts = (64, 1024)
+    one = seconds(ways["as it is"](1, OF_A_RANK))
+    print(f"\n{'what helps':>38}" + "".join(f"{n:>8} ranks" for n in counts))
+    found = {}
+    for name, step in ways.items():
+        found[name] = {n: one / seconds(step(n, OF_A_RANK * n)) for n in counts}
+        print(f"{name:>38}" + "".join(f"{found[name][n]:>14.0%}" for n in counts))
+    return found
 
 
 BASE = 2.5e8  # bytes of a process before it has samples
@@ -228,15 +257,15 @@ def main() -> None:
         print(f"{row['ranks']:>6} {row['phase']:>9} {row['first']:>10.0f} {row['model_first']:>10.0f} "
               f"{row['others']:>10.0f} {row['model_others']:>10.0f} {row['messages']:>8.0f}")  # fmt: skip
 
-    widths = small.pieces.widths
     latency, bandwidth = network()
     machine = Machine(
-        latency, bandwidth, args.request, view=view_seconds(arguments["L"], arguments["D"], arguments["chi"]),
-        **arithmetic(arguments["samples"], widths),
+        latency, bandwidth, args.request,
+        **arithmetic(512 if args.quick else 2048, (512,) * 16),
     )  # fmt: skip
-    small = replace(
-        small, sample=sample_seconds(arguments["L"], arguments["D"], arguments["chi"], 64)
-    )
+    system = arguments["L"], arguments["D"], arguments["chi"]
+    sample, sweep = sample_seconds(*system, 64)
+    draws = -(-arguments["samples"] // arguments["walkers"])
+    small = replace(small, sample=sample, sweep=sweep, draws=draws, views=view_seconds(*system))
     report["machine"] = asdict(machine)
     print(f"\none rank: sample {1e3 * small.sample:.2f} ms, product {1e9 * machine.product:.2f} ns, Gram "
           f"{1e12 * machine.gram:.1f} ps, solution {1e12 * machine.solve:.1f} ps; two: {1e6 * latency:.1f} us, "
@@ -255,13 +284,14 @@ def main() -> None:
     report["cluster"] = asdict(cluster)
     report["predicted"] = {}
     for L, D, chi in TARGETS[: 1 if args.quick else 2]:
-        problem = Problem(L, D, sample_seconds(L, D, chi, 8))
+        problem = Problem(L, D, *sample_seconds(L, D, chi, 8), views=view_seconds(L, D, chi))
         for weak in (True, False):
             title = f"{L}x{L}, D = {D}, chi = {chi}, {problem.sample:.3f} s a sample: "
             title += f"{OF_A_RANK} samples a rank" if weak else f"{IN_ALL} samples in all"
             rows = predicted(cluster, problem, weak)
             report["predicted"][title] = rows
             shown(title, rows)
+        report["helps"] = {**report.get("helps", {}), f"{L}, {D}": helped(cluster, problem)}
     args.json.parent.mkdir(parents=True, exist_ok=True)
     args.json.write_text(json.dumps(report, indent=1) + "\n")
 

@@ -8,7 +8,6 @@ a broadcast of b bytes log2(P) latencies and 2 b / bandwidth, a sum to one rank 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,7 +29,6 @@ class Machine:
     gram: float  #: seconds for each (sample, sample, slice entry)
     product: float  #: seconds for each (sample, slice entry) of a product with a vector
     solve: float  #: seconds for each sample^3: Cholesky and centring, on one core
-    view: float  #: seconds for each slice entry of the two views of a theta
 
     def broadcast(self, n_bytes: float, ranks: int) -> float:
         """From rank 0 to all."""
@@ -50,6 +48,9 @@ class Problem:
     L: int
     D: int
     sample: float = 0.0  #: seconds of one sample on one core
+    sweep: float = 0.0  #: of the sweep alone: each walker makes one before its first sample
+    draws: int = 8  #: samples of a walker in a step
+    views: float = 0.0  #: seconds to lay out a theta, on every rank
     itemsize: int = NUMBER  #: of the slices: 4 in single precision
 
     @cached_property
@@ -140,7 +141,7 @@ def _common(machine: Machine, problem: Problem, ranks: int, samples: int) -> Ste
     product = machine.product * samples * most
     return {
         "samples": Phase(
-            own * problem.sample + machine.view * entries
+            own * (problem.sample + problem.sweep / problem.draws) + problem.views
             + machine.broadcast(theta, ranks) + machine.gather(told, ranks),
             theta + samples * problem.L**2 * several, told,
         ),
@@ -174,10 +175,3 @@ def memory(problem: Problem, ranks: int, samples: int, base: float, matrix: bool
     most, _, _ = problem.shares(ranks)
     slices = problem.itemsize * (own * problem.entries + samples * most)
     return base + slices + (NUMBER * samples**2 if matrix else 0)
-
-
-def efficiency(step: Callable[[int, int], Step], ranks: int, samples: int, weak: bool) -> float:
-    """Weak: the same samples for each rank, against one rank with its own.  Strong: all the same samples."""
-    if weak:
-        return seconds(step(1, samples // ranks)) / seconds(step(ranks, samples))
-    return seconds(step(1, samples)) / (ranks * seconds(step(ranks, samples)))

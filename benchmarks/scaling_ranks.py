@@ -32,6 +32,10 @@ class Counted(mpi.MpiRanks):
         self._phase = ""
         super().__init__(comm)
 
+    def end(self, value: Any = None) -> None:
+        self._phase = "end"
+        super().end(value)
+
     def _asked(self, request: Any, constant: object) -> list[Any]:
         self._phase, began = phase_of(request), time.perf_counter()
         try:
@@ -72,11 +76,8 @@ def steps(args: argparse.Namespace) -> dict[str, Any]:
     vmc.run(1)  # compiles, and warms up
     counted = getattr(vmc.ranks, "phases", {})  # one rank alone sends nothing
     counted.clear()
-    seconds = []
-    for _ in range(args.steps):
-        began = time.perf_counter()
-        vmc.run(1)
-        seconds.append(time.perf_counter() - began)
+    records = vmc.run(args.steps)
+    seconds = [record.seconds for record in records]
     phases = {
         name: {key: value / args.steps for key, value in counts.items()}
         for name, counts in counted.items()
