@@ -16,12 +16,13 @@ set -uo pipefail
 file=$1 folder=$2
 # source /path/to/.venv/bin/activate
 
-if [ -e "$folder/checkpoint.h5" ]; then
+if [ -e "$folder/config.toml" ]; then
     task=(--resume "$folder")
 else
     task=("$file" --out "$folder")
 fi
 export OMP_NUM_THREADS=1 # workers share the cores, not their BLAS
+export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK # srun does not take it over by itself
 srun tnvmc run "${task[@]}" --set "run.threads=$SLURM_CPUS_PER_TASK"
 status=$?
 if [ "$status" -eq 143 ]; then # stopped by the signal, with a checkpoint

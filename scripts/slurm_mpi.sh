@@ -14,14 +14,17 @@
 #SBATCH --open-mode=append
 set -uo pipefail
 file=$1 folder=$2
+# Walkers are shared by the ranks: give 64 for each of the 64 ranks here, sampler.n_walkers = 4096 or some.
+# Some clusters want `srun --mpi=pmix` or `--mpi=pmi2`: see `srun --mpi=list`.
 # module load openmpi; source /path/to/.venv/bin/activate
 
-if [ -e "$folder/checkpoint.h5" ]; then
+if [ -e "$folder/config.toml" ]; then
     task=(--resume "$folder")
 else
     task=("$file" --out "$folder")
 fi
 export OMP_NUM_THREADS=1 # ranks share the cores, not their BLAS
+export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK # srun does not take it over by itself
 srun tnvmc run "${task[@]}" --set "run.threads=$SLURM_CPUS_PER_TASK"
 status=$?
 if [ "$status" -eq 143 ]; then # stopped by the signal, with a checkpoint

@@ -78,3 +78,20 @@ def test_parts_add_up_to_dense_products(width: int, n_ranks: int, dtype: type) -
     np.testing.assert_allclose(sum(grams), dense @ dense.conj().T, **close)
     forward, backward = sum(grams), sum(reversed(grams))
     np.testing.assert_array_equal(forward, backward)  # exact sums
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_order_of_slices_in_memory_does_not_matter(dtype: type) -> None:
+    rng = np.random.default_rng(2)
+    slices = [rng.normal(size=(7, 4)).astype(dtype), rng.normal(size=(7, 1)).astype(dtype)]
+    spins = rng.integers(2, size=(7, 2)).astype(np.int8)
+    plain = SliceJacobian(slices, spins)
+    turned = SliceJacobian([np.asfortranarray(x) for x in slices], spins)
+    reversed_ = SliceJacobian([x[:, ::-1] for x in slices], spins)
+    v, u = rng.normal(size=10), rng.normal(size=7)
+    np.testing.assert_array_equal(turned.apply(v), plain.apply(v))
+    np.testing.assert_array_equal(turned.adjoint(u), plain.adjoint(u))
+    close = {"rtol": 1e-12, "atol": 1e-12}
+    dense = reversed_.dense().astype(np.float64)
+    np.testing.assert_allclose(reversed_.apply(v), dense @ v, **close)
+    np.testing.assert_allclose(reversed_.adjoint(u), dense.T @ u, **close)

@@ -12,7 +12,8 @@ from tests.optimize.problems import random_numbers, random_problem
 from tnvmc.ansatz.jacobian import CenteredJacobian
 from tnvmc.optimize import sr
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
-from tnvmc.optimize.sr import SR
+from tnvmc.optimize.rule import NonFiniteError
+from tnvmc.optimize.sr import SR, unsolved
 
 KINDS = [("real", "real"), ("real", "complex"), ("complex", "complex")]
 KEY = (0, 0)
@@ -114,3 +115,28 @@ def test_forms_no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = SR(1e-2, memory=0.9, solver=TIGHT)
     assert rule.init(problem.theta) == {}
     rule.direction(*problem.arguments, {}, KEY)
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e160])
+def test_scale_of_the_right_hand_side_does_not_matter(size: float) -> None:
+    matrix, rhs = positive_matrix(12, False), np.random.default_rng(0).normal(size=12)
+    x, info = TIGHT(matrix, size * rhs, 0.5)
+    np.testing.assert_allclose(x / size, TIGHT(matrix, rhs, 0.5)[0], rtol=1e-9)
+    assert info.residual is not None and info.residual <= TIGHT.tolerance
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(bad: float) -> None:
+    with pytest.raises(NonFiniteError):
+        TIGHT(np.eye(3), np.array([1.0, bad, 0.0]), 0.1)
+
+
+def test_a_singular_matrix_leaves_the_best_solution_and_says_so() -> None:
+    x, info = ConjugateGradients()(np.diag([1.0, 0.0, 0.0]), np.ones(3), 0.0)
+    assert info.residual is not None
+    assert info.residual == pytest.approx(np.linalg.norm(np.ones(3) - x * [1, 0, 0]) / np.sqrt(3))
+    assert ConjugateGradients().tolerance < info.residual <= 1.0
+    told = {"iterations": info.iterations, "residual": info.residual}
+    assert unsolved(told, SR(solver=ConjugateGradients())) == info.residual  # type: ignore[arg-type]
+    assert unsolved({"residual": 1e-4}, SR(solver=ConjugateGradients())) is None
+    assert unsolved({}, SR()) is None

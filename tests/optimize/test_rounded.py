@@ -124,7 +124,7 @@ def test_refinement_takes_the_rounding_of_products_away(monkeypatch: pytest.Monk
 
 
 def test_no_bit_depends_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tnvmc.ansatz.jacobian._THREADED_ENTRIES", 0)
+    monkeypatch.setattr("tnvmc.ansatz.piece_products._THREADED_ENTRIES", 0)
     problem = random_problem(300, (40, 60, 50), seed=2)
     single = replace(problem, jacobian=in_single(problem.jacobian))
     found = []

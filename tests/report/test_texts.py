@@ -254,11 +254,17 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
          "of SR from being solved"),
     ),
     ("step_shortened", {"factor": 0.313}, "step shortened to 0.31 of its length"),
+    (
+        "system_not_solved",
+        {"residual": 0.0213},
+        ("the equations of SR were solved to a residual of 2.1e-02 only: raise diag_shift, or the "
+        "iterations of ConjugateGradients(most=...)"),
+    ),
     ("measured_before_last_update", {"because": "energy_jump", "before": -9.12, "after": 5.5},
      "energy jumped from -9.12 to 5.5: measured without the last update"),
     ("measured_mean",
      {"taken": -9.1523, "taken_error": 0.01, "left": -9.1411, "left_error": 0.02},
-     ("the mean of the parameters of the steps was measured: its energy is -9.152(10), that of the last "
+     ("the mean of the parameters of the steps was measured: its total energy is -9.152(10), that of the last "
      "ones -9.141(20)")),
     ("measured_first",
      {"taken": -9.1523, "taken_error": 0.01, "left": None, "left_error": None},

@@ -91,6 +91,7 @@ class PieceProducts:
         from tnvmc.backend.host.slices import dots
 
         def term(piece: Piece, columns: np.ndarray) -> np.ndarray:
+            columns = _by_rows(columns)
             block = np.ascontiguousarray(self.pieces.block(v, piece))
             out = np.zeros(len(columns), v.dtype)
             dots(columns, self._spins_of(piece), block, out)
@@ -103,7 +104,7 @@ class PieceProducts:
 
         def block(piece: Piece, columns: np.ndarray) -> np.ndarray:
             out = np.zeros((self.pieces.local_dim, columns.shape[1]), u.dtype)
-            add_rows(columns, self._spins_of(piece), u, out)
+            add_rows(_by_rows(columns), self._spins_of(piece), u, out)
             return out
 
         return self._each(block)
@@ -140,6 +141,14 @@ class PieceProducts:
             bool(xp.finfo(columns.dtype).eps > xp.finfo(vector.dtype).eps)
             for columns in self.columns[:1]
         )
+
+
+def _by_rows(columns: np.ndarray) -> np.ndarray:
+    """The same with contiguous rows, which may be apart, as kernels read them."""
+    alike = columns.strides[1] == columns.itemsize and columns.strides[0] >= columns.nbytes // max(
+        len(columns), 1
+    )
+    return columns if alike else np.ascontiguousarray(columns)
 
 
 def _conj(array: Array) -> Array:

@@ -17,6 +17,7 @@ from tnvmc.app.keeper import Keeper
 from tnvmc.app.results import draw_energy, result_of
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend.process import uninterrupted
+from tnvmc.backend.ranks import in_use, launched
 from tnvmc.report.console import RunConsole, headline, nothing_to_do, stage_line
 from tnvmc.report.live import told_in_logs
 from tnvmc.sampling.workers import WorkerLost
@@ -76,7 +77,14 @@ def run_file(
         DiskError: no space left; the last checkpoint is good.
         Interrupted: Ctrl-C, SIGTERM, SIGHUP, a closed terminal or a worker that was killed, with a
             checkpoint written.
+        RuntimeError: one of several processes of mpiexec or srun, which do not share it: that is what the
+            command does.
     """
+    if launched()[1] > 1 and in_use().size == 1:
+        raise RuntimeError(
+            f"run_file: this is one of {launched()[1]} processes of mpiexec or srun, which would each make the whole "
+            "run; start `tnvmc run FILE` there, or VMC(..., comm=MPI.COMM_WORLD) in Python"
+        )
     return new_run(load(Path(path), _with_out(overrides, out)))
 
 

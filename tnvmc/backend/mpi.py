@@ -13,23 +13,21 @@ import hashlib
 import io
 import os
 import pickle
-import signal
 import socket
 import sys
-import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import cache
+from threading import Event
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from tnvmc.backend.process import SIGNALS, Terminated, own_cores, share_cores, uninterrupted
-from tnvmc.backend.ranks import ALONE, Place, Ranks, Resident, in_use, using_ranks
-
-PIECE = 2**28
-"""Bytes of a message at most: counts of MPI have 32 bits."""
+from tnvmc.backend import progress
+from tnvmc.backend.messages import PIECE, bytes_of, noted_signals, pieces, taken_apart
+from tnvmc.backend.process import Terminated, own_cores, share_cores, uninterrupted
+from tnvmc.backend.ranks import ALONE, Place, Ranks, Resident, in_use, launched, using_ranks
 
 _CONSTANTS = 16  # that are kept
 
@@ -83,6 +81,7 @@ class MpiRanks(Ranks):
         self.on_this_machine = len(here)
         self.cores_here = len({core for cores in here for core in cores})
         share_cores(here)
+        _end_all_with_one(self)
 
     # --- what rank 0 asks for
 
@@ -125,9 +124,14 @@ class MpiRanks(Ranks):
 
     def follow(self) -> Any:
         """Do what rank 0 asks for until it ends that, with a value."""
-        with _noted_signals() as noted:
+        stop = Event()
+        with noted_signals(stop) as noted, progress.until(stop):
             while True:
-                request = self._unpickled(self._broadcast(None))
+                message = self._broadcast(None)
+                try:
+                    request = self._unpickled(message)
+                except Exception as error:  # noqa: BLE001 (rank 0 would wait for an answer)
+                    self.abort(error)
                 if isinstance(request, _End):
                     return request.value
                 outcome = self._carried_out(request)
@@ -142,10 +146,14 @@ class MpiRanks(Ranks):
         try:
             with using_ranks(ALONE):
                 return _Done(request.task(self, *request.arguments))
-        except Exception as error:  # noqa: BLE001 (raised by rank 0)
+        except BaseException as error:  # (raised by rank 0)
             if request.collective:
                 self.abort(error)
-            return _Failed(error)
+            if isinstance(error, Exception):
+                return _Failed(error)
+            if self.rank == 0:
+                raise
+            return _Failed(RuntimeError(f"rank {self.rank} was to end: {error!r}"))
 
     def abort(self, error: BaseException) -> NoReturn:
         """End all ranks, with one message."""
@@ -191,11 +199,17 @@ class MpiRanks(Ranks):
         import cloudpickle
 
         ranks = self
+        sent: list[bytes] = []  # constants; known elsewhere once all of it is pickled
 
         class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+            def reducer_override(self, each: Any) -> Any:
+                if isinstance(each, BaseException):
+                    return taken_apart(each)
+                return super().reducer_override(each)
+
             def persistent_id(self, each: Any) -> Any:
                 if each is constant and constant is not None:
-                    return ranks._constant_id(constant)
+                    return ranks._constant_id(constant, sent)
                 if isinstance(each, Place):
                     return "place", each.rank, each.key, None
                 if isinstance(each, Resident):
@@ -205,15 +219,17 @@ class MpiRanks(Ranks):
         buffers: list[Any] = []
         file = io.BytesIO()
         Pickler(file, protocol=5, buffer_callback=buffers.append).dump(value)
+        for digest in sent:
+            self._keep(digest, None)
         return [file.getbuffer(), *(each.raw() for each in buffers)]
 
-    def _constant_id(self, constant: object) -> tuple[Any, ...]:
+    def _constant_id(self, constant: object, sent: list[bytes]) -> tuple[Any, ...]:
         import cloudpickle
 
         content = cloudpickle.dumps(constant)
         digest = hashlib.sha256(content).digest()
         known = digest in self._constants
-        self._keep(digest, None)
+        sent.append(digest)
         return "constant", digest, None if known else content
 
     def _keep(self, digest: bytes, constant: object) -> None:
@@ -250,10 +266,10 @@ class MpiRanks(Ranks):
         sizes, small = self.comm.bcast((sizes, small))
         self._count(sum(sizes), self.rank == 0, self.size - 1)
         if small is not None:
-            return [*small]
+            return [bytearray(part) for part in small]  # arrays in it can be written to
         found: list[Any] = [np.empty(size, np.uint8) for size in sizes] if parts is None else parts
         for part in found:
-            for piece in _pieces(part):
+            for piece in pieces(part):
                 self.comm.Bcast(piece)
         return found
 
@@ -267,18 +283,25 @@ class MpiRanks(Ranks):
         if self.rank:
             self._count(sum(map(len, parts)), True, 1)
             for part in parts:
-                for piece in _pieces(part):
+                for piece in pieces(part):
                     self.comm.Send(piece, 0)
             return []
-        found = [self._unpickled(parts)]
+        messages: list[list[Any]] = [parts]
         for rank in range(1, self.size):
             received = [np.empty(size, np.uint8) for size in sizes[rank]]
             self._count(sum(sizes[rank]), False, 1)
             for part in received:
-                for piece in _pieces(part):
+                for piece in pieces(part):
                     self.comm.Recv(piece, rank)
-            found.append(self._unpickled(received))
-        return found
+            messages.append(received)
+        return [self._read(rank, message) for rank, message in enumerate(messages)]
+
+    def _read(self, rank: int, message: list[Any]) -> Any:
+        """An outcome, once all have come: one that cannot be read leaves no message of others waiting."""
+        try:
+            return self._unpickled(message)
+        except Exception as error:  # noqa: BLE001
+            return _Failed(RuntimeError(f"rank {rank}: its answer cannot be read: {error!r}"))
 
     def exchange(self, sent: Sequence[np.ndarray], received: Sequence[np.ndarray]) -> None:
         """Send one contiguous array to each rank, and fill one from each; that of the own rank is copied.
@@ -291,8 +314,8 @@ class MpiRanks(Ranks):
         for step in range(1, self.size):
             source, target = (self.rank - step) % self.size, (self.rank + step) % self.size
             into, out_of = received[source], sent[target]
-            waiting += [self.comm.Irecv(piece, source) for piece in _pieces(_bytes(into))]
-            waiting += [self.comm.Isend(piece, target) for piece in _pieces(_bytes(out_of))]
+            waiting += [self.comm.Irecv(piece, source) for piece in pieces(bytes_of(into))]
+            waiting += [self.comm.Isend(piece, target) for piece in pieces(bytes_of(out_of))]
             self._count(out_of.nbytes, True, 1 if out_of.nbytes else 0)
             self._count(into.nbytes, False, 0)
         received[self.rank][...] = sent[self.rank].reshape(received[self.rank].shape)
@@ -323,51 +346,52 @@ class MpiRanks(Ranks):
             self.received += n_bytes
 
 
-def _bytes(array: np.ndarray) -> np.ndarray:
-    return array.reshape(-1).view(np.uint8)
+def _end_all_with_one(ranks: MpiRanks) -> None:
+    """Let an exception that nothing catches end all ranks: the others would wait for this one."""
+    shown = sys.excepthook
+
+    def end_all(*told: Any) -> None:
+        shown(*told)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        ranks.comm.Abort(1)
+
+    sys.excepthook = end_all
 
 
-def _pieces(part: Any) -> Iterator[Any]:
-    view = memoryview(part)
-    for begin in range(0, len(view), PIECE):
-        yield view[begin : begin + PIECE]
+@cache
+def _attribute() -> int:
+    """What the ranks of a communicator are kept by, as long as it lives."""
+    from mpi4py import MPI
 
-
-@contextmanager
-def _noted_signals() -> Iterator[list[int]]:
-    """Note signals by which this process is asked to end, instead of ending: rank 0 decides."""
-    noted: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield noted
-        return
-
-    def note(number: int, frame: object) -> None:
-        noted.append(number)
-
-    before = {number: signal.signal(number, note) for number in SIGNALS}
-    try:
-        yield noted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-_MADE: dict[int, MpiRanks] = {}
+    return int(MPI.Comm.Create_keyval())
 
 
 def of(comm: Any) -> MpiRanks:
     """The ranks of a communicator: the same ones each time."""
-    key = int(comm.handle)
-    if key not in _MADE:
-        _MADE[key] = MpiRanks(comm)
-    return _MADE[key]
+    found = comm.Get_attr(_attribute())
+    if found is None:
+        found = MpiRanks(comm)
+        comm.Set_attr(_attribute(), found)
+    return cast(MpiRanks, found)
 
 
 def ranks_of(comm: Any) -> Ranks:
     """The ranks of a communicator of mpi4py; those in use for None."""
     if comm is None:
         return in_use()
-    return ALONE if comm.Get_size() == 1 else of(comm)
+    if comm.Get_size() > 1:
+        return of(comm)
+    from mpi4py import MPI
+
+    of_all, started = MPI.Comm.Compare(comm, MPI.COMM_WORLD), launched()[1]
+    if started > 1 and of_all in (MPI.IDENT, MPI.CONGRUENT) and MPI.COMM_WORLD.Get_size() == 1:
+        raise RuntimeError(
+            f"VMC: the launcher started {started} processes, of which the MPI of mpi4py sees one; use the mpiexec "
+            "or srun that belongs to it, or build mpi4py with the MPI of this cluster"
+        )
+    return ALONE
 
 
 def world() -> MpiRanks:

@@ -105,6 +105,11 @@ def until(stop: Event) -> Iterator[None]:
         _STOP.reset(token)
 
 
+def stop_event() -> Event | None:
+    """What tells this thread that its result is not wanted any more; see `until`."""
+    return _STOP.get()
+
+
 def end_if_unwanted() -> None:
     """Raise `Stopped` where nobody waits any more for what this thread computes; see `until`."""
     if (stop := _STOP.get()) is not None and stop.is_set():

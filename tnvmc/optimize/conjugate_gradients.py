@@ -11,6 +11,7 @@ import numpy as np
 
 from tnvmc.backend.arguments import positive, set_whole
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.solve import SolveInfo
 
 Array = Any
@@ -29,6 +30,8 @@ class ConjugateGradients:
     Args:
         tolerance: relative residual |b - (A + shift) x| / |b| at which it ends.
         most: iterations after which it ends in any case.
+
+    Residuals do not fall steadily; the x with the least one is given.
 
     Raises:
         ValueError: a tolerance outside 0 < tolerance < 1, or less than one iteration.
@@ -64,27 +67,35 @@ class ConjugateGradients:
             x (n,), and how it was found; `condition` is that of the subspace that was searched.
         """
         xp = array_namespace(rhs)
-        x, residual = xp.zeros_like(rhs), rhs
+        scale = float(xp.max(xp.abs(rhs))) if rhs.shape[0] else 0.0
+        if not math.isfinite(scale):
+            raise NonFiniteError("right-hand side of SR: not finite; the last update went wrong")
+        residual = rhs / scale if scale > 0 else rhs
+        x = best = xp.zeros_like(rhs)
         direction, square = residual, _square(residual)
+        norm = least = square
         target = self.tolerance**2 * square
         lengths: list[float] = []
         ratios: list[float] = []
         while square > target and len(lengths) < self.most:
             product = times(direction) + shift * direction
             curvature = _real_dot(direction, product)
-            if not curvature > 0:  # rounding, or not finite: what is solved so far stays
+            if (
+                not curvature > 0
+            ):  # a singular matrix, rounding, or not finite: the best so far stays
                 break
             length = square / curvature
             x = x + length * direction
             residual = residual - length * product
             before, square = square, _square(residual)
+            if not square >= least:
+                best, least = x, square
             lengths.append(length)
             ratios.append(square / before)
             direction = residual + (square / before) * direction
-        norm = math.sqrt(_square(rhs))
-        return x, SolveInfo(
+        return scale * best, SolveInfo(
             "conjugate gradients", shift, rhs.shape[0], _condition(lengths, ratios),
-            residual=math.sqrt(square) / norm if norm else 0.0, iterations=len(lengths),
+            residual=math.sqrt(least / norm) if norm > 0 else 0.0, iterations=len(lengths),
         )  # fmt: skip
 
 

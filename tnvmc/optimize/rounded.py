@@ -91,7 +91,11 @@ class Lengths:
 
 
 def change_of(a: CenteredJacobian, lengths: Lengths, shift: float) -> float:
-    """Bound |d - d'| / |d'| for a direction made with rounded log-derivatives."""
+    """Bound |d - d'| / |d'| for a direction made with rounded log-derivatives.
+
+    It holds for systems solved up to `RESIDUAL`, as `refined` does.  What conjugate gradients leave
+    unsolved, with rounding and without, is not in it.
+    """
     if lengths.target == 0 and lengths.missed == 0:
         return 0.0
     if not shift > 0 or not lengths.direction > 0:

@@ -285,6 +285,18 @@ def _iterated(solved: SolveInfo) -> Info:
     return {"iterations": solved.iterations, "residual": solved.residual}
 
 
+def unsolved(info: Info, rule: object) -> float | None:
+    """Give the residual of a system that was not solved to the tolerance of its solver; None if it was."""
+    residual = info.get("residual")
+    inner = getattr(rule, "rule", rule)
+    solver = getattr(inner, "solver", None)
+    tolerance = solver.tolerance if isinstance(solver, ConjugateGradients) else _TOLERANCE
+    return float(residual) if residual is not None and not float(residual) <= tolerance else None
+
+
+_TOLERANCE = ConjugateGradients().tolerance
+
+
 def _effective_rows(a: CenteredJacobian) -> float:
     """As how many rows of equal weight those of A count (Kish)."""
     xp = array_namespace(a.weight)

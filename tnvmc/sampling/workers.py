@@ -170,12 +170,15 @@ def _done(work: _Work[T], n_workers: int, processes: bool, look: _Look) -> list[
     with one_blas_thread():  # around all threads: the number is that of the process
         if n_workers == 1:
             return [task(chunk) for task, chunk in work]
-        stop = Event()
+        stop, unwanted = Event(), progress.stop_event()
         with ThreadPoolExecutor(n_workers) as threads:
             futures = [threads.submit(_stoppable, stop, task, chunk) for task, chunk in work]
             try:
-                while look is not None and wait(futures, progress.BETWEEN_LOOKS).not_done:
-                    look()
+                asked = look is not None or unwanted is not None
+                while asked and wait(futures, progress.BETWEEN_LOOKS).not_done:
+                    progress.end_if_unwanted()
+                    if look is not None:
+                        look()
                 return [future.result() for future in futures]
             finally:  # where one failed, or all were interrupted, the others end soon
                 stop.set()

@@ -126,6 +126,7 @@ class VMC:
         device: str | None = None,
         comm: Any = None,
     ) -> None:
+        self.ranks = ranks_of(comm)  # first: from here on an error of one rank ends all
         operator = as_operator(operator, getattr(ansatz, "lattice", None))
         check_parts(operator, ansatz, sampler, optimizer, guard)
         check_lattices(operator, ansatz)
@@ -140,7 +141,6 @@ class VMC:
             self.optimizer = paced(self.optimizer, operator)
         self.schedule: Callable[[int], float] = schedule or Rates(1.0)
         self.seed = whole("VMC", "seed", seed, 0)
-        self.ranks = ranks_of(comm)
         check_sampler(self.sampler, ansatz, self.ranks, moves)
         self.guard = Guard() if guard is None else guard
         self.moves = moves_for(operator, moves)

@@ -24,17 +24,36 @@ def led(method: C) -> C:
         if ranks.size == 1 or in_use() is ranks:
             return method(self, *given, **named)
         if ranks.rank:
-            value, self.state, error = ranks.follow()
-            if error is not None:
-                raise error
-            return value
+            return _followed(self, ranks, method.__name__)
         try:
             with using_ranks(ranks):
                 value = method(self, *given, **named)
         except BaseException as error:
-            ranks.end((None, self.state, error))
+            _told(self, ranks, method.__name__, None, error)
             raise
-        ranks.end((value, self.state, None))
+        _told(self, ranks, method.__name__, value, None)
         return value
 
     return cast(C, call)
+
+
+def _told(vmc: Any, ranks: Any, name: str, value: Any, error: BaseException | None) -> None:
+    """Give the other ranks what a method ended with."""
+    try:
+        ranks.end((name, value, vmc.state, error))
+    except Exception as cannot:  # noqa: BLE001 (it cannot be pickled; they wait for something)
+        told = error if error is not None else cannot
+        failed = RuntimeError(f"{name} on rank 0 ended with what cannot be sent: {told!r}")
+        ranks.end((name, None, vmc.state, failed))
+
+
+def _followed(vmc: Any, ranks: Any, name: str) -> Any:
+    """Help rank 0 with a method; its result, state and error."""
+    called, value, vmc.state, error = ranks.follow()
+    if called != name:
+        raise RuntimeError(
+            f"rank {ranks.rank} called VMC.{name}, and rank 0 VMC.{called}: all ranks make the same calls"
+        )
+    if error is not None:
+        raise error
+    return value

@@ -19,6 +19,7 @@ from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate, estimate_samples
 from tnvmc.optimize.rounded import TOLERANCE, PrecisionError
 from tnvmc.optimize.rule import Follows, NonFiniteError, Rounds, Rule
+from tnvmc.optimize.sr import unsolved
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples, Wanted
 from tnvmc.vmc.guard import Guard, Recent
 from tnvmc.vmc.state import Iterate, State, StepRecord
@@ -213,11 +214,13 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
         retried=state.good is None and state.recent.rollbacks > 0,
     )  # fmt: skip
     trail = None if state.trail is None else state.trail.after(here.theta)
-    short = Diagnostic("step_shortened", "open", {"factor": factor})
+    told = [Diagnostic("step_shortened", "open", {"factor": factor})] if factor < 1 else []
+    if (residual := unsolved(info, method.rule)) is not None:
+        told.append(Diagnostic("system_not_solved", "open", {"residual": residual}))
     return _Outcome(
         State(state.step + 1, replace(here, theta=theta, optimizer=optimizer), here, recent, trail),
         learning_rate * factor * length,
-        (short,) if factor < 1 else (),
+        tuple(told),
         info,
     )
 

@@ -1,0 +1,28 @@
+"""Errors of one rank reach all of them, or end them all; no answer is taken for another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.ranks.test_ranks import finished, needs_mpiexec
+
+pytest.importorskip("mpi4py")
+SCRIPT = str(Path(__file__).parent / "failures.py")
+
+
+@needs_mpiexec
+@pytest.mark.parametrize("case", ["answers", "callback"])
+def test_an_error_comes_to_all_ranks_and_work_goes_on(case: str) -> None:
+    done = finished(3, "-W", "ignore", SCRIPT, case)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("good") == 3
+
+
+@needs_mpiexec
+@pytest.mark.parametrize("case", ["other_call", "wrong_argument"])
+def test_a_rank_that_does_something_else_ends_all(case: str) -> None:
+    done = finished(2, "-W", "ignore", SCRIPT, case)
+    assert done.returncode != 0
+    assert "good" not in done.stdout
