@@ -70,6 +70,7 @@ def test_what_is_joined_with_rounded_numbers_counts_as_rounded() -> None:
     whole = joined([slices, in_single(random_slices(10, WIDTHS, seed=2))])
     assert is_rounded(whole, theta)
     assert not is_rounded(joined([slices, random_slices(10, WIDTHS, seed=2)]), theta)
+    assert not is_rounded(DenseJacobian(slices.dense().astype(np.float32)), theta)
 
 
 def test_zeros_are_in_range_and_other_jacobians_stay() -> None:
