@@ -13,7 +13,7 @@ from tnvmc import lattice as lattices
 from tnvmc.app.cli import main
 from tnvmc.backend import host, progress
 from tnvmc.exact import TooLargeError, estimate_bytes, exact_ground_state
-from tnvmc.lattice import Lattice, chain, from_bonds, square
+from tnvmc.lattice import Lattice, chain, from_bonds, honeycomb, kagome, square, triangular
 from tnvmc.operators import (
     Basis,
     Operator,
@@ -38,6 +38,9 @@ TABLE = [
     (heisenberg(square(3, 4)), -6.691680193515),
     (heisenberg(square(4, 4)), -9.189207065192),
     (j1j2(square(4, 4)), -7.505556950081),
+    (heisenberg(triangular(3, 4)), -5.672661733906),
+    (heisenberg(honeycomb(3, 4)), -5.458061668028),
+    (heisenberg(kagome(4, 4)), -4.713302847694),
     (tfim(square(4, 4), h=3.0), -50.186623882778),
     (rydberg(square(4, 4)), -7.254611338546),
     (models.shastry_sutherland(lattices.shastry_sutherland(4, 4, "periodic")), -6.0),

@@ -15,7 +15,10 @@ from tnvmc._version import __version__
 from tnvmc.shown import draw_with, tell_with
 
 _NAMES_OF = {
-    "tnvmc.lattice": ("Lattice", "chain", "from_bonds", "square"),
+    "tnvmc.lattice": (
+        "Lattice", "chain", "checkerboard_lattice", "from_bonds", "honeycomb", "kagome", "square",
+        "triangular",
+    ),
     "tnvmc.operators.term": ("NonHermitian", "Operator", "Term"),
     "tnvmc.operators.arithmetic": ("commutator",),
     "tnvmc.lattice.permutations": ("checkerboard",),

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
+from tnvmc.lattice import (
+    GRIDS,
+    Lattice,
+    chain,
+    checkerboard_lattice,
+    from_bonds,
+    honeycomb,
+    kagome,
+    shastry_sutherland,
+    square,
+    triangular,
+)
 from tnvmc.operators.models import rydberg
 
 LENGTHS = st.integers(1, 7)
@@ -54,6 +65,30 @@ TABLE = [
     (shastry_sutherland(4, 6, "periodic"), "nearest", 48, {4: 24}),
     (shastry_sutherland(3, 4, "cylinder"), "dimer", 4, {0: 4, 1: 8}),
     (from_bonds(3, [(2, 0)]), "nearest", 1, {0: 1, 1: 2}),
+    (square(4, 4), "third", 16, {2: 16}),
+    (square(4, 5), "third", 22, {2: 16, 3: 4}),
+    (square(5, 5, "periodic"), "third", 50, {4: 25}),
+    (square(4, 4, "periodic"), "third", 16, {2: 16}),
+    (square(3, 3, "periodic"), "third", 0, {0: 9}),
+    (triangular(3, 4), "nearest", 23, {2: 2, 3: 2, 4: 6, 6: 2}),
+    (triangular(4, 4), "nearest", 33, {2: 2, 3: 2, 4: 8, 6: 4}),
+    (triangular(4, 6, "cylinder"), "nearest", 60, {4: 12, 6: 12}),
+    (triangular(4, 6, "periodic"), "nearest", 72, {6: 24}),
+    (triangular(6, 6, "periodic"), "next_nearest", 108, {6: 36}),
+    (triangular(6, 6, "periodic"), "third", 108, {6: 36}),
+    (honeycomb(3, 4), "nearest", 13, {1: 2, 2: 6, 3: 4}),
+    (honeycomb(4, 6), "nearest", 29, {1: 2, 2: 10, 3: 12}),
+    (honeycomb(4, 6, "cylinder"), "nearest", 33, {2: 6, 3: 18}),
+    (honeycomb(4, 6, "periodic"), "nearest", 36, {3: 24}),
+    (honeycomb(6, 6, "periodic"), "next_nearest", 108, {6: 36}),
+    (honeycomb(6, 6, "periodic"), "third", 54, {3: 36}),
+    (kagome(4, 4), "nearest", 17, {2: 5, 3: 4, 4: 3}),
+    (kagome(5, 5), "nearest", 32, {2: 4, 3: 12, 4: 5}),
+    (kagome(4, 6, "cylinder"), "nearest", 30, {2: 3, 3: 6, 4: 9}),
+    (kagome(8, 8, "periodic"), "nearest", 96, {4: 48}),
+    (kagome(8, 8, "periodic"), "next_nearest", 96, {4: 48}),
+    (checkerboard_lattice(4, 4), "diagonal", 10, {1: 12, 2: 4}),
+    (checkerboard_lattice(4, 6, "periodic"), "diagonal", 24, {2: 24}),
 ]
 
 
@@ -74,7 +109,7 @@ def test_bond_counts_and_degrees(
 def test_square_bonds_join_sites_at_their_distance(n_rows: int, n_cols: int, boundary: str) -> None:
     lattice = square(n_rows, n_cols, boundary)
     distance = lattice.distances()
-    for kind, length in (("nearest", 1.0), ("diagonal", np.sqrt(2))):
+    for kind, length in (("nearest", 1.0), ("diagonal", np.sqrt(2)), ("third", 2.0)):
         bonds = lattice.bonds[kind]
         assert list(bonds) == sorted(set(bonds))
         assert all(0 <= i < j < lattice.n_sites for i, j in bonds)
@@ -120,6 +155,63 @@ def test_every_bond_of_a_periodic_shastry_sutherland_lattice_leans_on_one_dimer(
         over_i = frozenset((k, partner[i])) in near
         over_k = frozenset((i, partner[k])) in near
         assert over_i != over_k
+
+
+STEPS = {  # of nearest neighbours in rows and columns of the grid
+    "triangular": ((0, 1), (1, 0), (1, -1)),
+    "kagome": ((0, 1), (1, 0), (1, -1)),
+    "honeycomb": ((0, 1), (1, 0)),
+}
+
+
+@pytest.mark.parametrize("boundary", ["open", "cylinder", "periodic"])
+@pytest.mark.parametrize("kind", STEPS)
+def test_neighbours_in_the_plane_are_neighbours_on_the_grid(kind: str, boundary: str) -> None:
+    """Bonds come from distances; here from steps on the grid."""
+    n_rows, n_cols = 4, 6
+    lattice = GRIDS[kind](n_rows, n_cols, boundary)
+    site_at, found = {place: site for site, place in enumerate(lattice.places)}, set()
+    for place in lattice.places:
+        row, column = divmod(place, n_cols)
+        for down, right in STEPS[kind]:
+            if kind == "honeycomb" and down and (row + column) % 2:
+                continue
+            to_row, to_column = row + down, column + right
+            if boundary == "periodic":
+                to_row %= n_rows
+            if boundary != "open":
+                to_column %= n_cols
+            other = site_at.get(to_row * n_cols + to_column)
+            if to_row < n_rows and 0 <= to_column < n_cols and other is not None:
+                found.add(tuple(sorted((site_at[place], other))))
+    assert lattice.bonds["nearest"] == tuple(sorted(found))
+
+
+def test_sites_of_a_kagome_lattice_leave_out_odd_rows_and_columns() -> None:
+    lattice = kagome(3, 4)
+    assert (lattice.n_sites, lattice.vacant) == (10, (5, 7))
+    assert lattice.places == (0, 1, 2, 3, 4, 6, 8, 9, 10, 11)
+    assert lattice.coordinates.shape == (10, 2) and not lattice.on_grid
+    assert lattice == from_same(lattice) and lattice != triangular(3, 4)
+    assert lattice.directed("nearest") == lattice.bonds["nearest"]
+
+
+def from_same(lattice: Lattice) -> Lattice:
+    return GRIDS[lattice.kind](*lattice.shape, lattice.boundary)
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (8, 4), (4, 10)])
+@pytest.mark.parametrize("kind", ["triangular", "honeycomb", "kagome"])
+def test_distances_on_a_torus_are_those_of_the_nearest_image(kind: str, shape: tuple) -> None:
+    lattice = GRIDS[kind](*shape, "periodic")
+    points, (down, right) = lattice.coordinates, np.array(lattice.cell)
+    offsets = points[:, None] - points[None, :]
+    images = [
+        np.linalg.norm(offsets + a * shape[0] * down + b * shape[1] * right, axis=2)
+        for a in range(-4, 5)
+        for b in range(-8, 9)
+    ]
+    assert np.allclose(lattice.distances(), np.min(images, axis=0))
 
 
 def test_coordinates_and_site_index() -> None:
@@ -186,6 +278,13 @@ def test_equality_looks_at_bonds_and_coordinates() -> None:
         (lambda: shastry_sutherland(4, 5, "cylinder"), "n_cols is 5"),
         (lambda: shastry_sutherland(5, 4, "periodic"), "n_rows is 5"),
         (lambda: shastry_sutherland(2, 4, "periodic"), "at least 4"),
+        (lambda: honeycomb(4, 5, "cylinder"), "n_cols is 5"),
+        (lambda: kagome(5, 4, "periodic"), "n_rows is 5"),
+        (lambda: checkerboard_lattice(4, 2, "cylinder"), "at least 4"),
+        (lambda: from_bonds((2, 2), [], vacant=[4]), "0..3"),
+        (lambda: from_bonds((2, 2), [], vacant=[1, 1]), "each once"),
+        (lambda: from_bonds((1, 2), [], vacant=[0, 1]), "leave a site"),
+        (lambda: from_bonds((2, 2), [(0, 3)], vacant=[1]), "out of 0..2"),
         (lambda: from_bonds(3, [(0, 3)]), "out of 0..2"),
         (lambda: from_bonds(3, [(-1, 2)]), "out of 0..2"),
         (lambda: from_bonds(3, [(1, 1)]), "two different sites"),

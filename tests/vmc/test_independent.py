@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tnvmc import MPS, PEPS, Exact, chain, heisenberg, square, tfim
+from tnvmc import MPS, PEPS, Exact, chain, heisenberg, honeycomb, square, tfim
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Point, Problem
@@ -23,6 +23,7 @@ RANK = 1e-9  # of the largest singular value; those of null directions are round
         (square(3, 4), 1, "float64"),
         (chain(8), 3, "float64"),  # bonds beyond d at the ends
         (chain(4), 20, "float64"),  # more parameters than states
+        (honeycomb(2, 4), 3, "float64"),  # a site that one bond holds
     ],
 )
 def test_they_are_the_rank_of_the_covariance(

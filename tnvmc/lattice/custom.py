@@ -16,6 +16,7 @@ def from_bonds(
     shape: int | tuple[int, int],
     bonds: Iterable[tuple[int, int]] | Mapping[str, Iterable[tuple[int, int]]],
     coordinates: Any = None,
+    vacant: Iterable[int] = (),
 ) -> Lattice:
     """Build a lattice from pairs of sites.
 
@@ -34,29 +35,35 @@ def from_bonds(
             bonds is kept, and so is the direction of each for products that have one ("Sx Sy - Sy Sx").
         coordinates: positions (x, y) of the sites, (N, 2), in lattice constants.  Distances, S(q) and
             pictures are made of them, and left out without them.
+        vacant: places row * n_cols + column of the grid that have no site; the sites are the others, numbered
+            row by row.  So a lattice whose bonds leave holes lies on the grid of a PEPS.
 
     The boundary is called "open", whatever the bonds join: distances are those of the coordinates.
 
     Raises:
         ValueError: a site that is not on the lattice, a bond from a site to itself, a bond
-            given twice, coordinates of another shape or not finite, a kind called "all".
+            given twice, coordinates of another shape or not finite, a kind called "all", a
+            vacant place off the grid or given twice, none left.
     """
     grid = _check_shape(shape)
+    empty = _check_vacant(vacant, grid)
+    n_sites = grid[0] * grid[1] - len(empty)
     kinds = bonds if isinstance(bonds, Mapping) else {"nearest": bonds}
     if "all" in kinds:
         raise ValueError(
             "lattice: a kind of bonds is called 'all', which means all sites; rename it"
         )
-    given = {kind: _check_bonds(kind, pairs, grid) for kind, pairs in kinds.items()}
+    given = {kind: _check_bonds(kind, pairs, n_sites) for kind, pairs in kinds.items()}
     return Lattice(
         kind="graph" if isinstance(shape, int | np.integer) else "custom",
         shape=grid,
         boundary="open",
-        coordinates=_check_coordinates(coordinates, grid),
+        coordinates=_check_coordinates(coordinates, n_sites),
         bonds={
             kind: tuple((min(pair), max(pair)) for pair in pairs) for kind, pairs in given.items()
         },
         directions=given,
+        vacant=empty,
     )
 
 
@@ -78,10 +85,26 @@ def _check_shape(shape: int | tuple[int, int]) -> tuple[int, int]:
     return check_length("n_rows", shape[0]), check_length("n_cols", shape[1])
 
 
-def _check_bonds(
-    kind: str, pairs: Iterable[tuple[int, int]], shape: tuple[int, int]
-) -> tuple[Patch, ...]:
-    n_sites = shape[0] * shape[1]
+def _check_vacant(vacant: Iterable[int], shape: tuple[int, int]) -> tuple[int, ...]:
+    n_places = shape[0] * shape[1]
+    given = list(vacant) if isinstance(vacant, Iterable) else [vacant]
+    for place in given:
+        if isinstance(place, bool) or not isinstance(place, int | np.integer):
+            raise ValueError(f"lattice: vacant place {place!r} is no place row * n_cols + column")  # noqa: TRY004
+        if not 0 <= place < n_places:
+            raise ValueError(
+                f"lattice: vacant place {place} is not on the grid of {shape[0]} x {shape[1]}, whose places are "
+                f"0..{n_places - 1}"
+            )
+    found = tuple(sorted({int(place) for place in given}))
+    if len(found) != len(given) or len(found) == n_places:
+        raise ValueError(
+            f"lattice: {len(given)} vacant places of {n_places}; give each once, and leave a site"
+        )
+    return found
+
+
+def _check_bonds(kind: str, pairs: Iterable[tuple[int, int]], n_sites: int) -> tuple[Patch, ...]:
     bonds: list[Patch] = []
     seen: set[Patch] = set()
     if not isinstance(pairs, Iterable):
@@ -114,7 +137,7 @@ def _check_pair(kind: str, pair: Iterable[int]) -> tuple[int, int]:
     return int(sites[0]), int(sites[1])
 
 
-def _check_coordinates(coordinates: Any, shape: tuple[int, int]) -> np.ndarray | None:
+def _check_coordinates(coordinates: Any, n_sites: int) -> np.ndarray | None:
     """Give (y, x) of positions (x, y)."""
     if coordinates is None:
         return None
@@ -122,7 +145,7 @@ def _check_coordinates(coordinates: Any, shape: tuple[int, int]) -> np.ndarray |
         positions = np.array(coordinates, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("lattice: coordinates are not one (x, y) per site") from None
-    expected = (shape[0] * shape[1], 2)
+    expected = (n_sites, 2)
     if positions.shape != expected or not np.isfinite(positions).all():
         raise ValueError(
             f"lattice: coordinates of shape {positions.shape}; they must be finite numbers of "

@@ -50,21 +50,22 @@ def square(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
 
     `boundary`: "open"; "cylinder", where every row is a ring (column n_cols - 1 is joined to
     column 0) and the columns are open, so the circumference is n_cols; "periodic" in both
-    directions.  Bonds: "nearest", and "diagonal" (both diagonals of every plaquette, distance
-    sqrt(2)).
+    directions.  Bonds: "nearest", "diagonal" (both diagonals of every plaquette, distance
+    sqrt(2)), and "third" (two steps along a row or a column, J3 of J1-J2-J3 models).
 
     Raises:
         ValueError: a side below 1; an unknown boundary.
     """
-    shape, edges = _check_grid(n_rows, n_cols, boundary)
+    shape, edges = check_grid(n_rows, n_cols, boundary)
     return Lattice(
         kind="square",
         shape=shape,
         boundary=edges,
         coordinates=grid_coordinates(shape),
         bonds={
-            "nearest": _grid_bonds(shape, edges, ((0, 1), (1, 0))),
-            "diagonal": _grid_bonds(shape, edges, ((1, 1), (1, -1))),
+            "nearest": grid_bonds(shape, edges, ((0, 1), (1, 0))),
+            "diagonal": grid_bonds(shape, edges, ((1, 1), (1, -1))),
+            "third": _two_steps(shape, edges),
         },
     )
 
@@ -84,7 +85,7 @@ def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Latt
 
     Source: B. S. Shastry, B. Sutherland, Physica B+C 108, 1069 (1981).
     """
-    shape, edges = _check_grid(n_rows, n_cols, boundary)
+    shape, edges = check_grid(n_rows, n_cols, boundary)
     lattice = square(n_rows, n_cols, edges)
     for name, length, wraps in zip(("n_rows", "n_cols"), shape, lattice.periodic, strict=True):
         if wraps and (length % 2 or length < 4):
@@ -93,8 +94,8 @@ def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Latt
                 "pattern of dimers repeats after 2 sites and needs an even length of at least 4. "
                 "Change the length or take open boundaries"
             )
-    falling = _grid_bonds(shape, edges, ((1, 1),), parity=0)
-    rising = _grid_bonds(shape, edges, ((1, -1),), parity=1)
+    falling = grid_bonds(shape, edges, ((1, 1),), parity=0)
+    rising = grid_bonds(shape, edges, ((1, -1),), parity=1)
     return Lattice(
         kind="shastry_sutherland",
         shape=shape,
@@ -107,7 +108,12 @@ def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Latt
     )
 
 
-def _check_grid(n_rows: int, n_cols: int, boundary: str) -> tuple[tuple[int, int], Boundary]:
+def check_grid(n_rows: int, n_cols: int, boundary: str) -> tuple[tuple[int, int], Boundary]:
+    """Give (n_rows, n_cols) and the boundary of a lattice of two dimensions.
+
+    Raises:
+        ValueError: a side below 1; an unknown boundary.
+    """
     shape = (check_length("n_rows", n_rows), check_length("n_cols", n_cols))
     return shape, check_boundary(boundary, ("open", "cylinder", "periodic"))
 
@@ -118,7 +124,7 @@ def _chain_bonds(length: int, distance: int, ends: Boundary) -> tuple[Patch, ...
     return tuple(sorted(pair for pair in pairs if pair[0] != pair[1]))
 
 
-def _grid_bonds(
+def grid_bonds(
     shape: tuple[int, int],
     edges: Boundary,
     steps: tuple[tuple[int, int], ...],
@@ -130,6 +136,17 @@ def _grid_bonds(
     a falling step starts at that corner, a rising one a column to the right.
     """
     return tuple(sorted(set(_walk(shape, edges, steps, parity))))
+
+
+def _two_steps(shape: tuple[int, int], edges: Boundary) -> tuple[Patch, ...]:
+    """Pairs two steps apart in a row or a column; on a ring of 3 they are neighbours, and left out."""
+    n_rows, n_cols = shape
+    rows = _chain_bonds(n_cols, 2, "open" if edges == "open" or n_cols < 4 else "periodic")
+    columns = _chain_bonds(n_rows, 2, "periodic" if edges == "periodic" and n_rows > 3 else "open")
+    near = set(grid_bonds(shape, edges, ((0, 1), (1, 0))))
+    pairs = [(r * n_cols + i, r * n_cols + j) for r in range(n_rows) for i, j in rows]
+    pairs += [(i * n_cols + c, j * n_cols + c) for c in range(n_cols) for i, j in columns]
+    return tuple(sorted(set(pairs) - near))
 
 
 def _walk(

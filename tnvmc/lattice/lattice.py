@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -17,23 +19,32 @@ Patch = tuple[int, ...]
 Boundary = Literal["open", "cylinder", "periodic"]
 
 
+_UNIT_CELL = ((1.0, 0.0), (0.0, 1.0))
+
+
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """N sites on an n_rows x n_cols grid, and bonds by kind.  Site index = row * n_cols + column.
+    """N sites on an n_rows x n_cols grid, and bonds by kind.
 
-    A pair of sites carries at most one bond of a kind.  Two lattices are equal when their
-    shape, boundary, coordinates and bonds are.  Build one with `chain`, `square`,
-    `shastry_sutherland` or `from_bonds`.
+    Sites are numbered row by row.  A place of the grid that is `vacant` has no site and is not counted;
+    without such places the site index is row * n_cols + column.  The grid is that of a PEPS; where the
+    sites are in the plane say the coordinates.  A pair of sites carries at most one bond of a kind.  Two
+    lattices are equal when their grid, boundary, coordinates and bonds are.  Build one with
+    `chain`, `square`, `triangular`, `honeycomb`, `kagome`, `checkerboard_lattice`, `shastry_sutherland`
+    or `from_bonds`.
     """
 
     kind: str
     shape: tuple[int, int]  #: (n_rows, n_cols)
     boundary: Boundary  #: "cylinder": the rows are rings, the columns are open
     coordinates: np.ndarray | None = field(repr=False)
-    """(N, 2) (row, column) in lattice constants; (y, x) of a list of bonds, None where it gives none."""
+    """(N, 2) (y, x) in lattice constants, (row, column) of a square grid; None for a list of bonds without."""
     bonds: Mapping[str, tuple[Patch, ...]] = field(repr=False)  #: {"nearest": ((0, 1), ...), ...}
     directions: Mapping[str, tuple[Patch, ...]] | None = field(default=None, repr=False)
     """Of a list of bonds: each bond as it was given, in the order of `bonds`."""
+    vacant: tuple[int, ...] = ()  #: places row * n_cols + column of the grid without a site
+    cell: tuple[tuple[float, float], tuple[float, float]] = field(default=_UNIT_CELL, repr=False)
+    """(y, x) that one row, and one column, lead further: what periodic boundaries repeat."""
 
     @property
     def n_rows(self) -> int:
@@ -48,7 +59,19 @@ class Lattice:
     @property
     def n_sites(self) -> int:
         """Number of sites N."""
-        return self.shape[0] * self.shape[1]
+        return self.shape[0] * self.shape[1] - len(self.vacant)
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """Place row * n_cols + column of each site on the grid, in increasing order."""
+        empty = frozenset(self.vacant)
+        return tuple(p for p in range(self.shape[0] * self.shape[1]) if p not in empty)
+
+    @property
+    def size(self) -> str:
+        """The grid in words: "4 x 4", "4 x 4 less 4"."""
+        empty = f" less {len(self.vacant)}" if self.vacant else ""
+        return f"{self.n_rows} x {self.n_cols}{empty}"
 
     @property
     def periodic(self) -> tuple[bool, bool]:
@@ -70,7 +93,7 @@ class Lattice:
         """
         if self.directions is not None:
             return self.directions[kind]
-        if self.kind not in _GRIDS:
+        if self.kind in LISTED:
             return None
         return tuple(_forward(self, bond) for bond in self.bonds[kind])
 
@@ -96,14 +119,10 @@ class Lattice:
             ValueError: a list of bonds without coordinates.
         """
         points = self.positions()[:, ::-1]
-        offset = np.abs(points[:, None, :] - points[None, :, :])
-        for axis, (wraps, length) in enumerate(zip(self.periodic, self.shape, strict=True)):
-            if wraps:
-                offset[..., axis] = np.minimum(offset[..., axis], length - offset[..., axis])
-        return np.asarray(np.sqrt((offset**2).sum(axis=-1)))
+        return separations(points[:, None, :] - points[None, :, :], self)
 
     def _repr_html_(self) -> str:
-        rows = [("sites", f"{self.n_rows} x {self.n_cols} = {self.n_sites}")]
+        rows = [("sites", f"{self.size} = {self.n_sites}")]
         rows += [(f"{kind} bonds", str(len(bonds))) for kind, bonds in self.bonds.items()]
         return Table(f"{self.kind} lattice, {self.boundary}", ("", ""), rows).html()
 
@@ -113,6 +132,7 @@ class Lattice:
         return (
             self.shape == other.shape
             and self.boundary == other.boundary
+            and (self.vacant, self.cell) == (other.vacant, other.cell)
             and dict(self.bonds) == dict(other.bonds)
             and _same(self.coordinates, other.coordinates)
         )
@@ -121,7 +141,24 @@ class Lattice:
         return hash((self.shape, self.boundary))
 
 
-_GRIDS = ("chain", "square", "shastry_sutherland")  # where bonds have a direction of their own
+LISTED = ("custom", "graph")
+"""Kinds of lattices that were made from a list of bonds, with a grid and without."""
+
+
+def separations(offsets: np.ndarray, lattice: Lattice) -> np.ndarray:
+    """Give the lengths (...) of offsets (..., 2) in (y, x), the shortest way round a periodic boundary."""
+    down, right = (
+        np.multiply(step, length) for step, length in zip(lattice.cell, lattice.shape, strict=True)
+    )
+    turns = np.zeros(1)
+    if lattice.periodic[0]:
+        # a row of images further away than the ring is long cannot hold the nearest one
+        most = 1 + math.ceil(right[1] / (2 * down[0]))
+        turns = np.arange(-most, most + 1.0)
+    images = offsets[..., None, :] + turns[:, None] * down
+    if lattice.periodic[1]:
+        images[..., 1] -= right[1] * np.round(images[..., 1] / right[1])
+    return np.asarray(np.sqrt((images**2).sum(axis=-1)).min(axis=-1))
 
 
 def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
@@ -132,8 +169,8 @@ def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
 
 def _forward(lattice: Lattice, bond: Patch) -> Patch:
     """Turn a bond that closes a ring: it leads from the last site of the ring to the first."""
-    points = lattice.positions()[:, ::-1]
-    step = points[bond[1]] - points[bond[0]]
+    ends = np.array([divmod(lattice.places[site], lattice.n_cols) for site in bond])
+    step = ends[1] - ends[0]
     for axis, (wraps, length) in enumerate(zip(lattice.periodic, lattice.shape, strict=True)):
         if wraps and abs(step[axis]) > length / 2:
             step[axis] -= np.sign(step[axis]) * length

@@ -23,12 +23,12 @@ def point_group(lattice: Lattice) -> tuple[Permutation, ...]:
     """Give the reflections and rotations of the grid that map the bonds of each kind on themselves.
 
     The grid of a square has eight (C4v), of a rectangle four (C2v), of a chain two; what the
-    bonds break is left out (Shastry-Sutherland dimers leave two of eight), and what moves
-    nothing is given once (a chain has no rows to reflect).  The identity comes first.  Those of a
+    bonds or vacant places break is left out (Shastry-Sutherland dimers leave two of eight), and what moves
+    nothing is given once (a chain has no rows to reflect).  Rotations by 60 degrees are not among them.  The identity comes first.  Those of a
     periodic lattice beside these have a translation in them: `translations`, `space_group`.
     Couplings are those of a Hamiltonian: see `tnvmc.operators.symmetry`.
     """
-    return _kept(lattice, _grid_symmetries(lattice.shape))
+    return _kept(lattice, _grid_symmetries(lattice))
 
 
 def translations(lattice: Lattice) -> tuple[Permutation, ...]:
@@ -47,9 +47,7 @@ def space_group(lattice: Lattice) -> tuple[Permutation, ...]:
     dimers.  The identity comes first.
     """
     shifts = tuple(_shifts(lattice))
-    return _kept(
-        lattice, (_after(shift, g) for shift in shifts for g in _grid_symmetries(lattice.shape))
-    )
+    return _kept(lattice, (_after(shift, g) for shift in shifts for g in _grid_symmetries(lattice)))
 
 
 def checkerboard(lattice: Lattice) -> np.ndarray:
@@ -58,7 +56,7 @@ def checkerboard(lattice: Lattice) -> np.ndarray:
     Raises:
         ValueError: a bond of kind "nearest" joins two sites of one sublattice.
     """
-    rows, columns = np.divmod(np.arange(lattice.n_sites), lattice.n_cols)
+    rows, columns = np.divmod(np.array(lattice.places), lattice.n_cols)
     board = (rows + columns) % 2
     for i, j in lattice.bonds.get("nearest", ()):
         if board[i] == board[j]:
@@ -89,12 +87,11 @@ def keeps_bonds(lattice: Lattice, permutation: Permutation) -> bool:
 
 def _shifts(lattice: Lattice) -> Iterator[Permutation]:
     """All translations of the grid that its periodic directions allow."""
-    grid = np.arange(lattice.n_sites).reshape(lattice.shape)
+    grid = _numbered(lattice)
     lengths = [n if wraps else 1 for n, wraps in zip(lattice.shape, lattice.periodic, strict=True)]
     for down, right in itertools.product(*map(range, lengths)):
         name = f"translation by ({down}, {right})" if down or right else _IDENTITY
-        picture = np.roll(grid, (down, right), axis=(0, 1))
-        yield Permutation(name, tuple(int(site) for site in picture.ravel()))
+        yield from _of_picture(name, np.roll(grid, (down, right), axis=(0, 1)), lattice)
 
 
 def _after(second: Permutation, first: Permutation) -> Permutation:
@@ -107,9 +104,23 @@ def _after(second: Permutation, first: Permutation) -> Permutation:
 _IDENTITY = "identity"
 
 
-def _grid_symmetries(shape: tuple[int, int]) -> Iterator[Permutation]:
+def _numbered(lattice: Lattice) -> np.ndarray:
+    """The grid with the index of the site at each place, -1 where there is none."""
+    grid = np.full(lattice.shape[0] * lattice.shape[1], -1)
+    grid[list(lattice.places)] = np.arange(lattice.n_sites)
+    return grid.reshape(lattice.shape)
+
+
+def _of_picture(name: str, picture: np.ndarray, lattice: Lattice) -> Iterator[Permutation]:
+    """The rearrangement that a moved grid shows, nothing where a site has moved to a vacant place."""
+    sites = picture.ravel()[list(lattice.places)]
+    if (sites >= 0).all():
+        yield Permutation(name, tuple(int(site) for site in sites))
+
+
+def _grid_symmetries(lattice: Lattice) -> Iterator[Permutation]:
     """All that a grid may have; the names say what happens to a picture of the configuration."""
-    grid = np.arange(shape[0] * shape[1]).reshape(shape)
+    grid, shape = _numbered(lattice), lattice.shape
     moved = {
         _IDENTITY: grid,
         "left-right reflection": grid[:, ::-1],
@@ -124,4 +135,4 @@ def _grid_symmetries(shape: tuple[int, int]) -> Iterator[Permutation]:
             "right quarter turn": np.rot90(grid, -1),
         }
     for name, picture in moved.items():
-        yield Permutation(name, tuple(int(site) for site in picture.ravel()))
+        yield from _of_picture(name, picture, lattice)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tnvmc.ansatz.initial.gates import plan_gates
-from tnvmc.lattice.grids import chain, square
+from tnvmc.lattice import chain, embedding, honeycomb, square
 from tnvmc.operators import models
 from tnvmc.operators.spin import exchange_matrix, kron, spin_matrices
+from tnvmc.operators.term import Operator, Term
 
 ROUNDING = 1e-12
 
@@ -20,6 +21,20 @@ def test_where_terms_go() -> None:
     ring = plan_gates(models.heisenberg(chain(4, "periodic")))
     assert not ring.neighbours_only
     assert len(ring.far) == 1
+
+
+def test_gates_follow_bonds_of_the_network() -> None:
+    """Second neighbours of honeycomb go around the missing bond, or along a zigzag line."""
+    lattice = honeycomb(3, 4)
+    plan = plan_gates(models.heisenberg(lattice))
+    assert plan.neighbours_only and sum(len(batch.sites) for batch in plan.pairs) == 13
+    terms = tuple(Term(bond, exchange_matrix()) for bond in lattice.bonds["next_nearest"])
+    plan = plan_gates(Operator(lattice, terms))
+    found = embedding(lattice)
+    assert not plan.far and sum(len(batch.sites) for batch in plan.pairs) == len(terms)
+    for batch in plan.pairs:
+        for sites in batch.sites.tolist():
+            assert all(found.joins(s, leg) for s, leg in zip(sites, batch.legs, strict=False))
 
 
 @pytest.mark.parametrize("d", [2, 3])

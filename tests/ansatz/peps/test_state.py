@@ -15,6 +15,7 @@ from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
+from tnvmc.lattice import Lattice, honeycomb, triangular
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.moves import moves_for
 
@@ -51,6 +52,15 @@ def _random_configs(n: int, n_sites: int, seed: int = 0) -> np.ndarray:
 def test_amplitude_is_the_dense_contraction(shape: tuple, D: int, dtype: str, scheme: Any) -> None:
     peps = PEPS(square(*shape), D, dtype, scheme)
     theta, configs = _theta(peps), _random_configs(4, shape[0] * shape[1])
+    found = peps.log_amplitude(theta, configs)
+    expected = _dense(peps, theta, configs)
+    assert np.allclose(found.phase * np.exp(found.log_abs), expected, rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("lattice", [honeycomb(4, 4), triangular(3, 4)], ids=repr)
+def test_amplitudes_on_lattices_that_use_a_part_of_the_grid(lattice: Lattice) -> None:
+    peps = PEPS(lattice, 3, scheme=SRC(UNCUT))
+    theta, configs = _theta(peps), _random_configs(16, lattice.n_sites)
     found = peps.log_amplitude(theta, configs)
     expected = _dense(peps, theta, configs)
     assert np.allclose(found.phase * np.exp(found.log_abs), expected, rtol=1e-10, atol=0)
@@ -128,6 +138,7 @@ def test_tensor_times_log_derivative_is_one_at_every_site(scheme: Any) -> None:
         (square(2, 3), "complex128", ZipUp(UNCUT)),
         (chain(5), "float64", SRC(8)),
         (square(3, 2, boundary="periodic"), "float64", Exact()),
+        (honeycomb(2, 3), "float64", SRC(8)),
     ],
 )
 def test_conformance(lattice: Any, dtype: str, scheme: Any) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, Embedding, embedding
+from tnvmc.lattice.lattice import Patch
 from tnvmc.operators.term import Operator, Term
 
 Array = Any
-
-UP, LEFT, DOWN, RIGHT = range(4)  # a leg's opposite is (leg + 2) % 4
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class GatePlan:
-    """All terms of a Hamiltonian, each in one of three places."""
+    """All terms of a Hamiltonian, each in one of three parts; sites are places of the grid."""
 
-    fields: Array  # (N, d, d) one-site terms
+    fields: Array  # (n_places, d, d) one-site terms
     pairs: tuple[Batch, ...]
     far: tuple[Term, ...]  # treated in mean field
     scale: float  # largest spread of eigenvalues of a term
@@ -61,13 +61,14 @@ def plan_gates(operator: Operator) -> GatePlan:
     """Sort the terms of a Hamiltonian by what a grid of tensors can do with them.
 
     Args:
-        operator: the Hamiltonian, on the grid.
+        operator: the Hamiltonian; its lattice says which bonds of the grid are in use.
 
     Returns:
         Fields on sites, batches of pairs at most two bonds apart, and all longer terms.
     """
-    n_cols, d = operator.lattice.shape[1], operator.local_dim
-    fields = np.zeros((operator.n_sites, d, d), complex if operator.is_complex else float)
+    found = embedding(operator.lattice)
+    d, n_places = operator.local_dim, found.shape[0] * found.shape[1]
+    fields = np.zeros((n_places, d, d), complex if operator.is_complex else float)
     placed: dict[tuple[int, ...], list[tuple[tuple[int, ...], Array]]] = defaultdict(list)
     far: list[Term] = []
     spread = 0.0
@@ -75,11 +76,12 @@ def plan_gates(operator: Operator) -> GatePlan:
         matrix = term.matrix if operator.is_complex else term.matrix.real
         levels = np.linalg.eigvalsh(matrix)
         spread = max(spread, float(levels[-1] - levels[0]))
-        path = _path(term.sites, n_cols)
-        if len(term.sites) == 1:
-            fields[term.sites[0]] += matrix
+        own = found.placed(term.sites)
+        path = _path(own, found)
+        if len(own) == 1:
+            fields[own[0]] += matrix
         elif path is None:
-            far.append(term)
+            far.append(replace(term, sites=own))
         else:
             legs, sites = path
             placed[legs].append((sites, matrix))
@@ -91,19 +93,25 @@ def plan_gates(operator: Operator) -> GatePlan:
     return GatePlan(fields, pairs, tuple(far), spread or 1.0, notes)
 
 
-def _path(sites: tuple[int, ...], n_cols: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Legs followed and sites visited from one of two sites to the other, by two bonds at most.
+def _path(places: Patch, found: Embedding) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Legs followed and places visited from one of two places to the other, by two bonds at most.
 
     Between the ends of a diagonal only one of the two corners is used: with half a gate through
     each of them, dimers on diagonals never form (Shastry-Sutherland), and J1-J2 gains nothing.
+    The second corner is for grids that lack bonds at the first.
     """
-    (r0, c0), (r1, c1) = divmod(sites[0], n_cols), divmod(sites[-1], n_cols)
+    n_cols = found.shape[1]
+    (r0, c0), (r1, c1) = divmod(places[0], n_cols), divmod(places[-1], n_cols)
     down, right = r1 - r0, c1 - c0
-    if len(sites) != 2 or down + abs(right) > 2:
+    if len(places) != 2 or down + abs(right) > 2:
         return None
     legs = sorted([DOWN] * down + [RIGHT if right > 0 else LEFT] * abs(right))
     moves = {DOWN: n_cols, RIGHT: 1, LEFT: -1}
-    return tuple(legs), tuple(itertools.accumulate((moves[leg] for leg in legs), initial=sites[0]))
+    for order in (legs, legs[::-1]):
+        path = tuple(itertools.accumulate((moves[leg] for leg in order), initial=places[0]))
+        if all(found.joins(place, leg) for place, leg in zip(path, order, strict=False)):
+            return tuple(order), path
+    return None
 
 
 def _batches(legs: tuple[int, ...], terms: list[tuple[tuple[int, ...], Array]]) -> Iterable[Batch]:

@@ -109,13 +109,12 @@ def grown(
     """
     xp = array_namespace(tensors[0])
     tensors = [to_host(tensor) for tensor in tensors]
-    shape = large.lattice.shape
     if evolve:
         rng = np.random.Generator(np.random.PCG64(seed))
         wide = evolved(operator, tensors, large.D, evolve)
         wide = [noisy(tensor, rng, noise) for tensor in wide]
     else:
-        wide = grow(tensors, shape, large.D, noise, seed, per_entry=True)
+        wide = grow(tensors, large.lattice, large.D, noise, seed, per_entry=True)
     return to_namespace(large.flatten(wide), xp)
 
 
@@ -161,4 +160,4 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
             f"D = {about.get('D')}; only a PEPS grows, and none shrinks"
         )
     small = PEPS(ansatz.lattice, described["D"], theta.dtype.name, local_dim=ansatz.local_dim)
-    return ansatz.flatten(grow(small.tensors(theta), ansatz.lattice.shape, ansatz.D, seed=seed))
+    return ansatz.flatten(grow(small.tensors(theta), ansatz.lattice, ansatz.D, seed=seed))

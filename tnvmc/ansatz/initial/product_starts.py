@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.term import Operator
 
 Array = Any
 
 
-def product_starts(shape: tuple[int, int], local_dim: int = 2) -> dict[str, Array]:
+def product_starts(lattice: Lattice, local_dim: int = 2) -> dict[str, Array]:
     """Give ordered product states by name, each as one vector per site (N, d).
 
-    Orders "neel", "row stripes", "column stripes" and "uniform", with the spins in the plane
+    Orders "neel", "row stripes", "column stripes" and "uniform" of the rows and columns of the grid, with the spins in the plane
     (along +-x), and the first three along z: "neel x", "neel z", ...
     """
-    rows, columns = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
+    rows, columns = np.divmod(np.array(lattice.places), lattice.n_cols)
     patterns = {
         "neel": (rows + columns) % 2,
         "row stripes": rows % 2,
@@ -38,7 +39,7 @@ def product_starts(shape: tuple[int, int], local_dim: int = 2) -> dict[str, Arra
 
 def start_vectors(operator: Operator, start: str | Sequence[Array], seed: int) -> tuple[Array, str]:
     """Give the vectors (N, d) that `start` stands for, and its name; see `simple_update`."""
-    shape, d = operator.lattice.shape, operator.local_dim
+    d = operator.local_dim
     if not isinstance(start, str):
         vectors = np.asarray(start)
         if vectors.shape != (operator.n_sites, d):
@@ -47,7 +48,7 @@ def start_vectors(operator: Operator, start: str | Sequence[Array], seed: int) -
                 f"per site, ({operator.n_sites}, {d})"
             )
         return vectors, "given"
-    starts = product_starts(shape, d)
+    starts = product_starts(operator.lattice, d)
     if start == "auto" and not operator.conserves_magnetisation:
         rng = np.random.Generator(np.random.PCG64(seed))
         return 1.0 + 0.1 * rng.uniform(size=(operator.n_sites, d)), "positive"

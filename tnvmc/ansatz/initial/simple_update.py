@@ -47,6 +47,7 @@ from tnvmc.ansatz.initial.product_starts import start_vectors
 from tnvmc.ansatz.initial.vidal import VidalPEPS
 from tnvmc.backend.arguments import positive, real, set_whole, whole
 from tnvmc.backend.calls import spelt
+from tnvmc.lattice.embedding import embedding
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.term import Operator
 
@@ -120,7 +121,7 @@ def simple_update(
     each other forth and back (second order in tau).
 
     Args:
-        operator: the Hamiltonian; its lattice gives the grid of the network.
+        operator: the Hamiltonian; its lattice gives the grid of the network and the bonds in use.
         D: bond dimension.
         time: the time steps, and when to stop.
         start: "auto" (lowest mean-field energy of product states ordered in the plane; a slightly
@@ -129,8 +130,8 @@ def simple_update(
         seed: of the noise on the start where the magnetisation is not conserved.
 
     Returns:
-        Real tensors for a real operator, each of norm 1, inner bonds of size D (filled with zeros
-        where the state needs less), and how the evolution went.
+        Real tensors for a real operator, each of norm 1, the bonds in use of size D (filled with
+        zeros where the state needs less), and how the evolution went.
 
     Raises:
         ValueError: D below 1, an unknown start.
@@ -143,8 +144,9 @@ def simple_update(
     D, seed = whole("simple update", "D", D), whole("simple update", "seed", seed, 0)
     tau = time.tau
     vectors, name = start_vectors(operator, start, seed)
+    found = embedding(operator.lattice)
     plan = _with_weaker_order(plan_gates(operator), operator, name, time.coupling_factor)
-    state = VidalPEPS.product(operator.lattice.shape, vectors, D, operator.is_complex)
+    state = VidalPEPS.product(found, vectors, D, operator.is_complex)
     n_steps, change, lost = 0, np.inf, 0.0
     for step_time in tau:
         gates = [exponential(batch.matrices, step_time / 2 / plan.scale) for batch in plan.pairs]
@@ -194,10 +196,11 @@ def evolved(
     Raises:
         ValueError: a bond is larger than D already; tensors that do not fit the grid.
     """
+    found = embedding(operator.lattice)
     plan = _with_weaker_order(
         plan_gates(operator), operator, start_vectors(operator, "auto", 0)[1], coupling_factor
     )
-    state = VidalPEPS.from_peps(tensors, operator.lattice.shape, D, operator.is_complex)
+    state = VidalPEPS.from_peps(tensors, found, D, operator.is_complex)
     idle = [np.broadcast_to(np.eye(b.matrices.shape[1]), b.matrices.shape) for b in plan.pairs]
     idle_sites = np.broadcast_to(np.eye(operator.local_dim), plan.fields.shape)
     for _ in range(_GAUGE_STEPS):

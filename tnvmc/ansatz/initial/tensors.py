@@ -1,7 +1,7 @@
 """Tensors to start a PEPS from that need no Hamiltonian: random, or grown from another PEPS.
 
-All functions give a list of arrays (d, up, left, down, right), row by row, with legs of size 1 at
-the rim and D inside.  Simple update, which does need the Hamiltonian, has its own file.
+All functions give a list of arrays (d, up, left, down, right), one per site, with legs of size 1 at
+the rim and where the lattice joins no neighbours, and D elsewhere.  Simple update, which does need the Hamiltonian, has its own file.
 """
 
 from __future__ import annotations
@@ -11,25 +11,27 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, UP, embedding
 from tnvmc.lattice.lattice import Lattice
 
 Array = Any
 
 
-def bond_sizes(shape: tuple[int, int], D: int) -> list[tuple[int, int, int, int]]:
-    """Give the sizes (up, left, down, right) of each site's bonds: D, or 1 at the rim."""
+def bond_sizes(lattice: Lattice, D: int) -> list[tuple[int, int, int, int]]:
+    """Give the sizes (up, left, down, right) of each site's bonds.
+
+    D along the bonds of `embedding`; 1 at the rim and along all others.
+    """
     if D < 1:
         raise ValueError(f"starts: bond dimension D must be at least 1, got {D}")
-    n_rows, n_cols = shape
+    found = embedding(lattice)
+
+    def size(place: int, leg: int) -> int:
+        return D if found.joins(place, leg) else 1
+
     return [
-        (
-            D if row > 0 else 1,
-            D if column > 0 else 1,
-            D if row < n_rows - 1 else 1,
-            D if column < n_cols - 1 else 1,
-        )
-        for row in range(n_rows)
-        for column in range(n_cols)
+        (size(place, UP), size(place, LEFT), size(place, DOWN), size(place, RIGHT))
+        for place in found.places
     ]
 
 
@@ -46,7 +48,7 @@ def random_positive(
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     tensors = []
-    for sizes in bond_sizes(lattice.shape, D):
+    for sizes in bond_sizes(lattice, D):
         tensor = rng.uniform(size=(local_dim, *sizes))
         if np.issubdtype(np.dtype(dtype), np.complexfloating):
             tensor = tensor * np.exp(0.25j * np.pi * rng.uniform(-1, 1, size=tensor.shape))
@@ -56,7 +58,7 @@ def random_positive(
 
 def grow(
     tensors: Sequence[Array],
-    shape: tuple[int, int],
+    lattice: Lattice,
     D: int,
     noise: float = 1e-2,
     seed: int = 0,
@@ -71,11 +73,11 @@ def grow(
     to the tensor's largest, however many there are.
 
     Raises:
-        ValueError: a bond is larger than D already; tensors that do not fit the shape.
+        ValueError: a bond is larger than D already; tensors that do not fit the lattice.
     """
-    sizes_by_site = bond_sizes(shape, D)
+    sizes_by_site = bond_sizes(lattice, D)
     if len(tensors) != len(sizes_by_site):
-        raise ValueError(f"starts: {len(tensors)} tensors for a grid of {shape}")
+        raise ValueError(f"starts: {len(tensors)} tensors for {lattice.n_sites} sites")
     rng = np.random.Generator(np.random.PCG64(seed))
     grown = []
     for site, (tensor, sizes) in enumerate(zip(tensors, sizes_by_site, strict=True)):

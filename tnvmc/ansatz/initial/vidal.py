@@ -1,7 +1,8 @@
 """A PEPS in Vidal's form: tensors on sites and weights on bonds (Vidal, PRL 91, 147902 (2003)).
 
-All sites share one padded shape: the legs of the rim are padded to D with weight zero, so that a
-whole batch of disjoint bonds is updated by one stacked QR and one stacked SVD.
+All places of the grid share one padded shape: legs without a bond, as those of the rim, are padded to D
+with weight zero, so that a whole batch of disjoint bonds is updated by one stacked QR and one stacked
+SVD.  A vacant place holds a state that nothing acts on.
 """
 
 from __future__ import annotations
@@ -12,64 +13,64 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.initial.gates import DOWN, LEFT, RIGHT, UP
+from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, UP, Embedding
 
 Array = Any
 
 
 @dataclass
 class VidalPEPS:
-    """Tensors of all sites and weights of all bonds, changed in place.
+    """Tensors of all places and weights of all bonds, changed in place.
 
     Legs are up, left, down, right; the state is the product of tensors and weights.
     """
 
-    tensors: Array  # (N, d, D, D, D, D); no vertical legs (size 1) in one row, or the reverse
-    weights: Array  # (n_bonds + 1, D), norm 1 each; the last one stands for all legs of the rim
-    bond_at: Array  # (N, 4) index into weights
+    found: Embedding
+    tensors: (
+        Array  # (n_places, d, D, D, D, D); no vertical legs (size 1) in one row, or the reverse
+    )
+    weights: Array  # (n_bonds + 1, D), norm 1 each; the last one stands for all legs without a bond
+    bond_at: Array  # (n_places, 4) index into weights
 
     @classmethod
-    def product(cls, shape: tuple[int, int], vectors: Array, D: int, is_complex: bool) -> VidalPEPS:
+    def product(cls, found: Embedding, vectors: Array, D: int, is_complex: bool) -> VidalPEPS:
         """Make the product of one vector (d,) per site, in bonds of size D of which one state is used."""
-        n_sites, d = vectors.shape
-        n_rows, n_cols = shape
-        sites = np.arange(n_sites).reshape(shape)
-        bond_at = np.full((n_sites, 4), -1)
-        bond_at[sites[:, :-1], RIGHT] = bond_at[sites[:, 1:], LEFT] = np.arange(
-            n_rows * (n_cols - 1)
-        ).reshape(n_rows, -1)
-        bond_at[sites[:-1], DOWN] = bond_at[sites[1:], UP] = n_rows * (n_cols - 1) + np.arange(
-            (n_rows - 1) * n_cols
-        ).reshape(-1, n_cols)
-        weights = np.zeros((bond_at.max() + 2, D))
+        n_rows, n_cols = found.shape
+        n_places, d = n_rows * n_cols, vectors.shape[1]
+        bond_at = np.full((n_places, 4), -1)
+        for index, (i, j) in enumerate(sorted(found.bonds, key=lambda b: (b[1] - b[0] > 1, b))):
+            first, second = (RIGHT, LEFT) if i // n_cols == j // n_cols else (DOWN, UP)
+            bond_at[i, first] = bond_at[j, second] = index
+        weights = np.zeros((len(found.bonds) + 1, D))
         weights[:, 0] = 1.0
         vertical, horizontal = D if n_rows > 1 else 1, D if n_cols > 1 else 1
-        sizes = (n_sites, d, vertical, horizontal, vertical, horizontal)
+        sizes = (n_places, d, vertical, horizontal, vertical, horizontal)
         tensors = np.zeros(sizes, complex if is_complex else float)
-        tensors[:, :, 0, 0, 0, 0] = vectors
-        return cls(tensors, weights, bond_at)
+        tensors[:, 0, 0, 0, 0, 0] = 1.0
+        tensors[list(found.places), :, 0, 0, 0, 0] = vectors
+        return cls(found, tensors, weights, bond_at)
 
     @classmethod
     def from_peps(
-        cls, tensors: Sequence[Array], shape: tuple[int, int], D: int, is_complex: bool
+        cls, tensors: Sequence[Array], found: Embedding, D: int, is_complex: bool
     ) -> VidalPEPS:
-        """Put tensors (d, up, left, down, right) into padded ones with even weights on the bonds.
+        """Put tensors (d, up, left, down, right) of the sites into padded ones with even weights on the bonds.
 
         Raises:
             ValueError: a bond is larger than D already; tensors that do not fit the grid.
         """
         largest = max(max(tensor.shape[1:]) for tensor in tensors)
-        if len(tensors) != shape[0] * shape[1] or largest > D:
+        if len(tensors) != len(found.places) or largest > D:
             raise ValueError(
-                f"simple update: {len(tensors)} tensors with bonds up to {largest} for a grid of "
-                f"{shape} and D = {D}; a state grows, it is not cut"
+                f"simple update: {len(tensors)} tensors with bonds up to {largest} for "
+                f"{len(found.places)} sites and D = {D}; a state grows, it is not cut"
             )
         is_complex = is_complex or any(np.iscomplexobj(tensor) for tensor in tensors)
-        state = cls.product(shape, np.zeros((len(tensors), tensors[0].shape[0])), D, is_complex)
-        for site, tensor in enumerate(tensors):
+        state = cls.product(found, np.zeros((len(tensors), tensors[0].shape[0])), D, is_complex)
+        for place, tensor in zip(found.places, tensors, strict=True):
             inside = tuple(slice(0, size) for size in tensor.shape)
-            state.tensors[(site, *inside)] = tensor / np.abs(tensor).max()
-            for bond, size in zip(state.bond_at[site], tensor.shape[1:], strict=True):
+            state.tensors[(place, *inside)] = tensor / np.abs(tensor).max()
+            for bond, size in zip(state.bond_at[place], tensor.shape[1:], strict=True):
                 state.weights[bond, :size] = 1 / np.sqrt(size)
         return state
 
@@ -98,7 +99,7 @@ class VidalPEPS:
         self.tensors[sites] = x / np.abs(x).max(axis=(1, 2, 3, 4, 5), keepdims=True)
 
     def densities(self) -> Array:
-        """Give one-site density matrices (N, d, d) with the weights for an environment."""
+        """Give one-site density matrices (n_places, d, d) with the weights for an environment."""
         sites = np.arange(len(self.tensors))
         x = self.tensors.reshape(*self.tensors.shape[:2], -1)
         x = x * self.surroundings(sites, ())[:, None, :]
@@ -106,14 +107,15 @@ class VidalPEPS:
         return density / np.trace(density, axis1=1, axis2=2)[:, None, None]
 
     def to_peps(self) -> list[Array]:
-        """Share the weights evenly between both ends of a bond; cut the padding of the rim.
+        """Share the weights evenly between both ends of a bond; cut the padding.
 
-        Gives tensors (d, up, left, down, right), row by row, each of norm 1.
+        Gives tensors (d, up, left, down, right), one per site, each of norm 1.
         """
         tensors = []
-        for site, tensor in enumerate(self.tensors):
+        for place in self.found.places:
+            tensor = self.tensors[place]
             for leg in range(4):
-                bond = self.bond_at[site, leg]
+                bond = self.bond_at[place, leg]
                 root = np.sqrt(self.weights[bond, : tensor.shape[leg + 1]])
                 tensor = np.moveaxis(np.moveaxis(tensor, leg + 1, -1) * root, -1, leg + 1)
                 if bond == -1:

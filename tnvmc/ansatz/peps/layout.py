@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
 from math import prod
 from typing import Any, Self
 
@@ -14,6 +13,7 @@ from tnvmc.ansatz.peps.quimb import to_quimb
 from tnvmc.backend.arguments import numeric_type, whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.lattice.custom import follows_row
+from tnvmc.lattice.embedding import Embedding, embedding, sides
 from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.lattice.netket import as_lattice
 from tnvmc.operators.term import Operator
@@ -22,7 +22,8 @@ Array = Any
 
 
 class TensorLayout:
-    """One tensor (d, up, left, down, right) for each site of a grid; legs at the rim have size 1.
+    """One tensor (d, up, left, down, right) for each site of a grid; legs at the rim have size 1,
+    and so have those where the lattice joins no neighbours (`tnvmc.lattice.embedding`).
 
     theta (P,) is the concatenation of all of them, flattened, in the order of the sites.
     """
@@ -47,15 +48,20 @@ class TensorLayout:
 
     def __repr__(self) -> str:
         lattice, scheme = self.lattice, getattr(self, "scheme", None)
-        size = f"{lattice.kind} {lattice.n_rows} x {lattice.n_cols}"
+        size = f"{lattice.kind} {lattice.size}"
         parts = [size, f"D = {self.D}", *([f"d = {self.local_dim}"] if self.local_dim > 2 else [])]
         parts += [self.dtype.name, *([] if scheme is None else [repr(scheme)])]
         return f"<{type(self).__name__}: {', '.join(parts)}; {self.n_params} parameters>"
 
     @cached_property
+    def embedding(self) -> Embedding:
+        """How the lattice lies on the grid of the network."""
+        return embedding(self.lattice)
+
+    @cached_property
     def shapes(self) -> list[tuple[int, int, int, int, int]]:
         """Shape (d, up, left, down, right) of each site's tensor."""
-        return [(self.local_dim, *sizes) for sizes in bond_sizes(self.lattice.shape, self.D)]
+        return [(self.local_dim, *sizes) for sizes in bond_sizes(self.lattice, self.D)]
 
     def for_operator(self, operator: Operator) -> Self:
         """The same state, complex if its dtype was left open and the Hamiltonian is complex."""
@@ -76,16 +82,20 @@ class TensorLayout:
 
         Each site's tensor may be scaled, and X put on a bond with its inverse: D^2 - 1 directions
         a bond without the scale of X, which those of the two tensors hold already (Wu, Nys, PRX Quantum
-        7, 033035 (2026)).  A chain cannot fill a bond beyond d^k, with k the sites of its shorter side.
+        7, 033035 (2026)).  A bond that alone joins k sites to the others, as in a chain, cannot be filled
+        beyond d^k.
         """
-        n_rows, n_cols = self.lattice.shape
-        n_sites, n_bonds = n_rows * n_cols, 2 * n_rows * n_cols - n_rows - n_cols
-        if 1 not in self.lattice.shape:
-            return n_bonds * (self.D**2 - 1) + n_sites
-        shorter = [min(k, n_sites - k) for k in range(n_sites + 1)]
-        sizes = [int(min(self.D, self.local_dim ** min(k, 64))) for k in shorter]
-        filled = sum(self.local_dim * left * right for left, right in pairwise(sizes))
-        return self.n_params - filled + sum(size**2 - 1 for size in sizes) + n_sites
+        found = self.embedding
+        sizes = dict.fromkeys(found.bonds, self.D)
+        for bond, k in sides(found).items():
+            sizes[bond] = min(self.D, self.local_dim ** min(k, 64))
+        filled = [self.local_dim] * self.lattice.n_sites
+        site_at = {place: site for site, place in enumerate(found.places)}
+        for bond, size in sizes.items():
+            for place in bond:
+                filled[site_at[place]] *= size
+        gauge = sum(size**2 - 1 for size in sizes.values())
+        return self.n_params - sum(filled) + gauge + self.lattice.n_sites
 
     def description(self) -> dict[str, Any]:
         """Class and D; see `Described`."""

@@ -1,0 +1,114 @@
+"""How a lattice lies on the grid of a PEPS: places of its sites, and the bonds of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tnvmc.lattice.lattice import LISTED, Lattice, Patch
+
+UP, LEFT, DOWN, RIGHT = range(4)  # a leg's opposite is (leg + 2) % 4
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Places of the sites on the grid, and the neighbouring places that a bond of the network joins.
+
+    All other bonds of the grid have dimension 1, and a vacant place holds no parameters.
+    """
+
+    shape: tuple[int, int]
+    places: tuple[int, ...]  #: of each site, increasing
+    bonds: frozenset[Patch]  #: pairs of places, (smaller, larger)
+
+    @property
+    def n_vacant(self) -> int:
+        """Places without a site."""
+        return self.shape[0] * self.shape[1] - len(self.places)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every two neighbouring places are joined."""
+        n_rows, n_cols = self.shape
+        return len(self.bonds) == 2 * n_rows * n_cols - n_rows - n_cols
+
+    def joins(self, place: int, leg: int) -> bool:
+        """Whether a bond leads from a place along a leg (up, left, down, right)."""
+        n_cols = self.shape[1]
+        other = place + (-n_cols, -1, n_cols, 1)[leg]
+        beside = place // n_cols == other // n_cols
+        return (
+            beside == (leg in (LEFT, RIGHT))
+            and (min(place, other), max(place, other)) in self.bonds
+        )
+
+    def placed(self, patch: Patch) -> Patch:
+        """The places of sites."""
+        return tuple(self.places[site] for site in patch)
+
+    def served(self, patches: Iterable[Patch]) -> tuple[int, int, int]:
+        """Count patches of several sites: pairs on a bond of the network, others in two rows, farther ones."""
+        counts = [0, 0, 0]
+        for patch in map(self.placed, patches):
+            rows = [place // self.shape[1] for place in patch]
+            if len(patch) > 1:
+                counts[0 if patch in self.bonds else 1 if max(rows) - min(rows) < 2 else 2] += 1
+        return counts[0], counts[1], counts[2]
+
+
+def embedding(lattice: Lattice) -> Embedding:
+    """Lay a lattice on its grid.
+
+    A bond of the grid is used where the lattice joins its two sites: by a bond of kind "nearest", in a
+    list by one of any kind.  If these alone would leave the network in parts, all bonds between
+    neighbouring sites are used.  So honeycomb lacks every second vertical bond, and a square lattice
+    none; a list that joins no neighbours of its grid gets the whole grid.
+    """
+    near = _grid_bonds(lattice)
+    every = [bond for bonds in lattice.bonds.values() for bond in bonds]
+    wanted = every if lattice.kind in LISTED else lattice.bonds["nearest"]
+    used = near & {(lattice.places[i], lattice.places[j]) for i, j in wanted}
+    bonds = used if _hangs_together(lattice.places, used) else near
+    return Embedding(lattice.shape, lattice.places, frozenset(bonds))
+
+
+def sides(found: Embedding) -> dict[Patch, int]:
+    """Give the number of sites on the smaller side of each bond that alone joins two parts.
+
+    Such a bond cannot be filled beyond d to that power.  Cost N for each bond; nothing on a complete
+    grid of more than one row, which has none.
+    """
+    if found.complete and 1 not in found.shape:
+        return {}
+    apart: dict[Patch, int] = {}
+    for bond in found.bonds:
+        reached = len(_reached(bond[0], found.bonds - {bond}))
+        if reached < len(found.places):
+            apart[bond] = min(reached, len(found.places) - reached)
+    return apart
+
+
+def _grid_bonds(lattice: Lattice) -> set[Patch]:
+    """Pairs of neighbouring places that both have a site."""
+    n_cols, taken = lattice.n_cols, set(lattice.places)
+    right = {(p, p + 1) for p in taken if (p + 1) % n_cols and p + 1 in taken}
+    return right | {(p, p + n_cols) for p in taken if p + n_cols in taken}
+
+
+def _hangs_together(places: Iterable[int], bonds: Iterable[Patch]) -> bool:
+    wanted = set(places)
+    return len(_reached(min(wanted), bonds)) == len(wanted)
+
+
+def _reached(start: int, bonds: Iterable[Patch]) -> set[int]:
+    """All places that bonds join with one, itself included."""
+    neighbours: dict[int, list[int]] = {}
+    for i, j in bonds:
+        neighbours.setdefault(i, []).append(j)
+        neighbours.setdefault(j, []).append(i)
+    reached, waiting = {start}, [start]
+    while waiting:
+        new = [p for p in neighbours.get(waiting.pop(), ()) if p not in reached]
+        reached.update(new)
+        waiting += new
+    return reached
