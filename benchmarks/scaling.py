@@ -125,7 +125,7 @@ def view_seconds(L: int, D: int, chi: int) -> float:
     theta = peps.initial(heisenberg(square(L, L)), kind="random")
 
     def both() -> None:
-        views = Views(peps.tensors(theta), (L, L), peps.scheme)
+        views = Views(peps.tensors(theta), peps.filling, peps.scheme)
         views.layers(by_columns=False), views.layers(by_columns=True)
 
     return median_time(both, 1)

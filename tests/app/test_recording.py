@@ -35,6 +35,7 @@ from tnvmc import (
     chain,
     from_bonds,
     heisenberg,
+    kagome,
     load_run,
     rydberg,
     square,
@@ -244,6 +245,7 @@ def test_a_run_with_parts_of_ones_own_says_so(
     assert len(lines(path)) == 4
 
 
+HOLE = from_bonds((2, 3), [(0, 1), (2, 3), (0, 2), (1, 3)], vacant=[2, 5])
 PLACED = from_bonds((2, 2), [(0, 1), (1, 3), (3, 2)], [(0, 1), (2, 1), (0, 0), (2, 0)])
 DISORDER = np.random.Generator(np.random.PCG64(7)).normal(size=7)
 
@@ -270,6 +272,8 @@ DESCRIBED: dict[str, Callable[[], VMC]] = {
         PEPS(square(2, 2), 2),
         FEW,
     ),
+    "vacant": lambda: VMC(heisenberg(HOLE), PEPS(HOLE, 2), FEW),
+    "kagome": lambda: VMC(heisenberg(kagome(3, 3)), PEPS(kagome(3, 3), 2), FEW),
     "places": lambda: VMC(heisenberg(PLACED), PEPS(PLACED, 2), FEW),
     "bonds": lambda: VMC(heisenberg(H.lattice, DISORDER), PEPS(H.lattice, 2), FEW),
     "xxz": lambda: VMC(xxz(H.lattice, DISORDER, 0.3), PEPS(H.lattice, 2), FEW),

@@ -26,7 +26,7 @@ from tnvmc.settings.build import (
     build_sampler,
     build_schedule,
 )
-from tnvmc.settings.config import MODELS, Settings
+from tnvmc.settings.config import MODELS, Settings, n_sites
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 
@@ -56,14 +56,33 @@ def test_every_model_on_its_lattice(model: str) -> None:
         (["lattice.kind=chain", "lattice.shape=6"], (1, 6), 5),
         (["lattice.kind=chain", "lattice.shape=[6]", "lattice.boundary=periodic"], (1, 6), 6),
         (["lattice.boundary=cylinder"], (4, 4), 28),
+        (["lattice.kind=triangular"], (4, 4), 33),
+        (["lattice.kind=honeycomb", "lattice.boundary=cylinder"], (4, 4), 22),
+        (["lattice.kind=kagome"], (4, 4), 17),
+        (["lattice.kind=kagome", "lattice.shape=[3,5]"], (3, 5), 18),
+        (["lattice.kind=checkerboard"], (4, 4), 24),
         (["lattice.kind=bonds", "lattice.shape=3", "lattice.bonds=[[0,1],[1,2],[0,2]]"], (1, 3), 3),
         (["lattice.kind=bonds", "lattice.shape=[2,2]", "lattice.bonds=[[0,3]]"], (2, 2), 1),
+        (
+            [
+                "lattice.kind=bonds",
+                "lattice.shape=[2,2]",
+                "lattice.bonds=[[0,1]]",
+                "lattice.vacant=[3]",
+            ],
+            (2, 2),
+            1,
+        ),
     ],
 )
 def test_lattices(overrides: list[str], shape: tuple[int, int], n_bonds: int) -> None:
     lattice = build_lattice(settings(*overrides).lattice)
     assert lattice.shape == shape
-    assert sum(len(bonds) for kind, bonds in lattice.bonds.items() if kind != "diagonal") == n_bonds
+    assert lattice.n_sites == n_sites(settings(*overrides).lattice)
+    assert (
+        sum(len(bonds) for kind, bonds in lattice.bonds.items() if kind in ("nearest", "dimer"))
+        == n_bonds
+    )
 
 
 def test_couplings_of_each_bond() -> None:

@@ -13,8 +13,9 @@ import h5py
 import numpy as np
 import pytest
 
+from tnvmc.ansatz.files import LISTED_BONDS, listed
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.lattice import Lattice, square
+from tnvmc.lattice import Lattice, from_bonds, square
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.operators.term import Operator
@@ -312,3 +313,26 @@ def test_a_full_disk_leaves_the_old_file(
         checkpoint.save(path, State(42, point(5)), IDENTITY)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["c.h5"]
+
+
+def test_a_list_of_bonds_is_kept_whole(tmp_path: Path) -> None:
+    """A state can be loaded, and a run with other bonds cannot go on; older files have no list."""
+    bonds = [(1, 0), (2, 3), (0, 2), (1, 4), (3, 4)]
+    lattice = from_bonds((2, 3), bonds, [(i, i * 0.1) for i in range(5)], vacant=[4])
+    operator, peps = heisenberg(lattice), PEPS(lattice, 2)
+    theta = np.random.default_rng(0).normal(size=peps.n_params)
+    held = State(
+        1, Iterate(theta, np.zeros((4, 5), np.int8), {}), None, Recent((), (), (), (), 0.0, 0)
+    )
+    belongs = identity(operator)
+    path = tmp_path / "checkpoint.h5"
+    checkpoint.save(path, held, belongs)
+    found, back = PEPS.load(path)
+    assert found.lattice == lattice and np.array_equal(back, theta)
+    assert found.lattice.directed("nearest") == lattice.directed("nearest")
+    other = from_bonds((2, 3), bonds[:4], vacant=[4])
+    kept = {**belongs, LISTED_BONDS: listed(other)}
+    with pytest.raises(StateFileError, match="nearest"):
+        checkpoint.load(path, kept, held.here)
+    checkpoint.save(path, held, {k: v for k, v in belongs.items() if k != LISTED_BONDS})
+    assert checkpoint.load(path, belongs, held.here).step == 1

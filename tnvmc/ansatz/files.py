@@ -16,12 +16,10 @@ import numpy as np
 from tnvmc.ansatz.protocol import Ansatz, description_of
 from tnvmc.backend.calls import as_path
 from tnvmc.backend.namespace import to_host
-from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
+from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import StateFileError, attribute, encoded, opened, parameters_in
 from tnvmc.storage.identity import differences, plain
-
-_GRIDS = {"square": square, "shastry_sutherland": shastry_sutherland}
 
 _PROBES = 16
 """Configurations whose ln psi is kept."""
@@ -29,6 +27,9 @@ _PROBES = 16
 _SAME = 1e-5
 """Largest change of ln psi and of the phase that is taken for rounding: between processors and
 libraries some 1e-12 in double precision, 1e-6 in single."""
+
+LISTED_BONDS = "list of bonds"
+"""In the identity of a checkpoint: bonds, vacant places and coordinates of a lattice without a name."""
 
 REBUILD = "rebuild"
 """Attribute with what makes the wave function again; absent where only its maker can."""
@@ -43,25 +44,42 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
 def lattice_parts(lattice: Lattice) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
     """Give what a file says of a lattice: in its identity, in other attributes, in datasets."""
     described = [lattice.kind, *map(int, lattice.shape), str(lattice.boundary)]
-    if lattice.kind in ("chain", *_GRIDS):
+    if lattice.kind in ("chain", *GRIDS):
         return described, {}, {}
     given = lattice.directions or lattice.bonds
     bonds = {k: [list(map(int, pair)) for pair in pairs] for k, pairs in given.items()}
+    more: dict[str, Any] = {"bonds": bonds}
+    if lattice.vacant:
+        more["vacant"] = list(map(int, lattice.vacant))
     # Without coordinates there is no such dataset.
-    return described, {"bonds": bonds}, {"coordinates": lattice.coordinates}
+    return described, more, {"coordinates": lattice.coordinates}
+
+
+def listed(lattice: Lattice) -> dict[str, Any] | None:
+    """Give what an identity says of a list of bonds, in plain values; None for a lattice that has a name."""
+    _, more, coordinates = lattice_parts(lattice)
+    if not more:
+        return None
+    places = coordinates["coordinates"]
+    return plain({**more, "coordinates": None if places is None else places[:, ::-1].tolist()})  # type: ignore[no-any-return]
 
 
 def lattice_in(described: list[Any], file: Any) -> Lattice:
-    """Read the lattice of an open file; a checkpoint keeps the grid of a list of bonds alone."""
+    """Read the lattice of an open file; old checkpoints keep the grid of a list of bonds alone."""
     kind, rows, columns, boundary = described
     if kind == "chain":
         return chain(columns, boundary)
-    if kind in _GRIDS:
-        return _GRIDS[kind](rows, columns, boundary)
-    bonds = attribute(file, "bonds", {})
-    coordinates = file["coordinates"][()][:, ::-1] if "coordinates" in file else None
+    if kind in GRIDS:
+        return GRIDS[kind](rows, columns, boundary)
+    told = attribute(file, "identity").get(LISTED_BONDS) or {}
+    bonds = attribute(file, "bonds", told.get("bonds", {}))
+    vacant = attribute(file, "vacant", told.get("vacant", ()))
+    coordinates = told.get("coordinates")
+    if "coordinates" in file:
+        coordinates = file["coordinates"][()][:, ::-1]
     # Without a grid it was made from a number of sites.
-    return from_bonds(columns if kind == "graph" else (rows, columns), bonds, coordinates)
+    grid = columns if kind == "graph" else (rows, columns)
+    return from_bonds(grid, bonds, coordinates, vacant)
 
 
 def save_state(

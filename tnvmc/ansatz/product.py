@@ -173,10 +173,15 @@ def pairs_of(lattice: Lattice) -> tuple[tuple[int, int], ...]:
     """Give pairs that hold every site: the lattice's dimers, else neighbours in rows or columns.
 
     Raises:
-        ValueError: no side of the lattice is even.
+        ValueError: no side of the lattice is even, or places of its grid are vacant.
     """
     if lattice.bonds.get("dimer"):
         return tuple((i, j) for i, j in lattice.bonds["dimer"])
+    if lattice.vacant:
+        raise ValueError(
+            f"DimerCovering: pairs are not known on a grid with {len(lattice.vacant)} vacant places; give "
+            "them as DimerCovering(lattice, pairs), in a file ansatz.pairs"
+        )
     n_rows, n_cols = lattice.shape
     sites = np.arange(n_rows * n_cols).reshape(n_rows, n_cols)
     if n_cols % 2:

@@ -68,6 +68,11 @@ class Lattice:
         return tuple(p for p in range(self.shape[0] * self.shape[1]) if p not in empty)
 
     @property
+    def grid(self) -> tuple[tuple[int, int], tuple[int, ...]]:
+        """Shape and vacant places: lattices that are alike in them number the same sites."""
+        return self.shape, self.vacant
+
+    @property
     def size(self) -> str:
         """The grid in words: "4 x 4", "4 x 4 less 4"."""
         empty = f" less {len(self.vacant)}" if self.vacant else ""
@@ -197,6 +202,16 @@ def require_lattice(where: str, value: Any) -> None:
     elif callable(value):
         hint = f"call it with its sizes, as {getattr(value, '__name__', 'square')}(4, 4)"
     raise refuse(where, "lattice", value, "a Lattice, as square(4, 4) or chain(10)", hint)
+
+
+def require_full_grid(where: str, lattice: Lattice) -> None:
+    """Raise ValueError for a lattice with vacant places, of what needs a spin at every place."""
+    if lattice.vacant:
+        raise ValueError(
+            f"{where}: the {lattice.kind} lattice leaves {len(lattice.vacant)} places of its grid of "
+            f"{lattice.n_rows} x {lattice.n_cols} without a spin, and this wave function reads the whole "
+            "grid; take PEPS, or a network without one: RBM, MADE, RNN with order = 'snake'"
+        )
 
 
 def check_length(name: str, value: object) -> int:

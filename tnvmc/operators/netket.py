@@ -215,7 +215,7 @@ def _lattice_of(lattice: Any, space: Space, read: Iterable[tuple[Patch, np.ndarr
     if lattice.n_sites != space.n_sites:
         raise ValueError(
             f"the Hilbert space of NetKet's operator has {space.n_sites} sites, the lattice "
-            f"{lattice.n_sites} ({lattice.n_rows} x {lattice.n_cols}); make both from one graph. Site i "
+            f"{lattice.n_sites} ({lattice.size}); make both from one graph. Site i "
             "of the one is site i of the other"
         )
     return lattice  # type: ignore[no-any-return]

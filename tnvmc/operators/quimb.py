@@ -55,7 +55,7 @@ def hamiltonian_of(value: Any, lattice: Any = None) -> Operator | NonHermitian:
     if found_on is not None and shape[0] > 1 and found_on.shape != shape:
         raise ValueError(
             f"the Hamiltonian of quimb is on {shape[0]} x {shape[1]} sites, the lattice on "
-            f"{found_on.n_rows} x {found_on.n_cols}; make both alike"
+            f"{found_on.size}; make both alike"
         )
     numbers = {site: _number(site, shape) for site in all_sites}
     placed, local_dim = _placed(terms, numbers)

@@ -102,9 +102,7 @@ class Operator(Arithmetic):
         sizes = Counter(len(term.sites) for term in self.terms)
         each = [f"{sizes[n]} on {n} site{'s' * (n > 1)}" for n in sorted(sizes)]
         rows, lattice = [("terms", ", ".join(each) or "none")], self.lattice
-        rows.append(
-            ("lattice", f"{lattice.kind}, {lattice.n_rows} x {lattice.n_cols}, {lattice.boundary}")
-        )
+        rows.append(("lattice", f"{lattice.kind}, {lattice.size}, {lattice.boundary}"))
         rows += [(name, f"{value:g}") for name, value in (self.couplings or {}).items()]
         rows += [("units", self.units), ("states a site", str(self.local_dim))]
         return Table(self.name, ("", ""), rows).html()

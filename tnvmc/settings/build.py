@@ -12,7 +12,7 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState, pairs_of
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.contraction import schemes
-from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
+from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.lattice.permutations import checkerboard
 from tnvmc.operators import models
 from tnvmc.operators.basis import Basis
@@ -53,9 +53,10 @@ def build_lattice(settings: LatticeSettings) -> Lattice:
         return chain(shape[0], settings.boundary)
     if isinstance(settings, BondsSettings):
         rows, columns = [1, *shape][-2:]
-        return from_bonds((rows, columns), settings.by_kind(), settings.coordinates)
-    grid = {"square": square, "shastry_sutherland": shastry_sutherland}[settings.kind]
-    return grid(shape[0], shape[1], settings.boundary)
+        return from_bonds(
+            (rows, columns), settings.by_kind(), settings.coordinates, settings.vacant or ()
+        )
+    return GRIDS[settings.kind](shape[0], shape[1], settings.boundary)
 
 
 def build_operator(settings: Settings) -> Operator:

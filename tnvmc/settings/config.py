@@ -39,7 +39,8 @@ COUPLINGS: Mapping[str, tuple[Any, str]] = {
 
 class _Lattice(Section):
     kind: str
-    """`shastry_sutherland`: square, a dimer in every second plaquette. `bonds`: an explicit list."""
+    """`checkerboard`: square, both diagonals in every second plaquette. `shastry_sutherland`: square, a dimer
+    in every second plaquette. `bonds`: an explicit list. [Lattices](../lattices.md) shows all of them."""
     boundary: Literal["open", "cylinder", "periodic"] = "open"
     """`cylinder`: rows are periodic, columns are open. A PEPS always has open bonds; the periodic
     bonds are terms of the Hamiltonian."""
@@ -48,9 +49,11 @@ class _Lattice(Section):
 class GridSettings(_Lattice):
     """A lattice with rows and columns."""
 
-    kind: Literal["square", "shastry_sutherland"] = "square"
+    kind: Literal[
+        "square", "triangular", "honeycomb", "kagome", "checkerboard", "shastry_sutherland"
+    ] = "square"
     shape: Annotated[list[Positive], Length(2, 2)]
-    """Numbers of rows and columns."""
+    """Numbers of rows and columns of the grid; a kagome lattice has no site in odd rows at odd columns."""
 
 
 class ChainSettings(_Lattice):
@@ -76,6 +79,8 @@ class BondsSettings(_Lattice):
     coordinates: list[Point] | None = None
     """A position [x, y] for each site. Distances, S(q) and pictures are made of them, and left out without
     them."""
+    vacant: list[NonNegative] | None = None
+    """Places row × n_cols + column of the grid that have no site."""
 
     def by_kind(self) -> dict[str, list[tuple[int, int]]]:
         """Give the pairs of each kind."""
@@ -90,7 +95,12 @@ LatticeSettings = Annotated[
 
 def n_sites(lattice: LatticeSettings) -> int:
     """Give the number of sites, without building anything."""
-    return math.prod(lattice.shape) if isinstance(lattice.shape, list) else lattice.shape
+    if isinstance(lattice.shape, int):
+        return lattice.shape
+    vacant = len(set(getattr(lattice, "vacant", None) or ()))
+    if lattice.kind == "kagome":
+        vacant = math.prod(length // 2 for length in lattice.shape)
+    return math.prod(lattice.shape) - vacant
 
 
 class _Hamiltonian(Section):

@@ -20,7 +20,7 @@ from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of
 from tnvmc.backend.namespace import array_namespace, is_gpu, to_host
 from tnvmc.contraction import schemes
-from tnvmc.lattice import Lattice
+from tnvmc.lattice import GRIDS, Lattice
 from tnvmc.operators import models
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.term import Operator
@@ -144,7 +144,7 @@ def _lattice(lattice: Lattice) -> Section:
     shape = list(map(int, lattice.shape))
     if lattice.kind == "chain":
         return {"kind": "chain", "shape": shape[1], "boundary": lattice.boundary}
-    if lattice.kind in ("square", "shastry_sutherland"):
+    if lattice.kind in GRIDS:
         return {"kind": lattice.kind, "shape": shape, "boundary": lattice.boundary}
     given = lattice.directions or lattice.bonds
     bonds: Any = {kind: [list(map(int, bond)) for bond in pairs] for kind, pairs in given.items()}
@@ -153,6 +153,8 @@ def _lattice(lattice: Lattice) -> Section:
     found["bonds"] = bonds["nearest"] if tuple(bonds) == ("nearest",) else bonds
     if lattice.coordinates is not None:
         found["coordinates"] = lattice.positions().tolist()
+    if lattice.vacant:
+        found["vacant"] = list(lattice.vacant)
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tnvmc.ansatz.files import LISTED_BONDS, listed
 from tnvmc.ansatz.protocol import Ansatz, description_of
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.fingerprint import fingerprint
@@ -34,6 +35,7 @@ ARCHIVED = "archived"
 def identity(ansatz: Ansatz, operator: Operator, rule: Rule) -> dict[str, Any]:
     """Describe what a checkpoint belongs to: state, lattice, the operator's fingerprint, the rule."""
     lattice, about = ansatz.lattice, description_of(ansatz)
+    bonds = listed(lattice)
     return {
         "ansatz": about.pop("ansatz"),
         "lattice": [lattice.kind, *map(int, lattice.shape), str(lattice.boundary)],
@@ -44,6 +46,7 @@ def identity(ansatz: Ansatz, operator: Operator, rule: Rule) -> dict[str, Any]:
         "operator": operator.name,
         "fingerprint": fingerprint(operator),
         _RULE: type(rule).__name__,
+        **({} if bonds is None else {LISTED_BONDS: bonds}),
     }
 
 
@@ -82,9 +85,12 @@ def load(path: Path, belongs_to: Mapping[str, Any], like: Iterate, archived: boo
     with opened(path) as file:
         stored = attribute(file, "identity")
         # The checkpoint may tell more, as one of a later version.
+        apart = (
+            {_RULE} if LISTED_BONDS in stored else {_RULE, LISTED_BONDS}
+        )  # older ones have no list
         differing = differences(
-            {key: stored.get(key) for key in belongs_to if key != _RULE},
-            {key: value for key, value in belongs_to.items() if key != _RULE},
+            {key: stored.get(key) for key in belongs_to if key not in apart},
+            {key: value for key, value in belongs_to.items() if key not in apart},
         )
         if differing:
             raise StateFileError(f"{path}: checkpoint of another problem: {', '.join(differing)}")

@@ -144,8 +144,8 @@ def check_phases(operator: Operator, ansatz: Ansatz, theta: Array, configs: Arra
 
 def check_lattices(operator: Operator, ansatz: Ansatz) -> None:
     """Raise ValueError for a Hamiltonian and a wave function of two lattices or of other sites."""
-    if operator.lattice.shape != ansatz.lattice.shape:
-        there, here = (" x ".join(map(str, x.lattice.shape)) for x in (operator, ansatz))
+    if operator.lattice.grid != ansatz.lattice.grid:
+        there, here = (x.lattice.size for x in (operator, ansatz))
         raise ValueError(
             f"VMC: the Hamiltonian has {there} sites, the wave function on {here}; make both "
             "from one lattice"

@@ -158,7 +158,7 @@ class VMC:
 
     def __repr__(self) -> str:
         lattice = self.operator.lattice
-        size = f"{lattice.kind} {lattice.n_rows} x {lattice.n_cols}"
+        size = f"{lattice.kind} {lattice.size}"
         parts = f"{self.operator.name} on {size}, {self.ansatz!r}, {self.sampler!r}"
         return f"<VMC: {parts}, {self.state.step} steps made>"
 

@@ -185,8 +185,8 @@ def expect(method: Method, state: State, operator: Operator, plan: MeasurementPl
     """
     hamiltonian = method.problem.operator
     require_operator("expect", "operator", operator)
-    if operator.lattice.shape != hamiltonian.lattice.shape:
-        there, here = (" x ".join(map(str, x.lattice.shape)) for x in (operator, hamiltonian))
+    if operator.lattice.grid != hamiltonian.lattice.grid:
+        there, here = (x.lattice.size for x in (operator, hamiltonian))
         raise ValueError(f"expect: an operator on {there} sites, and a state on {here}")
     if operator.local_dim != hamiltonian.local_dim:
         raise ValueError(

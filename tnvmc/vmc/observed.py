@@ -195,8 +195,8 @@ def _checked(vmc: VMC, operators: Any) -> tuple[Operator, ...]:
         if not isinstance(operator, NonHermitian):
             require_operator("measure_observables", "each of operators", operator)
         check_sector(operator, vmc.problem.magnetisation)
-        if operator.lattice.shape != lattice.shape:
-            there, here = operator.lattice.shape, lattice.shape
+        if operator.lattice.grid != lattice.grid:
+            there, here = operator.lattice.size, lattice.size
             raise ValueError(f"measure_observables: an operator on {there}, and a state on {here}")
         if operator.local_dim != local_dim:
             raise ValueError(

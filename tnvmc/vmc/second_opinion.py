@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.peps.vacancies import on_grid
 from tnvmc.ansatz.protocol import description_of
 from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.backend import progress
@@ -29,6 +30,7 @@ from tnvmc.contraction.double_expectation import (
 from tnvmc.contraction.double_terms import TermsDoNotFit
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import MEMORY_SHARE, available_bytes
+from tnvmc.operators.term import Operator
 from tnvmc.shown import Shown, Table, fixed
 from tnvmc.storage.identity import kind_in
 from tnvmc.vmc.measurement import Measured
@@ -166,11 +168,15 @@ def _points(measured: Measured, when: When) -> Iterator[DoubleLayerValue]:
     """Energies at one chi after another, until that is enough or too much."""
     energy = measured.measurement
     peps, sector = _state(measured), _sector(measured)
-    tensors = peps.tensors(to_host(measured.point.theta))
+    tensors = peps.filling.tensors(peps.tensors(to_host(measured.point.theta)))
     tensors = [tensor.astype(np.result_type(tensor.dtype, np.float64)) for tensor in tensors]
     enough = max(_RESOLVED * energy.energy_error, _ROUNDING * abs(energy.energy))
     chosen = chosen_chis(when)
-    costs = _costs(measured, peps.D, sector, when)
+    operator = on_grid(measured.problem.operator, peps.embedding)
+    # at vacant places stands the local state 0
+    up = peps.embedding.n_vacant * (operator.local_dim - 1)
+    whole_sector = None if sector is None else sector + up
+    costs = _costs(operator, peps.D, sector, when)
     progress.begin("double_layer")
     spent, slower, before, error = 0.0, 1.0, None, None
     for chi, seconds in costs.items():
@@ -178,13 +184,11 @@ def _points(measured: Measured, when: When) -> Iterator[DoubleLayerValue]:
             return
         try:
             with one_blas_thread():
-                point = boundary_expectation(
-                    tensors, measured.problem.operator, chi, magnetisation=sector
-                )
+                point = boundary_expectation(tensors, operator, chi, magnetisation=whole_sector)
         except EmptySector as found:  # a larger chi may see it
             error = found
             continue
-        yield point
+        yield replace(point, magnetisation=sector)
         spent, slower = spent + point.seconds, point.seconds / max(seconds, _SHORTEST)
         small = before is not None and abs(point.value - before.value) <= enough
         if not chosen and (point.uncut or small):
@@ -209,13 +213,13 @@ def chosen_chis(when: When) -> tuple[int, ...]:
     return tuple(sorted({whole("converge", "each of double_layer", chi) for chi in when}))
 
 
-def _costs(measured: Measured, D: int, sector: int | None, when: When) -> dict[int, float]:
+def _costs(operator: Operator, D: int, sector: int | None, when: When) -> dict[int, float]:
     """Estimate the seconds of each chi of the scan.
 
     Raises:
         LeftOut: one that is asked for does not fit the memory, or the first two not the time.
     """
-    operator, most = measured.problem.operator, MEMORY_SHARE * available_bytes()
+    most = MEMORY_SHARE * available_bytes()
     chosen = chosen_chis(when)
     chis = chosen or tuple(max(2, D**2 // 2) << k for k in range(_DOUBLINGS + 1))
     try:

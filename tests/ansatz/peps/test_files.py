@@ -13,7 +13,7 @@ from tnvmc import PEPS, SRC, heisenberg
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.initial.tensors import grow, random_positive
 from tnvmc.contraction.schemes import Exact, ZipUp
-from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
+from tnvmc.lattice import Lattice, chain, from_bonds, honeycomb, kagome, shastry_sutherland, square
 from tnvmc.storage.hdf5 import FORMAT_VERSION, StateFileError, read_parameters
 
 ROUNDING = 1e-12
@@ -48,6 +48,9 @@ def test_what_is_saved_comes_back_to_the_last_bit(tmp_path: Path, dtype, scheme)
         shastry_sutherland(4, 4, "periodic"),
         from_bonds((2, 3), {"nearest": [(0, 1), (5, 1)], "far": [(0, 5)]}, np.eye(6, 2)),
         from_bonds((2, 3), [(1, 0)]),
+        kagome(3, 4),
+        honeycomb(3, 4, "cylinder"),
+        from_bonds((2, 3), [(0, 1), (2, 3), (0, 2), (1, 4), (3, 4)], vacant=[4]),
     ],
 )
 def test_every_kind_of_lattice_comes_back(tmp_path: Path, lattice: Lattice) -> None:

@@ -15,8 +15,9 @@ from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
-from tnvmc.lattice import Lattice, honeycomb, triangular
-from tnvmc.operators.term import Operator
+from tnvmc.lattice import Lattice, from_bonds, honeycomb, kagome, triangular
+from tnvmc.operators.spin import exchange_matrix
+from tnvmc.operators.term import Operator, Term
 from tnvmc.sampling.moves import moves_for
 
 AMPLITUDE = 1e-12  # relative; rounding of a few hundred products
@@ -35,7 +36,15 @@ def _theta(peps: PEPS, seed: int = 0) -> np.ndarray:
 
 
 def _dense(peps: PEPS, theta: np.ndarray, configs: np.ndarray) -> np.ndarray:
-    return oracles.dense_state(peps.tensors(theta), peps.lattice.shape, configs)
+    lattice, tensors = peps.lattice, peps.tensors(theta)
+    if lattice.vacant:  # a scalar at each such place
+        at = dict(zip(lattice.places, tensors, strict=True))
+        n_places = lattice.n_rows * lattice.n_cols
+        tensors = [at.get(place, np.ones((1, 1, 1, 1, 1))) for place in range(n_places)]
+        whole = np.zeros((len(configs), n_places), configs.dtype)
+        whole[:, list(lattice.places)] = configs
+        configs = whole
+    return oracles.dense_state(tensors, lattice.shape, configs)
 
 
 def _random_configs(n: int, n_sites: int, seed: int = 0) -> np.ndarray:
@@ -57,7 +66,9 @@ def test_amplitude_is_the_dense_contraction(shape: tuple, D: int, dtype: str, sc
     assert np.allclose(found.phase * np.exp(found.log_abs), expected, rtol=1e-10, atol=0)
 
 
-@pytest.mark.parametrize("lattice", [honeycomb(4, 4), triangular(3, 4)], ids=repr)
+@pytest.mark.parametrize(
+    "lattice", [honeycomb(4, 4), triangular(3, 4), kagome(4, 4), kagome(3, 5)], ids=repr
+)
 def test_amplitudes_on_lattices_that_use_a_part_of_the_grid(lattice: Lattice) -> None:
     peps = PEPS(lattice, 3, scheme=SRC(UNCUT))
     theta, configs = _theta(peps), _random_configs(16, lattice.n_sites)
@@ -76,8 +87,21 @@ def test_amplitude_to_rounding_where_nothing_cancels(dtype: str) -> None:
     assert np.max(np.abs(found.phase * np.exp(found.log_abs) / expected - 1)) < AMPLITUDE
 
 
+def further(lattice: Lattice) -> Operator:
+    """Nearest neighbours and all others that the lattice lists, with another coupling."""
+    kinds = {"nearest": 1.0, "next_nearest": 0.4, "third": 0.3}
+    terms = tuple(
+        Term(bond, coupling * exchange_matrix())
+        for kind, coupling in kinds.items()
+        for bond in lattice.bonds[kind]
+    )
+    return Operator(lattice, terms)
+
+
 OPERATORS: dict[str, Any] = {
     "heisenberg": lambda: heisenberg(square(3, 3)),
+    "kagome": lambda: heisenberg(kagome(3, 4)),
+    "honeycomb J1-J3": lambda: further(honeycomb(3, 3)),
     "j1j2": lambda: j1j2(square(3, 3), J2=0.7),
     "tfim": lambda: tfim(square(3, 3), h=2.0),
     "rydberg": lambda: rydberg(square(3, 3), V=7.0, delta=1.0, Omega=1.0),
@@ -139,6 +163,13 @@ def test_tensor_times_log_derivative_is_one_at_every_site(scheme: Any) -> None:
         (chain(5), "float64", SRC(8)),
         (square(3, 2, boundary="periodic"), "float64", Exact()),
         (honeycomb(2, 3), "float64", SRC(8)),
+        (kagome(3, 3), "float64", SRC(UNCUT)),
+        (kagome(2, 3), "complex128", ZipUp(UNCUT)),
+        (
+            from_bonds((2, 3), [(0, 1), (2, 3), (0, 2), (1, 4), (3, 4)], vacant=[4]),
+            "float64",
+            Exact(),
+        ),
     ],
 )
 def test_conformance(lattice: Any, dtype: str, scheme: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,8 @@ def from_simple_update(
     """Give parameters (P,) after at most `max_steps` of each time step, and how it went."""
     if operator.is_complex and ansatz.dtype.kind != "c":
         raise real_state(operator, f"dtype = '{ansatz.dtype.name}'")
-    tensors, info = evolved_from_product(operator, ansatz.D, seed, max_steps)
+    here = replace(operator, lattice=ansatz.lattice)
+    tensors, info = evolved_from_product(here, ansatz.D, seed, max_steps)
     return ansatz.flatten(tensors), info
 
 
@@ -111,7 +113,7 @@ def grown(
     tensors = [to_host(tensor) for tensor in tensors]
     if evolve:
         rng = np.random.Generator(np.random.PCG64(seed))
-        wide = evolved(operator, tensors, large.D, evolve)
+        wide = evolved(replace(operator, lattice=large.lattice), tensors, large.D, evolve)
         wide = [noisy(tensor, rng, noise) for tensor in wide]
     else:
         wide = grow(tensors, large.lattice, large.D, noise, seed, per_entry=True)

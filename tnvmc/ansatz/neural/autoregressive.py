@@ -206,12 +206,11 @@ class Autoregressive(nnx.Module):
 
 def snake(lattice: Lattice) -> tuple[tuple[int], ...]:
     """Tokens of one site along a snake: even rows left to right, odd rows right to left."""
-    n_cols = lattice.n_cols
-    path = []
-    for row in range(lattice.n_rows):
-        columns = range(n_cols) if row % 2 == 0 else reversed(range(n_cols))
-        path += [(row * n_cols + col,) for col in columns]
-    return tuple(path)
+    rows: list[list[int]] = [[] for _ in range(lattice.n_rows)]
+    for site, place in enumerate(lattice.places):
+        rows[place // lattice.n_cols].append(site)
+    path = [row if number % 2 == 0 else row[::-1] for number, row in enumerate(rows)]
+    return tuple((site,) for row in path for site in row)
 
 
 def phase_of(angles: jax.Array, tokens: jax.Array) -> jax.Array:

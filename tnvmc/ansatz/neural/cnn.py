@@ -18,7 +18,7 @@ from tnvmc.ansatz.neural.architectures import CNNConfig
 from tnvmc.ansatz.neural.made_with import noted
 from tnvmc.ansatz.neural.rbm import log_cosh, sum_log_cosh
 from tnvmc.ansatz.neural.symmetry_average import shifts
-from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.lattice import Lattice, require_full_grid
 
 Size = int | tuple[int, ...]
 Grid = tuple[int, int]
@@ -74,6 +74,7 @@ class CNN(nnx.Module):
         self, lattice: Lattice, *, local_dim: int = 2, rngs: nnx.Rngs, **architecture: Any
     ) -> None:
         config = CNNConfig(**architecture)
+        require_full_grid("CNN", lattice)
         self.shape, self.local_dim = lattice.shape, local_dim
         self.pooling, self.activation, self.head = config.pooling, config.activation, config.head
         self.residual, self.output = config.residual, config.output

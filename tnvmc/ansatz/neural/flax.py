@@ -159,7 +159,7 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
     def __repr__(self) -> str:
         images = self.averaging.n_images
         average = f", average of {images} images" if images > 1 else ""
-        size = f"{self.lattice.kind} {self.lattice.n_rows} x {self.lattice.n_cols}"
+        size = f"{self.lattice.kind} {self.lattice.size}"
         name = f"{type(self).__name__} {self.functional.name}"
         return f"<{name}: {size}, {self.dtype.name}{average}; {self.n_params} parameters>"
 

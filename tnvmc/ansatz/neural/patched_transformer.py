@@ -12,7 +12,7 @@ from tnvmc.ansatz.neural.architectures import PatchedTransformerConfig
 from tnvmc.ansatz.neural.autoregressive import Autoregressive
 from tnvmc.ansatz.neural.decoder import REAL, Block, sinusoidal_positions
 from tnvmc.ansatz.neural.made_with import noted
-from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.lattice import Lattice, require_full_grid
 
 MOST_STATES = 1024
 """Of a patch that one layer predicts at once; a larger patch wants `inner`."""
@@ -216,6 +216,7 @@ def patches_of(lattice: Lattice, patch: int | tuple[int, ...]) -> tuple[tuple[in
         ValueError: patches that do not tile the lattice.
     """
     rows, cols = (patch, patch) if isinstance(patch, int) else patch
+    require_full_grid("PatchedTransformer", lattice)
     n_rows, n_cols = lattice.shape
     if min(rows, cols) < 1 or n_rows % rows or n_cols % cols:
         raise ValueError(

@@ -17,7 +17,7 @@ from tnvmc.ansatz.neural.autoregressive import (
     snake,
 )
 from tnvmc.ansatz.neural.made_with import noted
-from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.lattice import Lattice, require_full_grid
 
 _REAL: dict[str, Any] = {"param_dtype": jnp.float64, "dtype": jnp.float64}
 
@@ -67,6 +67,7 @@ class RNN(Autoregressive):
         if config.order == "snake":
             self.cell = SnakeCell(local_dim, hidden, rngs=rngs)
         else:
+            require_full_grid("RNN", lattice)
             self.cell = GatedCell(lattice.shape, local_dim, hidden, rngs=rngs)
         small = nnx.initializers.normal(0.1 / np.sqrt(hidden))
         self.head = nnx.Linear(hidden, local_dim, kernel_init=small, **_REAL, rngs=rngs)

@@ -18,7 +18,7 @@ from tnvmc.ansatz.neural.relative_attention import (
     input_dependence,
 )
 from tnvmc.ansatz.neural.symmetry_average import shifts
-from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.lattice import Lattice, require_full_grid
 
 __all__ = ["ViT", "input_dependence"]
 
@@ -70,6 +70,7 @@ class ViT(nnx.Module):
     ) -> None:
         config = ViTConfig(**architecture)
         shape, width = config.patch_shape, config.width
+        require_full_grid("ViT", lattice)
         _check_tiling(lattice, shape)
         sites = patch_sites(lattice.shape, shape)
         self.sites = tuple(map(tuple, sites.tolist()))

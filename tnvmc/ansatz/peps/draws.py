@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.peps.vacancies import Filling
 from tnvmc.backend.linalg import normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.contraction.double_boundary import double_boundaries, scaled
@@ -65,8 +66,8 @@ class Drawer:
     the namespace of theta.
     """
 
-    columns: tuple[_Column, ...]  #: by site
-    n_cols: int
+    columns: tuple[_Column, ...]  #: by place of the grid
+    filling: Filling
     chi: int
     floor: float
 
@@ -74,21 +75,24 @@ class Drawer:
     def build(
         cls,
         tensors: Sequence[Array],
-        shape: tuple[int, int],
+        filling: Filling,
         chi: int,
         chi_mpo: int,
         floor: float = FLOOR,
     ) -> Drawer:
-        """Contract the double layer.  Cost: see `double_boundaries`; independent of the walkers."""
+        """Contract the double layer of tensors of the sites.
+
+        Cost: see `double_boundaries`; independent of the walkers.
+        """
         if chi < 1:
             raise ValueError(f"Drawer: chi must be at least 1, got {chi}")
         xp = array_namespace(*tensors)
-        host = [to_host(tensor) for tensor in tensors]
+        host, shape = [to_host(t) for t in filling.tensors(tensors)], filling.shape
         boundaries = double_boundaries(host, shape, chi_mpo)
         dtype = host[0].dtype
         columns = []
-        for site, tensor in enumerate(host):
-            row, c = divmod(site, shape[1])
+        for place, tensor in enumerate(host):
+            row, c = divmod(place, shape[1])
             whole, below = boundaries[row].tensors[c], boundaries[row + 1].tensors[c]
             expansion = boundaries[row].expansions[c + 1]
             n_spins, up, left, down, right = tensor.shape
@@ -101,7 +105,7 @@ class Drawer:
                 (n_spins, down, right),
             )
             columns.append(column.moved(dtype, xp))
-        return cls(tuple(columns), shape[1], chi, floor)
+        return cls(tuple(columns), filling, chi, floor)
 
     def __call__(self, uniforms: Array, guide: Guide | None = None) -> tuple[Array, Array]:
         """Draw configurations (B, N), int8, from uniform numbers (B, N); with them ln q (B,).
@@ -123,11 +127,15 @@ class Drawer:
         configs = xp.zeros((batch, n_sites), dtype=xp.int8)
         log_prob = xp.zeros((batch,), dtype=xp.float64)
         one = xp.ones((batch, 1, 1, 1), dtype=self.columns[0].site.dtype)
-        top = BoundaryMPS([one] * self.n_cols, log_prob)
-        for first in range(0, n_sites, self.n_cols):
-            strip = _DrawnRow(self.columns[first : first + self.n_cols], top, self.chi)
-            for site in range(first, first + self.n_cols):
+        n_cols = self.filling.shape[1]
+        top = BoundaryMPS([one] * n_cols, log_prob)
+        for first in range(0, len(self.columns), n_cols):
+            strip = _DrawnRow(self.columns[first : first + n_cols], top, self.chi)
+            for site in self.filling.site_at[first : first + n_cols]:
                 weight = _positive(strip.conditionals(), self.floor)
+                if site == n_sites:  # a vacant place
+                    strip.advance(xp.zeros((batch,), dtype=xp.int64))
+                    continue
                 if guide is not None:
                     weight = weight * xp.astype(guide(configs, site), xp.float64)
                 spins = (

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from tnvmc.ansatz.initial.tensors import bond_sizes
 from tnvmc.ansatz.peps.quimb import to_quimb
+from tnvmc.ansatz.peps.vacancies import Filling
 from tnvmc.backend.arguments import numeric_type, whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.lattice.custom import follows_row
@@ -57,6 +58,11 @@ class TensorLayout:
     def embedding(self) -> Embedding:
         """How the lattice lies on the grid of the network."""
         return embedding(self.lattice)
+
+    @cached_property
+    def filling(self) -> Filling:
+        """What puts sites on the whole grid."""
+        return Filling.of(self.embedding)
 
     @cached_property
     def shapes(self) -> list[tuple[int, int, int, int, int]]:
@@ -148,5 +154,12 @@ class TensorLayout:
         return xp.concat(parts)
 
     def to_quimb(self, theta: Array) -> Any:
-        """Give the state as a quimb PEPS, or a MatrixProductState for one row."""
-        return to_quimb([to_host(tensor) for tensor in self.tensors(theta)], self.lattice.shape)
+        """Give the state as a quimb PEPS, or a MatrixProductState for one row.
+
+        Vacant places have a tensor with a physical index of size 1.
+        """
+        tensors = [to_host(tensor) for tensor in self.tensors(theta)]
+        whole = self.filling.tensors(tensors)
+        for place in self.lattice.vacant:
+            whole[place] = whole[place][:1]
+        return to_quimb(whole, self.lattice.shape)

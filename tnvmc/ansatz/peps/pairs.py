@@ -40,11 +40,14 @@ Array = Any
 
 @dataclass(frozen=True)
 class Environments:
-    """A batch of walkers with the boundaries on both sides of every row."""
+    """A batch of walkers with the boundaries on both sides of every row.
+
+    All patches below are of places of the grid, whose numbers are those of the sites unless some are vacant.
+    """
 
     layers: Layers
     scheme: Scheme
-    configs: Array  #: (B, N)
+    configs: Array  #: (B, places)
     above: Sequence[BoundaryMPS | None]  #: per row
     below: Sequence[BoundaryMPS | None]  #: per row
     amplitudes: Sequence[LogAmplitude]  #: per row, of the unchanged configurations closed there

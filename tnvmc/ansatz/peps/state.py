@@ -8,6 +8,7 @@ batch is contracted at once, and a pass leaves behind what the next one needs.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -206,11 +207,13 @@ class PEPS(PlainSweep, TensorLayout):
             return self.flatten(
                 random_positive(self.lattice, self.D, self.dtype, seed, self.local_dim)
             )
-        return self.flatten(evolved_from_product(operator, self.D, seed, n_steps)[0])
+        here = replace(operator, lattice=self.lattice)  # its embedding is that of the tensors
+        return self.flatten(evolved_from_product(here, self.D, seed, n_steps)[0])
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""
-        layers = self._layers(theta)
+        views = self._views(theta)
+        layers, configs = views.layers(by_columns=False), views.seen(configs, by_columns=False)
         down = self._half(layers, configs, "down")
         up = self._half(layers, configs, "up")
         middle = self.lattice.shape[0] // 2
@@ -229,7 +232,8 @@ class PEPS(PlainSweep, TensorLayout):
         """Walkers with the boundaries below every row.  Cost: one absorption per row."""
         views = self._views(theta)
         ready = absorb_all(views, configs, by_columns=False)
-        amplitude = close_row(views.rows, 0, configs, (None, ready.ahead[0]))
+        seen = views.seen(configs, by_columns=False)
+        amplitude = close_row(views.rows, 0, seen, (None, ready.ahead[0]))
         return Walkers(configs, self._with_scale(views.rows, amplitude), ready)
 
     def tempered_sweep(
@@ -277,8 +281,8 @@ class PEPS(PlainSweep, TensorLayout):
         The amplitude is the closure at the middle row; `closure_spread` is the largest minus the
         smallest ln|psi| over the closures of all rows, which truncation alone sets apart.
         """
-        pairs = pairs_by_source(tuple(replacements), self.lattice.shape[1], self.D)
-        by_source = frozenset(pairs)
+        pairs = self._pairs(replacements)
+        by_source = frozenset(pairs.values())
         chosen = self._routes({p: t for p, t in replacements.items() if p not in by_source})
         ready = self._boundaries(walkers)
         ratios: dict[Patch, Array] = {}
@@ -303,12 +307,13 @@ class PEPS(PlainSweep, TensorLayout):
             sides = begun.ahead, ended.ahead
             above, below = sides if begun.direction == "up" else sides[::-1]
             around = Environments(
-                begun.layers, self.scheme, walkers.configs, above, below,
+                begun.layers, self.scheme, begun.views.seen(walkers.configs, False), above, below,
                 [report.amplitude for report in singles],
             )  # fmt: skip
-            asked = {patch: replacements[patch] for patch in pairs}
+            asked = {placed: replacements[patch] for placed, patch in pairs.items()}
             at_a_time = max(self.execution.chunk, walkers.configs.shape[0])
-            ratios |= pair_ratios(around, asked, at_a_time)
+            found = pair_ratios(around, asked, at_a_time)
+            ratios |= {pairs[placed]: values for placed, values in found.items()}
         if chosen.far:
             far = {patch: replacements[patch] for _, patch in chosen.far}
             exact = self.log_amplitude(theta, walkers.configs)
@@ -331,21 +336,22 @@ class PEPS(PlainSweep, TensorLayout):
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Drawer:
         """What draws of one theta share: the double layer, contracted; by default with chi = D
         and chi_mpo = 2 D, for which weights on Heisenberg 8x8 are even to 1 % (D = 4)."""
-        return Drawer.build(
-            self.tensors(theta), self.lattice.shape, chi or self.D, chi_mpo or 2 * self.D
-        )
+        return Drawer.build(self.tensors(theta), self.filling, chi or self.D, chi_mpo or 2 * self.D)
 
     def _views(self, theta: Array) -> Views:
         def make(theta: Array) -> Views:
-            return Views(self.tensors(theta), self.lattice.shape, self.scheme)
+            return Views(self.filling.tensors(self.tensors(theta)), self.filling, self.scheme)
 
         return self._latest.of(theta, make)
 
-    def _layers(self, theta: Array) -> Layers:
-        return self._views(theta).layers(by_columns=False)
-
     def _routes(self, targets: Targets) -> Routes:
-        return routes(tuple(targets), self.lattice.shape, self.D)
+        return routes(tuple(targets), self.embedding, self.D)
+
+    def _pairs(self, replacements: Targets) -> dict[Patch, Patch]:
+        """Patches that are served by sources, by their places."""
+        placed = {self.embedding.placed(patch): patch for patch in replacements}
+        chosen = pairs_by_source(tuple(placed), self.lattice.shape[1], self.D)
+        return {places: placed[places] for places in chosen}
 
     def _reports(
         self, walk: Pass, plan: Plan, replacements: Targets, jacobian: bool
@@ -377,8 +383,9 @@ class PEPS(PlainSweep, TensorLayout):
         xp = array_namespace(configs)
         derivatives = [slice_ for report in singles for slice_ in report.log_derivatives]
         slices = [
-            xp.reshape(derivative, (derivative.shape[0], -1)) * float(np.exp(-log))
-            for derivative, log in zip(derivatives, layers.log_scales, strict=True)
+            xp.reshape(derivatives[place], (configs.shape[0], -1))
+            * float(np.exp(-layers.log_scales[place]))
+            for place in self.embedding.places
         ]
         return SliceJacobian(slices, configs, self.local_dim)
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.peps.layers import Layers
+from tnvmc.ansatz.peps.vacancies import Filling
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.schemes import Scheme
 
@@ -28,9 +29,14 @@ _ONE_AT_A_TIME = Lock()
 class Views:
     """Both views of one theta; each is laid out when it is first looked at."""
 
-    tensors: Sequence[Array]
-    shape: tuple[int, int]  #: rows, columns
+    tensors: Sequence[Array]  #: of all places of the grid
+    filling: Filling
     scheme: Scheme
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.filling.shape
 
     @cached_property
     def rows(self) -> Layers:
@@ -55,12 +61,13 @@ class Views:
             return self.columns if by_columns else self.rows
 
     def seen(self, configs: Array, by_columns: bool) -> Array:
-        """Configurations (B, N) in the order of a view."""
+        """Configurations (B, N) on the grid, (B, places) in the order of a view."""
+        configs = self.filling.configs(configs)
         return _turned(configs, self.shape) if by_columns else configs
 
     def unseen(self, configs: Array, by_columns: bool) -> Array:
-        """Configurations (B, N) of a view in the order of the sites."""
-        return _turned(configs, self.shape[::-1]) if by_columns else configs
+        """Configurations (B, places) of a view in the order of the sites."""
+        return self.filling.off(_turned(configs, self.shape[::-1]) if by_columns else configs)
 
 
 class LatestViews:

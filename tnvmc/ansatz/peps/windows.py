@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from tnvmc.lattice.embedding import Embedding
 from tnvmc.lattice.lattice import Patch
 
 Array = Any
@@ -18,7 +19,7 @@ _D_OF_COLUMNS = 4
 class Window:
     """A patch that fits into one row or two adjacent ones: it is closed by a walk over its columns.
 
-    Rows, columns and `patch` are those of the view that serves it; `asked` is what it was called.
+    Rows, columns and the places of `patch` are those of the view that serves it; `asked` are the sites.
     """
 
     asked: Patch
@@ -44,34 +45,35 @@ class Routes:
 
 
 @lru_cache(maxsize=64)
-def routes(patches: tuple[Patch, ...], shape: tuple[int, int], D: int) -> Routes:
-    """Sort patches into windows of the rows, windows of the columns, and far ones.
+def routes(patches: tuple[Patch, ...], found: Embedding, D: int) -> Routes:
+    """Sort patches of sites into windows of the rows, windows of the columns, and far ones.
 
     Rows alone serve everything that fits into two of them.  Where every patch lies in one row or
     in one column, both views take turns from D = 4 on: two more absorptions of the whole network,
     but no strip of two rows, which costs D times as much as one (a sample of Heisenberg 10x10 at
     D = 8, chi = 16 takes a third of the time, at D = 6, chi = 12 two thirds, at D = 4 as much).
     """
-    numbered = tuple(enumerate(patches))
-    shared = [len({site // shape[1] for site in patch}) > 1 for patch in patches]
-    upright = [len({site % shape[1] for site in patch}) == 1 for patch in patches]
+    numbered, n_cols = tuple(enumerate(patches)), found.shape[1]
+    placed = [found.placed(patch) for patch in patches]
+    shared = [len({place // n_cols for place in patch}) > 1 for patch in placed]
+    upright = [len({place % n_cols for place in patch}) == 1 for patch in placed]
     by_columns = [a and b for a, b in zip(shared, upright, strict=True)]
     if D >= _D_OF_COLUMNS and by_columns == shared and any(shared):
         rows = [pair for pair, turned in zip(numbered, by_columns, strict=True) if not turned]
         columns = [pair for pair, turned in zip(numbered, by_columns, strict=True) if turned]
-        return Routes(_plan(rows, shape, False)[0], _plan(columns, shape, True)[0], ())
-    plan, far = _plan(numbered, shape, False)
+        return Routes(_plan(rows, found, False)[0], _plan(columns, found, True)[0], ())
+    plan, far = _plan(numbered, found, False)
     return Routes(plan, {}, far)
 
 
 def turned(patch: Patch, shape: tuple[int, int]) -> Patch:
-    """The same sites, in the same order, where columns are counted as rows."""
+    """The same places, in the same order, where columns are counted as rows."""
     n_rows, n_cols = shape
     return tuple(site % n_cols * n_rows + site // n_cols for site in patch)
 
 
 def _plan(
-    numbered: Iterable[tuple[int, Patch]], shape: tuple[int, int], by_columns: bool
+    numbered: Iterable[tuple[int, Patch]], found: Embedding, by_columns: bool
 ) -> tuple[Plan, tuple[tuple[int, Patch], ...]]:
     """Windows of one view, and the patches that do not fit it.
 
@@ -80,9 +82,10 @@ def _plan(
     """
     strips: dict[tuple[int, int], list[Window]] = {}
     far = []
-    n_cols = shape[0] if by_columns else shape[1]
+    n_cols = found.shape[0] if by_columns else found.shape[1]
     for index, asked in numbered:
-        patch = turned(asked, shape) if by_columns else asked
+        patch = found.placed(asked)
+        patch = turned(patch, found.shape) if by_columns else patch
         rows = [site // n_cols for site in patch]
         columns = [site % n_cols for site in patch]
         n_rows = max(rows) - min(rows) + 1
@@ -93,8 +96,8 @@ def _plan(
         window = Window(asked, patch, index, min(rows), n_rows, min(columns), width)
         strips.setdefault((window.row, n_rows), []).append(window)
     ordered = {
-        key: tuple(sorted(found, key=lambda w: (w.column + w.width, w.column, w.index)))
-        for key, found in strips.items()
+        key: tuple(sorted(inside, key=lambda w: (w.column + w.width, w.column, w.index)))
+        for key, inside in strips.items()
     }
     return ordered, tuple(far)
 
