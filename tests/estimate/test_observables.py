@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -36,7 +37,7 @@ from tnvmc.estimate.structure import (
     structure_factor,
     zone_of,
 )
-from tnvmc.lattice import from_bonds
+from tnvmc.lattice import GRIDS, from_bonds, triangular
 from tnvmc.operators.spin import kron, spin_matrices
 from tnvmc.operators.term import Term
 from tnvmc.sampling.configurations import initial_configs
@@ -344,3 +345,30 @@ def test_what_needs_coordinates_or_sublattices_says_so() -> None:
         momenta(triangle)
     with pytest.raises(ValueError, match="odd"):
         staggering(triangle)
+
+
+@pytest.mark.parametrize("boundary", ["open", "cylinder", "periodic"])
+@pytest.mark.parametrize("kind", ["triangular", "honeycomb", "kagome"])
+def test_momenta_fit_the_rings_of_a_lattice(kind: str, boundary: str) -> None:
+    """Once round a ring changes no phase, so S(q) is the same whichever image of a site is meant."""
+    lattice = GRIDS[kind](4, 6, boundary)
+    q, n = momenta(lattice), lattice.n_sites
+    assert np.allclose(np.sort(q.round(9), axis=0), np.sort((-q).round(9), axis=0))
+    matrix = np.random.default_rng(0).normal(size=(n, n))
+    matrix += matrix.T
+    expected = structure_factor(lattice, matrix)
+    (down, right), (n_rows, n_cols) = np.array(lattice.cell), lattice.shape
+    rounds = [round_ * wraps for round_, wraps in zip((n_rows * down, n_cols * right), lattice.periodic, strict=True)]  # fmt: skip
+    for vector in rounds:
+        moved = lattice.coordinates + np.outer(np.arange(n) % 3 - 1, vector)
+        assert np.allclose(structure_factor(replace(lattice, coordinates=moved), matrix), expected)
+
+
+def test_120_degree_order_peaks_at_the_corners_of_the_zone() -> None:
+    lattice = triangular(6, 6, "periodic")
+    rows, columns = np.divmod(np.arange(36), 6)
+    order = np.exp(2j * np.pi / 3 * (columns - rows))
+    factor, q = structure_factor(lattice, np.outer(order, order.conj()).real), momenta(lattice)
+    corner = np.abs(q - (4 * np.pi / 3, 0)).max(axis=1) < 1e-9
+    assert corner.sum() == 1 and factor[corner] == pytest.approx(18)
+    assert factor.max() == pytest.approx(18)

@@ -36,7 +36,7 @@ _MOST = 16  # points of a plane on each side of 0
 
 def zone_of(lattice: Lattice) -> Zone:
     """Tell where S(q) of a lattice with coordinates is given."""
-    if 1 in (len(axis) for axis in _axes(lattice)):
+    if 1 in momentum_shape(lattice):
         return "chain"
     return "square" if lattice.on_grid else "plane"
 
@@ -44,42 +44,58 @@ def zone_of(lattice: Lattice) -> Zone:
 def momenta(lattice: Lattice) -> np.ndarray:
     """All q at which S(q) is given: (n_q, 2), qx along x; qy runs slowly.
 
-    Of a grid q = 2 pi (kx / n_cols, ky / n_rows) with -pi < q <= pi, so that S(q) of these reshapes to
-    (n_rows, n_cols).  Sites elsewhere have no such points: there a grid over the plane, fine enough for a
-    patch of that extent, up to 2 pi over the shortest distance; shape `momentum_shape`.
+    Of a square grid q = 2 pi (kx / n_cols, ky / n_rows) with -pi < q <= pi, so that S(q) of these reshapes
+    to (n_rows, n_cols).  Sites elsewhere: q up to 2 pi over the shortest distance.  Along a periodic
+    direction those that fit the ring, which are the only ones that S(q) has a meaning at; elsewhere a grid
+    that is fine enough for a patch of that extent.
 
     Raises:
         ValueError: a list of bonds without coordinates.
     """
-    qy, qx = np.meshgrid(*_axes(lattice), indexing="ij")
-    return np.stack([qx.ravel(), qy.ravel()], axis=1)
+    if lattice.on_grid:
+        qy, qx = (2 * np.pi * np.arange(-((n - 1) // 2), n // 2 + 1) / n for n in lattice.shape)
+        return _mesh(qx, qy)
+    places, distances = lattice.positions(), lattice.distances()
+    shortest = float(np.min(distances[distances > 0], initial=np.inf))
+    if not np.isfinite(shortest):  # all at one place
+        return np.zeros((1, 2))
+    across, down = np.ptp(places, axis=0)
+    ring_down, ring_right = (
+        n * np.array(step) for n, step in zip(lattice.shape, lattice.cell, strict=True)
+    )
+    qx, qy = _open_axis(across, shortest), _open_axis(down, shortest)
+    if lattice.periodic[1]:
+        qx = _ring_axis(ring_right[1], 0.0, shortest)
+    if not lattice.periodic[0]:
+        return _mesh(qx, qy)
+    # q . (once down) must be a multiple of 2 pi, which a shift of the rows makes depend on qx
+    points = [(x, y) for x in qx for y in _ring_axis(ring_down[0], x * ring_down[1], shortest)]
+    return np.array(sorted(points, key=lambda point: (round(point[1], 9), point[0])))
 
 
 def momentum_shape(lattice: Lattice) -> tuple[int, int]:
     """Numbers of different qy and qx of `momenta`."""
-    qy, qx = _axes(lattice)
-    return len(qy), len(qx)
+    q = momenta(lattice).round(9)
+    return len(np.unique(q[:, 1])), len(np.unique(q[:, 0]))
 
 
-def _axes(lattice: Lattice) -> tuple[np.ndarray, np.ndarray]:
-    """All qy and all qx."""
-    places = lattice.positions()
-    if lattice.on_grid:
-        qy, qx = (2 * np.pi * np.arange(-((n - 1) // 2), n // 2 + 1) / n for n in lattice.shape)
-        return qy, qx
-    distances = lattice.distances()
-    shortest = float(np.min(distances[distances > 0], initial=np.inf))
-    if not np.isfinite(shortest):  # all at one place
-        return np.zeros(1), np.zeros(1)
+def _mesh(qx: np.ndarray, qy: np.ndarray) -> np.ndarray:
+    down, across = np.meshgrid(qy, qx, indexing="ij")
+    return np.stack([across.ravel(), down.ravel()], axis=1)
 
-    def axis(extent: float) -> np.ndarray:
-        if extent < _FLAT * shortest:
-            return np.zeros(1)
-        half = min(_MOST, math.ceil(_REACH / np.pi * (extent + shortest) / shortest))
-        return _REACH / shortest * np.arange(-half, half + 1) / half
 
-    across, down = np.ptp(places, axis=0)
-    return axis(down), axis(across)
+def _open_axis(extent: float, shortest: float) -> np.ndarray:
+    if extent < _FLAT * shortest:
+        return np.zeros(1)
+    half = min(_MOST, math.ceil(_REACH / np.pi * (extent + shortest) / shortest))
+    return _REACH / shortest * np.arange(-half, half + 1) / half
+
+
+def _ring_axis(length: float, phase: float, shortest: float) -> np.ndarray:
+    """All q within reach with q length + phase a multiple of 2 pi."""
+    most = _REACH / shortest * (1 + _FLAT)
+    low, high = (-most * length + phase) / (2 * np.pi), (most * length + phase) / (2 * np.pi)
+    return (2 * np.pi * np.arange(math.ceil(low), math.floor(high) + 1) - phase) / length
 
 
 _FLAT = 1e-9  # of the shortest distance: an extent that is rounding

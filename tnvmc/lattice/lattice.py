@@ -152,6 +152,11 @@ LISTED = ("custom", "graph")
 
 def separations(offsets: np.ndarray, lattice: Lattice) -> np.ndarray:
     """Give the lengths (...) of offsets (..., 2) in (y, x), the shortest way round a periodic boundary."""
+    return np.asarray(np.linalg.norm(nearest_images(offsets, lattice), axis=-1))
+
+
+def nearest_images(offsets: np.ndarray, lattice: Lattice) -> np.ndarray:
+    """Give offsets (..., 2) in (y, x) the shortest way round a periodic boundary: (..., 2)."""
     down, right = (
         np.multiply(step, length) for step, length in zip(lattice.cell, lattice.shape, strict=True)
     )
@@ -163,7 +168,8 @@ def separations(offsets: np.ndarray, lattice: Lattice) -> np.ndarray:
     images = offsets[..., None, :] + turns[:, None] * down
     if lattice.periodic[1]:
         images[..., 1] -= right[1] * np.round(images[..., 1] / right[1])
-    return np.asarray(np.sqrt((images**2).sum(axis=-1)).min(axis=-1))
+    nearest = (images**2).sum(axis=-1).argmin(axis=-1)
+    return np.take_along_axis(images, nearest[..., None, None], axis=-2)[..., 0, :]
 
 
 def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:

@@ -103,8 +103,8 @@ class RunConsole:
 
 def headline(settings: Settings, operator: Operator, n_params: int) -> str:
     """Say in a line what a run does, from its completed settings."""
-    rows, columns = operator.lattice.shape
-    size = f"{columns} sites" if rows == 1 else f"{rows} x {columns}"
+    rows, _ = operator.lattice.shape
+    size = f"{operator.n_sites} sites" if rows == 1 else operator.lattice.size
     chosen, stages = settings.ansatz, stages_of(settings)
     sizes = ", ".join(str(D) for D in dict.fromkeys(stage.D for stage in stages) if D)
     state = " ".join([chosen.kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype)])

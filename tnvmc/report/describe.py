@@ -141,6 +141,8 @@ def _lattice(run: Run) -> list[str]:
         return []
     rows, columns = run.shape
     size = f"{columns} sites" if rows == 1 else f"{rows} x {columns} sites"
+    if run.n_sites not in (None, rows * columns):
+        size = f"{run.n_sites} sites on {rows} x {columns}"
     kind, boundary = (run.setting("lattice", key) for key in ("kind", "boundary"))
     if kind == "bonds":
         bonds = run.setting("lattice", "bonds") or []

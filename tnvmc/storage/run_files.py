@@ -86,7 +86,12 @@ class Run:
         """Number of sites, None where no file tells."""
         if self.result is not None:
             return int(self.result["n_sites"])
-        return None if self.shape is None else self.shape[0] * self.shape[1]
+        if self.shape is None:
+            return None
+        if self.observables is not None:
+            return self.shape[0] * self.shape[1] - len(self.observables.get("vacant", ()))
+        holes = self.setting("lattice", "kind") == "kagome" or self.setting("lattice", "vacant")
+        return None if holes else self.shape[0] * self.shape[1]
 
     @property
     def units(self) -> str | None:
@@ -241,7 +246,7 @@ def _result(text: str) -> _File:
 def _observables(text: str) -> _File:
     content, provenance = _sealed(text)
     rows, columns = content["shape"]
-    n_sites = int(rows) * int(columns)
+    n_sites = int(rows) * int(columns) - len(content.get("vacant", ()))
     shapes = {"sites": (n_sites,), "correlations": (n_sites, n_sites), "structure_factor": None}
     for part, shape in shapes.items():
         for name, values in content.get(part, {}).items():

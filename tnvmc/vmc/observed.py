@@ -245,7 +245,9 @@ def description(operator: Operator) -> dict[str, Any]:
     lattice = operator.lattice
     return {
         "n_sites": lattice.n_sites,
+        "lattice": lattice.kind,
         "shape": list(lattice.shape),
+        "vacant": list(lattice.vacant),
         "coordinates": None if lattice.coordinates is None else lattice.positions().tolist(),
         "boundary": lattice.boundary,
         "units": operator.units,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.lattice.lattice import Lattice, nearest_images
 from tnvmc.report.figures import places as on_lattice
 from tnvmc.report.figures import style
 from tnvmc.report.figures.places import Places, around, clear, coloured, places_of
@@ -134,6 +135,8 @@ def _bonds(
 def _pieces(sites: Sequence[int], places: Places) -> list[Points]:
     """Polylines (x, y) of a bond: one, two stubs around a boundary, or none for a long one."""
     (x, y), (to_x, to_y) = ((float(x), float(y)) for x, y in places.xy[list(sites)])
+    if places.lattice is not None:
+        return _on_lattice(places.lattice, (x, y), (to_x, to_y))
     if not places.on_grid:
         return [[(x, y), (to_x, to_y)]]
     (n_rows, n_columns), (across, downwards) = places.shape, places.wraps
@@ -148,7 +151,29 @@ def _pieces(sites: Sequence[int], places: Places) -> list[Points]:
         return []
     if (short_right, short_down) == (right, down):
         return [[(x, y), (to_x, to_y)]]
-    half = (0.55 * short_right, 0.55 * short_down)
+    return _stubs((x, y), (to_x, to_y), (short_right, short_down))
+
+
+def _on_lattice(
+    lattice: Lattice, start: tuple[float, float], end: tuple[float, float]
+) -> list[Points]:
+    """A bond between neighbours; two stubs where it leads around a boundary, none for a longer one."""
+    step = np.subtract(end, start)
+    down, right = nearest_images(step[::-1], lattice)
+    if np.hypot(down, right) > _NEIGHBOURS:
+        return []
+    if np.allclose(step, (right, down)):
+        return [[start, end]]
+    return _stubs(start, end, (float(right), float(down)))
+
+
+_NEIGHBOURS = 1.5  # shortest distances; the next ones are sqrt(3)
+
+
+def _stubs(
+    start: tuple[float, float], end: tuple[float, float], step: tuple[float, float]
+) -> list[Points]:
+    (x, y), (to_x, to_y), half = start, end, (0.55 * step[0], 0.55 * step[1])
     return [[(x, y), (x + half[0], y + half[1])], [(to_x, to_y), (to_x - half[0], to_y - half[1])]]
 
 

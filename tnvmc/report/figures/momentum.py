@@ -87,6 +87,8 @@ def _in_zone(factor: Json) -> bool:
     return factor.get("zone", "square") == "square"
 
 
+_MARKER = 90.0  # points squared
+
 _STANDS_OUT = 4.0
 """Errors that the largest S(q) lies above the mean at least, to be marked: of hundreds of equal values the
 largest lies 3 above."""
@@ -120,13 +122,18 @@ def _zone(figure: Any, axes: Any, q: np.ndarray, factor: Json, label: str) -> No
     )
     values = np.full((len(down), len(across)), np.nan)
     values[rows, columns] = mean
+    shifted = len(mean) < values.size  # rows of q, on a torus whose rows are
     if _in_zone(factor) and abs(across[-1] - 1) < _CLOSE:
         across, values = np.append(-1, across), np.concatenate([values[:, -1:], values], axis=1)
     if _in_zone(factor) and abs(down[-1] - 1) < _CLOSE:
         down, values = np.append(-1, down), np.concatenate([values[-1:], values], axis=0)
     low, high = span(mean, as_array(factor["error"]))
     look = {"cmap": style.SEQUENTIAL, "shading": "nearest", "vmin": low, "vmax": high}
-    cells = axes.pcolormesh(across, down, values, edgecolors="face", lw=0.2, **look)
+    if shifted:
+        look.pop("shading")
+        cells = axes.scatter(*q.T, c=mean, marker="h", s=_MARKER, edgecolors="none", **look)
+    else:
+        cells = axes.pcolormesh(across, down, values, edgecolors="face", lw=0.2, **look)
     if _in_zone(factor):
         axes.plot([-1, 1, 1, -1, -1], [-1, -1, 1, 1, -1], color="white", lw=1, ls="--")
     if (top := maximum(factor)) is not None:

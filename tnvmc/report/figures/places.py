@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from tnvmc.analysis.diagnostics import diagnostics_of
+from tnvmc.lattice import GRIDS, Lattice
+from tnvmc.lattice.lattice import grid_coordinates
 from tnvmc.report.texts import sentence
 from tnvmc.storage.run_files import Json, Run, as_array
 
@@ -32,7 +34,8 @@ class Places:
     xy: np.ndarray  #: (N, 2), as the coordinates of the files
     shape: tuple[int, int]
     boundary: str
-    on_grid: bool  #: at the points of the grid, row 0 on top
+    on_grid: bool  #: at the points of a square grid, row 0 on top
+    lattice: Lattice | None = None  #: of sites elsewhere, by its name; row 0 on top too
 
     @property
     def spacing(self) -> float:
@@ -52,6 +55,11 @@ class Places:
         """Whether rows and columns are rings."""
         return self.boundary != "open", self.boundary == "periodic"
 
+    @property
+    def listed(self) -> bool:
+        """Whether the sites are those of a list of bonds, whose y points up."""
+        return not self.on_grid and self.lattice is None
+
     def centre(self) -> int:
         """The site nearest to the middle; of equally near ones on a grid the one to the lower right."""
         if self.on_grid:
@@ -63,6 +71,8 @@ class Places:
     def distances(self, site: int) -> np.ndarray:
         """How far each site lies from one, the shorter way round on a grid: (N,)."""
         offset = self.xy - self.xy[site]
+        if self.lattice is not None:
+            return np.asarray(self.lattice.distances()[site])
         if self.on_grid:
             for axis, (wraps, length) in enumerate(zip(self.wraps, self.shape[::-1], strict=True)):
                 offset[:, axis] = around(offset[:, axis], length, wraps)
@@ -73,7 +83,7 @@ class Places:
         margin = 0.75 * self.spacing
         (left, low), (right, high) = self.xy.min(axis=0) - margin, self.xy.max(axis=0) + margin
         axes.set(aspect="equal", xticks=[], yticks=[], xlim=(left, right))
-        axes.set_ylim(*((high, low) if self.on_grid else (low, high)))
+        axes.set_ylim(*((low, high) if self.listed else (high, low)))
         axes.spines[:].set_visible(False)
 
 
@@ -82,14 +92,14 @@ def places_of(run: Run) -> Places | str:
     held = run.observables
     if held is None or run.shape is None:
         return "no sites are known (tnvmc measure)"
-    rows, columns = np.divmod(np.arange(run.shape[0] * run.shape[1]), run.shape[1])
-    grid = np.stack([columns, rows], axis=1).astype(float)
+    grid = grid_coordinates(run.shape)[:, ::-1]
     given = held.get("coordinates", grid.tolist())
     if given is None:
         return NO_COORDINATES
-    xy = as_array(given)
-    boundary = str(held.get("boundary", "open"))
-    return Places(xy, run.shape, boundary, np.array_equal(xy, grid))
+    xy, boundary = as_array(given), str(held.get("boundary", "open"))
+    on_grid, made = np.array_equal(xy, grid), GRIDS.get(str(held.get("lattice")))
+    lattice = None if on_grid or made is None else made(*run.shape, boundary)
+    return Places(xy, run.shape, boundary, on_grid, lattice)
 
 
 def around(offset: Any, length: int, wraps: bool) -> Any:
