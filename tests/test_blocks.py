@@ -9,6 +9,7 @@ caption, its console blocks name files and runs that exist, and one that shows o
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 import shlex
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 from tests.test_docs import DOCS, IN_ORDER, PAGES, ROOT, Block, blocks
 from tnvmc.app import cli  # noqa: F401  registers the commands
 from tnvmc.app.options import make_parser
+from tnvmc.lattice import GRIDS
 from tnvmc.report.live import step_numbers
 from tnvmc.settings.build import build_lattice
 from tnvmc.settings.comparison import comparison
@@ -34,6 +36,7 @@ STANDING_ALONE = ["README", "CONTRIBUTING", "index"]
 SHELL = ("python3", "source", "pip", "cd", "git", "bash")
 TEXTS = {
     "inside": "test_signatures_that_are_shown_are_those_of_the_code",
+    "lattices": "test_the_figure_of_lattices_shows_their_bonds",
     "watching": "test_the_live_line_is_as_shown",
 }
 """Pages with a text block that is not the output of the block before it, and its test."""
@@ -160,3 +163,30 @@ def test_the_live_line_is_as_shown() -> None:
         acceptance=0.61, effective_samples=None,
     )  # fmt: skip
     assert " ".join(step_numbers(record, n)) in shown  # type: ignore[arg-type]
+
+
+def test_the_figure_of_lattices_shows_their_bonds() -> None:
+    """Each line of a picture that joins two sites is a bond, and there are no others."""
+    (figure,) = (
+        block.body
+        for block in blocks(DOCS / "lattices.md")
+        if block.kind == "text" and block.mark is None
+    )
+    names, *lines = figure.rstrip("\n").split("\n")
+    for kind in names.split():
+        begin = names.index(kind)
+        picture = [line[begin : begin + 13].ljust(13) for line in lines]
+        lattice = GRIDS[kind](3, 4, "open")
+        site_at = {divmod(place, 4): site for site, place in enumerate(lattice.places)}
+        seen = {spot for spot in itertools.product(range(3), range(4))
+                if picture[2 * spot[0]][4 * spot[1]] not in " ."}  # fmt: skip
+        assert seen == set(site_at)
+        found = set()
+        for row, column in itertools.product(range(3), range(4)):
+            drawn = {(0, 1): ("-", 0, 2), (1, 0): ("|", 1, 0), (1, -1): ("/", 1, -2)}
+            for (down, right), (mark, below, beside) in drawn.items():
+                y, x = 2 * row + below, 4 * column + beside
+                if y < len(picture) and 0 <= x < 13 and picture[y][x] == mark:
+                    ends = site_at[row, column], site_at[row + down, column + right]
+                    found.add((min(ends), max(ends)))
+        assert found == set(lattice.bonds["nearest"]), kind

@@ -115,6 +115,7 @@ IN_ORDER = [
     "networks",
     "own_hamiltonian",
     "own_observable",
+    "lattices",
     "own_lattice",
     "own_ansatz",
     "own_network",

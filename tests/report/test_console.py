@@ -8,9 +8,10 @@ from typing import Any
 
 from rich.console import Console
 
-from tnvmc import heisenberg, square
+from tnvmc import heisenberg, kagome, square
 from tnvmc.report.console import (
     RunConsole,
+    embedding_text,
     headline,
     nothing_to_do,
     result_table,
@@ -133,3 +134,14 @@ def test_how_a_stage_ended() -> None:
     assert stage_line(record, 36) == (
         "stage 2 ended with its last step, after 31 steps: energy not finite"
     )
+
+
+def test_how_a_lattice_lies_on_its_grid() -> None:
+    assert embedding_text(heisenberg(square(3, 4))) == ""
+    told = embedding_text(heisenberg(kagome(4, 4)))
+    assert told.startswith(
+        "embedding: 12 sites on 4 x 4, 4 vacant; 12 bonds of D, 12 of dimension 1"
+    )
+    assert "12 on bonds of D, 5 in windows of two rows, 0 beyond" in told
+    ring = embedding_text(heisenberg(square(4, 4, "periodic")))
+    assert "24 on bonds of D, 4 in windows of two rows, 4 beyond" in ring and "vacant" not in ring

@@ -18,7 +18,13 @@ from tnvmc.app.results import draw_energy, result_of
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend.process import uninterrupted
 from tnvmc.backend.ranks import in_use, launched
-from tnvmc.report.console import RunConsole, headline, nothing_to_do, stage_line
+from tnvmc.report.console import (
+    RunConsole,
+    embedding_text,
+    headline,
+    nothing_to_do,
+    stage_line,
+)
 from tnvmc.report.live import told_in_logs
 from tnvmc.sampling.workers import WorkerLost
 from tnvmc.settings.build import build_ansatz, build_operator
@@ -213,6 +219,8 @@ def _set_up(
     console = RunConsole(optimizer.steps, operator.n_sites, optimizer.seconds)
     ansatz = build_ansatz(settings, operator)
     console.say(headline(settings, operator, ansatz.n_params))
+    if settings.ansatz.kind == "peps" and (embedded := embedding_text(operator)):
+        console.say(embedded)
     run = StagedRun(settings, operator, done, blank=blank)
     console.expect(run.last_step)
     return run, console
