@@ -154,7 +154,8 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
             f"ansatz.init = '{path}': it is {theta.dtype}, a real state cannot hold it; take "
             "ansatz.dtype = 'complex128'"
         )
-    if described["n_parameters"] == ansatz.n_params:
+    same_size = described["n_parameters"] == ansatz.n_params
+    if same_size and described.get("D") == about.get("D"):
         return theta.astype(dtype)
     if not isinstance(ansatz, PEPS) or described["D"] > ansatz.D:
         raise StateFileError(

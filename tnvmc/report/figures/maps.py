@@ -232,7 +232,7 @@ def _free_side(places: Places, site: int, bonds: Sequence[Sequence[int]]) -> tup
     chosen = _SIDES[0]
     if not places.on_grid:
         ends = [b if a == site else a for a, b in bonds if site in (a, b)]
-        steps = (places.xy[ends] - places.xy[site]) @ (1, 1j)
+        steps = (places.xy[ends] - places.xy[site]) @ (1, 1j if places.listed else -1j)
         gaps = [np.min(np.abs(np.angle(steps / side)), initial=np.pi) for side in _SIDES]
         chosen = _SIDES[int(np.argmax(np.round(gaps, 6)))]
     return float(chosen.real), float(chosen.imag)
