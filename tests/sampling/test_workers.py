@@ -7,11 +7,15 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from loky import process_executor
 
 from tests.drawing import sample
 from tnvmc import PEPS, SRC, Sampler, heisenberg, square
@@ -72,6 +76,59 @@ def test_a_worker_that_dies_while_it_sends_is_told() -> None:
     with pytest.raises(WorkerLost):
         in_workers(_dies_while_it_sends, [range(1), range(1, 2)], 2, processes=True)
     assert in_workers(len, [range(2), range(2, 4)], 2, processes=True) == [2, 2]
+
+
+@pytest.mark.timeout(60)
+def test_no_descriptor_of_an_abandoned_pool_is_closed_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its number may belong to the next pool by then; two threads may come to close it."""
+    twice: list[object] = []
+
+    def slow(connection: Any) -> None:
+        number = connection.fileno()
+        time.sleep(0.2 * connection.writable)  # in which another thread may come
+        try:
+            os.close(number)
+        except OSError as error:
+            twice.append(error)
+
+    before = {thread.ident for thread in threading.enumerate()}
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "_close", slow)
+        for _ in range(3):
+            with pytest.raises(WorkerLost):
+                in_workers(_dies, [range(1), range(1, 2)], 2, processes=True)
+        for thread in threading.enumerate():
+            if thread.ident not in before and "ExecutorManager" in thread.name:
+                thread.join(30)
+                assert not thread.is_alive()
+    assert twice == []
+    assert in_workers(len, [range(2), range(2, 4)], 2, processes=True) == [2, 2]
+
+
+def _recycles(chunk: range) -> int:
+    """From now on loky replaces this worker after each task, as one that has grown."""
+    process_executor._MEMORY_LEAK_CHECK_DELAY = 0
+    process_executor._MAX_MEMORY_LEAK_SIZE = -(2**60)
+    return os.getpid()
+
+
+def _blocked(chunk: range) -> tuple[int, bool]:
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    return os.getpid(), blocked.issuperset(SIGNALS)
+
+
+def test_a_worker_that_replaces_another_leaves_signals_to_its_parent_too() -> None:
+    pytest.importorskip("psutil")  # without which loky replaces none
+    chunks = [range(1), range(1, 2)]
+    old: set[int] = set()
+    for _ in range(3):  # the first task gives the memory that others are compared with
+        old |= set(in_workers(_recycles, chunks, 2, processes=True))
+        time.sleep(0.3)
+    found = in_workers(_blocked, chunks, 2, processes=True)
+    assert {pid for pid, _ in found} - old
+    assert all(blocked for _, blocked in found)
 
 
 PARENT = """

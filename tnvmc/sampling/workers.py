@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cache
-from threading import Event
+from threading import Event, Lock
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -156,7 +156,9 @@ def _done(work: _Work[T], n_workers: int, processes: bool, look: _Look) -> list[
     if processes and n_workers > 1:
         pool = _processes(n_workers)
         try:
-            return _results(pool, [pool.submit(_pinned, task, chunk) for task, chunk in work], look)
+            with blocked_signals():  # one that has grown is replaced by the next call of submit
+                futures = [pool.submit(_pinned, task, chunk) for task, chunk in work]
+            return _results(pool, futures, look)
         except BrokenProcessPool as error:
             _abandon(pool)
             raise WorkerLost(
@@ -220,13 +222,38 @@ def _unfinished(futures: Sequence[Future[T]], look: _Look) -> bool:
 
 
 def _abandon(pool: Any) -> None:
-    """Kill the workers of a pool, and let its thread end, which the exit of Python waits for."""
+    """Kill the workers of a pool, and let its thread end, which the exit of Python waits for.
+
+    That thread may wait for the rest of a result; it ends with the last descriptor of the pipe that could
+    be written to.  Ours is turned to nowhere for that, and not closed: the thread closes it itself, maybe
+    now, and its number may then belong to another pool.
+    """
     _processes.cache_clear()
     for each in [*pool._processes.values()]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(each.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-    pool._result_queue._writer.close()  # the last end to write to: what is read ends here
+        if each.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+    writer = pool._result_queue._writer
+    with _CLOSING:
+        if os.name == "posix" and not writer.closed:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, writer.fileno(), inheritable=False)
+            os.close(nowhere)
     pool.shutdown(wait=False)
+
+
+_CLOSING = Lock()  # of the pipes of results
+
+
+def _close_alone(writer: Any) -> None:
+    """Let a connection be closed only while nobody else looks whether it is."""
+    close = writer.close
+
+    def closed() -> None:
+        with _CLOSING:
+            close()
+
+    writer.close = closed
 
 
 @cache
@@ -243,6 +270,7 @@ def _processes(n_workers: int) -> Any:
         ensure_running()  # unblocks some
         with blocked_signals():
             pool = ProcessPoolExecutor(n_workers, initializer=end_with, initargs=(os.getpid(),))
+            _close_alone(pool._result_queue._writer)
             pool.submit(int)  # which starts them
     return pool
 
