@@ -12,6 +12,8 @@ export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 mkdir -p "$results"
 status=0
 timeout 140 "$python" -m pytest -q -m gpu tests/test_gpu.py -p no:cacheprovider || status=$?
+# Two ranks on one card; needs pip install -e '.[mpi]' mpich.
+timeout 100 "$python" -m pytest -q -m gpu tests/ranks -p no:cacheprovider || status=$?
 timeout 140 "$python" -m pytest -q --backend cupy -p no:cacheprovider --tb=short \
     tests/backend tests/contraction tests/ansatz tests/sampling tests/optimize tests/estimate \
     || status=$?

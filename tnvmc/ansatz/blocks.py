@@ -7,11 +7,16 @@ in any bit.  BLAS is given each block as an array by itself: it rounds parts of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 
 from tnvmc.ansatz.gram import dagger, sum_of_norms
 from tnvmc.backend import exact_sums
+from tnvmc.backend.namespace import array_namespace
+
+Array = Any
 
 WIDTH = 1024
 """Columns of a block: many enough for the rate of a matrix product, few enough to be dealt out."""
@@ -24,27 +29,27 @@ def block_widths(n_columns: int) -> list[int]:
     return [min(WIDTH, n_columns - i) for i in range(0, n_columns, WIDTH)] or [0]
 
 
-def in_blocks(matrix: np.ndarray) -> list[np.ndarray]:
+def in_blocks(matrix: Array) -> list[Array]:
     """The blocks of a matrix (M, P), as views."""
-    ends = np.cumsum(block_widths(matrix.shape[1]))
-    return np.split(matrix, ends[:-1], axis=1)
+    ends = [*accumulate(block_widths(matrix.shape[1]), initial=0)]
+    return [matrix[:, begin:end] for begin, end in pairwise(ends)]
 
 
-def terms(blocks: Sequence[np.ndarray], v: np.ndarray) -> list[np.ndarray]:
+def terms(blocks: Sequence[Array], v: Array) -> list[Array]:
     """What each block adds to O v: (M,), for the part of v (P,) that belongs to them."""
     found, begin = [], 0
     for block in blocks:
         end = begin + block.shape[1]
-        found.append(np.ascontiguousarray(block) @ v[begin:end])
+        found.append(_by_rows(block) @ v[begin:end])
         begin = end
     return found
 
 
-def adjoint(blocks: Sequence[np.ndarray], u: np.ndarray) -> np.ndarray:
+def adjoint(blocks: Sequence[Array], u: Array) -> Array:
     """The part of O^dagger u that belongs to the blocks."""
-    conjugate = u.conj() if u.dtype.kind == "c" else u
-    products = np.concatenate([np.ascontiguousarray(block).T @ conjugate for block in blocks])
-    return products.conj() if products.dtype.kind == "c" else products
+    xp = array_namespace(u)
+    conjugate = _conj(u)
+    return _conj(xp.concat([xp.matrix_transpose(_by_rows(block)) @ conjugate for block in blocks]))
 
 
 def gram(blocks: Sequence[np.ndarray], scales: np.ndarray | None = None) -> np.ndarray:
@@ -64,6 +69,14 @@ def gram(blocks: Sequence[np.ndarray], scales: np.ndarray | None = None) -> np.n
             rows = slice(i, i + _ROWS)
             total[rows] += exact_sums.rounded(product[rows], scales[rows], scales)
     return total
+
+
+def _by_rows(block: Array) -> Array:
+    return np.ascontiguousarray(block) if isinstance(block, np.ndarray) else block
+
+
+def _conj(array: Array) -> Array:
+    return array_namespace(array).conj(array) if "complex" in str(array.dtype) else array
 
 
 def _square(block: np.ndarray) -> np.ndarray:

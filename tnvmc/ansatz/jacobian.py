@@ -20,7 +20,7 @@ from tnvmc.ansatz.pieces import pieces_of
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.ansatz.structured import About, StructuredJacobian, coarsest
 from tnvmc.backend import exact_sums
-from tnvmc.backend.namespace import array_namespace, is_numpy
+from tnvmc.backend.namespace import array_namespace, is_numpy, to_host
 from tnvmc.backend.process import give_back_freed_memory
 
 Array = Any
@@ -88,7 +88,8 @@ class DenseJacobian(StructuredJacobian):
 
     def about(self) -> About:
         """Shape and type."""
-        return About(self.shape, self.dtype)
+        dtype, xp = _told_of(self.matrix)
+        return About(self.shape, dtype, xp=xp)
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,8 @@ class SliceJacobian(StructuredJacobian):
     def about(self) -> About:
         """Shape, type, and what says where slices belong."""
         widths = tuple(int(slice_.shape[1]) for slice_ in self.slices)
-        return About(self.shape, self.dtype, widths, self.spins, self.local_dim)
+        dtype, xp = _told_of(self.slices[0])
+        return About(self.shape, dtype, widths, to_host(self.spins), self.local_dim, xp)
 
     @property
     def _products(self) -> PieceProducts:
@@ -395,6 +397,11 @@ def _conj(array: Array) -> Array:
 
 def _dagger(matrix: Array) -> Array:
     return array_namespace(matrix).matrix_transpose(_conj(matrix))
+
+
+def _told_of(array: Array) -> tuple[Any, Any]:
+    """Its type as NumPy names it, and its namespace."""
+    return to_host(array[:0, :]).dtype, array_namespace(array)
 
 
 def _double(xp: Any, array: Array) -> Any:

@@ -5,6 +5,9 @@ ever has the whole matrix; then each rank does with its pieces what one process 
 Nothing is added in an order that depends on the number of ranks: terms of O v come to rank 0 by piece, the
 parts of O^dagger u lie side by side, and sums of Gram matrices are exact (`backend.exact_sums`).  So
 results are the same in any bit for any number of ranks.
+
+On GPUs pieces are whole slices.  What is sent goes through the memory of the host, one piece at a time, and so
+do Gram matrices that are added up; what each rank computes it computes on its GPU.
 """
 
 from __future__ import annotations
@@ -18,11 +21,14 @@ import numpy as np
 
 from tnvmc.ansatz import blocks
 from tnvmc.ansatz.gram import sum_of_norms
+from tnvmc.ansatz.gram_elsewhere import gram_of_units
 from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
 from tnvmc.ansatz.piece_products import PieceProducts
 from tnvmc.ansatz.pieces import Pieces, pieces_of
 from tnvmc.ansatz.structured import About, StructuredJacobian, coarsest
 from tnvmc.backend import exact_sums
+from tnvmc.backend.namespace import is_numpy, to_host, to_namespace
+from tnvmc.backend.own_device import take_own_device
 from tnvmc.backend.process import (
     give_back_freed_memory,
     one_blas_thread,
@@ -80,7 +86,8 @@ def spread(parts: list[Place], ranks: Ranks) -> SpreadJacobian:
     n_samples = sum(each.shape[0] for each in told)
     spins = None if told[0].spins is None else np.concatenate([each.spins for each in told])
     dtype = coarsest(each.dtype for each in told)
-    about = About((n_samples, told[0].shape[1]), dtype, told[0].widths, spins, told[0].local_dim)
+    shape, first = (n_samples, told[0].shape[1]), told[0]
+    about = About(shape, dtype, first.widths, spins, first.local_dim, first.xp)
     keys = tuple((p.rank, p.key, p.about.shape[0]) for p in parts)
     places = ranks.together(_exchange, _Layout(about, keys))
     parts.clear()
@@ -91,6 +98,7 @@ def _exchange(ranks: Any, layout: _Layout) -> _Share:
     """Send each unit to its rank, and put together the own ones; the parts are let go of on the way."""
     about, samples = layout.about, layout.samples(ranks.size)
     own = [ranks.taken(key) for rank, key, _ in layout.keys if rank == ranks.rank]
+    take_own_device(about.xp)
     cut = pieces_in(about).cut if about.widths else blocks.in_blocks
     pieces = [cut(part.slices if about.widths else part.matrix) for part in own]
     own.clear()
@@ -107,7 +115,7 @@ def _exchange(ranks: Any, layout: _Layout) -> _Share:
             unit = np.empty((about.shape[0], width), about.dtype)
             for rows, part in zip(samples, received, strict=True):
                 unit[rows] = part
-            found.append(unit)
+            found.append(to_namespace(unit, about.xp))
         del sent, received
         if freed > _FREED:
             give_back_freed_memory()
@@ -119,12 +127,13 @@ _FREED = 2**28  # bytes after which the system is given back what was freed
 
 
 def _rows_of(pieces: list[list[Any]], unit: int | None, layout: _Layout) -> np.ndarray:
-    """The own samples of one unit, which the parts then have no more."""
+    """The own samples of one unit, on the host, which the parts then have no more."""
     if unit is None:
         return np.empty((0, 0), layout.about.dtype)
     if not pieces:
         return np.empty((0, layout.widths[unit]), layout.about.dtype)
-    found = np.concatenate([part[unit] for part in pieces]).astype(layout.about.dtype, copy=False)
+    own = [to_host(part[unit]) for part in pieces]
+    found = np.concatenate(own).astype(layout.about.dtype, copy=False)
     for part in pieces:
         part[unit] = None
     return found
@@ -145,7 +154,8 @@ class _Share(Resident):
     def _products(self) -> PieceProducts:
         """Those with its pieces."""
         assert self.whole.spins is not None
-        return PieceProducts(pieces_in(self.whole), self.places, self.units, self.whole.spins)
+        spins = to_namespace(self.whole.spins, self.whole.xp)
+        return PieceProducts(pieces_in(self.whole), self.places, self.units, spins)
 
     def terms(self, v: Array) -> list[Array]:
         """What each unit adds to O v, for the whole v (P,)."""
@@ -161,32 +171,42 @@ class _Share(Resident):
         return [blocks.adjoint([unit], u) for unit in self.units]
 
     def norms(self) -> list[np.ndarray]:
-        """Squared norms (M,) of the rows of each unit."""
-        return [exact_sums.norms(unit) for unit in self.units]
+        """Squared norms (M,) of the rows of each unit, on the host."""
+        if is_numpy(self.whole.xp):
+            return [exact_sums.norms(unit) for unit in self.units]
+        xp = self.whole.xp
+        squares = (xp.sum(xp.abs(unit) ** 2, axis=1, dtype=xp.float64) for unit in self.units)
+        return [to_host(each) for each in squares]
 
-    def rows(self, start: int, stop: int) -> list[np.ndarray]:
+    def rows(self, start: int, stop: int) -> list[Array]:
         """Some samples of each unit."""
-        return [unit[start:stop] for unit in self.units]
+        return [unit[start:stop, :] for unit in self.units]
 
     def gram(self, scales: np.ndarray | None) -> np.ndarray:
-        """What these units add to O O^dagger."""
+        """What these units add to O O^dagger, on the host."""
         n_samples = self.whole.shape[0]
         if not self.units:
             return np.zeros((n_samples, n_samples), np.result_type(self.whole.dtype, np.float64))
+        if not is_numpy(self.whole.xp):
+            if not self.whole.widths:
+                return to_host(gram_of_units(self.units, None, (), scales))
+            sites = [pieces_in(self.whole).all[place].site for place in self.places]
+            return to_host(gram_of_units(self.units, self._products.spins, sites, scales))
         if self.whole.widths:
             return np.asarray(self._products.gram(scales))
         return blocks.gram(self.units, scales)
 
     def real_above_imaginary(self) -> _Share:
         """(M, P) complex -> (2 M, P) real."""
-        units = [np.concatenate([each.real, each.imag]) for each in self.units]
+        xp = self.whole.xp
+        units = [xp.concat([xp.real(each), xp.imag(each)]) for each in self.units]
         return _Share(units, self.places, _doubled(self.whole))
 
 
 def pieces_in(about: About) -> Pieces:
     """The pieces of the slices of a Jacobian."""
     assert about.widths is not None
-    return pieces_of(about.widths, about.local_dim)
+    return pieces_of(about.widths, about.local_dim, is_numpy(about.xp))
 
 
 def widths_of(about: About) -> list[int]:
@@ -201,7 +221,8 @@ def _doubled(about: About) -> About:
     n_samples, n_params = about.shape
     spins = None if about.spins is None else np.tile(about.spins, (2, 1))
     dtype = np.empty(0, about.dtype).real.dtype
-    return About((2 * n_samples, n_params), dtype, about.widths, spins, about.local_dim)
+    shape = (2 * n_samples, n_params)
+    return About(shape, dtype, about.widths, spins, about.local_dim, about.xp)
 
 
 @dataclass(frozen=True)
@@ -220,7 +241,7 @@ class SpreadJacobian(StructuredJacobian):
     @property
     def dtype(self) -> Any:
         """Type of the entries."""
-        return self.whole.dtype
+        return self.whole.xp.asarray(np.empty(0, self.whole.dtype)).dtype
 
     def apply(self, v: Array) -> Array:
         """O v: (P,) -> (M,).  Traffic: P numbers to each rank, M for each piece to rank 0."""
@@ -233,7 +254,9 @@ class SpreadJacobian(StructuredJacobian):
     def adjoint(self, u: Array) -> Array:
         """O^dagger u: (M,) -> (P,).  Traffic: M numbers to each rank, P to rank 0."""
         found = [each for of_rank in self._each(_Share.adjoint, u) for each in of_rank]
-        return pieces_in(self.whole).vector(found) if self.whole.widths else np.concatenate(found)
+        if self.whole.widths:
+            return pieces_in(self.whole).vector(found)
+        return self.whole.xp.concat(found)
 
     def gram(self) -> Array:
         """O O^dagger: (M, M) on rank 0.
@@ -244,13 +267,14 @@ class SpreadJacobian(StructuredJacobian):
         scales = None
         several = bool(self.whole.widths) or len(blocks.block_widths(self.shape[1])) > 1
         if several:
-            scales = exact_sums.scales(self.squares())
-        return self.ranks.together(_gram, self.shares, threads_in_use(), scales)[0]
+            scales = exact_sums.scales(to_host(self.squares()))
+        found = self.ranks.together(_gram, self.shares, threads_in_use(), scales)[0]
+        return to_namespace(found, self.whole.xp)
 
     def squares(self) -> Array:
         """|O_s|^2 of each sample: (M,).  Traffic: M numbers for each piece, to rank 0."""
         norms = [each for of_rank in self._each(_Share.norms) for each in of_rank]
-        return sum_of_norms(norms)
+        return to_namespace(sum_of_norms(norms), self.whole.xp)
 
     def about(self) -> About:
         """Shape, type, and what says where slices belong."""
@@ -266,8 +290,9 @@ class SpreadJacobian(StructuredJacobian):
         if self.whole.widths:
             assert self.whole.spins is not None
             slices = pieces_in(self.whole).joined(units)
-            return SliceJacobian(slices, self.whole.spins[start:stop], self.whole.local_dim)
-        return DenseJacobian(np.concatenate(units, axis=1))
+            spins = to_namespace(self.whole.spins[start:stop], self.whole.xp)
+            return SliceJacobian(slices, spins, self.whole.local_dim)
+        return DenseJacobian(self.whole.xp.concat(units, axis=1))
 
     def real_above_imaginary(self) -> SpreadJacobian:
         """(M, P) complex -> (2 M, P) real, on each rank its own."""
@@ -282,6 +307,7 @@ class SpreadJacobian(StructuredJacobian):
 def _of_share(
     ranks: Ranks, shares: Sequence[Any], n_threads: int, method: Any, *arguments: Any
 ) -> Any:
+    take_own_device(ranks.found(shares[ranks.rank]).whole.xp)
     with one_blas_thread(), using_threads(n_threads):
         return method(ranks.found(shares[ranks.rank]), *arguments)
 

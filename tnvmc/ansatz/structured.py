@@ -44,7 +44,8 @@ class About:
     """What is told of a Jacobian that is on another rank."""
 
     shape: tuple[int, int]
-    dtype: Any
+    dtype: Any  #: of NumPy
     widths: tuple[int, ...] | None = None  #: of the slices of all sites; None where it is dense
     spins: Array | None = None
     local_dim: int = 2
+    xp: Any = np  #: namespace of the entries

@@ -2,7 +2,7 @@
 
 Every request is one broadcast, work on each rank, and one message from each rank back; errors are
 results too.  So no rank ever waits for one that is elsewhere.  Large messages go in pieces, whose length
-fits the 32-bit counts of every MPI.  A rank that is killed is noticed by the launcher (mpiexec, srun), which
+fits the 32-bit counts of every MPI.  Arrays of a GPU go through the memory of the host.  A rank that is killed is noticed by the launcher (mpiexec, srun), which
 ends the others; an error where ranks talk to each other ends them all by `MPI_Abort`.
 """
 
@@ -26,6 +26,8 @@ import numpy as np
 
 from tnvmc.backend import progress
 from tnvmc.backend.messages import PIECE, bytes_of, noted_signals, pieces, taken_apart
+from tnvmc.backend.namespace import elsewhere, to_host
+from tnvmc.backend.own_device import on_own_device, share_devices
 from tnvmc.backend.process import Terminated, own_cores, share_cores, uninterrupted
 from tnvmc.backend.ranks import ALONE, Place, Ranks, Resident, in_use, launched, using_ranks
 
@@ -69,6 +71,8 @@ class MpiRanks(Ranks):
     """
 
     def __init__(self, comm: Any) -> None:
+        from mpi4py import MPI
+
         self.comm = comm.Dup()
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
         self.sent = self.received = self.messages = 0
@@ -76,11 +80,13 @@ class MpiRanks(Ranks):
         self._next_key = 0
         self._dropped: list[int] = []  # of all ranks: rank + size * number
         self._constants: dict[bytes, Any] = {}
-        users = self.comm.allgather((socket.gethostname(), own_cores()))
-        here = [cores for host, cores in users if host == users[self.rank][0]]
-        self.on_this_machine = len(here)
-        self.cores_here = len({core for cores in here for core in cores})
-        share_cores(here)
+        here = self.comm.Split_type(MPI.COMM_TYPE_SHARED)
+        users = here.allgather((self.rank, own_cores()))
+        self.machine, self.on_this_machine = users[0][0], len(users)
+        self.cores_here = len({core for _, cores in users for core in cores})
+        share_cores([cores for _, cores in users])
+        share_devices(here.Get_rank())
+        here.Free()
         _end_all_with_one(self)
 
     # --- what rank 0 asks for
@@ -205,6 +211,8 @@ class MpiRanks(Ranks):
             def reducer_override(self, each: Any) -> Any:
                 if isinstance(each, BaseException):
                     return taken_apart(each)
+                if (xp := elsewhere(each)) is not None:
+                    return on_own_device, (xp, to_host(each))
                 return super().reducer_override(each)
 
             def persistent_id(self, each: Any) -> Any:

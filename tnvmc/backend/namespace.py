@@ -53,6 +53,14 @@ def is_cupy(array: Array) -> bool:
     return type(array).__module__.partition(".")[0] == "cupy"
 
 
+def elsewhere(value: object) -> Any:
+    """Give the namespace of an array of CuPy or array_api_strict; None for anything else."""
+    kind = type(value)
+    library = kind.__module__.partition(".")[0]
+    known = library in ("cupy", "array_api_strict") and kind.__name__ in ("ndarray", "Array")
+    return _namespace_of(value) if known else None
+
+
 def is_numpy(xp: Any) -> bool:
     """Tell whether `xp` is NumPy itself, where in-place products and fancy indexing pay."""
     return xp is np

@@ -19,6 +19,9 @@ class Ranks:
     rank = 0
     size = 1
     on_this_machine = 1  #: ranks
+    machine = 0  #: its lowest rank
+    devices: list[tuple[int, str]] | None = None
+    """The GPU of each rank, its machine and address, once they were asked for."""
     cores_here: int | None = (
         None  #: of this machine, that its ranks may use; None where that does not matter
     )

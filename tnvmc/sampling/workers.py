@@ -26,6 +26,7 @@ from tnvmc.ansatz.protocol import Ansatz, execution_of
 from tnvmc.backend import progress
 from tnvmc.backend.device import out_of_room, walkers_that_fit
 from tnvmc.backend.namespace import is_gpu
+from tnvmc.backend.own_device import ranks_per_device, take_own_device
 from tnvmc.backend.process import (
     available_cores,
     blocked_signals,
@@ -64,7 +65,11 @@ def chunks(
     """
     wanted = execution_of(ansatz)
     if size is None and is_gpu(xp) and wanted.bytes_per_walker is not None:
-        n_chunks, fit = 1, walkers_that_fit(wanted.bytes_per_walker * n_replicas)
+        beside = ranks_per_device(in_use(), xp)
+        n_chunks, fit = (
+            in_use().size,
+            walkers_that_fit(beside * wanted.bytes_per_walker * n_replicas),
+        )
         while n_chunks * fit < n:
             n_chunks *= 2
         return split(n, -(-n // n_chunks))
@@ -86,9 +91,10 @@ def in_chunks(
         WorkerLost: a worker process was killed.
     """
     ranks, alone = in_use(), one_after_another(ansatz, xp)
+    ranks_per_device(ranks, xp)
     run = _Share(
         task, shares([*map(len, parts)], ranks.size), parts, 1 if alone else workers,
-        xp is np and execution_of(ansatz).processes,
+        xp is np and execution_of(ansatz).processes, xp,
     )  # fmt: skip
     try:
         found = ranks.each(run, constant=ansatz)
@@ -108,10 +114,12 @@ class _Share(Generic[T]):
     parts: Sequence[range]
     workers: int | None
     processes: bool
+    xp: Any  #: namespace of the walkers
 
     def __call__(self, ranks: Ranks) -> list[T]:
         own = self.dealt[ranks.rank]
         parts = self.parts[own.start : own.stop]
+        take_own_device(self.xp)
         with using_ranks(ALONE):
             return in_workers(self.task, parts, self.workers, processes=self.processes)
 

@@ -1,0 +1,94 @@
+"""Ranks with GPUs, of which there are none here: started through mpiexec by test_devices.py.
+
+Arrays are of array_api_strict, which NumPy's functions refuse as they refuse those of CuPy, and the machine
+has as many devices as the test says.  Rank 0 writes to FILE what each state gave.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import array_api_strict as xp
+import numpy as np
+from mpi4py import MPI
+
+from tests.ranks.cases import CHAIN, MANY, WALKERS, peps
+from tnvmc import MPS, PEPS, SR, SRC, VMC, heisenberg, square
+from tnvmc.backend import own_device
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.optimize.conjugate_gradients import ConjugateGradients
+
+WORLD = MPI.COMM_WORLD
+N_DEVICES, FILE = int(sys.argv[1]), Path(sys.argv[2])
+
+
+class Devices:
+    """So many devices; the one in use is told by `used`."""
+
+    used: int | None = None
+
+    def count(self) -> int:
+        return N_DEVICES
+
+    def use(self, number: int) -> None:
+        self.used = number
+
+    def address(self, number: int) -> str:
+        return f"bus {number}"
+
+
+def run(operator: Any, ansatz: Any, sampler: Any, rule: Any) -> VMC:
+    """Three steps and a measurement."""
+    start = np.random.default_rng(1).normal(size=ansatz.n_params)
+    imaginary = np.random.default_rng(2).normal(size=ansatz.n_params)
+    if "complex" in str(getattr(ansatz, "dtype", "")):
+        start = start + 0.1j * imaginary
+    theta = xp.asarray(start)
+    vmc = VMC(operator, ansatz, sampler, rule, theta=theta, comm=WORLD, learning_rate=0.05)
+    vmc.run(3)
+    return vmc
+
+
+def states() -> dict[str, Any]:
+    """What is compared between numbers of ranks."""
+    operator = heisenberg(square(3, 4))
+    return {
+        "slices": (operator, peps(), WALKERS, SR(space="samples")),
+        "parameters": (operator, peps(), MANY, SR(space="parameters")),
+        "iterated": (operator, peps(), WALKERS, SR(solver=ConjugateGradients(1e-8))),
+        "complex": (
+            operator, PEPS(operator.lattice, 2, scheme=SRC(3), dtype="complex128"), WALKERS,
+            SR(space="samples"),
+        ),
+        "ring": (CHAIN, MPS(CHAIN.lattice, D=3), WALKERS, SR(space="samples")),
+    }  # fmt: skip
+
+
+def main() -> None:
+    devices: Any = Devices()
+    own_device.DEVICES = devices
+    own_device.is_gpu = lambda space: space is xp  # type: ignore[assignment]
+    found: dict[str, Any] = {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for name, parts in states().items():
+            vmc = run(*parts)
+            assert array_namespace(vmc.theta) is xp
+            found[name] = [*map(float, np.asarray(vmc.theta).real[:50])]
+            found[name].append(vmc.measure(n_samples=40).energy)
+    told = [str(each.message) for each in caught if "share the GPU" in str(each.message)]
+    found["devices"] = WORLD.gather(devices.used)
+    found["told"] = len(told)
+    found["known"] = vmc.ranks.devices
+    if WORLD.Get_rank() == 0:
+        FILE.write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    os.environ["OMP_NUM_THREADS"] = "1"
+    main()
