@@ -108,6 +108,26 @@ def test_a_command_on_ranks_writes_one_folder_and_complains_once(tmp_path: Path)
     assert not (tmp_path / "c").exists()
 
 
+@needs_mpiexec
+def test_a_comparison_on_ranks_is_that_of_one(tmp_path: Path) -> None:
+    file = tmp_path / "compare.toml"
+    file.write_text(
+        "[compare]\nsteps = 2\n"
+        + SETTINGS.replace("[ansatz]", '[[ansatz]]\nname = "peps"').replace("steps = 4", "")
+        + '[[ansatz]]\nname = "product"\nkind = "product"\n'
+    )
+    tables = []
+    for n in (1, 2):
+        out = tmp_path / str(n)
+        done = finished(n, "-m", "tnvmc", "compare", str(file), "--out", str(out))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("[2/2] product") == 1
+        rows = json.loads((out / "comparison.json").read_text())["rows"]
+        tables.append([(row["name"], row["energy"], row["steps"]) for row in rows])
+    assert len(tables[0]) == 2
+    assert tables[0] == tables[1]
+
+
 def energies(folder: Path) -> list[Any]:
     lines = (folder / "history.jsonl").read_text().splitlines()
     result = json.loads((folder / "result.json").read_text())

@@ -134,13 +134,19 @@ class StagedRun:
         return "steps" if steps >= self.stage.settings.optimizer.steps else None
 
     def optimise(self, callback: Callable[[StepRecord], None]) -> None:
-        """Make steps until the present stage stops; `callback` sees each as it is made."""
+        """Make steps until the present stage stops; `callback` sees each as it is made.
+
+        Where seconds limit it, one step is made before and dropped: what is compiled or started with it is
+        not charged to this state.
+        """
 
         def on_step(record: StepRecord) -> None:
             self.lines.append(record.as_dict())
             self.seconds += record.seconds
             callback(record)
 
+        if self.stage.settings.optimizer.seconds and self.stopped() is None:
+            self.vmc.advance(self.vmc.state)
         while self.stopped() is None:
             self.vmc.step(on_step)
 
