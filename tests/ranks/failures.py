@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
+import time
 from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 
 from tnvmc import PEPS, VMC, Sampler, heisenberg, square
-from tnvmc.backend import mpi
+from tnvmc.backend import mpi, progress
+from tnvmc.sampling.workers import in_workers
 
 WORLD = MPI.COMM_WORLD
 H = heisenberg(square(2, 2))
@@ -60,6 +64,42 @@ def answers() -> None:
             caught.append(type(error).__name__)
     ranks.end()
     assert caught == ["Odd", "RuntimeError", "RuntimeError"], caught
+
+
+def busy(ranks: Any, rank: int, number: int) -> float:
+    """A measurement of a minute, in which one rank is told to end."""
+    began = time.monotonic()
+    if ranks.rank == rank:
+        threading.Timer(0.3, os.kill, (os.getpid(), number)).start()
+
+    def chunk(part: range) -> None:
+        while time.monotonic() < began + 60:
+            progress.tell(0.5)
+            time.sleep(0.01)
+
+    in_workers(chunk, [range(1)] if ranks.rank % 2 else [range(1), range(1, 2)], 2)
+    return time.monotonic() - began
+
+
+def signals() -> None:
+    """A signal to one rank, whichever, ends what all are at; then work goes on."""
+    ranks = mpi.of(WORLD)
+    rounds = 2 * [*range(ranks.size)]
+    if ranks.rank:
+        for _ in [*rounds, None]:
+            ranks.follow()
+        return
+    for rank in rounds:
+        began = time.monotonic()
+        try:
+            ranks.each(busy, rank, signal.SIGTERM if rank else signal.SIGINT)
+        except KeyboardInterrupt:
+            ranks.end()
+        else:
+            raise AssertionError
+        assert time.monotonic() < began + 20, rank
+    assert ranks.each(answer, 1, "") == [10 + rank for rank in range(ranks.size)]
+    ranks.end()
 
 
 def callback() -> None:

@@ -13,7 +13,7 @@ SCRIPT = str(Path(__file__).parent / "failures.py")
 
 
 @needs_mpiexec
-@pytest.mark.parametrize("case", ["answers", "callback"])
+@pytest.mark.parametrize("case", ["answers", "callback", "signals"])
 def test_an_error_comes_to_all_ranks_and_work_goes_on(case: str) -> None:
     done = finished(3, "-W", "ignore", SCRIPT, case)
     assert done.returncode == 0, done.stderr

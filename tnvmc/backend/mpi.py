@@ -19,12 +19,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from threading import Event
 from typing import Any, NoReturn, cast
 
 import numpy as np
 
 from tnvmc.backend import progress
+from tnvmc.backend.alarm import Alarm
 from tnvmc.backend.messages import PIECE, bytes_of, noted_signals, pieces, taken_apart
 from tnvmc.backend.namespace import elsewhere, to_host
 from tnvmc.backend.own_device import on_own_device, share_devices
@@ -51,6 +51,7 @@ class _End:
     """No more requests: with what the part of the program ended that rank 0 was leading."""
 
     value: Any
+    rang: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,9 @@ class _Request:
     arguments: tuple[Any, ...]
     collective: bool
     dropped: tuple[int, ...]  #: keys of what is not wanted any more
+    rang: tuple[
+        int, ...
+    ]  #: ranks that told the others to end in the request before; not all need have heard
 
 
 class MpiRanks(Ranks):
@@ -76,6 +80,7 @@ class MpiRanks(Ranks):
         self.comm = comm.Dup()
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
         self.sent = self.received = self.messages = 0
+        self._alarm, self._rang = Alarm(comm.Dup()), cast(tuple[int, ...], ())
         self._held: dict[int, Any] = {}
         self._next_key = 0
         self._dropped: list[int] = []  # of all ranks: rank + size * number
@@ -93,11 +98,11 @@ class MpiRanks(Ranks):
 
     def each(self, task: Callable[..., Any], *arguments: Any, constant: object = None) -> list[Any]:
         """See `Ranks.each`; an interrupt of any rank is one of the whole."""
-        return self._asked(_Request(task, arguments, False, self._to_drop()), constant)
+        return self._asked(_Request(task, arguments, False, self._to_drop(), self._rang), constant)
 
     def together(self, task: Callable[..., Any], *arguments: Any) -> list[Any]:
         """See `Ranks.together`; signals wait until it is done."""
-        return self._asked(_Request(task, arguments, True, self._to_drop()), None)
+        return self._asked(_Request(task, arguments, True, self._to_drop(), self._rang), None)
 
     def _to_drop(self) -> tuple[int, ...]:
         found = tuple(self._dropped)
@@ -107,6 +112,7 @@ class MpiRanks(Ranks):
     def _asked(self, request: _Request, constant: object) -> list[Any]:
         with uninterrupted() as allowed:
             self._broadcast(self._pickled(request, constant))
+            self._alarm.settle(request.rang)
             if request.collective:
                 own = self._carried_out(request)
             else:
@@ -116,29 +122,32 @@ class MpiRanks(Ranks):
                 except BaseException as error:  # noqa: BLE001 (an interrupt: all are heard first)
                     own = _Failed(error)
             outcomes = self._gathered(own)
-        for outcome in outcomes:
-            if isinstance(outcome, _Failed):
-                raise outcome.error
+        errors = [each.error for each in outcomes if isinstance(each, _Failed)]
+        if errors:  # the one that stopped the others rather than theirs
+            raise min(errors, key=lambda each: isinstance(each, progress.Stopped))
         return [outcome.value for outcome in outcomes]
 
     def end(self, value: Any = None) -> None:
         """Let the other ranks return from `follow` with a value."""
         with uninterrupted():
-            self._broadcast(self._pickled(_End(value), None))
+            self._broadcast(self._pickled(_End(value, self._rang), None))
+            self._alarm.settle(self._rang)
+            self._rang = ()
 
     # --- what the other ranks do
 
     def follow(self) -> Any:
         """Do what rank 0 asks for until it ends that, with a value."""
-        stop = Event()
-        with noted_signals(stop) as noted, progress.until(stop):
+        with noted_signals(self._alarm) as noted:
             while True:
                 message = self._broadcast(None)
                 try:
                     request = self._unpickled(message)
                 except Exception as error:  # noqa: BLE001 (rank 0 would wait for an answer)
                     self.abort(error)
+                self._alarm.settle(request.rang)
                 if isinstance(request, _End):
+                    self._alarm.clear()
                     return request.value
                 outcome = self._carried_out(request)
                 if noted:
@@ -150,7 +159,8 @@ class MpiRanks(Ranks):
             if key % self.size == self.rank:
                 self._held.pop(key, None)
         try:
-            with using_ranks(ALONE):
+            stop = contextlib.nullcontext() if request.collective else progress.until(self._alarm)
+            with using_ranks(ALONE), stop:
                 return _Done(request.task(self, *request.arguments))
         except BaseException as error:  # (raised by rank 0)
             if request.collective:
@@ -282,12 +292,14 @@ class MpiRanks(Ranks):
         return found
 
     def _gathered(self, outcome: _Done | _Failed) -> list[Any]:
-        """Outcomes of all ranks on rank 0; nothing elsewhere."""
+        """Outcomes of all ranks on rank 0; nothing elsewhere.  Where one failed the others need not go on."""
+        if isinstance(outcome, _Failed) and not isinstance(outcome.error, progress.Stopped):
+            self._alarm.ring()
         try:
             parts = self._pickled(outcome, None)
         except Exception as error:  # noqa: BLE001 (a result that cannot be sent)
             parts = self._pickled(_Failed(RuntimeError(f"rank {self.rank}: {error!r}")), None)
-        sizes = self.comm.gather([len(part) for part in parts])
+        told = self.comm.gather(([len(part) for part in parts], self._alarm.rang))
         if self.rank:
             self._count(sum(map(len, parts)), True, 1)
             for part in parts:
@@ -295,6 +307,8 @@ class MpiRanks(Ranks):
                     self.comm.Send(piece, 0)
             return []
         messages: list[list[Any]] = [parts]
+        sizes = [each for each, _ in told]
+        self._rang = tuple(rank for rank, (_, rang) in enumerate(told) if rang)
         for rank in range(1, self.size):
             received = [np.empty(size, np.uint8) for size in sizes[rank]]
             self._count(sum(sizes[rank]), False, 1)

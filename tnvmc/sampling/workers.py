@@ -173,7 +173,10 @@ def _done(work: _Work[T], n_workers: int, processes: bool, look: _Look) -> list[
                 f"one of {n_workers} worker processes died, most likely for lack of memory; lower "
                 "the number of workers (run.threads) or of walkers in a batch (sampler.chunk)"
             ) from error
-        except KeyboardInterrupt:  # the end of this process would wait for what they still do
+        except (
+            KeyboardInterrupt,
+            progress.Stopped,
+        ):  # the end of this process would wait for what they still do
             _abandon(pool)
             raise
     keep_freed_memory()
@@ -220,10 +223,11 @@ _BETWEEN_LOOKS = 2.0  # seconds
 
 def _unfinished(futures: Sequence[Future[T]], look: _Look) -> bool:
     """Wait for all results, at most `_BETWEEN_LOOKS`; whether some are missing."""
-    end = time.monotonic() + _BETWEEN_LOOKS
+    end, asked = time.monotonic() + _BETWEEN_LOOKS, look is not None or progress.stop_event()
     while (left := end - time.monotonic()) > 0:
-        if not wait(futures, left if look is None else progress.BETWEEN_LOOKS).not_done:
+        if not wait(futures, progress.BETWEEN_LOOKS if asked else left).not_done:
             return False
+        progress.end_if_unwanted()
         if look is not None:
             look()
     return True
