@@ -84,7 +84,7 @@ def test_a_history_into_given_axes_and_into_new_ones(history: History) -> None:
     assert plot.history(history, axes) is axes
     line = axes.lines[0]
     kept = np.array([0, 1, 3, 4, 5])
-    assert np.array_equal(line.get_xdata(), kept)
+    assert np.array_equal(line.get_xdata(), kept + 1)  # from 1 on
     assert np.allclose(line.get_ydata(), (-9.0 - 0.02 * kept) / N, rtol=ROUNDING)
     assert "per site" in axes.get_ylabel() and axes.get_xlabel() == "step"
     timed = history.plot(against="seconds", quantity="variance")

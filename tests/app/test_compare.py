@@ -220,6 +220,31 @@ def test_a_run_of_another_comparison_has_no_row(
     assert [each["code"] for each in table["left_out"]] == ["run_failed"]
 
 
+def test_a_comparison_is_drawn_again_from_its_runs(
+    whole: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table too: a run that is not there any more has no row."""
+    shutil.copytree(whole, "moved")
+    monkeypatch.undo()  # pictures are drawn
+    monkeypatch.chdir(folder)
+    assert main(["plot", "moved", "--format", "svg", "--out", "drawn"]) == 0
+    assert sorted(path.name for path in Path("drawn").iterdir()) == sorted(
+        f"{name}.svg" for name in PICTURES
+    )
+    before = strict_json(Path("moved/comparison.json"))
+    for name in ("comparison.json", "comparison.md"):
+        Path("moved", name).unlink()
+    assert main(["report", "moved"]) == 0
+    assert strict_json(Path("moved/comparison.json")) == before
+    Path("moved", NAMES[0], "result.json").unlink()
+    assert main(["report", "moved"]) == 0
+    (left,) = strict_json(Path("moved/comparison.json"))["left_out"]
+    assert (left["name"], left["code"]) == (NAMES[0], "run_unfinished")
+    assert main(["plot", "moved", "--site", "0"]) == 2
+    assert main(["report", "moved", "--varbench"]) == 2
+    assert capsys.readouterr().err.count("a comparison has") == 2
+
+
 def test_a_finished_comparison_takes_more_steps(whole: Path) -> None:
     shutil.copytree(whole, "out")
     assert main(["compare", "--resume", "out", "--set", "compare.steps=5"]) == 0

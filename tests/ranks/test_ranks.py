@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tnvmc.backend.mpi import ranks_of as ranks_in_use
 from tnvmc.backend.ranks import launched, shares
 
 pytest.importorskip("mpi4py")
@@ -199,6 +201,24 @@ def ranks_of(launcher: int) -> list[int]:
         return False
 
     return [pid for pid, (_, name) in parents.items() if below(pid) and name.startswith("python")]
+
+
+def test_a_run_that_each_process_makes_by_itself_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    told = []
+    for rank in (0, 1):
+        monkeypatch.setenv("OMPI_COMM_WORLD_RANK", str(rank))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ranks_in_use(None)
+        told.append([each.filename for each in caught])
+    assert [len(each) for each in told] == [1, 0]
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ranks_in_use(None)
 
 
 def test_a_launcher_is_known_by_what_it_says() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from tnvmc import heisenberg, kagome, square
+from tnvmc.backend.ranks import Ranks, using_ranks
 from tnvmc.report.console import (
     RunConsole,
     embedding_text,
@@ -98,6 +99,10 @@ def test_the_headline_says_how_configurations_are_drawn() -> None:
         "heisenberg, square 4 x 4 open; rbm complex128, 288 parameters from random; sr, 100 steps"
     )
     assert headline(settings(power=0.5), operator, 288) == plain + "; steps drawn from |psi|^1"
+    ranks = Ranks()
+    ranks.size = 2
+    with using_ranks(ranks):
+        assert headline(settings(), operator, 288) == plain + "; 2 ranks"
     single = headline(settings(precision="single", power=0.75), operator, 288)
     assert single == plain + "; steps drawn from |psi|^1.5; walks in single precision"
 

@@ -143,8 +143,13 @@ class Terminal(io.StringIO):
     [(Terminal, Terminal, "out"), (io.StringIO, Terminal, "error"), (io.StringIO, io.StringIO, "")],
 )
 def test_compilations_are_told_where_somebody_looks(
-    out: type[io.StringIO], error: type[io.StringIO], told: str, monkeypatch: pytest.MonkeyPatch
+    out: type[io.StringIO],
+    error: type[io.StringIO],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """Where nobody does, and it is not told in logs, the logger warns of it; on the first rank alone."""
     streams = {"out": out(), "error": error()}
     monkeypatch.setattr(sys, "stdout", streams["out"])
     monkeypatch.setattr(sys, "stderr", streams["error"])
@@ -155,6 +160,13 @@ def test_compilations_are_told_where_somebody_looks(
     assert ("float32" in streams["out"].getvalue()) is (told != "error")
     live.compiling("float64")
     assert "float64" not in "".join(s.getvalue() for s in streams.values()) or told
+    logged = [record.args or record.getMessage() for record in caplog.records]
+    assert len(logged) == (0 if told else 2)
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setenv("PMI_RANK", "1")
+    live.compiling("complex128")
+    assert len(caplog.records) == len(logged)
+    assert "complex128" not in "".join(s.getvalue() for s in streams.values())
 
 
 def test_every_phase_has_a_name() -> None:

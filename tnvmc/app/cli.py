@@ -222,7 +222,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 @command(
-    "draw pictures of a run, or of several runs together",
+    "draw pictures of a run, of several runs together, or of a comparison",
     FOLDER,
     option("others", metavar="RUNDIR", nargs="*", help="more runs, on the same axes"),
     option("--out", metavar="DIR", help="folder to write (default: RUNDIR/pictures)"),
@@ -239,32 +239,63 @@ def _show(options: argparse.Namespace) -> int:
     option("--site", metavar="I", type=int, help="site whose correlations are drawn"),
 )  # fmt: skip
 def _plot(options: argparse.Namespace) -> int:
+    from tnvmc.app.compare import is_comparison
     from tnvmc.report.plots import plot_runs
 
+    if is_comparison(options.folder):
+        return _plot_comparison(options)
     paths = [options.folder, *options.others]
     written = plot_runs(
         paths, options.out, options.format, options.what, options.site, options.against
     )
     for line in written.left_out:
         print(line)
-    names = ", ".join(dict.fromkeys(path.stem for path in written.files))
-    endings = ", ".join(dict.fromkeys(path.suffix[1:] for path in written.files))
-    print(f"{names} ({endings}) written to {written.files[0].parent}")
+    _tell_pictures(written.files)
     return 0
 
 
+def _plot_comparison(options: argparse.Namespace) -> int:
+    from tnvmc.app.compare import redraw_comparison
+    from tnvmc.report.plots import PictureError
+
+    for name in ("others", "what", "against", "site"):
+        if getattr(options, name) not in (None, []):
+            told = "RUNDIR" if name == "others" else f"--{name}"
+            raise PictureError(
+                f"{options.folder}: a comparison has pictures of its own, without {told}; draw its runs as "
+                f"tnvmc plot {options.folder}/NAME ..."
+            )
+    files = redraw_comparison(options.folder, options.out, options.format)
+    _tell_pictures(files)
+    return 0
+
+
+def _tell_pictures(files: Sequence[Path]) -> None:
+    names = ", ".join(dict.fromkeys(path.stem for path in files))
+    endings = ", ".join(dict.fromkeys(path.suffix[1:] for path in files))
+    print(f"{names} ({endings}) written to {files[0].parent}")
+
+
 @command(
-    "write a web page with all results of a run",
+    "write a web page with all results of a run, or the table of a comparison",
     FOLDER,
     option("--out", metavar="FILE.html", help="default: RUNDIR/report.html"),
     option("--varbench", action="store_true", help="print the row for the VarBench table instead"),
 )
 def _report(options: argparse.Namespace) -> int:
     from tnvmc.analysis.varbench import varbench_row
+    from tnvmc.app.compare import is_comparison, retabulate_comparison
     from tnvmc.report.describe import damage_text
     from tnvmc.report.page import ReportError, write_report
     from tnvmc.storage.run_files import read_run
 
+    if is_comparison(options.folder):
+        if options.varbench or options.out is not None:
+            raise ReportError(
+                f"{options.folder}: a comparison has a table; omit --out and --varbench"
+            )
+        print(f"written to {' and '.join(map(str, retabulate_comparison(options.folder)))}")
+        return 0
     if not options.varbench:
         print(f"written to {write_report(options.folder, options.out)}")
         return 0

@@ -22,15 +22,16 @@ from tnvmc.app.run import (
 from tnvmc.report.comparison import headline, markdown, plain_text
 from tnvmc.report.figures import style
 from tnvmc.report.figures.comparison import draw_comparison
-from tnvmc.report.plots import FOLDER, check_ours
+from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
 from tnvmc.settings.comparison import Budget, Comparison, budget_of, comparison
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import read_toml
 from tnvmc.settings.problems import ConfigError
-from tnvmc.storage.files import write_atomically
+from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import is_running, read_run, steps_done
 from tnvmc.storage.run_folder import (
     CONFIG,
+    RESULT,
     FolderError,
     FolderInUse,
     check_settings,
@@ -175,23 +176,103 @@ def _run(settings: Settings, reference: Reference) -> None:
 
 def _write(compared: Comparison, table: ComparisonTable) -> None:
     """Write the table as JSON and Markdown, and the pictures of what is in it."""
+    images = _pictures(compared, table, compared.out / FOLDER, _FORMATS)
+    _keep({**_pages(compared, table), **images})
+
+
+def _pages(compared: Comparison, table: ComparisonTable) -> dict[Path, bytes]:
+    """The files of the table."""
+    return {
+        compared.out / TABLE: sealed_json(table.as_dict(), indent=2),
+        compared.out / PAGE: markdown(table).encode(),
+    }
+
+
+def _pictures(
+    compared: Comparison, table: ComparisonTable, folder: Path, formats: Sequence[str]
+) -> dict[Path, bytes]:
+    """The pictures of the rows of a table, each in these formats.
+
+    Raises:
+        PictureError: a file in the way that was not made here.
+    """
     names = [name for name in compared.runs if name in {row.name for row in table.rows}]
     figures: Mapping[str, Any] = draw_comparison([read_run(compared.out / name) for name in names])
-    folder = compared.out / FOLDER
     places = {
         folder / f"{name}.{ending}": style.encode(figure, ending)
         for name, figure in figures.items()
-        for ending in _FORMATS
+        for ending in formats
     }
     check_ours(folder, tuple(places), style.MADE_BY)
-    try:
-        write_atomically(compared.out / TABLE, sealed_json(table.as_dict(), indent=2))
-        write_atomically(compared.out / PAGE, markdown(table).encode())
-        folder.mkdir(exist_ok=True)
-        for path, image in places.items():
-            write_atomically(path, image)
-    except OSError as error:
-        raise DiskError(f"{compared.out}: cannot be written ({error.strerror})") from None
+    return places
+
+
+def _keep(files: Mapping[Path, bytes]) -> None:
+    for path, content in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, content)
+        except OSError as error:
+            raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def is_comparison(folder: str | Path) -> bool:
+    """Tell whether a folder holds a comparison."""
+    return (Path(folder) / SETTINGS).is_file()
+
+
+def redraw_comparison(
+    folder: str | Path, out: str | Path | None = None, formats: str = ",".join(_FORMATS)
+) -> tuple[Path, ...]:
+    """Draw the pictures of a comparison again, as ``tnvmc plot`` does, and give their files.
+
+    From what its runs hold now; nothing is computed but what the table needs.  `out` is FOLDER/pictures by
+    default.
+
+    Raises:
+        FolderError: no comparison there.
+        PictureError: an unknown format, a file in the way, nothing to draw.
+        ConfigError: settings that cannot be read any more.
+    """
+    endings = chosen(formats, style.FORMATS, "--format")
+    compared, table = _held(Path(folder))
+    place = compared.out / FOLDER if out is None else Path(out)
+    files = _pictures(compared, table, place, endings)
+    if not files:
+        raise PictureError(f"{folder}: nothing to draw: none of its runs is finished")
+    _keep(files)
+    return tuple(files)
+
+
+def retabulate_comparison(folder: str | Path) -> tuple[Path, ...]:
+    """Write the table of a comparison again, as ``tnvmc report`` does; raises as `redraw_comparison`."""
+    compared, table = _held(Path(folder))
+    files = _pages(compared, table)
+    _keep(files)
+    return tuple(files)
+
+
+def _held(folder: Path) -> tuple[Comparison, ComparisonTable]:
+    """The comparison in a folder, and the table of what its runs hold now.
+
+    What the last table said of the reference and of runs that failed is kept.
+    """
+    if not is_comparison(folder):
+        raise FolderError(f"{folder}: holds no comparison ({SETTINGS} is missing)")
+    check_settings(folder / SETTINGS)
+    compared = comparison(read_toml(folder / SETTINGS), _with_out((), folder))
+    before: dict[str, Any] = {}
+    if (folder / TABLE).is_file():
+        before = json.loads(read_plain(folder / TABLE))
+    reference = before.get("reference")
+    if reference is None:
+        reference = asdict(find_reference(compared.operator, compared.magnetisation))
+    failed = {
+        each["name"]: each["values"]["reason"]
+        for each in before.get("left_out", ())
+        if each["code"] == "run_failed" and not (folder / each["name"] / RESULT).is_file()
+    }
+    return compared, tabulate(compared, reference, failed)
 
 
 def print_comparison(

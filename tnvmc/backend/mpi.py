@@ -15,6 +15,7 @@ import os
 import pickle
 import socket
 import sys
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -400,8 +401,18 @@ def of(comm: Any) -> MpiRanks:
 
 
 def ranks_of(comm: Any) -> Ranks:
-    """The ranks of a communicator of mpi4py; those in use for None."""
+    """The ranks of a communicator of mpi4py; those in use for None.
+
+    Warns where there are none in use though a launcher started several processes, on the first of them.
+    """
     if comm is None:
+        rank, started = launched()
+        if in_use() is ALONE and started > 1 and rank == 0:
+            warnings.warn(
+                f"VMC: {started} processes were started, and each of them makes this run by itself; to share it "
+                "give comm=MPI.COMM_WORLD (from mpi4py import MPI), or use the command tnvmc run",
+                stacklevel=4,
+            )
         return in_use()
     if comm.Get_size() > 1:
         return of(comm)

@@ -10,6 +10,7 @@ from typing import Any
 from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.backend.device import describe
 from tnvmc.backend.process import OutputLost
+from tnvmc.backend.ranks import in_use
 from tnvmc.lattice import embedding
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import DRAWS, measured_numbers, sampling_parts, sector_text
@@ -140,6 +141,7 @@ def headline(settings: Settings, operator: Operator, n_params: int) -> str:
         + (f"{steps} in {len(stages)} stages" if settings.stage else steps)
         + "".join(f"; {part}" for part in sampling_parts(settings.sampler.model_dump()))
         + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")
+        + (f"; {in_use().size} ranks" if in_use().size > 1 else "")
     )
 
 

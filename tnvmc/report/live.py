@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from typing import IO, Any, Self, cast
 
 from tnvmc.backend.progress import watched
+from tnvmc.backend.ranks import launched
 from tnvmc.report.texts import phase_name, step_sentence
 from tnvmc.shown import with_error
 from tnvmc.vmc.state import StepRecord
@@ -77,12 +79,18 @@ def told_in_logs() -> Iterator[None]:
 def compiling(dtype: str) -> None:
     """Say that kernels for numbers of a type are compiled, on a terminal or in a notebook.
 
-    From the thread that compiles; a bar that is shown moves down.
+    From the thread that compiles; a bar that is shown moves down.  Elsewhere, as in a script of a batch system, the
+    logger "tnvmc" warns of it: on standard error where the program has set up nothing else.  Of several ranks
+    the first says it.
     """
+    if launched()[0]:
+        return
     streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
     seen = [stream for stream in streams if can_show(console_on(stream))]
     for stream in [*seen, *(streams if _in_logs else [])][:1]:
         print(COMPILING.format(dtype), file=cast(IO[str], Output(stream)), flush=True)
+        return
+    logging.getLogger("tnvmc").warning(COMPILING.format(dtype))
 
 
 class Bar:
@@ -185,7 +193,7 @@ def steps(
         nonlocal done
         done += 1
         if told := step_sentence(record.diagnostics, record.undone):
-            console.print(f"step {record.step}: {told}", markup=False, soft_wrap=True)
+            console.print(f"step {record.step + 1}: {told}", markup=False, soft_wrap=True)
         bar.update(done, *step_numbers(record, n_sites, n_samples=n_samples))
 
     with Bar(console, steps) as bar:

@@ -62,10 +62,10 @@ def plot_runs(
     """
     runs = [read_run(path) for path in paths]
     several = len(runs) > 1
-    names = _chosen(what, NAMES, "--what") if what else tuple(COMPARED if several else NAMES)
+    names = chosen(what, NAMES, "--what") if what else tuple(COMPARED if several else NAMES)
     if several and not any(name in HISTORIES for name in names):
         raise PictureError(f"--what {what}: shows one run; of several: {', '.join(HISTORIES)}")
-    endings = _chosen(formats, style.FORMATS, "--format")
+    endings = chosen(formats, style.FORMATS, "--format")
     for run in runs:
         if site is not None and run.n_sites is not None and not 0 <= site < run.n_sites:
             raise PictureError(f"--site {site}: {run.path} has the sites 0..{run.n_sites - 1}")
@@ -91,7 +91,8 @@ def plot_runs(
     return Written(tuple(places), damage + pictures.left_out)
 
 
-def _chosen(text: str, known: Sequence[str], option: str) -> tuple[str, ...]:
+def chosen(text: str, known: Sequence[str], option: str) -> tuple[str, ...]:
+    """Read a list with commas of words that are known; raises `PictureError` for others."""
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
     for word in words:
         if word not in known:

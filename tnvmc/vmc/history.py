@@ -152,7 +152,7 @@ class History(list[StepRecord], Shown):
     def _row(self, record: StepRecord) -> tuple[str, ...]:
         acceptance = "" if record.acceptance is None else f"{record.acceptance:.2f}"
         return (
-            str(record.step), with_error(record.energy, record.energy_error),
+            str(record.step + 1), with_error(record.energy, record.energy_error),
             self._per_site(record), fixed(record.variance / self.n_sites, 5), acceptance,
             f"{record.learning_rate:.3g}", "undone" if record.undone else "",
         )  # fmt: skip

@@ -39,6 +39,7 @@ class State:
 class StepRecord(Shown):
     """What one step reports: one line of history.jsonl.
 
+    `step` counts the steps before, from 0 on; what is shown to people names steps from 1 on.
     `energy` and `variance` are totals of the state that the step found, before its update.
     `diagnostics` tell why a step was undone (codes as `Guard.objection`, sampling_failed,
     direction_not_finite), that it was shortened (step_shortened), or that its log-derivatives were taken
@@ -65,7 +66,7 @@ class StepRecord(Shown):
 
     def __str__(self) -> str:
         text = (
-            f"step {self.step}: energy {with_error(self.energy, self.energy_error)}, "
+            f"step {self.step + 1}: energy {with_error(self.energy, self.energy_error)}, "
             f"variance {self.variance:.2g}"
         )
         if self.acceptance is not None:
@@ -76,7 +77,7 @@ class StepRecord(Shown):
         energy = with_error(self.energy, self.energy_error)
         undone = ", undone" if self.undone else ""
         told = f"total energy {energy}, variance {self.variance:.2g}"
-        return f"<StepRecord {self.step}: {told}{undone}{_warned(self.diagnostics)}>"
+        return f"<StepRecord of step {self.step + 1}: {told}{undone}{_warned(self.diagnostics)}>"
 
     def _table(self) -> Table:
         rows = [
@@ -93,7 +94,7 @@ class StepRecord(Shown):
             if (value := getattr(self, name)) is not None
         ]
         rows.append(("seconds", f"{self.seconds:.3g}", ""))
-        title = f"step {self.step}{', undone' if self.undone else ''}"
+        title = f"step {self.step + 1}{', undone' if self.undone else ''}"
         return Table(title, ("", "", ""), rows, [str(found) for found in self.diagnostics])
 
     def as_dict(self) -> dict[str, Any]:

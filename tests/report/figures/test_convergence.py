@@ -91,7 +91,7 @@ def test_it_is_against_steps_where_asked_and_where_no_time_is_known(
         lines = [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
     figure = drawn(tmp_path / "run", lines, against=against)
     assert figure.axes[-1].get_xlabel() == "step"
-    assert np.array_equal(figure.axes[2].lines[0].get_xdata(), range(60))
+    assert np.array_equal(figure.axes[2].lines[0].get_xdata(), range(1, 61))
 
 
 def test_time_passes_in_steps_without_an_energy(tmp_path: Path) -> None:

@@ -60,12 +60,12 @@ def test_energies_per_site_with_undone_step_and_final_measurement(pictures: Figu
     axes = pictures.figures["energy"].axes[0]
     kept = [line for line in history() if not line["undone"]]
     x, y = labelled(axes, "each step")
-    assert np.array_equal(x, [line["step"] for line in kept])
+    assert np.array_equal(x, [line["step"] + 1 for line in kept])
     assert np.allclose(y, [line["energy"] / N for line in kept], rtol=ROUNDING)
-    assert labelled(axes, "step undone")[0].tolist() == [7]
+    assert labelled(axes, "step undone")[0].tolist() == [8]
     assert np.allclose(labelled(axes, "exact")[1], EXACT / N, rtol=ROUNDING)
     x, y = labelled(axes, "measured at the end")
-    assert (x[0], y[0]) == (40, -9.18771 / N)
+    assert (x[0], y[0]) == (41, -9.18771 / N)
     assert {text.get_text() for text in axes.texts} == {"D = 2", "D = 3"}
     assert axes.get_ylabel() == "energy per site (S.S units)"
 
@@ -78,7 +78,7 @@ def test_relative_error_is_on_a_log_axis_and_marks_what_is_below(pictures: Figur
     assert np.allclose(labelled(axes, "each step")[1], np.abs(off), rtol=1e-9)
     below = np.array([line["step"] for line in kept])[off < 0]
     assert 0 < len(below) < len(kept)
-    assert np.array_equal(labelled(axes, "below exact")[0], below)
+    assert np.array_equal(labelled(axes, "below exact")[0], below + 1)
 
 
 @pytest.mark.parametrize(
@@ -292,4 +292,4 @@ def test_an_undefined_energy_is_left_out_and_a_single_step_is_drawn(tmp_path: Pa
     lines[1]["energy"] = None
     write_history(run, lines)
     made = draw([read_run(run)], tuple(HISTORIES))
-    assert labelled(made.figures["energy"].axes[0], "each step")[0].tolist() == [0]
+    assert labelled(made.figures["energy"].axes[0], "each step")[0].tolist() == [1]

@@ -77,7 +77,7 @@ def test_a_far_step_is_no_part_of_the_axis_and_the_picture_says_so(tmp_path: Pat
         assert told == f"1 step beyond the axis, at {heights[name]:.2g}"
         assert told in entries(figure)
         (mark,) = (line for line in axes.lines if line.get_label() == told)
-        assert mark.get_xdata().tolist() == [12]
+        assert mark.get_xdata().tolist() == [13]  # from 1 on
         assert mark.get_marker() == ("v" if name == "energy" else "^")  # where it leaves
 
 

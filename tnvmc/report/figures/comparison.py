@@ -53,7 +53,7 @@ def _energies(histories: Sequence[History]) -> Any:
         ends = []
         for number, history in enumerate(histories):
             line, marker = style.line(number), _marker(number)
-            x = history.of("step") + 1 if against == "steps" else history.seconds
+            x = history.x("step" if against == "steps" else "seconds")
             ends.append(x[-1])
             x, energy = x[history.kept], history.energy[history.kept]
             gone = history.is_absurd(energy)

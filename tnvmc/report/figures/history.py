@@ -75,8 +75,8 @@ class History:
         return scales.absurd(self.distance(energy)) if self.exact else scales.absurd(energy, GAP)
 
     def x(self, against: str) -> np.ndarray:
-        """Abscissas of the steps, against the "step" or the "seconds"."""
-        return self.seconds if against == "seconds" else self.of("step")
+        """Abscissas of the steps, against the "step", from 1 on, or the "seconds"."""
+        return self.seconds if against == "seconds" else self.of("step") + 1
 
     def stages(self, against: str = "step") -> list[tuple[float, str]]:
         """Abscissa of the first step and name of every stage; empty where there is one or none."""
