@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tnvmc.backend.device import DeviceError, namespace_of
+from tnvmc.backend.process import give_back_freed_memory
 
 settings.register_profile(
     "tnvmc", deadline=None
@@ -83,6 +85,15 @@ def xp(request: pytest.FixtureRequest) -> Any:
         except DeviceError as error:
             pytest.skip(str(error))
     return pytest.importorskip(name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs_are_let_go() -> Iterator[None]:
+    """What JAX compiled for a module of tests, up to a GiB; other modules read what they share from the disk."""
+    yield
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
+        give_back_freed_memory()
 
 
 @pytest.fixture
