@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tnvmc.ansatz.jacobian import SliceJacobian
 from tnvmc.ansatz.piece_products import PieceProducts
-from tnvmc.ansatz.pieces import Pieces
+from tnvmc.ansatz.pieces import FORMED, Pieces
 
 WIDTHS = st.lists(st.integers(1, 30), min_size=1, max_size=7).map(tuple)
 
@@ -25,8 +25,10 @@ def test_every_column_is_in_one_piece_and_every_piece_on_one_rank(
         for column in range(piece.begin, piece.end):
             seen[piece.site][column] += 1
     assert all(count == 1 for of_site in seen for count in of_site)
-    dealt = pieces.dealt(n_ranks)
-    assert [place for part in dealt for place in part] == list(range(len(pieces.all)))
+    for n_samples in (1, FORMED + 1):
+        dealt = pieces.dealt(n_ranks, n_samples)
+        assert [place for part in dealt for place in part] == list(range(len(pieces.all)))
+    dealt = pieces.dealt(n_ranks, FORMED)
     group_of = [k for k, group in enumerate(pieces.groups) for _ in group]
     of_ranks = [{group_of[place] for place in part} for part in dealt]
     assert sum(map(len, of_ranks)) == len(pieces.groups)  # no group is on two
@@ -60,7 +62,7 @@ def test_parts_add_up_to_dense_products(width: int, n_ranks: int, dtype: type) -
     columns = pieces.cut(slices)
     parts = [
         PieceProducts(pieces, part, columns[part.start : part.stop], spins)
-        for part in pieces.dealt(n_ranks)
+        for part in pieces.dealt(n_ranks, 1)
         if len(part)
     ]
     v, u = numbers(dense.shape[1]), numbers(n)

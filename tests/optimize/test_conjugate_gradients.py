@@ -108,6 +108,17 @@ def test_is_taken_where_a_matrix_would_be_too_large(monkeypatch: pytest.MonkeyPa
     assert info["method"] == "cholesky"
 
 
+def test_is_taken_for_many_samples_of_slices_and_a_large_shift(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sr, "APPLIED_FROM", 9)
+    methods = []
+    for slices, shift in ((True, 1e-2), (True, 1e-3), (False, 1e-2)):
+        problem = random_problem(9, (6, 2, 4), slices=slices)
+        methods.append(SR(shift).direction(*problem.arguments, {}, KEY)[2]["method"])
+    assert methods == ["conjugate gradients", "cholesky", "cholesky"]
+
+
 def test_forms_no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(9, (6, 2, 4))
     for name in ("gram", "covariance"):

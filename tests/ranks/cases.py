@@ -18,11 +18,13 @@ from mpi4py import MPI
 
 import tnvmc
 from tnvmc import MPS, PEPS, SR, SRC, VMC, Adam, GradientDescent, RandomSign, Sampler
-from tnvmc.ansatz import blocks
+from tnvmc.ansatz import blocks, joint, pieces
 from tnvmc.ansatz.product import ProductState
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 
 blocks.WIDTH = 5  # several blocks of few parameters
+pieces.WIDTH, pieces.FORMED = 3, 100  # several pieces of a site, single ones dealt out for MANY
+joint._ROWS = 50  # several blocks of few samples
 
 STEPS = 3
 H = tnvmc.heisenberg(tnvmc.square(3, 4))
@@ -66,6 +68,7 @@ def network() -> VMC:
 
 GROUPS: Mapping[str, Mapping[str, Callable[[], VMC]]] = {
     "default": {
+        "columns": lambda: one(SR(space="samples", solver=ConjugateGradients(1e-6)), MANY),
         "averaged S, direct draws": lambda: one(sampler=tnvmc.DirectSampler(30)),
         "samples": lambda: one(SR(space="samples")),
         "product": lambda: product(SR(space="samples"), MANY),
@@ -77,6 +80,13 @@ GROUPS: Mapping[str, Mapping[str, Callable[[], VMC]]] = {
         "parameters": lambda: one(SR(space="parameters"), MANY),
         "complex": lambda: one(SR(momentum=0.9), dtype="complex128"),
         "conjugate gradients": lambda: one(SR(solver=ConjugateGradients(1e-6))),
+        "columns, complex": lambda: one(
+            SR(space="samples", solver=ConjugateGradients(1e-3)), MANY, dtype="complex128"
+        ),
+        "columns, product": lambda: product(
+            SR(space="samples", solver=ConjugateGradients(1e-3)), MANY
+        ),
+        "groups": lambda: one(SR(space="samples"), MANY),
         "force": lambda: one(GradientDescent()),
         "signs": lambda: one(RandomSign()),
         "Adam": lambda: one(Adam()),

@@ -7,6 +7,7 @@ in any bit.  BLAS is given each block as an array by itself: it rounds parts of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -50,6 +51,43 @@ def adjoint(blocks: Sequence[Array], u: Array) -> Array:
     xp = array_namespace(u)
     conjugate = _conj(u)
     return _conj(xp.concat([xp.matrix_transpose(_by_rows(block)) @ conjugate for block in blocks]))
+
+
+def gram_terms(blocks: Sequence[np.ndarray], u: np.ndarray) -> list[np.ndarray]:
+    """What each block adds to O O^dagger u: (M,)."""
+    own = [np.ascontiguousarray(block) for block in blocks]
+    return [block @ adjoint([block], u) for block in own]
+
+
+def cross(
+    blocks: Sequence[np.ndarray], rows: slice, chosen: np.ndarray, scales: np.ndarray
+) -> np.ndarray:
+    """What the blocks add to some rows and columns of O O^dagger: (m, n), rounded for the `scales` of all."""
+    shape = (len(scales[rows]), len(chosen))
+    total = np.zeros(shape, np.result_type(*blocks, np.float64))
+    for block in blocks:
+        product = np.ascontiguousarray(block[rows]) @ dagger(block[chosen])
+        total += exact_sums.rounded(product, scales[rows], scales[chosen])
+    return total
+
+
+@dataclass(frozen=True)
+class BlockProducts:
+    """Some blocks, as `tnvmc.ansatz.joint.Units`."""
+
+    blocks: Sequence[np.ndarray]
+
+    def gram_terms(self, u: np.ndarray) -> list[np.ndarray]:
+        """See `gram_terms`."""
+        return gram_terms(self.blocks, u)
+
+    def cross(self, rows: slice, chosen: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """See `cross`."""
+        return cross(self.blocks, rows, chosen, scales)
+
+    def norms(self) -> list[np.ndarray]:
+        """Squared norms (M,) of the rows of each."""
+        return [exact_sums.norms(block) for block in self.blocks]
 
 
 def gram(blocks: Sequence[np.ndarray], scales: np.ndarray | None = None) -> np.ndarray:

@@ -99,18 +99,15 @@ def _gather(
 
 
 def sum_of_norms(norms: Sequence[np.ndarray]) -> np.ndarray:
-    """Squared norms (M,) of the rows, from those of the slices, in the order of sites."""
-    total = np.zeros_like(norms[0])
-    for each in norms:
-        total += each
-    return total
+    """Squared norms (M,) of the rows, from those of the slices."""
+    return exact_sums.total(norms, len(norms), norms[0])
 
 
 def _multiply(
     chosen: np.ndarray, order: np.ndarray, gram: np.ndarray, scales: np.ndarray
 ) -> Callable[[_Panel], None]:
     """Add products to one of the two triangles of the result, those on its diagonal half to each."""
-    add_at = _adder(gram)
+    add_at = adder(gram)
 
     def multiply(panel: _Panel) -> None:
         rows, products = panel
@@ -125,7 +122,7 @@ def _multiply(
             if each.others == rows:
                 part *= 0.5
         # A row of the result comes from memory once for all of them.
-        add_at(gram, order[rows], others, block, scales)
+        add_at(gram, order[rows], others, block, (scales, scales))
 
     return multiply
 
@@ -167,7 +164,8 @@ def _tiles(whole: slice, size: int) -> list[slice]:
     return [slice(i, min(i + size, whole.stop)) for i in range(whole.start, whole.stop, size)]
 
 
-def _adder(gram: np.ndarray) -> Callable[..., Any]:
+def adder(gram: np.ndarray) -> Callable[..., Any]:
+    """A function that adds a block of rounded terms to a matrix, at rows and columns that are named."""
     if host.available():
         from tnvmc.backend.host.scatter import add_at, add_complex_at
 
@@ -180,10 +178,11 @@ def _add_at(
     rows: np.ndarray,
     columns: np.ndarray,
     block: np.ndarray,
-    scales: np.ndarray,
+    scales: tuple[np.ndarray, np.ndarray],
 ) -> None:
     """What the kernel does, without Numba: a tenth of its speed."""
-    total[np.ix_(rows, columns)] += exact_sums.rounded(block, scales[rows], scales[columns])
+    of_rows, of_columns = scales
+    total[np.ix_(rows, columns)] += exact_sums.rounded(block, of_rows[rows], of_columns[columns])
 
 
 def dagger(matrix: np.ndarray) -> np.ndarray:

@@ -8,13 +8,14 @@ sqrt(w) (O - <O>) of stochastic reconfiguration, without forming it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tnvmc.ansatz import blocks
+from tnvmc.ansatz.joint import Call, Failed, Joint, lead
 from tnvmc.ansatz.piece_products import PieceProducts
 from tnvmc.ansatz.pieces import pieces_of
 from tnvmc.ansatz.protocol import Jacobian
@@ -24,6 +25,7 @@ from tnvmc.backend.namespace import array_namespace, is_numpy, to_host
 from tnvmc.backend.process import give_back_freed_memory
 
 Array = Any
+T = TypeVar("T")
 
 _DENSE_ENTRIES = 2**21
 """Entries of O that `covariance` makes dense at a time (16 MiB of float64), or P^2 if more."""
@@ -54,6 +56,11 @@ class DenseJacobian(StructuredJacobian):
         if not is_numpy(array_namespace(v)):
             return self.matrix @ v
         return _summed(blocks.terms(blocks.in_blocks(self.matrix), v))
+
+    def jointly(self, task: Callable[[Call], T]) -> T | Failed:
+        """See `StructuredJacobian.jointly`."""
+        own = blocks.in_blocks(self.matrix)
+        return lead(Joint(blocks.BlockProducts(own), len(own), *_doubled(self)), task)
 
     def adjoint(self, u: Array) -> Array:
         """O^dagger u: (M,) -> (P,).  Cost M P, no copy of O."""
@@ -140,6 +147,11 @@ class SliceJacobian(StructuredJacobian):
         products = self._products
         return products.pieces.vector(products.adjoint(u))
 
+    def jointly(self, task: Callable[[Call], T]) -> T | Failed:
+        """See `StructuredJacobian.jointly`."""
+        products = self._products
+        return lead(Joint(products, len(products.part), *_doubled(self)), task)
+
     def gram(self) -> Array:
         """O O^dagger: (M, M), double precision whatever the slices have.
 
@@ -224,17 +236,25 @@ class CenteredJacobian:
 
     def apply(self, v: Array) -> Array:
         """A v: (P,) -> (parts * M,)."""
-        xp = array_namespace(v)
-        values = xp.reshape(self.jacobian.apply(v), (self.parts, -1))
-        values = values - xp.sum(self.weight * values, axis=1, keepdims=True)
-        return xp.reshape(xp.sqrt(self.weight) * values, (-1,))
+        return self.centred(self.jacobian.apply(v))
 
     def adjoint(self, u: Array) -> Array:
         """A^dagger u: (parts * M,) -> (P,).  Centring acts on u, so O is touched once."""
+        return self.jacobian.adjoint(self.centred_adjoint(u))
+
+    def centred(self, values: Array) -> Array:
+        """A v from O v."""
+        xp = array_namespace(values)
+        values = xp.reshape(values, (self.parts, -1))
+        values = values - xp.sum(self.weight * values, axis=1, keepdims=True)
+        return xp.reshape(xp.sqrt(self.weight) * values, (-1,))
+
+    def centred_adjoint(self, u: Array) -> Array:
+        """The vector with A^dagger u = O^dagger times it."""
         xp = array_namespace(u)
         values = xp.sqrt(self.weight) * xp.reshape(u, (self.parts, -1))
         values = values - self.weight * xp.sum(values, axis=1, keepdims=True)
-        return self.jacobian.adjoint(xp.reshape(values, (-1,)))
+        return xp.reshape(values, (-1,))
 
     def trace(self) -> float:
         """Trace of A A^dagger, which is that of A^dagger A.  Cost: one look at O, and `adjoint`."""
@@ -372,8 +392,16 @@ def stack_real(jacobian: Jacobian) -> Jacobian:
     return found
 
 
+def _doubled(jacobian: StructuredJacobian) -> tuple[int, Any]:
+    """Samples, and the type of sums over parameters, on NumPy."""
+    n_samples: int = jacobian.about().shape[0]
+    return n_samples, np.result_type(jacobian.dtype, np.float64)
+
+
 def _summed(terms: Sequence[Array]) -> Array:
-    """Sum of arrays, in their order."""
+    """Sum of vectors: on NumPy exact, as on many ranks, elsewhere in their order."""
+    if isinstance(terms[0], np.ndarray):
+        return exact_sums.total(terms, len(terms), terms[0])
     total = terms[0]
     for term in terms[1:]:
         total = total + term

@@ -5,11 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.gram import gram_of_slices
+from tnvmc.ansatz.gram import adder, dagger, gram_of_slices
 from tnvmc.ansatz.pieces import Piece, Pieces
 from tnvmc.ansatz.slice_products import times, times_slice
 from tnvmc.backend import exact_sums, host
@@ -30,37 +31,35 @@ class PieceProducts:
     """
 
     pieces: Pieces
-    part: range  #: places among all pieces: whole groups
+    part: range  #: places among all pieces
     columns: Sequence[Array]  #: (M, w) of each
     spins: Array  #: (M, N)
 
     def terms(self, v: Array) -> list[Array]:
         """What they add to O v, for the whole v (P,): (M,).  All spins are multiplied, the present one is picked."""
-        if self._compiles(v):
-            return self._dots(v)
-        xp = array_namespace(v)
-        multiply = times if self._in_rows(v) else operator.matmul
-
-        def term(piece: Piece, columns: Array) -> Array:
-            products = multiply(columns, xp.matrix_transpose(self.pieces.block(v, piece)))
-            zero = xp.zeros((), dtype=products.dtype)
-            return xp.sum(xp.where(self._selected(piece), products, zero), axis=1)
-
-        return self._each(term)
+        return self._each(lambda piece, own: self._term(piece, own, self.pieces.block(v, piece)))
 
     def adjoint(self, u: Array) -> list[Array]:
         """The blocks (d, w) of O^dagger u for u (M,)."""
-        if self._compiles(u):
-            return self._added_rows(u)
-        xp = array_namespace(u)
-        conjugate, zero = _conj(u)[:, None], xp.zeros((), dtype=u.dtype)
-        multiply = times_slice if self._in_rows(u) else operator.matmul
+        return self._each(lambda piece, own: self._block(piece, own, u))
 
-        def block(piece: Piece, columns: Array) -> Array:
-            spread = xp.where(self._selected(piece), conjugate, zero)
-            return _conj(multiply(xp.matrix_transpose(spread), columns))
+    def gram_terms(self, u: Array) -> list[Array]:
+        """What they add to O O^dagger u for u (M,): (M,).  Of few samples a piece is read from memory once."""
+        return self._each(lambda piece, own: self._term(piece, own, self._block(piece, own, u)))
 
-        return self._each(block)
+    def cross(self, rows: slice, chosen: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """What they add to some rows and columns of O O^dagger: (m, n), rounded for the `exact_sums.scales` of all; NumPy."""
+        shape, dtypes = (len(scales[rows]), len(chosen)), [each.dtype for each in self.columns[:1]]
+        total = np.zeros(shape, np.result_type(*dtypes, np.float64))
+        add_at, rounding = adder(total), (scales[rows], scales[chosen])
+        for piece, columns in zip(self._own, self.columns, strict=True):
+            spins = self.spins[:, piece.site]
+            for state in range(self.pieces.local_dim):
+                left = np.flatnonzero(spins[rows] == state)
+                right = np.flatnonzero(spins[chosen] == state)
+                product = columns[rows][left] @ dagger(columns[chosen[right]])
+                add_at(total, left, right, product, rounding)
+        return total
 
     def norms(self) -> list[Array]:
         """Squared norms (M,) of their rows, in double precision."""
@@ -78,6 +77,7 @@ class PieceProducts:
             if place in self.part:
                 groups.append(len(group))
             place += len(group)
+        assert sum(groups) == len(self.part), "groups that are not whole"
         sites = [piece.site for piece in self._own]
         return gram_of_slices(self.columns, self.spins[:, sites], groups, scales)
 
@@ -87,34 +87,46 @@ class PieceProducts:
             return False
         return bool(np.result_type(self.columns[0], np.float64) == vector.dtype)
 
-    def _dots(self, v: np.ndarray) -> list[Array]:
-        from tnvmc.backend.host.slices import dots
+    def _term(self, piece: Piece, columns: Array, block: Array) -> Array:
+        """A piece of O times the block (d, w) of a vector that belongs to it: (M,)."""
+        if self._compiles(block):
+            from tnvmc.backend.host.slices import dots
 
-        def term(piece: Piece, columns: np.ndarray) -> np.ndarray:
-            columns = _by_rows(columns)
-            block = np.ascontiguousarray(self.pieces.block(v, piece))
-            out = np.zeros(len(columns), v.dtype)
-            dots(columns, self._spins_of(piece), block, out)
+            out = np.zeros(len(columns), block.dtype)
+            dots(_by_rows(columns), self._spins_of(piece), np.ascontiguousarray(block), out)
             return out
+        xp = array_namespace(block)
+        multiply = times if self._in_rows(block) else operator.matmul
+        products = multiply(columns, xp.matrix_transpose(block))
+        zero = xp.zeros((), dtype=products.dtype)
+        return xp.sum(xp.where(self._selected(piece), products, zero), axis=1)
 
-        return self._each(term)
+    def _block(self, piece: Piece, columns: Array, u: Array) -> Array:
+        """The block (d, w) of O^dagger u that belongs to a piece."""
+        if self._compiles(u):
+            from tnvmc.backend.host.slices import add_rows
 
-    def _added_rows(self, u: np.ndarray) -> list[Array]:
-        from tnvmc.backend.host.slices import add_rows
-
-        def block(piece: Piece, columns: np.ndarray) -> np.ndarray:
             out = np.zeros((self.pieces.local_dim, columns.shape[1]), u.dtype)
             add_rows(_by_rows(columns), self._spins_of(piece), u, out)
             return out
-
-        return self._each(block)
+        xp = array_namespace(u)
+        multiply = times_slice if self._in_rows(u) else operator.matmul
+        spread = xp.where(self._selected(piece), _conj(u)[:, None], xp.zeros((), dtype=u.dtype))
+        return _conj(multiply(xp.matrix_transpose(spread), columns))
 
     def _spins_of(self, piece: Piece) -> np.ndarray:
         """Spins (M,) as kernels take them; they do not look whether these are local states."""
-        spins = np.ascontiguousarray(self.spins[:, piece.site], dtype=np.int64)
-        if spins.size and not 0 <= spins.min() <= spins.max() < self.pieces.local_dim:
-            raise IndexError(f"spins are no local states 0 to {self.pieces.local_dim - 1}")
-        return spins
+        found = self._seen.get(piece.site)
+        if found is None:
+            found = np.ascontiguousarray(self.spins[:, piece.site], dtype=np.int64)
+            if found.size and not 0 <= found.min() <= found.max() < self.pieces.local_dim:
+                raise IndexError(f"spins are no local states 0 to {self.pieces.local_dim - 1}")
+            self._seen[piece.site] = found
+        return found
+
+    @cached_property
+    def _seen(self) -> dict[int, np.ndarray]:
+        return {}
 
     @property
     def _own(self) -> list[Piece]:

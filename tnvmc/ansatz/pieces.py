@@ -1,5 +1,7 @@
 """Slices of sites in pieces of columns: what threads and ranks take as units of work.
 
+A Gram matrix takes several pieces together, a group: the wider a product, the faster.
+
 Pieces follow from the widths of the slices alone, so products have the same shapes, and their results the same bits,
 however pieces are dealt out.
 """
@@ -16,11 +18,20 @@ from tnvmc.backend.ranks import shares
 
 Array = Any
 
-WIDTH = 512
-"""Columns of a piece at most: enough for the rate of a matrix product.  At D = 8 on 10x10 there are 576 pieces."""
+WIDTH = 128
+"""Columns of a piece at most.  At D = 8 on 10x10 there are 2,340 pieces for the ranks to share."""
+
+_GROUP_WIDTH = 512
+"""Columns of each site in a group at most: enough for the rate of a matrix product."""
 
 _TOGETHER = 2
-"""Sites whose pieces a Gram matrix takes together."""
+"""Sites of a group."""
+
+FORMED = 2**12 - 1
+"""Samples up to which the Gram matrix is formed by default, and above which it is applied (`optimize.sr`)."""
+
+_GROUPS = 8
+"""Groups for each rank from which they are shared about evenly as a whole."""
 
 
 class Piece(NamedTuple):
@@ -45,19 +56,35 @@ class Pieces:
         found = []
         for first in range(0, len(self.widths), _TOGETHER):
             sites = range(first, min(first + _TOGETHER, len(self.widths)))
-            n = -(-max(self.widths[i] for i in sites) // self.width) if self.width else 1
+            n = _parts(max(self.widths[i] for i in sites), _GROUP_WIDTH if self.width else None)
             for k in range(n):
-                cuts = [(i, k * self.widths[i] // n, (k + 1) * self.widths[i] // n) for i in sites]
-                found.append(tuple(Piece(*cut) for cut in cuts if cut[1] < cut[2]))
+                parts = [Piece(i, *_part(0, self.widths[i], k, n)) for i in sites]
+                found.append(tuple(piece for part in parts for piece in self._cut(part)))
         return found
+
+    def _cut(self, part: Piece) -> list[Piece]:
+        """A part of a slice, in pieces."""
+        site, begin, end = part
+        n = _parts(end - begin, self.width)
+        cut = [Piece(site, *_part(begin, end, k, n)) for k in range(n)]
+        return [piece for piece in cut if piece.begin < piece.end]
 
     @cached_property
     def all(self) -> list[Piece]:
         """Pieces, group by group."""
         return [piece for group in self.groups for piece in group]
 
-    def dealt(self, n_ranks: int) -> list[range]:
-        """Places among `all` of the pieces of each rank: whole groups, about as many columns for each."""
+    def dealt(self, n_ranks: int, n_samples: int) -> list[range]:
+        """Places among `all` of the pieces of each rank, about as many columns for each.
+
+        Groups stay whole where they are many, or a Gram matrix will be formed.
+        """
+        if n_samples > FORMED and len(self.groups) < _GROUPS * n_ranks:
+            return shares([piece.end - piece.begin for piece in self.all], n_ranks)
+        return self.dealt_by_groups(n_ranks)
+
+    def dealt_by_groups(self, n_ranks: int) -> list[range]:
+        """The same with whole groups for each rank."""
         sizes = [sum(piece.end - piece.begin for piece in group) for group in self.groups]
         ends = [0]
         for group in self.groups:
@@ -95,6 +122,16 @@ class Pieces:
         for width in self.widths:
             starts.append(starts[-1] + width)
         return starts
+
+
+def _parts(size: int, most: int | None) -> int:
+    """In how many parts to cut so many columns."""
+    return -(-size // most) if most else 1
+
+
+def _part(begin: int, end: int, k: int, n: int) -> tuple[int, int]:
+    """Begin and end of one of n equal parts."""
+    return begin + k * (end - begin) // n, begin + (k + 1) * (end - begin) // n
 
 
 @lru_cache(maxsize=64)

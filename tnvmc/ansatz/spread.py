@@ -2,9 +2,8 @@
 
 After sampling each rank has all pieces of its own samples.  They are exchanged piece by piece, so that no rank
 ever has the whole matrix; then each rank does with its pieces what one process does with all of them.
-Nothing is added in an order that depends on the number of ranks: terms of O v come to rank 0 by piece, the
-parts of O^dagger u lie side by side, and sums of Gram matrices are exact (`backend.exact_sums`).  So
-results are the same in any bit for any number of ranks.
+The parts of O^dagger u lie side by side, and sums over pieces, of O v and of Gram matrices, are exact
+(`backend.exact_sums`), so that no order of additions matters: results are the same in any bit for any number of ranks.
 
 On GPUs pieces are whole slices.  What is sent goes through the memory of the host, one piece at a time, and so
 do Gram matrices that are added up; what each rank computes it computes on its GPU.
@@ -12,17 +11,17 @@ do Gram matrices that are added up; what each rank computes it computes on its G
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from tnvmc.ansatz import blocks
-from tnvmc.ansatz.gram import sum_of_norms
 from tnvmc.ansatz.gram_elsewhere import gram_of_units
 from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
+from tnvmc.ansatz.joint import Call, Failed, Joint, lead, serve
 from tnvmc.ansatz.piece_products import PieceProducts
 from tnvmc.ansatz.pieces import Pieces, pieces_of
 from tnvmc.ansatz.structured import About, StructuredJacobian, coarsest
@@ -35,9 +34,10 @@ from tnvmc.backend.process import (
     threads_in_use,
     using_threads,
 )
-from tnvmc.backend.ranks import Place, Ranks, Resident, shares
+from tnvmc.backend.ranks import Here, Place, Ranks, Resident, shares
 
 Array = Any
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Layout:
     def dealt(self, size: int) -> list[range]:
         """The units of each rank."""
         if self.about.widths:
-            return pieces_in(self.about).dealt(size)
+            return pieces_in(self.about).dealt(size, self.about.shape[0])
         return shares([*self.widths], size)
 
     def samples(self, size: int) -> list[np.ndarray]:
@@ -151,29 +151,31 @@ class _Share(Resident):
         """Nothing: rank 0 knows the layout."""
 
     @property
-    def _products(self) -> PieceProducts:
-        """Those with its pieces."""
+    def products(self) -> PieceProducts | blocks.BlockProducts:
+        """Those with its units."""
+        if not self.whole.widths:
+            return blocks.BlockProducts(self.units)
         assert self.whole.spins is not None
         spins = to_namespace(self.whole.spins, self.whole.xp)
         return PieceProducts(pieces_in(self.whole), self.places, self.units, spins)
 
     def terms(self, v: Array) -> list[Array]:
         """What each unit adds to O v, for the whole v (P,)."""
-        if self.whole.widths:
-            return self._products.terms(v)
+        if isinstance(products := self.products, PieceProducts):
+            return products.terms(v)
         begin = sum(widths_of(self.whole)[: self.places.start])
         return blocks.terms(self.units, v[begin:])
 
     def adjoint(self, u: Array) -> list[Array]:
         """The blocks of O^dagger u."""
-        if self.whole.widths:
-            return self._products.adjoint(u)
+        if isinstance(products := self.products, PieceProducts):
+            return products.adjoint(u)
         return [blocks.adjoint([unit], u) for unit in self.units]
 
     def norms(self) -> list[np.ndarray]:
         """Squared norms (M,) of the rows of each unit, on the host."""
         if is_numpy(self.whole.xp):
-            return [exact_sums.norms(unit) for unit in self.units]
+            return self.products.norms()
         xp = self.whole.xp
         squares = (xp.sum(xp.abs(unit) ** 2, axis=1, dtype=xp.float64) for unit in self.units)
         return [to_host(each) for each in squares]
@@ -186,15 +188,44 @@ class _Share(Resident):
         """What these units add to O O^dagger, on the host."""
         n_samples = self.whole.shape[0]
         if not self.units:
-            return np.zeros((n_samples, n_samples), np.result_type(self.whole.dtype, np.float64))
+            return np.zeros((n_samples, n_samples), double(self.whole))
+        products = self.products
         if not is_numpy(self.whole.xp):
-            if not self.whole.widths:
+            if not isinstance(products, PieceProducts):
                 return to_host(gram_of_units(self.units, None, (), scales))
             sites = [pieces_in(self.whole).all[place].site for place in self.places]
-            return to_host(gram_of_units(self.units, self._products.spins, sites, scales))
-        if self.whole.widths:
-            return np.asarray(self._products.gram(scales))
+            return to_host(gram_of_units(self.units, products.spins, sites, scales))
+        if isinstance(products, PieceProducts):
+            return np.asarray(products.gram(scales))
         return blocks.gram(self.units, scales)
+
+    def in_groups(self, ranks: Ranks) -> _Share:
+        """The same with whole groups on each rank, as a Gram matrix takes them; all ranks call it."""
+        if not self.whole.widths:
+            return self
+        pieces = pieces_in(self.whole)
+        before = ranks.told(ranks.collected(self.places))
+        after = pieces.dealt_by_groups(ranks.size)
+        if before == after:
+            return self
+        widths, places = widths_of(self.whole), after[ranks.rank]
+        sent = [self._joined(_common(self.places, each)) for each in after]
+        arriving = [_common(places, each) for each in before]
+        received = [self._empty(sum(widths[k] for k in each)) for each in arriving]
+        ranks.exchange(sent, received)
+        units = []
+        for part, which in zip(received, arriving, strict=True):
+            ends = np.cumsum([widths[k] for k in which])
+            units += np.split(part, ends[:-1], axis=1) if which else []
+        return _Share(units, places, self.whole)
+
+    def _joined(self, which: range) -> np.ndarray:
+        """Some of the own units side by side."""
+        units = [self.units[k - self.places.start] for k in which]
+        return np.concatenate(units, axis=1) if units else self._empty(0)
+
+    def _empty(self, width: int) -> np.ndarray:
+        return np.empty((self.whole.shape[0], width), self.whole.dtype)
 
     def real_above_imaginary(self) -> _Share:
         """(M, P) complex -> (2 M, P) real."""
@@ -214,6 +245,16 @@ def widths_of(about: About) -> list[int]:
     if about.widths:
         return [piece.end - piece.begin for piece in pieces_in(about).all]
     return blocks.block_widths(about.shape[1])
+
+
+def double(about: About) -> Any:
+    """Type of sums over parameters."""
+    return np.result_type(about.dtype, np.float64)
+
+
+def _common(a: range, b: range) -> range:
+    """What two ranges have in common."""
+    return range(max(a.start, b.start), min(a.stop, b.stop))
 
 
 def _doubled(about: About) -> About:
@@ -244,12 +285,8 @@ class SpreadJacobian(StructuredJacobian):
         return self.whole.xp.asarray(np.empty(0, self.whole.dtype)).dtype
 
     def apply(self, v: Array) -> Array:
-        """O v: (P,) -> (M,).  Traffic: P numbers to each rank, M for each piece to rank 0."""
-        terms = [term for of_rank in self._each(_Share.terms, v) for term in of_rank]
-        total = terms[0]
-        for term in terms[1:]:
-            total = total + term
-        return total
+        """O v: (P,) -> (M,).  Traffic: P numbers to each rank, M of each, of which sums are made on their way."""
+        return self._sum(_Share.terms, np.result_type(self.whole.dtype, to_host(v[:0])), v)
 
     def adjoint(self, u: Array) -> Array:
         """O^dagger u: (M,) -> (P,).  Traffic: M numbers to each rank, P to rank 0."""
@@ -272,9 +309,15 @@ class SpreadJacobian(StructuredJacobian):
         return to_namespace(found, self.whole.xp)
 
     def squares(self) -> Array:
-        """|O_s|^2 of each sample: (M,).  Traffic: M numbers for each piece, to rank 0."""
-        norms = [each for of_rank in self._each(_Share.norms) for each in of_rank]
-        return to_namespace(sum_of_norms(norms), self.whole.xp)
+        """|O_s|^2 of each sample: (M,).  Traffic: M numbers of each rank."""
+        return self._sum(_Share.norms, np.dtype(np.float64))
+
+    def jointly(self, task: Callable[[Call], T]) -> T | Failed:
+        """See `StructuredJacobian.jointly`."""
+        found: T | Failed = self.ranks.together(
+            _jointly, self.shares, threads_in_use(), self._n_units, Here(task)
+        )[0]
+        return found
 
     def about(self) -> About:
         """Shape, type, and what says where slices belong."""
@@ -299,9 +342,28 @@ class SpreadJacobian(StructuredJacobian):
         places = self._each(_Share.real_above_imaginary)
         return SpreadJacobian(self.ranks, tuple(places), _doubled(self.whole))
 
+    @property
+    def _n_units(self) -> int:
+        return len(widths_of(self.whole))
+
+    def _sum(self, method: Any, dtype: Any, *arguments: Any) -> Array:
+        """Sum of what a method of the share gives for each unit: (M,)."""
+        asked = _Asked(method, self._n_units, self.shape[0], dtype)
+        found = self.ranks.together(_sum, self.shares, threads_in_use(), asked, *arguments)[0]
+        return to_namespace(np.asarray(found), self.whole.xp)
+
     def _each(self, method: Any, *arguments: Any) -> list[Any]:
         """What a method of the share gives on each rank, in their order."""
         return self.ranks.each(_of_share, self.shares, threads_in_use(), method, *arguments)
+
+
+class _Asked(NamedTuple):
+    """A method of the share that gives vectors, and what their sum is like."""
+
+    method: Any
+    n_units: int
+    n_rows: int
+    dtype: Any
 
 
 def _of_share(
@@ -312,8 +374,25 @@ def _of_share(
         return method(ranks.found(shares[ranks.rank]), *arguments)
 
 
+def _sum(
+    ranks: Ranks, shares: Sequence[Any], n_threads: int, asked: _Asked, *arguments: Any
+) -> np.ndarray | None:
+    """The sum over the units of all ranks, on rank 0."""
+    terms = [to_host(t) for t in _of_share(ranks, shares, n_threads, asked.method, *arguments)]
+    found = exact_sums.total(terms, asked.n_units, np.empty(asked.n_rows, asked.dtype), ranks)
+    return found if ranks.rank == 0 else None
+
+
+def _jointly(ranks: Ranks, shares: Sequence[Any], n_threads: int, n_units: int, task: Here) -> Any:
+    share = ranks.found(shares[ranks.rank])
+    joint = Joint(share.products, n_units, share.whole.shape[0], double(share.whole), ranks)
+    with using_threads(n_threads):
+        return lead(joint, task.value) if ranks.rank == 0 else serve(joint)
+
+
 def _gram(ranks: Any, shares: Sequence[Any], n_threads: int, scales: Any) -> np.ndarray | None:
     """The sum of the Gram matrices of all ranks, on rank 0; their sums are exact."""
-    found = _of_share(ranks, shares, n_threads, _Share.gram, scales)
+    with one_blas_thread(), using_threads(n_threads):
+        found = ranks.found(shares[ranks.rank]).in_groups(ranks).gram(scales)
     ranks.add_up(found)
     return found if ranks.rank == 0 else None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from tnvmc.ansatz.joint import Call, Failed
 from tnvmc.backend.ranks import Resident
 
 Array = Any
+T = TypeVar("T")
 
 
 class StructuredJacobian(Resident):
@@ -27,6 +29,10 @@ class StructuredJacobian(Resident):
 
     def squares(self) -> Array:
         """|O_s|^2 of each sample: (M,)."""
+        raise NotImplementedError
+
+    def jointly(self, task: Callable[[Call], T]) -> T | Failed:
+        """Do a task that calls methods of `Joint` on all ranks that have a part of this; on NumPy."""
         raise NotImplementedError
 
     def real_above_imaginary(self) -> Any:

@@ -26,7 +26,8 @@ import numpy as np
 
 from tnvmc.backend import progress
 from tnvmc.backend.alarm import Alarm
-from tnvmc.backend.messages import PIECE, bytes_of, noted_signals, pieces, taken_apart
+from tnvmc.backend.collectives import Collectives
+from tnvmc.backend.messages import noted_signals, pieces, taken_apart
 from tnvmc.backend.namespace import elsewhere, to_host
 from tnvmc.backend.own_device import on_own_device, share_devices
 from tnvmc.backend.process import Terminated, own_cores, share_cores, uninterrupted
@@ -66,7 +67,7 @@ class _Request:
     ]  #: ranks that told the others to end in the request before; not all need have heard
 
 
-class MpiRanks(Ranks):
+class MpiRanks(Collectives, Ranks):
     """The ranks of a communicator of mpi4py.
 
     Args:
@@ -325,41 +326,6 @@ class MpiRanks(Ranks):
             return self._unpickled(message)
         except Exception as error:  # noqa: BLE001
             return _Failed(RuntimeError(f"rank {rank}: its answer cannot be read: {error!r}"))
-
-    def exchange(self, sent: Sequence[np.ndarray], received: Sequence[np.ndarray]) -> None:
-        """Send one contiguous array to each rank, and fill one from each; that of the own rank is copied.
-
-        For a task of `together`: all ranks call it.
-        """
-        from mpi4py import MPI
-
-        waiting = []
-        for step in range(1, self.size):
-            source, target = (self.rank - step) % self.size, (self.rank + step) % self.size
-            into, out_of = received[source], sent[target]
-            waiting += [self.comm.Irecv(piece, source) for piece in pieces(bytes_of(into))]
-            waiting += [self.comm.Isend(piece, target) for piece in pieces(bytes_of(out_of))]
-            self._count(out_of.nbytes, True, 1 if out_of.nbytes else 0)
-            self._count(into.nbytes, False, 0)
-        received[self.rank][...] = sent[self.rank].reshape(received[self.rank].shape)
-        MPI.Request.Waitall(waiting)
-
-    def add_up(self, array: np.ndarray) -> None:
-        """Sum contiguous arrays of all ranks, into that of rank 0; the order of additions is not fixed.
-
-        For a task of `together`, and for numbers whose sums are exact.
-        """
-        from mpi4py import MPI
-
-        flat = array.view(array.real.dtype).reshape(-1)
-        step = PIECE // flat.itemsize
-        for begin in range(0, flat.size, step):
-            piece = flat[begin : begin + step]
-            if self.rank == 0:
-                self.comm.Reduce(MPI.IN_PLACE, piece)
-            else:
-                self.comm.Reduce(piece, None)
-        self._count(array.nbytes, self.rank != 0, 1)
 
     def _count(self, n_bytes: int, sends: bool, messages: int) -> None:
         if sends:

@@ -7,10 +7,12 @@ a clock, a signal or a file, and what decides, is in one process, and never diff
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+
+import numpy as np
 
 
 class Ranks:
@@ -53,8 +55,41 @@ class Ranks:
         """What is `Resident` here, for its `Place`; anything else as it is."""
         return value
 
+    # --- for tasks of `together`: all ranks call them
+
+    def told(self, value: Any) -> Any:
+        """The value of rank 0, on all ranks."""
+        return value
+
+    def collected(self, value: Any) -> list[Any]:
+        """The values of all ranks, in their order, on rank 0; nothing elsewhere."""
+        return [value]
+
+    def exchange(self, sent: Sequence[np.ndarray], received: Sequence[np.ndarray]) -> None:
+        """Send one contiguous array to each rank, and fill one from each; that of the own rank is copied."""
+        received[0][...] = sent[0].reshape(received[0].shape)
+
+    def add_up(self, array: np.ndarray, root: int = 0) -> None:
+        """Sum contiguous arrays of all ranks, into that of `root`, in no fixed order.
+
+        For numbers whose sums are exact (`tnvmc.backend.exact_sums`).
+        """
+
+    def largest(self, array: np.ndarray) -> None:
+        """Replace contiguous arrays of real numbers, none of them NaN, by the largest of all ranks, on each."""
+
 
 ALONE = Ranks()
+
+
+class Here:
+    """What only rank 0 has: in the arguments of a task it arrives elsewhere as None."""
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Here, ()
 
 
 class Resident:

@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.jacobian import CenteredJacobian
+from tnvmc.ansatz.sample_space import SampleSpace, in_sample_space
 from tnvmc.backend.arguments import positive, set_whole
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.optimize.nystroem import preconditioner
 from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.solve import SolveInfo
 
@@ -21,11 +24,13 @@ Array = Any
 class ConjugateGradients:
     """Solves (A + shift) x = b by products with A alone (Hestenes and Stiefel 1952).
 
-    For so many samples and parameters that the smaller matrix does not fit into memory; with a thousand
-    samples Cholesky is ten times faster.  Heisenberg 8x8, D = 4, 1,024 samples: 113 iterations with a
-    relative shift of 1e-2, 198 with 1e-3, and the direction is off by as much as the residual.  The
-    error of x is at most `tolerance` |b| / shift.  What a step was solved to stands in its
-    report: `residual`, relative to |b|, and `iterations`.
+    No matrix is formed, and all ranks share the products.  In the space of samples, on NumPy, some columns of the matrix
+    make a preconditioner (`optimize.nystroem`).  Heisenberg 8x8, D = 4, 4,096 samples: 45 iterations with a relative
+    shift of 1e-2 (184 without the columns), 100 with 1e-3 (417).
+
+    The direction is off by less than the residual: 0.4 to 0.6 % of its length with the default tolerance.  Noise
+    of the samples is larger than the direction there (1.3 between halves).  The error of x is at most `tolerance` |b| / shift.  What a step was solved to stands
+    in its report: `residual`, relative to |b|, and `iterations`.
 
     Args:
         tolerance: relative residual |b - (A + shift) x| / |b| at which it ends.
@@ -39,7 +44,7 @@ class ConjugateGradients:
     Cost: two products with the log-derivatives for each iteration.
     """
 
-    tolerance: float = 1e-3
+    tolerance: float = 1e-2
     most: int = 1000
 
     def __post_init__(self) -> None:
@@ -49,12 +54,26 @@ class ConjugateGradients:
             )
         set_whole(self, {"most": 1})
 
+    def in_samples(
+        self, a: CenteredJacobian, rhs: Array, shift: float, trace: float
+    ) -> tuple[Array, SolveInfo]:
+        """Solve (A A^dagger + shift) x = b for the trace of A A^dagger, preconditioned where that can be."""
+
+        def solved(space: SampleSpace) -> tuple[Array, SolveInfo]:
+            return self.solve(space.gram_times, rhs, shift, preconditioner(space, shift, trace))
+
+        return in_sample_space(a, solved)
+
     def __call__(self, matrix: Array, rhs: Array, shift: float) -> tuple[Array, SolveInfo]:
         """Solve with a matrix that is there already; see `Solver`."""
         return self.solve(lambda x: matrix @ x, rhs, shift)
 
     def solve(
-        self, times: Callable[[Array], Array], rhs: Array, shift: float
+        self,
+        times: Callable[[Array], Array],
+        rhs: Array,
+        shift: float,
+        inverse: Callable[[Array], Array] | None = None,
     ) -> tuple[Array, SolveInfo]:
         """Solve (A + shift) x = b.
 
@@ -62,9 +81,11 @@ class ConjugateGradients:
             times: x (n,) -> A x, with A Hermitian and not negative.
             rhs: b (n,).
             shift: what is added to the diagonal, not negative.
+            inverse: a multiple of an approximate inverse of A + shift, Hermitian and positive.
 
         Returns:
-            x (n,), and how it was found; `condition` is that of the subspace that was searched.
+            x (n,), and how it was found; `condition` is that of the subspace that was searched, with `inverse` that
+            of `inverse` times the matrix.
         """
         xp = array_namespace(rhs)
         scale = float(xp.max(xp.abs(rhs))) if rhs.shape[0] else 0.0
@@ -72,7 +93,8 @@ class ConjugateGradients:
             raise NonFiniteError("right-hand side of SR: not finite; the last update went wrong")
         residual = rhs / scale if scale > 0 else rhs
         x = best = xp.zeros_like(rhs)
-        direction, square = residual, _square(residual)
+        direction = nearer = residual if inverse is None else inverse(residual)
+        square, product_of = _square(residual), _real_dot(residual, nearer)
         norm = least = square
         target = self.tolerance**2 * square
         lengths: list[float] = []
@@ -84,15 +106,17 @@ class ConjugateGradients:
                 not curvature > 0
             ):  # a singular matrix, rounding, or not finite: the best so far stays
                 break
-            length = square / curvature
+            length = product_of / curvature
             x = x + length * direction
             residual = residual - length * product
-            before, square = square, _square(residual)
+            square = _square(residual)
             if not square >= least:
                 best, least = x, square
+            nearer = residual if inverse is None else inverse(residual)
+            before, product_of = product_of, _real_dot(residual, nearer)
             lengths.append(length)
-            ratios.append(square / before)
-            direction = residual + (square / before) * direction
+            ratios.append(product_of / before)
+            direction = nearer + (product_of / before) * direction
         return scale * best, SolveInfo(
             "conjugate gradients", shift, rhs.shape[0], _condition(lengths, ratios),
             residual=math.sqrt(least / norm) if norm > 0 else 0.0, iterations=len(lengths),

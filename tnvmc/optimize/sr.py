@@ -22,6 +22,7 @@ import numpy as np
 from tnvmc.ansatz.jacobian import CenteredJacobian
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.ansatz.rounding import is_rounded
+from tnvmc.ansatz.structured import StructuredJacobian
 from tnvmc.backend.arguments import one_of, optional_positive, real
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import diagonal
@@ -47,6 +48,14 @@ LARGEST_MATRIX = 2**14
 """Rows of the matrix up to which it is formed and factorised (2 GiB of float64) where no solver is given."""
 
 
+APPLIED_FROM = 2**12
+"""Samples from which, of a network of tensors on NumPy, conjugate gradients with a preconditioner are the default: from there on
+they are faster, in one process and on many ranks.  Ranks hand out pieces of slices to suit (`ansatz.pieces`)."""
+
+LEAST_APPLIED = 1e-2
+"""Relative shift from which they are: with less they take more iterations than the matrix takes time."""
+
+
 @spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
 @dataclass(frozen=True)
 class SR:
@@ -64,8 +73,8 @@ class SR:
     clip: float | None = None
     """Clip local energies in the gradient; see `tnvmc.optimize.solve.clip_outliers`."""
     solver: Solver | None = None
-    """How the system is solved.  By default `Cholesky`, and `ConjugateGradients` above `LARGEST_MATRIX`
-    rows."""
+    """How the system is solved.  By default `Cholesky`; `ConjugateGradients` above `LARGEST_MATRIX`
+    rows, and from `APPLIED_FROM` samples of slices where the shift is `LEAST_APPLIED` or more."""
     space: Space = "auto"
     memory: float = 0.0
     """Decay of the average of S over steps, 0 <= memory < 1; 0 takes the S of the present samples
@@ -259,12 +268,13 @@ class SR:
         rhs = a.adjoint(residual) if space == "parameters" else residual
         n = min(n_rows, n_params)
         share = self._share(n_params / _effective_rows(a))
-        solver = self.solver or (
-            Cholesky() if rhs.shape[0] <= LARGEST_MATRIX else ConjugateGradients()
-        )
+        solver = self.solver or _default_solver(a, space, share)
         if isinstance(solver, ConjugateGradients):
-            times = a.covariance_times if space == "parameters" else a.gram_times
-            x, solved = solver.solve(times, rhs, share * max(a.trace(), 0.0) / n)
+            trace = max(a.trace(), 0.0)
+            if space == "parameters":
+                x, solved = solver.solve(a.covariance_times, rhs, share * trace / n)
+            else:
+                x, solved = solver.in_samples(a, rhs, share * trace / n, trace)
         else:
             matrix = a.covariance() if space == "parameters" else a.gram()
             xp = array_namespace(matrix)
@@ -276,6 +286,17 @@ class SR:
                 return found, space, solved
             x, solved = solver(matrix, rhs, shift)
         return x if space == "parameters" else a.adjoint(x), space, solved
+
+
+def _default_solver(a: CenteredJacobian, space: str, share: float) -> Cholesky | ConjugateGradients:
+    """What is fastest for so many rows; nothing else counts, so that it is the same on any number of ranks."""
+    n_rows, n_params = a.shape
+    if (n_params if space == "parameters" else n_rows) > LARGEST_MATRIX:
+        return ConjugateGradients()
+    jacobian, on_host = a.jacobian, is_numpy(array_namespace(a.weight))
+    slices = isinstance(jacobian, StructuredJacobian) and jacobian.about().widths is not None
+    applied = space == "samples" and n_rows >= APPLIED_FROM and share >= LEAST_APPLIED
+    return ConjugateGradients() if on_host and slices and applied else Cholesky()
 
 
 def _iterated(solved: SolveInfo) -> Info:

@@ -9,23 +9,25 @@ import numba
 def add_at(total, rows, columns, block, scales):
     """Add block (m, n) to total[rows, columns], rounded as `backend.exact_sums` says.
 
-    Real; no place may be named twice.  Nothing is checked.
+    Real; no place may be named twice.  Nothing is checked.  `scales` are those of all rows, and of all columns, of `total`.
     """
+    of_rows, of_columns = scales
     for i in range(rows.size):
         row = total[rows[i]]
-        of_row = 3.0 * scales[rows[i]]
+        of_row = 3.0 * of_rows[rows[i]]
         for j in range(columns.size):
-            big = of_row * scales[columns[j]]
+            big = of_row * of_columns[columns[j]]
             row[columns[j]] += (block[i, j] + big) - big
 
 
 @numba.njit(nogil=True, cache=True)
 def add_complex_at(total, rows, columns, block, scales):
     """The same for complex matrices."""
+    of_rows, of_columns = scales
     for i in range(rows.size):
         row = total[rows[i]]
-        of_row = 3.0 * scales[rows[i]]
+        of_row = 3.0 * of_rows[rows[i]]
         for j in range(columns.size):
-            big = of_row * scales[columns[j]]
+            big = of_row * of_columns[columns[j]]
             term = block[i, j]
             row[columns[j]] += complex((term.real + big) - big, (term.imag + big) - big)
