@@ -4,7 +4,7 @@
 
 Three parts.  (1) What a step sends, on 2 and on 4 ranks, phase by phase, against the formulas of
 scaling_model.py; and what it takes on 2 ranks.  (2) The constants of this machine: seconds of a sample, of products with slices, of
-a Gram matrix, of a solution, latency and bandwidth between two ranks.  (3) Step times for 10x10 with D = 8 and 16x16 with D = 10 on a
+a Gram matrix, of a solution, in seconds of the processor; latency and bandwidth between two ranks.  (3) Step times for 10x10 with D = 8 and 16x16 with D = 10 on a
 cluster: the arithmetic of this machine's cores, and a network given by --latency and --bandwidth.
 
 Needs mpi4py and mpiexec.  The machine should be idle: 4 ranks on 2 cores are counted, not timed.
@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
+import math
+import os
 import subprocess
 import sys
 import time
@@ -25,6 +26,8 @@ from typing import Any
 
 import numpy as np
 from scaling_model import (
+    ROWS,
+    Arithmetic,
     Machine,
     Problem,
     Step,
@@ -36,12 +39,19 @@ from scaling_model import (
 )
 from threadpoolctl import threadpool_limits
 
-from tnvmc import PEPS, SRC, heisenberg, square
+from states import heisenberg_state
+from tnvmc import PEPS, SRC, VMC, Sampler, heisenberg, square
 from tnvmc.ansatz.jacobian import SliceJacobian
+from tnvmc.ansatz.joint import Joint
 from tnvmc.ansatz.peps.views import Views
+from tnvmc.backend import exact_sums
 from tnvmc.backend.process import using_threads
 from tnvmc.backend.random import uniforms
+from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.statistics import estimate_samples
+from tnvmc.optimize import nystroem
 from tnvmc.optimize.solve import Cholesky
+from tnvmc.optimize.sr import APPLIED_FROM
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 
@@ -52,7 +62,12 @@ TARGETS = ((10, 8, 16), (16, 10, 20))
 RANKS = (1, 4, 16, 64, 256, 1024, 4096)
 OF_A_RANK = 64  # samples, where their number grows with the ranks
 IN_ALL = 4096  # samples, where it does not
-ITERATIONS = 110  # of conjugate gradients; 8x8, D = 4, 1,024 samples, relative shift 1e-2
+ITERATIONS = (
+    45  # 8x8, D = 4, 2,048 and 4,096 samples, an eighth of the columns, relative shift 1e-2
+)
+WITH_MOST = 8 * nystroem.MOST_COLUMNS  # samples from which the columns are no more
+GROWTH = 0.75  # exponent of samples from there: 25 to 70 for 1,024 to 4,096 with 256 columns, 38 to 110 with 128
+# Of conjugate gradients the model extrapolates iterations from 4,096 samples.
 PHASES = {"_Share": "samples", "_exchange": "exchange", "norms": "norms", "adjoint": "adjoint",
           "terms": "apply", "_gram": "gram"}  # fmt: skip
 
@@ -73,50 +88,103 @@ def ranks(n: int, *arguments: object) -> Any:
     return json.loads(done.stdout)
 
 
-def median_time(task: Callable[[], object], repeats: int = 3) -> float:
-    """Median of seconds, after one call that is not counted."""
+def iterations_of(samples: int) -> int:
+    """Of conjugate gradients with a preconditioner."""
+    return math.ceil(ITERATIONS * max(1.0, samples / WITH_MOST) ** GROWTH)
+
+
+def least_time(task: Callable[[], object], repeats: int = 5) -> float:
+    """Least seconds of the processor, after one call that is not counted: other processes only add to them."""
     task()
     found = []
     for _ in range(repeats):
-        began = time.perf_counter()
+        began = time.process_time()
         task()
-        found.append(time.perf_counter() - began)
-    return statistics.median(found)
+        found.append(time.process_time() - began)
+    return min(found)
 
 
-def sample_seconds(L: int, D: int, chi: int, n_walkers: int) -> tuple[float, float]:
-    """One sample on one core, and its sweep alone; the state is random, which times do not depend on."""
-    operator = heisenberg(square(L, L))
-    peps = PEPS(square(L, L), D, scheme=SRC(chi))
-    theta = peps.initial(operator, kind="random")
-    moves = moves_for(operator)
-    walkers = [peps.start(theta, initial_configs(operator, n_walkers, seed=0))]
-    u = uniforms(0, (0, 0), range(n_walkers), len(moves))
+def sample_seconds(L: int, D: int, chi: int, n_walkers: int, real: bool) -> dict[str, float]:
+    """One sample on one core, its sweep alone, and the start of a walker.
+
+    Of a `real` state, from simple update, or a random one, of which moves are rejected more often.
+    """
+    operator, peps = heisenberg(square(L, L)), PEPS(square(L, L), D)
+    theta = heisenberg_state(L, D)[1] if real else peps.initial(operator, kind="random")
+    peps, moves = peps.with_scheme(SRC(chi)), moves_for(operator)
+    configs = initial_configs(operator, n_walkers, seed=0)
+    walkers, drawn = [peps.start(theta, configs)], [0]
 
     def sweep() -> None:
+        drawn[0] += 1
+        u = uniforms(0, (0, drawn[0]), range(n_walkers), len(moves))
         walkers[0], _ = peps.sweep(theta, walkers[0], moves, u)
 
     def measure() -> None:
         walkers[0], _ = peps.measure(theta, walkers[0], operator.targets)
 
-    swept = median_time(sweep, 1) / n_walkers
-    return swept + median_time(measure, 1) / n_walkers, swept
+    repeats = 5 if real else 1
+    swept = least_time(sweep, repeats) / n_walkers
+    started = least_time(lambda: peps.start(theta, configs), repeats) / n_walkers
+    sample = swept + least_time(measure, repeats) / n_walkers
+    return {"sample": sample, "sweep": swept, "start": started}
 
 
-def arithmetic(n_samples: int, widths: tuple[int, ...]) -> dict[str, float]:
+def alone_seconds(arguments: dict[str, int]) -> float:
+    """Of rank 0 for each sample: local energies and their estimate."""
+    peps, theta = heisenberg_state(arguments["L"], arguments["D"])
+    n = arguments["samples"]
+    vmc = VMC(
+        heisenberg(square(arguments["L"], arguments["L"])), peps.with_scheme(SRC(arguments["chi"])),
+        Sampler(n_walkers=arguments["walkers"], n_samples=n, threads=1), theta=theta,
+    )  # fmt: skip
+    snapshot, _, info = vmc.sampler.draw(vmc.problem, vmc.state.here, 0, False)
+
+    def estimate() -> None:
+        estimate_samples(local_energy(vmc.problem.operator, snapshot), snapshot.weight, info)
+
+    return least_time(estimate) / n
+
+
+def arithmetic(n_samples: int, widths: tuple[int, ...]) -> dict[str, Any]:
     """Constants of products, Gram matrix and solution, from random slices; one thread."""
-    rng = np.random.default_rng(0)
+    rng, found = np.random.default_rng(0), {}
     slices = [rng.normal(size=(n_samples, width)) for width in widths]
-    jacobian = SliceJacobian(slices, rng.integers(2, size=(n_samples, len(widths)), dtype=np.int8))
+    spins = rng.integers(2, size=(n_samples, len(widths)), dtype=np.int8)
     entries, u = sum(widths), rng.normal(size=n_samples)
+    chosen = np.arange(0, n_samples, 8)
     with threadpool_limits(1), using_threads(1):
+        for name, dtype in (("double", np.float64), ("single", np.float32)):
+            jacobian = SliceJacobian([x.astype(dtype) for x in slices], spins)
+            products, scales = jacobian._products, exact_sums.scales(jacobian.squares())
+
+            def cross(own: Any = products, scales: Any = scales) -> None:
+                for begin in range(0, n_samples, ROWS):
+                    own.cross(slice(begin, begin + ROWS), chosen, scales)
+
+            def both(own: Any = products) -> None:
+                own.gram_terms(u)
+
+            found[name] = Arithmetic(
+                gram=least_time(jacobian.gram) / (n_samples**2 * entries),
+                cross=least_time(cross) / (n_samples * len(chosen) * entries),
+                product=least_time(both) / 2 / (n_samples * entries),
+            )
         gram = jacobian.gram()
-        seconds_of = {
-            "product": median_time(lambda: jacobian.adjoint(u)) / (n_samples * entries),
-            "gram": median_time(jacobian.gram) / (n_samples**2 * entries),
-            "solve": median_time(lambda: Cholesky()(gram, u, 1e-2 * gram[0, 0])) / n_samples**3,
+        block, factor = gram[:, chosen].copy(), np.linalg.cholesky(gram[np.ix_(chosen, chosen)])
+
+        def make() -> None:
+            tall = Joint(products, 1, n_samples, np.float64, n_columns=len(chosen))
+            tall.blocks = {i // ROWS: block[i : i + ROWS] for i in range(0, n_samples, ROWS)}
+            tall.divide(factor), tall.square()
+
+        of_block = n_samples * len(chosen)
+        return {
+            **found,
+            "solve": least_time(lambda: Cholesky()(gram, u, 1e-2 * gram[0, 0])) / n_samples**3,
+            "column": least_time(lambda: block @ u[: len(chosen)]) / of_block,
+            "block": least_time(make) / (of_block * len(chosen)),
         }
-    return seconds_of
 
 
 def view_seconds(L: int, D: int, chi: int) -> float:
@@ -128,7 +196,7 @@ def view_seconds(L: int, D: int, chi: int) -> float:
         views = Views(peps.tensors(theta), peps.filling, peps.scheme)
         views.layers(by_columns=False), views.layers(by_columns=True)
 
-    return median_time(both, 1)
+    return least_time(both, 1)
 
 
 def network() -> tuple[float, float]:
@@ -156,7 +224,8 @@ def traffic(
     return rows
 
 
-FREE = Machine(0.0, np.inf, 0.0, 0.0, 0.0, 0.0)
+NOTHING = Arithmetic(0.0, 0.0, 0.0)
+FREE = Machine(0.0, np.inf, 0.0, NOTHING, NOTHING, 0.0, 0.0, 0.0)
 
 
 def predicted(machine: Machine, problem: Problem, weak: bool) -> list[dict[str, Any]]:
@@ -166,17 +235,15 @@ def predicted(machine: Machine, problem: Problem, weak: bool) -> list[dict[str, 
         return step_by_matrix(machine, problem, n, samples)
 
     def iterations(n: int, samples: int) -> Step:
-        return step_by_iterations(machine, problem, n, samples, ITERATIONS)
+        return step_by_iterations(machine, problem, n, samples, iterations_of(samples))
 
     rows = []
     for n in RANKS:
         samples = OF_A_RANK * n if weak else IN_ALL
         both = {"matrix": matrix(n, samples), "iterations": iterations(n, samples)}
-        best = min(both, key=lambda name: seconds(both[name]))
-        # What one rank would take, by the better of both.
-        one = min(
-            seconds(each(1, samples // n if weak else samples)) for each in (matrix, iterations)
-        )
+        best = default(samples)
+        alone = samples // n if weak else samples
+        one = seconds((matrix if default(alone) == "matrix" else iterations)(1, alone))
         rows.append(
             {"ranks": n, "samples": samples, "best": best,
              **{f"seconds_{name}": seconds(step) for name, step in both.items()},
@@ -188,24 +255,28 @@ def predicted(machine: Machine, problem: Problem, weak: bool) -> list[dict[str, 
     return rows
 
 
+def default(samples: int) -> str:
+    """How the program solves for so many samples, whatever the ranks."""
+    return "iterations" if samples >= APPLIED_FROM else "matrix"
+
+
 def helped(machine: Machine, problem: Problem) -> dict[str, dict[int, float]]:
-    """Print, and give, the efficiencies that changes of the program would bring: 64 samples a rank."""
-    single = replace(machine, gram=0.6 * machine.gram, product=0.8 * machine.product)
+    """Print, and give, the efficiencies of other ways to solve: 64 samples a rank."""
     ways: dict[str, Callable[[int, int], Step]] = {
-        "as it is": lambda n, m: step_by_matrix(machine, problem, n, m),
-        "slices in single precision": lambda n, m: step_by_matrix(
-            single, replace(problem, itemsize=4), n, m
+        "a matrix, solved by rank 0": lambda n, m: step_by_matrix(machine, problem, n, m),
+        "a matrix, solved by all ranks": lambda n, m: step_by_matrix(
+            replace(machine, solve=machine.solve / n), problem, n, m
         ),
-        "the same, solved by all ranks": lambda n, m: step_by_matrix(
-            replace(single, solve=single.solve / n), replace(problem, itemsize=4), n, m
+        "iterations": lambda n, m: step_by_iterations(machine, problem, n, m, iterations_of(m)),
+        "twice as many iterations": lambda n, m: step_by_iterations(
+            machine, problem, n, m, 2 * iterations_of(m)
         ),
-        "iterations": lambda n, m: step_by_iterations(machine, problem, n, m, ITERATIONS),
-        "iterations in single, without rank 0": lambda n, m: step_by_iterations(
-            replace(single, request=0.0), replace(problem, itemsize=4), n, m, ITERATIONS
+        "iterations, slices in double": lambda n, m: step_by_iterations(
+            replace(machine, single=machine.double), problem, n, m, iterations_of(m)
         ),
     }
     counts = (64, 1024)
-    one = seconds(ways["as it is"](1, OF_A_RANK))
+    one = seconds(step_by_matrix(machine, problem, 1, OF_A_RANK))
     print(f"\n{'what helps':>38}" + "".join(f"{n:>8} ranks" for n in counts))
     found = {}
     for name, step in ways.items():
@@ -221,7 +292,7 @@ def shown(title: str, rows: list[dict[str, Any]]) -> None:
     """Print one table of predictions."""
     print(f"\n{title}")
     print(f"{'ranks':>6} {'samples':>8} {'matrix, s':>10} {'iterations, s':>13} {'efficiency':>10} "
-          f"{'sent, MB':>9} {'memory, GiB':>11}  largest parts of the faster one")  # fmt: skip
+          f"{'sent, MB':>9} {'memory, GiB':>11}  largest parts of what is taken")  # fmt: skip
     for row in rows:
         phases = row["phases"][row["best"]]
         largest = sorted(phases, key=lambda name: -phases[name]["seconds"])[:3]
@@ -260,31 +331,38 @@ def main() -> None:
     latency, bandwidth = network()
     machine = Machine(
         latency, bandwidth, args.request,
-        **arithmetic(512 if args.quick else 2048, (512,) * 16),
+        **arithmetic(512 if args.quick else 4096, (512,) * 8),
     )  # fmt: skip
     system = arguments["L"], arguments["D"], arguments["chi"]
-    sample, sweep = sample_seconds(*system, 64)
-    draws = -(-arguments["samples"] // arguments["walkers"])
-    small = replace(small, sample=sample, sweep=sweep, draws=draws, views=view_seconds(*system))
-    report["machine"] = asdict(machine)
-    print(f"\none rank: sample {1e3 * small.sample:.2f} ms, product {1e9 * machine.product:.2f} ns, Gram "
-          f"{1e12 * machine.gram:.1f} ps, solution {1e12 * machine.solve:.1f} ps; two: {1e6 * latency:.1f} us, "
-          f"{bandwidth / 1e9:.1f} GB/s")  # fmt: skip
+    small = replace(
+        small, **sample_seconds(*system, 64, real=True), views=view_seconds(*system),
+        draws=-(-arguments["samples"] // arguments["walkers"]), alone=alone_seconds(arguments),
+    )  # fmt: skip
+    report["machine"], report["sample"] = asdict(machine), small.sample
+    double, single = machine.double, machine.single
+    print(f"\none rank, seconds of the processor: sample {1e3 * small.sample:.2f} ms, product "
+          f"{1e9 * double.product:.2f} ns (single {1e9 * single.product:.2f}), Gram {1e12 * double.gram:.1f} ps "
+          f"({1e12 * single.gram:.1f}), columns {1e12 * double.cross:.1f} ps ({1e12 * single.cross:.1f}), solution "
+          f"{1e12 * machine.solve:.1f} ps; two: {1e6 * latency:.1f} us, {bandwidth / 1e9:.1f} GB/s")  # fmt: skip
+    report["load"] = os.getloadavg()[0]
     report["steps"] = []
     for n in (1, 2):
         model, found = (
             seconds(step_by_matrix(machine, small, n, arguments["samples"])),
             steps[n]["seconds"],
         )
-        report["steps"].append({"ranks": n, "seconds": found, "model": model})
-        print(f"step on {n}: {found:.3f} s, model {model:.3f} s")
-    print(f"two ranks against one: {steps[1]['seconds'] / steps[2]['seconds']:.2f}")
+        spent = max(of_rank["processor"] for of_rank in steps[n]["ranks"])
+        report["steps"].append({"ranks": n, "seconds": found, "processor": spent, "model": model})
+        print(f"step on {n}: {found:.3f} s, {spent:.3f} s of a processor, model {model:.3f} s")
+    print(f"two ranks against one: {steps[1]['seconds'] / steps[2]['seconds']:.2f}; "
+          f"{report['load']:.1f} processes ran beside")  # fmt: skip
 
     cluster = replace(machine, latency=args.latency, bandwidth=args.bandwidth)
     report["cluster"] = asdict(cluster)
     report["predicted"] = {}
     for L, D, chi in TARGETS[: 1 if args.quick else 2]:
-        problem = Problem(L, D, *sample_seconds(L, D, chi, 8), views=view_seconds(L, D, chi))
+        problem = Problem(L, D, **sample_seconds(L, D, chi, 8, real=False))
+        problem = replace(problem, views=view_seconds(L, D, chi), alone=small.alone)
         for weak in (True, False):
             title = f"{L}x{L}, D = {D}, chi = {chi}, {problem.sample:.3f} s a sample: "
             title += f"{OF_A_RANK} samples a rank" if weak else f"{IN_ALL} samples in all"

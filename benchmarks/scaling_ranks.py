@@ -60,6 +60,8 @@ def phase_of(request: Any) -> str:
     """Name what a request asks for: a method of the spread Jacobian, or a function."""
     task = request.task
     name = getattr(task, "__name__", type(task).__name__)
+    if name == "_sum":
+        return str(request.arguments[2].method.__name__)
     return getattr(request.arguments[2], "__name__", name) if name == "_of_share" else name
 
 
@@ -76,13 +78,18 @@ def steps(args: argparse.Namespace) -> dict[str, Any]:
     vmc.run(1)  # compiles, and warms up
     counted = getattr(vmc.ranks, "phases", {})  # one rank alone sends nothing
     counted.clear()
+    began = time.process_time()
     records = vmc.run(args.steps)
-    seconds = [record.seconds for record in records]
+    seconds, spent = [r.seconds for r in records], (time.process_time() - began) / args.steps
     phases = {
         name: {key: value / args.steps for key, value in counts.items()}
         for name, counts in counted.items()
     }
-    found = {"phases": phases, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    found = {
+        "phases": phases,
+        "processor": spent,
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
     of_ranks = comm.gather(found)
     return {"seconds": statistics.median(seconds), "ranks": of_ranks}
 
