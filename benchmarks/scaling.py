@@ -44,6 +44,8 @@ from tnvmc import PEPS, SRC, VMC, Sampler, heisenberg, square
 from tnvmc.ansatz.jacobian import SliceJacobian
 from tnvmc.ansatz.joint import Joint
 from tnvmc.ansatz.peps.views import Views
+from tnvmc.ansatz.piece_products import PieceProducts
+from tnvmc.ansatz.pieces import NARROW, Pieces
 from tnvmc.backend import exact_sums
 from tnvmc.backend.process import using_threads
 from tnvmc.backend.random import uniforms
@@ -146,6 +148,13 @@ def alone_seconds(arguments: dict[str, int]) -> float:
     return least_time(estimate) / n
 
 
+def as_on_ranks(jacobian: SliceJacobian) -> PieceProducts:
+    """Products with narrow pieces, each of which has memory of its own."""
+    pieces = Pieces(tuple(x.shape[1] for x in jacobian.slices), 2, NARROW)
+    own = [np.ascontiguousarray(piece) for piece in pieces.cut(jacobian.slices)]
+    return PieceProducts(pieces, range(len(own)), own, jacobian.spins)
+
+
 def arithmetic(n_samples: int, widths: tuple[int, ...]) -> dict[str, Any]:
     """Constants of products, Gram matrix and solution, from random slices; one thread."""
     rng, found = np.random.default_rng(0), {}
@@ -156,7 +165,7 @@ def arithmetic(n_samples: int, widths: tuple[int, ...]) -> dict[str, Any]:
     with threadpool_limits(1), using_threads(1):
         for name, dtype in (("double", np.float64), ("single", np.float32)):
             jacobian = SliceJacobian([x.astype(dtype) for x in slices], spins)
-            products, scales = jacobian._products, exact_sums.scales(jacobian.squares())
+            products, scales = as_on_ranks(jacobian), exact_sums.scales(jacobian.squares())
 
             def cross(own: Any = products, scales: Any = scales) -> None:
                 for begin in range(0, n_samples, ROWS):
@@ -166,7 +175,7 @@ def arithmetic(n_samples: int, widths: tuple[int, ...]) -> dict[str, Any]:
                 own.gram_terms(u)
 
             found[name] = Arithmetic(
-                gram=least_time(jacobian.gram) / (n_samples**2 * entries),
+                gram=least_time(lambda p=products, s=scales: p.gram(s)) / (n_samples**2 * entries),
                 cross=least_time(cross) / (n_samples * len(chosen) * entries),
                 product=least_time(both) / 2 / (n_samples * entries),
             )

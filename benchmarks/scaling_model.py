@@ -18,7 +18,7 @@ from tnvmc.ansatz.pieces import Pieces, pieces_of
 from tnvmc.optimize import nystroem
 
 NUMBER = 8  # bytes
-ROWS = 256  # of a block of columns of the matrix
+ROWS = 512  # of a block of columns of the matrix
 SHIFT = 1e-2  # relative, the default
 
 
@@ -162,7 +162,7 @@ def step_by_iterations(
     both = 2 * arithmetic.product * samples * most
     product = both + machine.broadcast(vector, ranks) + machine.summed(vector, ranks)
     inverse = (
-        machine.column * (2 * own * columns + 2 * columns**2)
+        machine.column * 2 * own * columns
         + machine.broadcast(vector + short, ranks) + machine.summed(short, ranks)
         + machine.broadcast(vector / 2, ranks)  # a gather: each number goes once
     )  # fmt: skip
@@ -170,7 +170,7 @@ def step_by_iterations(
     kept = blocks * machine.broadcast(NUMBER * ROWS * columns * several, ranks)
     found["columns"] = Phase(
         arithmetic.cross * samples * columns * most + kept + product
-        + machine.block * own * columns**2 + 2 * machine.solve * columns**3
+        + 1.5 * machine.block * own * columns**2 + 2 * machine.solve * columns**3
         + 2 * machine.broadcast(square, ranks),
         square, blocks * NUMBER * ROWS * columns * several + square,
     )  # fmt: skip
@@ -247,5 +247,5 @@ def memory(problem: Problem, ranks: int, samples: int, base: float, matrix: bool
     most, _, _ = problem.shares(ranks, samples)
     slices = problem.itemsize(samples) * (own * problem.entries + samples * most)
     columns = min(nystroem.MOST_COLUMNS, samples // 8)
-    rows = math.ceil(samples / ROWS / ranks) * ROWS + 16 * ROWS
+    rows = math.ceil(samples / ROWS / ranks) * ROWS + 8 * ROWS
     return base + slices + NUMBER * (samples**2 if matrix else rows * columns)

@@ -22,8 +22,8 @@ from tnvmc.backend.ranks import ALONE, Ranks
 
 T = TypeVar("T")
 
-_ROWS = 256  # of a block
-_AT_ONCE = 16  # blocks that are computed before they are sent
+_ROWS = 512  # of a block
+_AT_ONCE = 8  # blocks that are computed before they are sent
 
 
 class Units(Protocol):

@@ -18,8 +18,14 @@ from tnvmc.backend.ranks import shares
 
 Array = Any
 
-WIDTH = 128
-"""Columns of a piece at most.  At D = 8 on 10x10 there are 2,340 pieces for the ranks to share."""
+WIDTH = 512
+"""Columns of a piece at most: of slices that lie as a whole in memory, wide pieces are read faster."""
+
+NARROW = 128
+"""The same for large states, so that many ranks have about equal shares: 2,340 pieces at D = 8 on 10x10."""
+
+LARGE = 2**17
+"""Entries of the slices of a sample from which a state is large."""
 
 _GROUP_WIDTH = 512
 """Columns of each site in a group at most: enough for the rate of a matrix product."""
@@ -137,4 +143,5 @@ def _part(begin: int, end: int, k: int, n: int) -> tuple[int, int]:
 @lru_cache(maxsize=64)
 def pieces_of(widths: tuple[int, ...], local_dim: int, on_host: bool = True) -> Pieces:
     """Give the pieces of slices of such widths; whole slices on a GPU, which takes large products."""
-    return Pieces(widths, local_dim, WIDTH if on_host else None)
+    width = NARROW if sum(widths) >= LARGE else WIDTH
+    return Pieces(widths, local_dim, width if on_host else None)

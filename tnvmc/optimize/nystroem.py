@@ -6,7 +6,8 @@ With C the columns of A A^dagger that belong to l samples, W their rows and L L^
 
 is a Nystroem approximation: never larger than A A^dagger, and good for its large eigenvalues, which take conjugate gradients most
 of their iterations (Frangella, Tropp, Udell, SIAM J. Matrix Anal. Appl. 44, 718 (2023)).  The inverse of B B^dagger + mu,
-with mu the shift and the mean eigenvalue of what B leaves out, follows from that of an l x l matrix.
+with mu the shift and the mean eigenvalue of what B leaves out, is (1 - T T^dagger) / mu with T = B K^-dagger and
+K K^dagger = B^dagger B + mu.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tnvmc.ansatz.sample_space import SampleSpace, SharedSampleSpace
 
 Array = Any
 
-MOST_COLUMNS = 1024
+MOST_COLUMNS = 2048
 _SHARE = 8  # rows of the matrix for each of the columns
 _FEWEST = 16  # columns that are worth it
 _CORE = 0.1
@@ -49,17 +50,12 @@ def preconditioner(
     core = space.choose(np.arange(n_columns) * n // n_columns)
     if not np.isfinite(core).all():
         return None
-    from scipy.linalg import cho_factor, cho_solve
-
+    one = np.eye(n_columns)
     try:
-        space.divide(np.linalg.cholesky(core + _CORE * shift * n_columns / n * np.eye(n_columns)))
+        space.divide(np.linalg.cholesky(core + _CORE * shift * n_columns / n * one))
         square = space.square()
         rest = max(trace - float(np.trace(square).real), 0.0) / (n - n_columns)
-        factor = cho_factor(square + (shift + rest) * np.eye(n_columns))
+        space.divide(np.linalg.cholesky(square + (shift + rest) * one))
     except np.linalg.LinAlgError:
         return None
-
-    def solve(r: Array) -> Array:
-        return r - space.columns_times(cho_solve(factor, space.columns_adjoint(r)))
-
-    return solve
+    return lambda r: r - space.columns_times(space.columns_adjoint(r))
