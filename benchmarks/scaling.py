@@ -69,7 +69,6 @@ ITERATIONS = (
 )
 WITH_MOST = 8 * nystroem.MOST_COLUMNS  # samples from which the columns are no more
 GROWTH = 0.75  # exponent of samples from there: 25 to 70 for 1,024 to 4,096 with 256 columns, 38 to 110 with 128
-# Of conjugate gradients the model extrapolates iterations from 4,096 samples.
 PHASES = {"_Share": "samples", "_exchange": "exchange", "norms": "norms", "adjoint": "adjoint",
           "terms": "apply", "_gram": "gram"}  # fmt: skip
 
