@@ -69,7 +69,8 @@ def test_every_command_takes_it(
     run = tmp_path / "run"
     found = run_file(settings, run)
     assert found["exact_energy"] == pytest.approx(lowest, abs=ROUNDING)
-    assert lowest - ROUNDING < found["energy"] < 0.95 * lowest
+    # a ring of bonds of dimension 2, without the bond of the grid that no term uses
+    assert lowest - ROUNDING < found["energy"] < 0.92 * lowest
     (tmp_path / "dm.toml").write_text(FILE)
     assert main(["measure", str(run), "--operator", str(tmp_path / "dm.toml")]) == 0
     measured = read_json(run / "observables.json")
