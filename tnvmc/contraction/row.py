@@ -47,6 +47,18 @@ class BoundaryMPS:
     tensors: Sequence[Array]
     log_scale: Array  #: (B,)
 
+    def take(self, walkers: Array | None) -> BoundaryMPS:
+        """Select walkers by index (n,), None for all; tensors that all walkers share stay shared."""
+        if walkers is None:
+            return self
+        xp = array_namespace(walkers)
+        alone = self.log_scale.shape[0] == 1  # a tensor of one walker is shared by none
+        tensors = [
+            t if t.shape[0] == 1 and not alone else xp.take(t, walkers, axis=0)
+            for t in self.tensors
+        ]
+        return BoundaryMPS(tensors, xp.take(self.log_scale, walkers, axis=0))
+
     @cached_property
     def packed(self) -> PackedTensors:
         """NumPy tensors side by side in memory."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from tnvmc.lattice.lattice import LISTED, Lattice, Patch
 
@@ -20,6 +21,7 @@ class Embedding:
     shape: tuple[int, int]
     places: tuple[int, ...]  #: of each site, increasing
     bonds: frozenset[Patch]  #: pairs of places, (smaller, larger)
+    rings: bool = False  #: whether bonds lead from the last column to the first
 
     @property
     def n_vacant(self) -> int:
@@ -30,17 +32,24 @@ class Embedding:
     def complete(self) -> bool:
         """Whether every two neighbouring places are joined."""
         n_rows, n_cols = self.shape
-        return len(self.bonds) == 2 * n_rows * n_cols - n_rows - n_cols
+        closing = n_rows if self.rings else 0
+        return len(self.bonds) == 2 * n_rows * n_cols - n_rows - n_cols + closing
 
     def joins(self, place: int, leg: int) -> bool:
         """Whether a bond leads from a place along a leg (up, left, down, right)."""
-        n_cols = self.shape[1]
-        other = place + (-n_cols, -1, n_cols, 1)[leg]
-        beside = place // n_cols == other // n_cols
-        return (
-            beside == (leg in (LEFT, RIGHT))
-            and (min(place, other), max(place, other)) in self.bonds
-        )
+        other = self.beyond(place, leg)
+        return other is not None and (min(place, other), max(place, other)) in self.bonds
+
+    def beyond(self, place: int, leg: int) -> int | None:
+        """The place along a leg, around the ring where rows are rings; None beyond the rim."""
+        n_rows, n_cols = self.shape
+        row, column = divmod(place, n_cols)
+        row += {UP: -1, DOWN: 1}.get(leg, 0)
+        column += {LEFT: -1, RIGHT: 1}.get(leg, 0)
+        if self.rings:
+            column %= n_cols
+        inside = 0 <= row < n_rows and 0 <= column < n_cols
+        return row * n_cols + column if inside else None
 
     def placed(self, patch: Patch) -> Patch:
         """The places of sites."""
@@ -56,20 +65,25 @@ class Embedding:
         return counts[0], counts[1], counts[2]
 
 
-def embedding(lattice: Lattice) -> Embedding:
-    """Lay a lattice on its grid.
+Bonds = Literal["open", "periodic"]
+"""Of a network: "periodic" ones lead from the last column to the first too, so that rows are rings."""
+
+
+def embedding(lattice: Lattice, bonds: Bonds = "open") -> Embedding:
+    """Lay a lattice on its grid, with bonds that end at the rim, or close the rows of a cylinder.
 
     A bond of the grid is used where the lattice joins its two sites: by a bond of kind "nearest", in a
     list by one of any kind.  If these alone would leave the network in parts, all bonds between
     neighbouring sites are used.  So honeycomb lacks every second vertical bond, and a square lattice
     none; a list that joins no neighbours of its grid gets the whole grid.
     """
-    near = _grid_bonds(lattice)
-    every = [bond for bonds in lattice.bonds.values() for bond in bonds]
+    rings = bonds == "periodic"
+    near = _grid_bonds(lattice) | (_closing_bonds(lattice) if rings else set())
+    every = [bond for of_kind in lattice.bonds.values() for bond in of_kind]
     wanted = every if lattice.kind in LISTED else lattice.bonds["nearest"]
     used = near & {(lattice.places[i], lattice.places[j]) for i, j in wanted}
-    bonds = used if _hangs_together(lattice.places, used) else near
-    return Embedding(lattice.shape, lattice.places, frozenset(bonds))
+    chosen = used if _hangs_together(lattice.places, used) else near
+    return Embedding(lattice.shape, lattice.places, frozenset(chosen), rings)
 
 
 def sides(found: Embedding) -> dict[Patch, int]:
@@ -78,7 +92,7 @@ def sides(found: Embedding) -> dict[Patch, int]:
     Such a bond cannot be filled beyond d to that power.  Cost N for each bond; nothing on a complete
     grid of more than one row, which has none.
     """
-    if found.complete and 1 not in found.shape:
+    if found.complete and (1 not in found.shape or found.rings):
         return {}
     apart: dict[Patch, int] = {}
     for bond in found.bonds:
@@ -93,6 +107,13 @@ def _grid_bonds(lattice: Lattice) -> set[Patch]:
     n_cols, taken = lattice.n_cols, set(lattice.places)
     right = {(p, p + 1) for p in taken if (p + 1) % n_cols and p + 1 in taken}
     return right | {(p, p + n_cols) for p in taken if p + n_cols in taken}
+
+
+def _closing_bonds(lattice: Lattice) -> set[Patch]:
+    """First and last place of every row, where both have a site."""
+    n_cols, taken = lattice.n_cols, set(lattice.places)
+    ends = {(row * n_cols, (row + 1) * n_cols - 1) for row in range(lattice.n_rows)}
+    return {(first, last) for first, last in ends if first in taken and last in taken}
 
 
 def _hangs_together(places: Iterable[int], bonds: Iterable[Patch]) -> bool:

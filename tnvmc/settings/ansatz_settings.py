@@ -49,12 +49,18 @@ class PEPSSettings(_Ansatz):
     kind: Literal["peps", "mps"] = "peps"
     D: Positive | None = None
     """Bond dimension of the state. Required, here or in every stage."""
+    bonds: Literal["open", "periodic"] = "open"
+    """`periodic` closes every row of a cylinder to a ring (`lattice.boundary = "cylinder"`, three sites
+    around or more), at a price ([cylinders](cylinders.md)). `open`: bonds of the state end at the edges of
+    the grid, whatever the boundary of the lattice."""
 
 
 class PeriodicMPSSettings(PEPSSettings):
     """Matrix product states on a ring."""
 
     kind: Literal["periodic_mps"] = "periodic_mps"  # type: ignore[assignment]
+    bonds: Literal["periodic"] = "periodic"  # type: ignore[assignment]
+    """Of a matrix product state on a ring there are no others."""
     init: Start = "random"
 
 

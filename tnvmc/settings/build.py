@@ -95,7 +95,9 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     chosen: Any = schemes.Exact()
     if chi is not None and scheme != "exact":
         chosen = schemes.ZipUp(chi=chi) if scheme == "zipup" else schemes.SRC(chi=chi)
-    return PEPS(lattice, ansatz.D, dtype=dtype, scheme=chosen, local_dim=local_dim)
+    return PEPS(
+        lattice, ansatz.D, dtype=dtype, scheme=chosen, local_dim=local_dim, bonds=ansatz.bonds
+    )
 
 
 def default_dtype(operator: Operator) -> str:

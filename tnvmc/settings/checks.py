@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from tnvmc.ansatz.peps.rings import SHORTEST
 from tnvmc.ansatz.wrappers.mixed import SINGLE
 from tnvmc.lattice.custom import follows_row
 from tnvmc.operators.products import product_matrix
@@ -23,6 +24,7 @@ from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, named
 from tnvmc.settings.stages import SECTION_OF
 
 DECAYING = ("exponential", "cosine")
+_CLOSED = (("peps", "periodic"), ("mps", "periodic"))
 _FOLLOWS = "learning_rate = 'auto' follows the steps, not a schedule"
 _NOT_DECAYING = "goes with schedule 'exponential' or 'cosine' only"
 
@@ -67,7 +69,7 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
 
 
 def _of_lattices(settings: Settings) -> Iterator[Rule]:
-    """Say that a PEPS needs rows and columns."""
+    """Say that a PEPS needs rows and columns, and periodic bonds rings."""
     lattice, n_rows = settings.lattice, 0
     if isinstance(lattice, BondsSettings) and settings.ansatz.kind == "peps":
         n_rows = 1 if isinstance(lattice.shape, int) else len(lattice.shape)
@@ -76,6 +78,15 @@ def _of_lattices(settings: Settings) -> Iterator[Rule]:
         alone = n_rows == 1 and not follows_row(build_lattice(lattice))
         why = "gives no rows and columns, and these bonds are not those of a chain; give [n_rows, n_cols], or take ansatz.kind = 'mps'"
         yield alone, "lattice.shape", why, lattice.shape
+    ansatz = settings.ansatz
+    if isinstance(ansatz, PEPSSettings) and (ansatz.kind, ansatz.bonds) in _CLOSED:
+        boundary, shape = lattice.boundary, lattice.shape
+        around = shape[-1] if isinstance(shape, list | tuple) else shape
+        why = f"closes rows to rings, but lattice.boundary is {boundary!r}; take 'cylinder', or open bonds"
+        yield boundary != "cylinder", "ansatz.bonds", why, ansatz.bonds
+        why = f"rings of {around} sites have no closing bond; take 'open'"
+        short = boundary == "cylinder" and around < SHORTEST
+        yield short, "ansatz.bonds", why, ansatz.bonds
 
 
 def _of_terms(settings: Settings) -> Iterator[Rule]:

@@ -42,8 +42,8 @@ class _Lattice(Section):
     """`checkerboard`: square, both diagonals in every second plaquette. `shastry_sutherland`: square, a dimer
     in every second plaquette. `bonds`: an explicit list. [Lattices](../lattices.md) shows all of them."""
     boundary: Literal["open", "cylinder", "periodic"] = "open"
-    """`cylinder`: rows are periodic, columns are open. A PEPS always has open bonds; the periodic
-    bonds are terms of the Hamiltonian."""
+    """`cylinder`: rows are periodic, columns are open. A PEPS has open bonds nevertheless, and periodic
+    bonds are terms of the Hamiltonian only, unless `ansatz.bonds` says otherwise."""
 
 
 class GridSettings(_Lattice):

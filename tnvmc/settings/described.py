@@ -209,6 +209,8 @@ def _ansatz(ansatz: Ansatz, init: str | None) -> Section:
         found["dtype"] = None if dtype is None else str(dtype)
         if not isinstance(ansatz, ProductState | DimerCovering):
             found["D"] = getattr(ansatz, "D", None)
+        if isinstance(ansatz, PEPS):
+            found["bonds"] = ansatz.bonds
     found["init"] = starts[0] if init is None else init
     return found
 

@@ -254,6 +254,13 @@ def _state(measured: Measured) -> PEPS:
         raise LeftOut(
             f"a {kind} is no PEPS whose layers could be contracted", reason="state", state=kind
         )
+    if ansatz.rings:
+        raise LeftOut(
+            "the double layer of a PEPS with periodic bonds is not contracted: bonds of D^4 around the "
+            "rings",
+            reason="state",
+            state="PEPS with periodic bonds",
+        )
     return ansatz
 
 

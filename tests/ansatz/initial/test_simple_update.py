@@ -16,6 +16,7 @@ from tnvmc.contraction.double_layer import expectation, log_amplitude
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import estimate
+from tnvmc.lattice.embedding import embedding
 from tnvmc.lattice.grids import chain, shastry_sutherland, square
 from tnvmc.operators import models
 from tnvmc.operators.term import Operator
@@ -155,7 +156,9 @@ def test_evolving_by_nothing_is_another_gauge():
     for dtype in ("float64", "complex128"):
         small = random_positive(grid, 2, dtype, seed=3)
         wide = evolved(models.heisenberg(grid), small, 4, 0)
-        assert [t.shape for t in wide] == [(2, *sizes) for sizes in bond_sizes(square(2, 3), 4)]
+        assert [t.shape for t in wide] == [
+            (2, *sizes) for sizes in bond_sizes(embedding(square(2, 3)), 4)
+        ]
         psi = [dense_state(tensors, (2, 3), configs) for tensors in (small, wide)]
         overlap = abs(np.vdot(*psi)) / np.linalg.norm(psi[0]) / np.linalg.norm(psi[1])
         assert abs(overlap - 1) < 1e-12
@@ -215,7 +218,9 @@ def test_far_terms_are_fields():
 def test_what_comes_back():
     operator = models.heisenberg(square(3, 2))
     tensors, info = simple_update(operator, 3)
-    assert [t.shape for t in tensors] == [(2, *sizes) for sizes in bond_sizes(square(3, 2), 3)]
+    assert [t.shape for t in tensors] == [
+        (2, *sizes) for sizes in bond_sizes(embedding(square(3, 2)), 3)
+    ]
     assert all(t.dtype == np.float64 for t in tensors)
     assert np.allclose([np.linalg.norm(t) for t in tensors], 1.0)
     assert info.n_steps > 3

@@ -73,7 +73,9 @@ def test_a_saved_state_grows_into_the_start_of_a_run(tmp_path: Path) -> None:
     assert np.array_equal(read, theta)
     large = PEPS(lattice, 3)
     grown = initial_parameters(large, heisenberg(lattice), 4, str(tmp_path / "state.h5"))
-    assert np.array_equal(grown, large.flatten(grow(small.tensors(theta), square(2, 3), 3, seed=4)))
+    assert np.array_equal(
+        grown, large.flatten(grow(small.tensors(theta), large.embedding, 3, seed=4))
+    )
     large.save(tmp_path / "large.h5", grown)
     found, back = PEPS.load(tmp_path / "large.h5")
     assert found.D == 3

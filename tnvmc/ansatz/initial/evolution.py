@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.initial.simple_update import ImaginaryTime, SimpleUpdateInfo, simple_update
+from tnvmc.lattice.embedding import Bonds
 from tnvmc.operators.term import Operator
 
 Array = Any
@@ -16,10 +17,11 @@ NOISE = 0.02
 
 
 def evolved_from_product(
-    operator: Operator, D: int, seed: int = 0, max_steps: int = 200
+    operator: Operator, D: int, seed: int = 0, max_steps: int = 200, bonds: Bonds = "open"
 ) -> tuple[list[Array], SimpleUpdateInfo]:
     """Give tensors after at most `max_steps` of each time step of simple update, and how it went."""
-    tensors, info = simple_update(operator, D, time=ImaginaryTime(max_steps=max_steps), seed=seed)
+    time = ImaginaryTime(max_steps=max_steps)
+    tensors, info = simple_update(operator, D, time=time, seed=seed, bonds=bonds)
     rng = np.random.Generator(np.random.PCG64(seed))
     return [noisy(tensor, rng) for tensor in tensors], info
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, Embedding, embedding
+from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Patch
 from tnvmc.operators.term import Operator, Term
 
@@ -57,16 +56,17 @@ class GatePlan:
         return replace(self, pairs=tuple(pairs))
 
 
-def plan_gates(operator: Operator) -> GatePlan:
+def plan_gates(operator: Operator, bonds: Bonds = "open") -> GatePlan:
     """Sort the terms of a Hamiltonian by what a grid of tensors can do with them.
 
     Args:
         operator: the Hamiltonian; its lattice says which bonds of the grid are in use.
+        bonds: whether rows of the grid are open or rings.
 
     Returns:
         Fields on sites, batches of pairs at most two bonds apart, and all longer terms.
     """
-    found = embedding(operator.lattice)
+    found = embedding(operator.lattice, bonds)
     d, n_places = operator.local_dim, found.shape[0] * found.shape[1]
     fields = np.zeros((n_places, d, d), complex if operator.is_complex else float)
     placed: dict[tuple[int, ...], list[tuple[tuple[int, ...], Array]]] = defaultdict(list)
@@ -98,19 +98,27 @@ def _path(places: Patch, found: Embedding) -> tuple[tuple[int, ...], tuple[int, 
 
     Between the ends of a diagonal only one of the two corners is used: with half a gate through
     each of them, dimers on diagonals never form (Shastry-Sutherland), and J1-J2 gains nothing.
-    The second corner is for grids that lack bonds at the first.
+    The second corner is for grids that lack bonds at the first.  Around a ring the shorter way is
+    taken, of two equal ones that to the right.
     """
     n_cols = found.shape[1]
     (r0, c0), (r1, c1) = divmod(places[0], n_cols), divmod(places[-1], n_cols)
     down, right = r1 - r0, c1 - c0
+    if found.rings:
+        back = (n_cols - 1) // 2
+        right = (right + back) % n_cols - back
     if len(places) != 2 or down + abs(right) > 2:
         return None
     legs = sorted([DOWN] * down + [RIGHT if right > 0 else LEFT] * abs(right))
-    moves = {DOWN: n_cols, RIGHT: 1, LEFT: -1}
     for order in (legs, legs[::-1]):
-        path = tuple(itertools.accumulate((moves[leg] for leg in order), initial=places[0]))
-        if all(found.joins(place, leg) for place, leg in zip(path, order, strict=False)):
-            return tuple(order), path
+        path = [places[0]]
+        for leg in order:
+            beyond = found.beyond(path[-1], leg) if found.joins(path[-1], leg) else None
+            if beyond is None:
+                break
+            path.append(beyond)
+        else:
+            return tuple(order), tuple(path)
     return None
 
 

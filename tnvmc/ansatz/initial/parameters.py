@@ -80,7 +80,7 @@ def from_simple_update(
     if operator.is_complex and ansatz.dtype.kind != "c":
         raise real_state(operator, f"dtype = '{ansatz.dtype.name}'")
     here = replace(operator, lattice=ansatz.lattice)
-    tensors, info = evolved_from_product(here, ansatz.D, seed, max_steps)
+    tensors, info = evolved_from_product(here, ansatz.D, seed, max_steps, ansatz.bonds)
     return ansatz.flatten(tensors), info
 
 
@@ -113,10 +113,11 @@ def grown(
     tensors = [to_host(tensor) for tensor in tensors]
     if evolve:
         rng = np.random.Generator(np.random.PCG64(seed))
-        wide = evolved(replace(operator, lattice=large.lattice), tensors, large.D, evolve)
+        here = replace(operator, lattice=large.lattice)
+        wide = evolved(here, tensors, large.D, evolve, bonds=large.bonds)
         wide = [noisy(tensor, rng, noise) for tensor in wide]
     else:
-        wide = grow(tensors, large.lattice, large.D, noise, seed, per_entry=True)
+        wide = grow(tensors, large.embedding, large.D, noise, seed, per_entry=True)
     return to_namespace(large.flatten(wide), xp)
 
 
@@ -154,13 +155,21 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
             f"ansatz.init = '{path}': it is {theta.dtype}, a real state cannot hold it; take "
             "ansatz.dtype = 'complex128'"
         )
+    bonds = described.get("bonds", "open")
     same_size = described["n_parameters"] == ansatz.n_params
-    if same_size and described.get("D") == about.get("D"):
+    same_bonds = bonds == about.get("bonds", "open")
+    if same_size and same_bonds and described.get("D") == about.get("D"):
         return theta.astype(dtype)
     if not isinstance(ansatz, PEPS) or described["D"] > ansatz.D:
         raise StateFileError(
             f"ansatz.init = '{path}': it has D = {described['D']}, which cannot be turned into "
             f"D = {about.get('D')}; only a PEPS grows, and none shrinks"
         )
-    small = PEPS(ansatz.lattice, described["D"], theta.dtype.name, local_dim=ansatz.local_dim)
-    return ansatz.flatten(grow(small.tensors(theta), ansatz.lattice, ansatz.D, seed=seed))
+    if (bonds, ansatz.bonds) == ("periodic", "open"):
+        raise StateFileError(
+            f"ansatz.init = '{path}': it has periodic bonds, which an open state cannot hold; take "
+            "ansatz.bonds = 'periodic'"
+        )
+    d = ansatz.local_dim
+    small = PEPS(ansatz.lattice, described["D"], theta.dtype.name, local_dim=d, bonds=bonds)
+    return ansatz.flatten(grow(small.tensors(theta), ansatz.embedding, ansatz.D, seed=seed))

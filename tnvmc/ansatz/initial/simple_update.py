@@ -47,7 +47,7 @@ from tnvmc.ansatz.initial.product_starts import start_vectors
 from tnvmc.ansatz.initial.vidal import VidalPEPS
 from tnvmc.backend.arguments import positive, real, set_whole, whole
 from tnvmc.backend.calls import spelt
-from tnvmc.lattice.embedding import embedding
+from tnvmc.lattice.embedding import Bonds, embedding
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.term import Operator
 
@@ -113,6 +113,7 @@ def simple_update(
     time: ImaginaryTime = ImaginaryTime(),
     start: str | Sequence[Array] = "auto",
     seed: int = 0,
+    bonds: Bonds = "open",
 ) -> tuple[list[Array], SimpleUpdateInfo]:
     """Give tensors (d, up, left, down, right), near the ground state, and how they came about.
 
@@ -128,6 +129,7 @@ def simple_update(
             random positive one where the magnetisation is not conserved), a name of
             `product_starts`, or one vector (d,) per site.
         seed: of the noise on the start where the magnetisation is not conserved.
+        bonds: "periodic" for tensors whose rows are rings.
 
     Returns:
         Real tensors for a real operator, each of norm 1, the bonds in use of size D (filled with
@@ -144,8 +146,8 @@ def simple_update(
     D, seed = whole("simple update", "D", D), whole("simple update", "seed", seed, 0)
     tau = time.tau
     vectors, name = start_vectors(operator, start, seed)
-    found = embedding(operator.lattice)
-    plan = _with_weaker_order(plan_gates(operator), operator, name, time.coupling_factor)
+    found = embedding(operator.lattice, bonds)
+    plan = _with_weaker_order(plan_gates(operator, bonds), operator, name, time.coupling_factor)
     state = VidalPEPS.product(found, vectors, D, operator.is_complex)
     n_steps, change, lost = 0, np.inf, 0.0
     for step_time in tau:
@@ -175,7 +177,7 @@ def evolved(
     n_steps: int,
     *,
     tau: float = 0.1,
-    coupling_factor: float = 0.9,
+    bonds: Bonds = "open",
 ) -> list[Array]:
     """Give a PEPS after a few steps of imaginary time, with bonds of size D, each of norm 1.
 
@@ -187,8 +189,9 @@ def evolved(
         tensors: (d, up, left, down, right), row by row.
         D: bond dimension of the result.
         n_steps: steps to take; after none the state is the same in another gauge.
-        tau: time step, as in `ImaginaryTime`.
-        coupling_factor: as in `ImaginaryTime`, where "auto" would start from "neel x".
+        tau: time step, as in `ImaginaryTime`.  Its `coupling_factor` is the default one, where
+            "auto" would start from "neel x".
+        bonds: those of the result; open tensors may be put into periodic ones.
 
     Returns:
         Tensors as those of `simple_update`, at its cost per step.
@@ -196,10 +199,9 @@ def evolved(
     Raises:
         ValueError: a bond is larger than D already; tensors that do not fit the grid.
     """
-    found = embedding(operator.lattice)
-    plan = _with_weaker_order(
-        plan_gates(operator), operator, start_vectors(operator, "auto", 0)[1], coupling_factor
-    )
+    found = embedding(operator.lattice, bonds)
+    start, factor = start_vectors(operator, "auto", 0)[1], ImaginaryTime.coupling_factor
+    plan = _with_weaker_order(plan_gates(operator, bonds), operator, start, factor)
     state = VidalPEPS.from_peps(tensors, found, D, operator.is_complex)
     idle = [np.broadcast_to(np.eye(b.matrices.shape[1]), b.matrices.shape) for b in plan.pairs]
     idle_sites = np.broadcast_to(np.eye(operator.local_dim), plan.fields.shape)

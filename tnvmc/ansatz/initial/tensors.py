@@ -11,20 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, UP, embedding
+from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, UP, Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Lattice
 
 Array = Any
 
 
-def bond_sizes(lattice: Lattice, D: int) -> list[tuple[int, int, int, int]]:
+def bond_sizes(found: Embedding, D: int) -> list[tuple[int, int, int, int]]:
     """Give the sizes (up, left, down, right) of each site's bonds.
 
-    D along the bonds of `embedding`; 1 at the rim and along all others.
+    D along the bonds of the embedding; 1 at the rim and along all others.
     """
     if D < 1:
         raise ValueError(f"starts: bond dimension D must be at least 1, got {D}")
-    found = embedding(lattice)
 
     def size(place: int, leg: int) -> int:
         return D if found.joins(place, leg) else 1
@@ -36,7 +35,12 @@ def bond_sizes(lattice: Lattice, D: int) -> list[tuple[int, int, int, int]]:
 
 
 def random_positive(
-    lattice: Lattice, D: int, dtype: Any = "float64", seed: int = 0, local_dim: int = 2
+    lattice: Lattice,
+    D: int,
+    dtype: Any = "float64",
+    seed: int = 0,
+    local_dim: int = 2,
+    bonds: Bonds = "open",
 ) -> list[Array]:
     """Give tensors with entries uniform in [0, 1), scaled to norm 1; all amplitudes are positive.
 
@@ -48,7 +52,7 @@ def random_positive(
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     tensors = []
-    for sizes in bond_sizes(lattice, D):
+    for sizes in bond_sizes(embedding(lattice, bonds), D):
         tensor = rng.uniform(size=(local_dim, *sizes))
         if np.issubdtype(np.dtype(dtype), np.complexfloating):
             tensor = tensor * np.exp(0.25j * np.pi * rng.uniform(-1, 1, size=tensor.shape))
@@ -58,7 +62,7 @@ def random_positive(
 
 def grow(
     tensors: Sequence[Array],
-    lattice: Lattice,
+    found: Embedding,
     D: int,
     noise: float = 1e-2,
     seed: int = 0,
@@ -75,9 +79,9 @@ def grow(
     Raises:
         ValueError: a bond is larger than D already; tensors that do not fit the lattice.
     """
-    sizes_by_site = bond_sizes(lattice, D)
+    sizes_by_site = bond_sizes(found, D)
     if len(tensors) != len(sizes_by_site):
-        raise ValueError(f"starts: {len(tensors)} tensors for {lattice.n_sites} sites")
+        raise ValueError(f"starts: {len(tensors)} tensors for {len(found.places)} sites")
     rng = np.random.Generator(np.random.PCG64(seed))
     grown = []
     for site, (tensor, sizes) in enumerate(zip(tensors, sizes_by_site, strict=True)):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, UP, Embedding
+from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, Embedding
 
 Array = Any
 
@@ -39,8 +39,8 @@ class VidalPEPS:
         n_places, d = n_rows * n_cols, vectors.shape[1]
         bond_at = np.full((n_places, 4), -1)
         for index, (i, j) in enumerate(sorted(found.bonds, key=lambda b: (b[1] - b[0] > 1, b))):
-            first, second = (RIGHT, LEFT) if i // n_cols == j // n_cols else (DOWN, UP)
-            bond_at[i, first] = bond_at[j, second] = index
+            leg = next(leg for leg in (RIGHT, DOWN, LEFT) if found.beyond(i, leg) == j)
+            bond_at[i, leg] = bond_at[j, (leg + 2) % 4] = index
         weights = np.zeros((len(found.bonds) + 1, D))
         weights[:, 0] = 1.0
         vertical, horizontal = D if n_rows > 1 else 1, D if n_cols > 1 else 1

@@ -17,6 +17,7 @@ import numpy as np
 from tnvmc.ansatz.files import lattice_in, lattice_parts, refuse_existing
 from tnvmc.contraction import schemes
 from tnvmc.lattice import Lattice
+from tnvmc.lattice.embedding import Bonds
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import StateFileError, attribute, encoded, opened, parameters_in
 
@@ -32,6 +33,7 @@ class SavedPEPS:
     local_dim: int
     scheme: schemes.Scheme | None  #: None: not known, as in a checkpoint
     theta: np.ndarray  #: (P,)
+    bonds: Bonds = "open"
 
 
 def write_peps(path: str | Path, state: SavedPEPS, *, overwrite: bool = False) -> None:
@@ -50,6 +52,7 @@ def write_peps(path: str | Path, state: SavedPEPS, *, overwrite: bool = False) -
             "lattice": described,
             "local_dim": int(state.local_dim),
             "D": int(state.D),
+            **({} if state.bonds == "open" else {"bonds": state.bonds}),
             "n_parameters": int(state.theta.size),
         },
         **more,
@@ -82,6 +85,7 @@ def read_peps(path: str | Path) -> SavedPEPS:
             identity["local_dim"],
             _scheme(attribute(file, "scheme")),
             theta,
+            identity.get("bonds", "open"),
         )
 
 

@@ -10,11 +10,12 @@ from typing import Any, Self
 
 from tnvmc.ansatz.initial.tensors import bond_sizes
 from tnvmc.ansatz.peps.quimb import to_quimb
+from tnvmc.ansatz.peps.rings import check_bonds
 from tnvmc.ansatz.peps.vacancies import Filling
 from tnvmc.backend.arguments import numeric_type, whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.lattice.custom import follows_row
-from tnvmc.lattice.embedding import Embedding, embedding, sides
+from tnvmc.lattice.embedding import Bonds, Embedding, embedding, sides
 from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.lattice.netket import as_lattice
 from tnvmc.operators.term import Operator
@@ -26,11 +27,17 @@ class TensorLayout:
     """One tensor (d, up, left, down, right) for each site of a grid; legs at the rim have size 1,
     and so have those where the lattice joins no neighbours (`tnvmc.lattice.embedding`).
 
+    With periodic bonds the right legs of the last column meet the left ones of the first.
     theta (P,) is the concatenation of all of them, flattened, in the order of the sites.
     """
 
     def __init__(
-        self, lattice: Lattice, D: int, dtype: str | None = None, local_dim: int = 2
+        self,
+        lattice: Lattice,
+        D: int,
+        dtype: str | None = None,
+        local_dim: int = 2,
+        bonds: Bonds = "open",
     ) -> None:
         if isinstance(D, Lattice):
             raise TypeError("PEPS: the lattice comes first; write PEPS(lattice, D)")
@@ -44,6 +51,7 @@ class TensorLayout:
                 "numbering. Give from_bonds((n_rows, n_cols), bonds), or take MPS(lattice, D)"
             )
         self.lattice, self.D, self.local_dim = lattice, D, local_dim
+        self.bonds = check_bonds(bonds, lattice)
         self.dtype = numeric_type("PEPS", "float64" if dtype is None else dtype)
         self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
 
@@ -51,13 +59,24 @@ class TensorLayout:
         lattice, scheme = self.lattice, getattr(self, "scheme", None)
         size = f"{lattice.kind} {lattice.size}"
         parts = [size, f"D = {self.D}", *([f"d = {self.local_dim}"] if self.local_dim > 2 else [])]
+        parts += ["periodic bonds"] if self.rings else []
         parts += [self.dtype.name, *([] if scheme is None else [repr(scheme)])]
         return f"<{type(self).__name__}: {', '.join(parts)}; {self.n_params} parameters>"
 
     @cached_property
     def embedding(self) -> Embedding:
         """How the lattice lies on the grid of the network."""
-        return embedding(self.lattice)
+        return embedding(self.lattice, self.bonds)
+
+    @property
+    def rings(self) -> bool:
+        """Whether the bonds of a row close."""
+        return self.bonds == "periodic"
+
+    @property
+    def row_bond(self) -> int:
+        """Bond of a row when it is contracted: that of a ring carries its closing bond along."""
+        return self.D**2 if self.rings else self.D
 
     @cached_property
     def filling(self) -> Filling:
@@ -67,7 +86,7 @@ class TensorLayout:
     @cached_property
     def shapes(self) -> list[tuple[int, int, int, int, int]]:
         """Shape (d, up, left, down, right) of each site's tensor."""
-        return [(self.local_dim, *sizes) for sizes in bond_sizes(self.lattice, self.D)]
+        return [(self.local_dim, *sizes) for sizes in bond_sizes(self.embedding, self.D)]
 
     def for_operator(self, operator: Operator) -> Self:
         """The same state, complex if its dtype was left open and the Hamiltonian is complex."""
@@ -104,8 +123,9 @@ class TensorLayout:
         return self.n_params - sum(filled) + gauge + self.lattice.n_sites
 
     def description(self) -> dict[str, Any]:
-        """Class and D; see `Described`."""
-        return {"ansatz": type(self).__name__, "D": self.D}
+        """Class, D, and the bonds where they are not open; see `Described`."""
+        closed = {"bonds": self.bonds} if self.rings else {}
+        return {"ansatz": type(self).__name__, "D": self.D, **closed}
 
     def tensors(self, theta: Array) -> list[Array]:
         """Cut theta (P,) into one tensor (d, up, left, down, right) per site.
@@ -157,7 +177,15 @@ class TensorLayout:
         """Give the state as a quimb PEPS, or a MatrixProductState for one row.
 
         Vacant places have a tensor with a physical index of size 1.
+
+        Raises:
+            ValueError: periodic bonds.
         """
+        if self.rings:
+            raise ValueError(
+                "PEPS.to_quimb: periodic bonds are not handed to quimb; psi(s) of "
+                "peps.tensors(theta) can be compared, legs (d, up, left, down, right)"
+            )
         tensors = [to_host(tensor) for tensor in self.tensors(theta)]
         whole = self.filling.tensors(tensors)
         for place in self.lattice.vacant:

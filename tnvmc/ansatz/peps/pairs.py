@@ -54,12 +54,15 @@ class Environments:
 
 
 @lru_cache(maxsize=64)
-def pairs_by_source(patches: tuple[Patch, ...], n_cols: int, D: int) -> tuple[Patch, ...]:
+def pairs_by_source(
+    patches: tuple[Patch, ...], n_cols: int, D: int, rings: bool = False
+) -> tuple[Patch, ...]:
     """Choose the two-site patches that are better served by sources than by windows.
 
     Always those more than two rows high.  Of the others, those that join the same rows go
     together, one way or the other: windows cost the sum of their widths (times D in two rows),
     sources 6 transfers per column (absorbed, then closed everywhere), or 2 in their own row.
+    On two rows of rings a window costs 3 transfers per column (absorbed, then closed).
     """
     groups: dict[tuple[int, int], list[Patch]] = {}
     for patch in patches:
@@ -72,7 +75,8 @@ def pairs_by_source(patches: tuple[Patch, ...], n_cols: int, D: int) -> tuple[Pa
         if lower == upper:
             by_source = 2 * sum(n_cols - column for column in columns)
         else:
-            windows, by_source = windows * D, 6 * n_cols * len(columns)
+            windows = 3 * n_cols * len(group) if rings else windows * D
+            by_source = 6 * n_cols * len(columns)
         if lower > upper + 1 or by_source < windows:
             chosen += group
     return tuple(chosen)
@@ -212,16 +216,18 @@ def _down(
     """Ratios (S, second sites, d) with second sites in `columns` of rows below the sources."""
     xp = array_namespace(around.configs)
     configs = _replaced(around.configs, sources)
-    boundary = _taken(around.above[row], sources.walkers)
+    over = around.above[row]
+    boundary = over and over.take(sources.walkers)
     found = []
     for lower in range(row + 1, max(columns) + 1):
         boundary = absorb(around.layers, around.scheme, boundary, lower - 1, configs, "down")
         if lower not in columns:
             continue
+        below = around.below[lower]
         strip = Strip(
             boundary,
             [around.layers.leftward(lower, configs)],
-            _taken(around.below[lower], sources.walkers),
+            below and below.take(sources.walkers),
         )
         before = around.amplitudes[lower].take(sources.walkers)
         right, left = strip.right_environments(), strip.edge()
@@ -347,23 +353,9 @@ def _strip(around: Environments, row: int, walkers: Array | None) -> Strip:
     xp, configs = array_namespace(around.configs), around.configs
     if walkers is not None:
         configs = xp.take(configs, walkers, axis=0)
-    above, below = (_taken(side[row], walkers) for side in (around.above, around.below))
+    sides = around.above[row], around.below[row]
+    above, below = (side and side.take(walkers) for side in sides)
     return Strip(above, [around.layers.leftward(row, configs)], below)
-
-
-def _taken(boundary: BoundaryMPS | None, walkers: Array | None) -> BoundaryMPS | None:
-    """The boundary of the selected walkers; tensors that all walkers share stay shared."""
-    if boundary is None or walkers is None:
-        return boundary
-    xp = array_namespace(walkers)
-    alone = boundary.log_scale.shape[0] == 1  # a tensor of one walker is shared by none
-    return BoundaryMPS(
-        [
-            t if t.shape[0] == 1 and not alone else xp.take(t, walkers, axis=0)
-            for t in boundary.tensors
-        ],
-        xp.take(boundary.log_scale, walkers, axis=0),
-    )
 
 
 def _replaced(configs: Array, sources: _Sources) -> Array:

@@ -9,8 +9,9 @@ the strip of that row and then the strip of that row and the next, and then abso
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tnvmc.ansatz.generic import acceptance, amplitude_ratio, local_states
@@ -203,12 +204,12 @@ def sample_strip(
         target, remainder = propose(moves[window.asked], states, uniforms[:, window.index])
         possible = target >= 0
         target = xp.where(possible, target, states)
-        movers = _movable(possible)
+        movers = movable(possible)
         if movers is not None and movers.shape[0] == 0:
             continue
         spins = local_spins(target, window.patch, walk.local_dim)
         trial = walk.close(strip, window, left, right_of, _chosen(spins, movers), movers)
-        trial = _scattered(trial, movers, present)
+        trial = scattered(trial, movers, present)
         moved = possible & (remainder < acceptance(trial, present, power))
         walk.configs = _with_spins(walk.configs, spins, moved)
         present = LogAmplitude(
@@ -220,7 +221,7 @@ def sample_strip(
     return present
 
 
-def _movable(possible: Array) -> Array | None:
+def movable(possible: Array) -> Array | None:
     """Places of the walkers that can move, None for all of them.
 
     On a GPU always all: to find them would stop the device, and to gather their environments
@@ -239,7 +240,7 @@ def _chosen(spins: dict[int, Array], walkers: Array | None) -> dict[int, Array]:
     return {site: array_namespace(s).take(s, walkers, axis=0) for site, s in spins.items()}
 
 
-def _scattered(some: LogAmplitude, walkers: Array | None, others: LogAmplitude) -> LogAmplitude:
+def scattered(some: LogAmplitude, walkers: Array | None, others: LogAmplitude) -> LogAmplitude:
     """Amplitudes (B,): `some` for the selected walkers, those of `others` for the rest."""
     if walkers is None:
         return some
@@ -299,7 +300,8 @@ def measure_strip(
             if window.column == column:
                 table = replacements[window.asked]
                 sides = left, right[column + window.width]
-                ratios[window.asked] = _window_ratios(walk, strip, window, sides, present, table)
+                close = partial(_close_window, walk, strip, window, sides)
+                ratios[window.asked] = window_ratios(walk, window, present, table, close)
         if column < last:
             left = strip.advance(left, column, present_sites)
     return StripReport(present, ratios, derivatives)
@@ -319,23 +321,42 @@ def _log_derivative(environment: Array, site: Array) -> Array:
     return environment * xp.reshape(inverse, (batch, 1, 1, 1, 1))
 
 
-def _window_ratios(
+def _close_window(
     walk: Pass,
     strip: Strip,
     window: Window,
     sides: tuple[Environment, Environment],
+    states: Array,
+    walkers: Array | None,
+) -> LogAmplitude:
+    spins = local_spins(states, window.patch, walk.local_dim)
+    return walk.close(strip, window, *sides, spins, walkers)
+
+
+def window_ratios(
+    walk: Pass,
+    window: Window,
     present: LogAmplitude,
     table: Array,
+    close: Callable[[Array, Array | None], LogAmplitude],
 ) -> Array:
-    """psi'/psi (B, R) of every replacement of a window, those of all walkers in one batch."""
-    left, right = sides
-    xp = array_namespace(left.tensor)
+    """psi'/psi (B, R) of every replacement of a window, those of all walkers in one batch.
+
+    Args:
+        walk: the pass.
+        window: in one or two rows of it.
+        present: amplitude, closed as the replaced ones are.
+        table: replacements.
+        close: ``close(states, walkers)`` gives the amplitudes of the selected walkers (None: all)
+            with the window in local states (n,).
+    """
+    xp = array_namespace(present.phase)
     states = local_states(walk.configs, window.patch, walk.local_dim)
     targets = xp.take(table, states, axis=0)
     flat = xp.reshape(targets, (-1,))
     exists = flat >= 0
     n_walkers, n_choices = targets.shape
-    places = _movable(exists)
+    places = movable(exists)
     if places is None:
         places = xp.arange(flat.shape[0])
         flat = xp.where(exists, flat, xp.take(states, places // n_choices, axis=0))
@@ -343,12 +364,10 @@ def _window_ratios(
     else:
         walkers = places // n_choices
         flat = xp.take(flat, places, axis=0)
-    ratios = xp.zeros((n_walkers * n_choices,), dtype=left.tensor.dtype)
+    ratios = xp.zeros((n_walkers * n_choices,), dtype=present.phase.dtype)
     if places.shape[0] == 0:
         return xp.reshape(ratios, targets.shape)
-    spins = local_spins(flat, window.patch, walk.local_dim)
-    trial = walk.close(strip, window, left, right, spins, walkers)
-    found = amplitude_ratio(trial, present.take(walkers))
+    found = amplitude_ratio(close(flat, walkers), present.take(walkers))
     if places.shape[0] == exists.shape[0]:
         ratios = xp.where(exists, found, ratios)
     else:

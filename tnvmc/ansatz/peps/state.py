@@ -39,6 +39,7 @@ from tnvmc.ansatz.peps.passes import (
     measure_strip,
     sample_strip,
 )
+from tnvmc.ansatz.peps.rings import closed, measure_two_rows, opened, sample_two_rows
 from tnvmc.ansatz.peps.views import LatestViews, Views
 from tnvmc.ansatz.peps.windows import Plan, Routes, routes
 from tnvmc.ansatz.protocol import (
@@ -56,6 +57,7 @@ from tnvmc.ansatz.tally import PlainSweep, Tally, propose
 from tnvmc.backend.calls import shortly, spelt
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.contraction.schemes import SRC, Scheme
+from tnvmc.lattice.embedding import Bonds
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.operators.term import Operator
 from tnvmc.storage.hdf5 import StateFileError
@@ -69,7 +71,7 @@ CHUNK_BYTES = 2**22
 
 @spelt(chi="scheme=SRC(chi=...)", init="initial_parameters(peps, hamiltonian, kind=...)")
 class PEPS(PlainSweep, TensorLayout):
-    """A PEPS with open bonds of dimension D on the grid of `lattice`; one row of it is an open MPS.
+    """A PEPS with bonds of dimension D on the grid of `lattice`; one open row of it is an open MPS.
 
     Args:
         lattice: its grid gives the network; periodic bonds of the Hamiltonian are served by
@@ -79,12 +81,15 @@ class PEPS(PlainSweep, TensorLayout):
             where the Hamiltonian that it is given to (by `VMC`, `initial`) is complex.
         scheme: how rows are absorbed; `SRC(2 * D)` by default.
         local_dim: local dimension d.
+        bonds: "open", or "periodic" on a cylinder, for rows that are rings: see `peps.rings`, and
+            docs/cylinders.md for what they cost.
 
     theta is the concatenation over sites of tensors (d, up, left, down, right), legs at the edge
     having size 1.  It does not hold a norm: psi is not normalised.
 
     Raises:
-        ValueError: D below 1 or no whole number, an unknown dtype, no scheme.
+        ValueError: D below 1 or no whole number, an unknown dtype, no scheme; periodic bonds on
+            another lattice than a cylinder, or around fewer than three sites.
     """
 
     def __init__(
@@ -94,10 +99,11 @@ class PEPS(PlainSweep, TensorLayout):
         dtype: str | None = None,
         scheme: Scheme | None = None,
         local_dim: int = 2,
+        bonds: Bonds = "open",
     ) -> None:
         if hasattr(dtype, "absorb"):
             raise TypeError(f"PEPS: dtype is {shortly(dtype)}; write scheme={dtype!r}")
-        super().__init__(lattice, D, dtype, local_dim)
+        super().__init__(lattice, D, dtype, local_dim, bonds)
         if scheme is not None and (isinstance(scheme, type) or not hasattr(scheme, "absorb")):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
         self.scheme: Scheme = SRC(2 * self.D) if scheme is None else scheme
@@ -106,10 +112,10 @@ class PEPS(PlainSweep, TensorLayout):
     def with_scheme(self, scheme: Scheme) -> PEPS:
         """The same state contracted in another way; theta carries over."""
         dtype = None if self.follows else self.dtype.name
-        return PEPS(self.lattice, self.D, dtype, scheme, self.local_dim)
+        return PEPS(self.lattice, self.D, dtype, scheme, self.local_dim, self.bonds)
 
     def _of_type(self, dtype: str) -> PEPS:
-        return PEPS(self.lattice, self.D, dtype, self.scheme, self.local_dim)
+        return PEPS(self.lattice, self.D, dtype, self.scheme, self.local_dim, self.bonds)
 
     @property
     def single(self) -> PEPS:
@@ -130,7 +136,9 @@ class PEPS(PlainSweep, TensorLayout):
             OSError: no space, no permission, no such folder.
         """
         self.tensors(theta)  # complains of a wrong length
-        state = SavedPEPS(self.lattice, self.D, self.local_dim, self.scheme, to_host(theta))
+        state = SavedPEPS(
+            self.lattice, self.D, self.local_dim, self.scheme, to_host(theta), self.bonds
+        )
         write_peps(path, state, overwrite=overwrite)
 
     @classmethod
@@ -146,7 +154,9 @@ class PEPS(PlainSweep, TensorLayout):
         """
         found = read_peps(path)
         theta = found.theta
-        peps = cls(found.lattice, found.D, theta.dtype.name, found.scheme, found.local_dim)
+        peps = cls(
+            found.lattice, found.D, theta.dtype.name, found.scheme, found.local_dim, found.bonds
+        )
         if theta.shape != (peps.n_params,):
             raise StateFileError(
                 f"{path}: damaged: {theta.size} parameters, but D={peps.D} on "
@@ -173,10 +183,11 @@ class PEPS(PlainSweep, TensorLayout):
         go to processes (`sampling/workers.py`).  The memory of a walker is what was measured on a
         GPU, about.
         """
-        chi = min(chi_of(self) or self.D**2, self.D ** (self.lattice.shape[0] // 2))
-        strip = chi**2 * self.D**3
+        widest = self.lattice.shape[1 if self.rings else 0] // 2
+        chi = min(chi_of(self) or self.D**2, self.D**widest)
+        strip = chi**2 * self.row_bond * self.D ** (1 if self.rings else 2)
         chunk = int(min(128, max(16, CHUNK_BYTES // (self.dtype.itemsize * strip))))
-        per_site = 8 * self.D * chi**2 + 2 * self.D**4
+        per_site = 8 * self.D * chi**2 + 2 * self.row_bond**2 * self.D**2
         in_all = self.dtype.itemsize * (self.lattice.n_sites * per_site + 3 * strip)
         return Execution(chunk, in_all, processes=not self._compiled, apart=True)
 
@@ -205,10 +216,10 @@ class PEPS(PlainSweep, TensorLayout):
         n_steps = 0 if kind == "product" else 200
         if kind == "random":
             return self.flatten(
-                random_positive(self.lattice, self.D, self.dtype, seed, self.local_dim)
+                random_positive(self.lattice, self.D, self.dtype, seed, self.local_dim, self.bonds)
             )
         here = replace(operator, lattice=self.lattice)  # its embedding is that of the tensors
-        return self.flatten(evolved_from_product(here, self.D, seed, n_steps)[0])
+        return self.flatten(evolved_from_product(here, self.D, seed, n_steps, self.bonds)[0])
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""
@@ -265,7 +276,8 @@ class PEPS(PlainSweep, TensorLayout):
             for row in walk.rows():
                 for key in walk.first_rows(row):
                     if key in plan:
-                        last = sample_strip(walk, plan[key], moves, uniforms, tally, power)
+                        sample = sample_two_rows if self.rings and key[1] == 2 else sample_strip
+                        last = sample(walk, plan[key], moves, uniforms, tally, power)
                         amplitude = self._with_scale(ready.layers, last)
             ready, configs = walk.boundaries(), walk.sites()
         swept = Walkers(configs, amplitude, ready)
@@ -336,11 +348,17 @@ class PEPS(PlainSweep, TensorLayout):
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Drawer:
         """What draws of one theta share: the double layer, contracted; by default with chi = D
         and chi_mpo = 2 D, for which weights on Heisenberg 8x8 are even to 1 % (D = 4)."""
-        return Drawer.build(self.tensors(theta), self.filling, chi or self.D, chi_mpo or 2 * self.D)
+        tensors, chi_mpo = self._open_rows(theta), chi_mpo or 2 * self.D
+        return Drawer.build(tensors, self.filling, chi or self.D, chi_mpo)
+
+    def _open_rows(self, theta: Array) -> list[Array]:
+        """Tensors of an open PEPS with the same psi."""
+        tensors = self.tensors(theta)
+        return opened(tensors, self.lattice.shape[1]) if self.rings else tensors
 
     def _views(self, theta: Array) -> Views:
         def make(theta: Array) -> Views:
-            return Views(self.filling.tensors(self.tensors(theta)), self.filling, self.scheme)
+            return Views(self.filling.tensors(self._open_rows(theta)), self.filling, self.scheme)
 
         return self._latest.of(theta, make)
 
@@ -350,7 +368,7 @@ class PEPS(PlainSweep, TensorLayout):
     def _pairs(self, replacements: Targets) -> dict[Patch, Patch]:
         """Patches that are served by sources, by their places."""
         placed = {self.embedding.placed(patch): patch for patch in replacements}
-        chosen = pairs_by_source(tuple(placed), self.lattice.shape[1], self.D)
+        chosen = pairs_by_source(tuple(placed), self.lattice.shape[1], self.D, self.rings)
         return {places: placed[places] for places in chosen}
 
     def _reports(
@@ -358,7 +376,9 @@ class PEPS(PlainSweep, TensorLayout):
     ) -> dict[tuple[int, int], StripReport]:
         """Measure every row, and the strips of two rows that something was asked of."""
         return {
-            key: measure_strip(walk, key, plan.get(key, ()), replacements, jacobian)
+            key: measure_two_rows(walk, key, plan[key], replacements)
+            if self.rings and key[1] == 2
+            else measure_strip(walk, key, plan.get(key, ()), replacements, jacobian)
             for row in walk.rows()
             for key in walk.first_rows(row)
             if key[1] == 1 or key in plan
@@ -382,6 +402,8 @@ class PEPS(PlainSweep, TensorLayout):
         """Slices (B, up*left*down*right) per site, with the scale of the site put back."""
         xp = array_namespace(configs)
         derivatives = [slice_ for report in singles for slice_ in report.log_derivatives]
+        if self.rings:
+            derivatives = closed(derivatives, self.shapes, self.lattice.shape[1])
         slices = [
             xp.reshape(derivatives[place], (configs.shape[0], -1))
             * float(np.exp(-layers.log_scales[place]))

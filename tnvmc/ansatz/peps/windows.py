@@ -52,13 +52,14 @@ def routes(patches: tuple[Patch, ...], found: Embedding, D: int) -> Routes:
     in one column, both views take turns from D = 4 on: two more absorptions of the whole network,
     but no strip of two rows, which costs D times as much as one (a sample of Heisenberg 10x10 at
     D = 8, chi = 16 takes a third of the time, at D = 6, chi = 12 two thirds, at D = 4 as much).
+    Where the rows are rings there is no view of the columns.
     """
     numbered, n_cols = tuple(enumerate(patches)), found.shape[1]
     placed = [found.placed(patch) for patch in patches]
     shared = [len({place // n_cols for place in patch}) > 1 for patch in placed]
     upright = [len({place % n_cols for place in patch}) == 1 for patch in placed]
     by_columns = [a and b for a, b in zip(shared, upright, strict=True)]
-    if D >= _D_OF_COLUMNS and by_columns == shared and any(shared):
+    if not found.rings and D >= _D_OF_COLUMNS and by_columns == shared and any(shared):
         rows = [pair for pair, turned in zip(numbered, by_columns, strict=True) if not turned]
         columns = [pair for pair, turned in zip(numbered, by_columns, strict=True) if turned]
         return Routes(_plan(rows, found, False)[0], _plan(columns, found, True)[0], ())
