@@ -249,10 +249,15 @@ HOLE = from_bonds((2, 3), [(0, 1), (2, 3), (0, 2), (1, 3)], vacant=[2, 5])
 PLACED = from_bonds((2, 2), [(0, 1), (1, 3), (3, 2)], [(0, 1), (2, 1), (0, 0), (2, 0)])
 DISORDER = np.random.Generator(np.random.PCG64(7)).normal(size=7)
 
+RINGS = square(2, 3, "cylinder")
+
 DESCRIBED: dict[str, Callable[[], VMC]] = {
     "zip-up": lambda: VMC(H, PEPS(H.lattice, 2, scheme=Exact()), FEW),
     "chi": lambda: VMC(H, PEPS(H.lattice, 2, scheme=SRC(6)), FEW),
     "complex": lambda: VMC(H, PEPS(H.lattice, 2, "complex128"), FEW),
+    "periodic bonds": lambda: VMC(
+        heisenberg(RINGS), PEPS(RINGS, 2, bonds="periodic"), FEW, learning_rate=0.1
+    ),
     "product": lambda: VMC(H, ProductState(H.lattice), FEW, Adam(), learning_rate=0.01),
     "dimer": lambda: VMC(
         H, DimerCovering(H.lattice, ((0, 3), (1, 4), (2, 5))), FEW, learning_rate=0.1

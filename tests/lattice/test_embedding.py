@@ -16,7 +16,7 @@ from tnvmc.lattice import (
     square,
     triangular,
 )
-from tnvmc.lattice.embedding import sides
+from tnvmc.lattice.embedding import LEFT, RIGHT, UP, sides
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,18 @@ def test_all_of_the_grid(lattice: Lattice) -> None:
     n_rows, n_cols = lattice.shape
     assert found.complete and found.n_vacant == 0
     assert len(found.bonds) == n_rows * (n_cols - 1) + n_cols * (n_rows - 1)
+
+
+@pytest.mark.parametrize("n_rows", [1, 3])
+def test_rings_close_every_row(n_rows: int) -> None:
+    lattice = square(n_rows, 4, "cylinder")
+    found = embedding(lattice, "periodic")
+    closing = {(4 * row, 4 * row + 3) for row in range(n_rows)}
+    assert found.complete and found.bonds == embedding(lattice).bonds | closing
+    assert found.beyond(0, LEFT) == 3 and found.beyond(3, RIGHT) == 0
+    assert found.beyond(0, UP) is None
+    assert found.joins(0, LEFT) and not embedding(lattice).joins(0, LEFT)
+    assert sides(found) == {}  # no bond alone joins two parts
 
 
 def test_honeycomb_uses_every_second_vertical_bond() -> None:

@@ -186,3 +186,23 @@ def test_sector_and_type_follow_the_hamiltonian(model: str, sector: int | None) 
     found = complete(validate(data("peps", model)))
     assert (found.sampler.magnetisation, found.ansatz.dtype) == (sector, "float64")
     assert complete(found) == found
+
+
+@pytest.mark.parametrize(
+    "lattice",
+    [
+        {"shape": [4, 4]},
+        {"shape": [4, 4], "boundary": "periodic"},
+        {"shape": [4, 2], "boundary": "cylinder"},
+        {"kind": "chain", "shape": 8, "boundary": "periodic"},
+    ],
+)
+def test_periodic_bonds_need_rings(lattice: dict[str, Any]) -> None:
+    changes = ["ansatz.bonds=periodic"]
+    assert told(data("peps", lattice=lattice), changes) == [
+        ("ansatz.bonds", "conflict", "periodic")
+    ]
+    fitting = data("peps", lattice={"shape": [4, 3], "boundary": "cylinder"})
+    chosen = complete(validate(fitting, changes))
+    ansatz: Any = build_ansatz(chosen, build_operator(chosen))
+    assert ansatz.bonds == "periodic"

@@ -12,8 +12,10 @@ from tests import oracles
 from tnvmc import (
     PEPS,
     SRC,
+    VMC,
     Exact,
     Operator,
+    Sampler,
     ZipUp,
     chain,
     heisenberg,
@@ -26,11 +28,14 @@ from tnvmc.ansatz.initial.gates import plan_gates
 from tnvmc.ansatz.initial.parameters import grown
 from tnvmc.ansatz.initial.simple_update import simple_update
 from tnvmc.ansatz.peps.rings import opened
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
 from tnvmc.exact import exact_ground_state
+from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.sampling.moves import moves_for
+from tnvmc.vmc.second_opinion import LeftOut
 
 ROUNDING = 1e-10  # relative: sums of D^2 paths around every ring may cancel
 LOCAL_ENERGY = 1e-9  # as in test_state.py
@@ -291,6 +296,24 @@ def test_direct_draws_follow_their_probabilities() -> None:
     drawer = peps.drawer(theta, chi=64, chi_mpo=256)
     weight = oracles.exact_distribution(dense(peps, theta, configs))
     assert np.allclose(np.exp(drawer.log_prob(configs)), weight, rtol=1e-6)
+
+
+def test_symmetrised_around_the_ring() -> None:
+    operator = heisenberg(square(2, 3, "cylinder"))
+    peps = ring((2, 3), 2)
+    theta, configs = np.abs(theta_of(peps)), oracles.all_configs(6)
+    group = symmetry_group(operator, ("translation",))
+    found = Symmetrised(peps, group).log_amplitude(theta, configs)
+    images = [dense(peps, theta, configs[:, list(g.sites)]) for g in group.elements]
+    assert len(group) == 3
+    assert np.allclose(found.phase * np.exp(found.log_abs), sum(images))
+
+
+def test_the_double_layer_is_left_out() -> None:
+    peps = ring((2, 3), 1)
+    vmc = VMC(heisenberg(peps.lattice), peps, Sampler(n_walkers=8, n_samples=32))
+    with pytest.raises(LeftOut, match="periodic bonds"):
+        vmc.converge(double_layer=True)
 
 
 @pytest.mark.parametrize(
