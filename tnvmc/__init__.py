@@ -37,6 +37,7 @@ _NAMES_OF = {
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
     "tnvmc.ansatz.quimb": ("from_quimb",),
     "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
+    "tnvmc.contraction.fixed": ("Fixed",),
     "tnvmc.contraction.schemes": ("SRC", "Exact", "ZipUp"),
     "tnvmc.estimate.diagnostic": ("UnreliableWarning",),
     "tnvmc.estimate.line_fit": ("fit_line",),

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -37,6 +37,7 @@ Sketch = Sequence[Array]
 per column (1, vertical, right, left)."""
 
 
+@runtime_checkable
 class Scheme(Protocol):
     """How a row is absorbed into the boundary MPS of the rows before it."""
 

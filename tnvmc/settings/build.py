@@ -12,6 +12,7 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState, pairs_of
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.contraction import schemes
+from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.lattice.permutations import checkerboard
 from tnvmc.operators import models
@@ -92,12 +93,14 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
             "take kind = 'peps', or lattice.kind = 'chain'"
         )
     scheme, chi = settings.contraction.scheme, settings.contraction.chi
-    chosen: Any = schemes.Exact()
-    if chi is not None and scheme != "exact":
-        chosen = schemes.ZipUp(chi=chi) if scheme == "zipup" else schemes.SRC(chi=chi)
+    kind = None if chi is None else _TRUNCATING.get(scheme or "src")
+    chosen = kind(chi=chi) if kind is not None else schemes.Exact()
     return PEPS(
         lattice, ansatz.D, dtype=dtype, scheme=chosen, local_dim=local_dim, bonds=ansatz.bonds
     )
+
+
+_TRUNCATING: dict[str, Any] = {"src": schemes.SRC, "zipup": schemes.ZipUp, "fixed": Fixed}
 
 
 def default_dtype(operator: Operator) -> str:

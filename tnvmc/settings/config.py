@@ -149,9 +149,10 @@ else:
 class ContractionSettings(Section):
     """How amplitudes of a PEPS are contracted."""
 
-    scheme: Literal["src", "zipup", "exact"] | None = None
-    """`src`: successive randomised compression; `zipup`: by singular values; `exact`: without
-    truncation, for small systems. Networks are not contracted. Default: `src`."""
+    scheme: Literal["src", "zipup", "fixed", "exact"] | None = None
+    """`src`: successive randomised compression; `zipup`: by singular values; `fixed`: by
+    projectors that depend on the parameters alone, so that energies are variational at every chi; `exact`:
+    without truncation, for small systems. Networks are not contracted. Default: `src`."""
     chi: Positive | None = None
     """Bond dimension of the boundary matrix product states. Default: 2 D, at least 4."""
 

@@ -20,6 +20,7 @@ from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of
 from tnvmc.backend.namespace import array_namespace, is_gpu, to_host
 from tnvmc.contraction import schemes
+from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import GRIDS, Lattice
 from tnvmc.operators import models
 from tnvmc.operators.fingerprint import fingerprint
@@ -64,7 +65,7 @@ _SOLVERS = {
     type(None): "auto", Cholesky: "cholesky", ConjugateGradients: "conjugate_gradients",
 }  # fmt: skip
 _RULES = {SR: "sr", GradientDescent: "gradient", RandomSign: "random_sign", Adam: "adam"}
-_SCHEMES = {schemes.SRC: "src", schemes.ZipUp: "zipup", schemes.Exact: "exact"}
+_SCHEMES = {schemes.SRC: "src", schemes.ZipUp: "zipup", Fixed: "fixed", schemes.Exact: "exact"}
 _STATES = {
     PEPS: "peps", PeriodicMPS: "periodic_mps", ProductState: "product", DimerCovering: "dimer",
 }  # fmt: skip

@@ -16,12 +16,13 @@ import numpy as np
 
 from tnvmc.ansatz.files import lattice_in, lattice_parts, refuse_existing
 from tnvmc.contraction import schemes
+from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import Lattice
 from tnvmc.lattice.embedding import Bonds
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import StateFileError, attribute, encoded, opened, parameters_in
 
-_SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact)}
+_SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact, Fixed)}
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class SavedPEPS:
     lattice: Lattice
     D: int
     local_dim: int
-    scheme: schemes.Scheme | None  #: None: not known, as in a checkpoint
+    scheme: schemes.Scheme | Fixed | None  #: None: not known, as in a checkpoint
     theta: np.ndarray  #: (P,)
     bonds: Bonds = "open"
 
@@ -59,7 +60,7 @@ def write_peps(path: str | Path, state: SavedPEPS, *, overwrite: bool = False) -
     }
     tree: dict[str, Any] = {"here": {"theta": state.theta}, **coordinates}
     if type(state.scheme).__name__ in _SCHEMES:
-        settings = dataclasses.asdict(state.scheme)  # type: ignore[call-overload]
+        settings = dataclasses.asdict(state.scheme)  # type: ignore[arg-type]
         attributes["scheme"] = {"name": type(state.scheme).__name__, **settings}
     write_atomically(path, encoded(tree, attributes))
 
@@ -89,7 +90,7 @@ def read_peps(path: str | Path) -> SavedPEPS:
         )
 
 
-def _scheme(described: Mapping[str, Any] | None) -> schemes.Scheme | None:
+def _scheme(described: Mapping[str, Any] | None) -> schemes.Scheme | Fixed | None:
     if described is None:
         return None
     settings = {key: value for key, value in described.items() if key != "name"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -9,8 +10,9 @@ from math import prod
 from typing import Any, Self
 
 from tnvmc.ansatz.initial.tensors import bond_sizes
+from tnvmc.ansatz.jacobian import SliceJacobian
 from tnvmc.ansatz.peps.quimb import to_quimb
-from tnvmc.ansatz.peps.rings import check_bonds
+from tnvmc.ansatz.peps.rings import check_bonds, closed, opened
 from tnvmc.ansatz.peps.vacancies import Filling
 from tnvmc.backend.arguments import numeric_type, whole
 from tnvmc.backend.namespace import array_namespace, to_host
@@ -191,3 +193,35 @@ class TensorLayout:
         for place in self.lattice.vacant:
             whole[place] = whole[place][:1]
         return to_quimb(whole, self.lattice.shape)
+
+
+def open_rows(layout: TensorLayout, theta: Array) -> list[Array]:
+    """Tensors of the sites of an open PEPS with the same psi."""
+    tensors = layout.tensors(theta)
+    return opened(tensors, layout.lattice.shape[1]) if layout.rings else tensors
+
+
+def on_grid(layout: TensorLayout, theta: Array) -> list[Array]:
+    """Those of all places of the grid."""
+    return layout.filling.tensors(open_rows(layout, theta))
+
+
+def jacobian_of(
+    layout: TensorLayout, derivatives: Sequence[Array], log_scales: Sequence[float], configs: Array
+) -> SliceJacobian:
+    """Log-derivatives by theta from those by the tensors on the grid.
+
+    Args:
+        layout: of theta.
+        derivatives: (B, up, left, down, right) by place, of tensors divided by their scales.
+        log_scales: logarithms of these.
+        configs: (B, N).
+    """
+    xp = array_namespace(configs)
+    if layout.rings:
+        derivatives = closed(derivatives, layout.shapes, layout.lattice.shape[1])
+    slices = [
+        xp.reshape(derivatives[place], (configs.shape[0], -1)) * math.exp(-log_scales[place])
+        for place in layout.embedding.places
+    ]
+    return SliceJacobian(slices, configs, layout.local_dim)

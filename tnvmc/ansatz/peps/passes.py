@@ -295,26 +295,32 @@ def measure_strip(
         present_sites = walk.column((*key, column), {}, None)
         if jacobian:
             environment = strip.site_environment(left, right[column + 1], column)
-            derivatives.append(_log_derivative(environment, present_sites[0]))
+            derivatives.append(log_derivative(environment, _as_in_theta(present_sites[0])))
         for window in windows:
             if window.column == column:
                 table = replacements[window.asked]
                 sides = left, right[column + window.width]
                 close = partial(_close_window, walk, strip, window, sides)
-                ratios[window.asked] = window_ratios(walk, window, present, table, close)
+                states = local_states(walk.configs, window.patch, walk.local_dim)
+                ratios[window.asked] = window_ratios(close, states, present, table)
         if column < last:
             left = strip.advance(left, column, present_sites)
     return StripReport(present, ratios, derivatives)
 
 
-def _log_derivative(environment: Array, site: Array) -> Array:
+def _as_in_theta(site: Array) -> Array:
+    """(B, right, down, up, left) as (B, up, left, down, right)."""
+    return array_namespace(site).permute_dims(site, (0, 3, 4, 2, 1))
+
+
+def log_derivative(environment: Array, site: Array) -> Array:
     """environment / sum(site * environment), whose sum with the site tensor is exactly 1.
 
-    `environment` is (B, up, left, down, right), `site` (B, right, down, up, left); zero where psi is.
+    Both are (B, up, left, down, right); zero where psi is.
     """
     xp = array_namespace(environment)
     batch = environment.shape[0]
-    turned = xp.reshape(xp.permute_dims(site, (0, 3, 4, 2, 1)), (batch, 1, -1))
+    turned = xp.reshape(site, (batch, 1, -1))
     value = xp.matmul(turned, xp.reshape(environment, (batch, -1, 1)))[:, 0, 0]
     alive = value != 0
     inverse = xp.where(alive, 1 / xp.where(alive, value, xp.ones_like(value)), value)
@@ -334,24 +340,20 @@ def _close_window(
 
 
 def window_ratios(
-    walk: Pass,
-    window: Window,
+    close: Callable[[Array, Array | None], LogAmplitude],
+    states: Array,
     present: LogAmplitude,
     table: Array,
-    close: Callable[[Array, Array | None], LogAmplitude],
 ) -> Array:
-    """psi'/psi (B, R) of every replacement of a window, those of all walkers in one batch.
+    """psi'/psi (B, R) of every replacement of a patch, those of all walkers in one batch.
 
     Args:
-        walk: the pass.
-        window: in one or two rows of it.
-        present: amplitude, closed as the replaced ones are.
-        table: replacements.
-        close: ``close(states, walkers)`` gives the amplitudes of the selected walkers (None: all)
-            with the window in local states (n,).
+        close: psi with the patch at local states (b,), of walkers at places (b,), None for all in order.
+        states: (B,) the present local states.
+        present: psi, closed as the replaced ones are.
+        table: (d^k, R) what may replace them, filled up with -1.
     """
-    xp = array_namespace(present.phase)
-    states = local_states(walk.configs, window.patch, walk.local_dim)
+    xp = array_namespace(states)
     targets = xp.take(table, states, axis=0)
     flat = xp.reshape(targets, (-1,))
     exists = flat >= 0

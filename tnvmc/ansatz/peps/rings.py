@@ -193,7 +193,10 @@ def measure_two_rows(
     present = _close_two_rows(walk, key[0], walk.configs, None)
     ratios = {
         window.asked: window_ratios(
-            walk, window, present, replacements[window.asked], partial(close, window)
+            partial(close, window),
+            local_states(walk.configs, window.patch, walk.local_dim),
+            present,
+            replacements[window.asked],
         )
         for window in windows
     }

@@ -15,33 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.generic import (
-    acceptance,
-    local_states,
-    replaced,
-    replacement_ratios,
-)
 from tnvmc.ansatz.initial.evolution import evolved_from_product
 from tnvmc.ansatz.initial.tensors import random_positive
-from tnvmc.ansatz.jacobian import SliceJacobian
+from tnvmc.ansatz.peps.by_columns import ByColumns
+from tnvmc.ansatz.peps.by_rows import ByRows
 from tnvmc.ansatz.peps.draws import Drawer
 from tnvmc.ansatz.peps.files import SavedPEPS, read_peps, write_peps
-from tnvmc.ansatz.peps.layers import Layers
-from tnvmc.ansatz.peps.layout import TensorLayout
-from tnvmc.ansatz.peps.pairs import Environments, pair_ratios, pairs_by_source
-from tnvmc.ansatz.peps.passes import (
-    Pass,
-    RowBoundaries,
-    StripReport,
-    absorb,
-    absorb_all,
-    close_row,
-    measure_strip,
-    sample_strip,
-)
-from tnvmc.ansatz.peps.rings import closed, measure_two_rows, opened, sample_two_rows
-from tnvmc.ansatz.peps.views import LatestViews, Views
-from tnvmc.ansatz.peps.windows import Plan, Routes, routes
+from tnvmc.ansatz.peps.layout import TensorLayout, open_rows
+from tnvmc.ansatz.peps.views import LatestViews
 from tnvmc.ansatz.protocol import (
     Execution,
     LogAmplitude,
@@ -53,12 +34,13 @@ from tnvmc.ansatz.protocol import (
     chi_of,
     real_state,
 )
-from tnvmc.ansatz.tally import PlainSweep, Tally, propose
+from tnvmc.ansatz.tally import PlainSweep
 from tnvmc.backend.calls import shortly, spelt
-from tnvmc.backend.namespace import array_namespace, to_host
+from tnvmc.backend.namespace import to_host
+from tnvmc.contraction.fixed import Fixed
 from tnvmc.contraction.schemes import SRC, Scheme
 from tnvmc.lattice.embedding import Bonds
-from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.term import Operator
 from tnvmc.storage.hdf5 import StateFileError
 
@@ -97,19 +79,21 @@ class PEPS(PlainSweep, TensorLayout):
         lattice: Lattice,
         D: int,
         dtype: str | None = None,
-        scheme: Scheme | None = None,
+        scheme: Scheme | Fixed | None = None,
         local_dim: int = 2,
         bonds: Bonds = "open",
     ) -> None:
         if hasattr(dtype, "absorb"):
             raise TypeError(f"PEPS: dtype is {shortly(dtype)}; write scheme={dtype!r}")
         super().__init__(lattice, D, dtype, local_dim, bonds)
-        if scheme is not None and (isinstance(scheme, type) or not hasattr(scheme, "absorb")):
+        if scheme is not None and (
+            isinstance(scheme, type) or not isinstance(scheme, Scheme | Fixed)
+        ):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
-        self.scheme: Scheme = SRC(2 * self.D) if scheme is None else scheme
+        self.scheme: Scheme | Fixed = SRC(2 * self.D) if scheme is None else scheme
         self._latest = LatestViews()
 
-    def with_scheme(self, scheme: Scheme) -> PEPS:
+    def with_scheme(self, scheme: Scheme | Fixed) -> PEPS:
         """The same state contracted in another way; theta carries over."""
         dtype = None if self.follows else self.dtype.name
         return PEPS(self.lattice, self.D, dtype, scheme, self.local_dim, self.bonds)
@@ -221,126 +205,43 @@ class PEPS(PlainSweep, TensorLayout):
         here = replace(operator, lattice=self.lattice)  # its embedding is that of the tensors
         return self.flatten(evolved_from_product(here, self.D, seed, n_steps, self.bonds)[0])
 
+    @property
+    def _contraction(self) -> ByRows | ByColumns:
+        chunk, scheme = self.execution.chunk, self.scheme
+        if isinstance(scheme, Fixed):
+            return ByColumns(self, scheme, self._latest)
+        return ByRows(self, scheme, self._latest, chunk)
+
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""
-        views = self._views(theta)
-        layers, configs = views.layers(by_columns=False), views.seen(configs, by_columns=False)
-        down = self._half(layers, configs, "down")
-        up = self._half(layers, configs, "up")
-        middle = self.lattice.shape[0] // 2
-        return self._with_scale(layers, close_row(layers, middle, configs, (down, up)))
-
-    def _half(self, layers: Layers, configs: Array, absorbed: str) -> Any:
-
-        middle, n_rows = self.lattice.shape[0] // 2, self.lattice.shape[0]
-        rows = range(middle) if absorbed == "down" else range(n_rows - 1, middle, -1)
-        boundary = None
-        for row in rows:
-            boundary = absorb(layers, self.scheme, boundary, row, configs, absorbed)
-        return boundary
+        return self._contraction.log_amplitude(theta, configs)
 
     def start(self, theta: Array, configs: Array) -> Walkers:
         """Walkers with the boundaries below every row.  Cost: one absorption per row."""
-        views = self._views(theta)
-        ready = absorb_all(views, configs, by_columns=False)
-        seen = views.seen(configs, by_columns=False)
-        amplitude = close_row(views.rows, 0, seen, (None, ready.ahead[0]))
-        return Walkers(configs, self._with_scale(views.rows, amplitude), ready)
+        return self._contraction.start(theta, configs)
 
     def tempered_sweep(
-        self,
-        theta: Array,
-        walkers: Walkers,
-        moves: Targets,
-        uniforms: Array,
-        power: Array | float,
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array | float
     ) -> tuple[Walkers, SweepInfo]:
-        """Propose every move once, in the order of a pass, by walkers that sample |psi|^(2 power).
+        """Propose every move once, by walkers that sample |psi|^(2 power); `ByRows.sweep`.
 
-        Moves that fit no strip of two rows or columns come last, by full contractions.  `power` is
-        one number, or (B,); see `Ansatz.sweep` for the other arguments.
+        Args:
+            theta: (P,), those that the walkers were started with.
+            walkers: B of them.
+            moves: tables by patch.
+            uniforms: (B, n_moves).
+            power: one number, or (B,).
 
         Raises:
-            TypeError: walkers without boundaries, which `start` has not made.
+            TypeError: walkers that `start` has not made.
         """
-        chosen = self._routes(moves)
-        ready, configs, amplitude = self._boundaries(walkers), walkers.configs, walkers.amplitude
-        tally = Tally(configs.shape[0], self.local_dim, uniforms)
-        for by_columns in (ready.by_columns, not ready.by_columns):
-            plan = chosen.columns if by_columns else chosen.rows
-            if not plan:
-                continue
-            if ready.by_columns != by_columns:
-                ready = absorb_all(ready.views, configs, by_columns)
-            walk = Pass(ready, configs, self.local_dim)
-            for row in walk.rows():
-                for key in walk.first_rows(row):
-                    if key in plan:
-                        sample = sample_two_rows if self.rings and key[1] == 2 else sample_strip
-                        last = sample(walk, plan[key], moves, uniforms, tally, power)
-                        amplitude = self._with_scale(ready.layers, last)
-            ready, configs = walk.boundaries(), walk.sites()
-        swept = Walkers(configs, amplitude, ready)
-        if chosen.far:
-            swept = self._sweep_far(theta, swept, moves, uniforms, tally, power)
-        return swept, tally.info()
+        return self._contraction.sweep(theta, walkers, moves, uniforms, power)
 
     def measure(
         self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
     ) -> tuple[Walkers, Snapshot]:
-        """Ratios, log-derivatives and the spread of closures, in one pass.
-
-        The amplitude is the closure at the middle row; `closure_spread` is the largest minus the
-        smallest ln|psi| over the closures of all rows, which truncation alone sets apart.
-        """
-        pairs = self._pairs(replacements)
-        by_source = frozenset(pairs.values())
-        chosen = self._routes({p: t for p, t in replacements.items() if p not in by_source})
-        ready = self._boundaries(walkers)
-        ratios: dict[Patch, Array] = {}
-        logs = []
-        for by_columns in (ready.by_columns, not ready.by_columns):
-            if by_columns and not chosen.columns:
-                continue
-            if ready.by_columns != by_columns:
-                ready = absorb_all(ready.views, walkers.configs, by_columns)
-            walk = Pass(ready, walkers.configs, self.local_dim)
-            plan = chosen.columns if by_columns else chosen.rows
-            reports = self._reports(walk, plan, replacements, jacobian and not by_columns)
-            for report in reports.values():
-                ratios |= report.ratios
-            logs += [report.amplitude.log_abs for (_, n), report in reports.items() if n == 1]
-            if not by_columns:
-                singles = [reports[row, 1] for row in range(self.lattice.shape[0])]
-                begun, ended = ready, walk.boundaries()
-            ready = walk.boundaries()
-        amplitude = self._with_scale(begun.layers, singles[len(singles) // 2].amplitude)
-        if pairs:
-            sides = begun.ahead, ended.ahead
-            above, below = sides if begun.direction == "up" else sides[::-1]
-            around = Environments(
-                begun.layers, self.scheme, begun.views.seen(walkers.configs, False), above, below,
-                [report.amplitude for report in singles],
-            )  # fmt: skip
-            asked = {placed: replacements[patch] for placed, patch in pairs.items()}
-            at_a_time = max(self.execution.chunk, walkers.configs.shape[0])
-            found = pair_ratios(around, asked, at_a_time)
-            ratios |= {pairs[placed]: values for placed, values in found.items()}
-        if chosen.far:
-            far = {patch: replacements[patch] for _, patch in chosen.far}
-            exact = self.log_amplitude(theta, walkers.configs)
-            ratios |= replacement_ratios(
-                lambda configs: self.log_amplitude(theta, configs),
-                walkers.configs, exact, far, self.local_dim, self.execution.chunk,
-            )  # fmt: skip
-        snapshot = Snapshot(
-            walkers.configs,
-            amplitude,
-            {patch: ratios[patch] for patch in replacements},
-            self._jacobian(begun.layers, walkers.configs, singles) if jacobian else None,
-            closure_spread=_spread(logs),
-        )
-        return Walkers(walkers.configs, amplitude, ready), snapshot
+        """Ratios, log-derivatives and the spread of closures, in one pass; `ByRows.measure`."""
+        return self._contraction.measure(theta, walkers, replacements, jacobian)
 
     exact_draws = False
     """What is drawn from is |psi|^2 with the double layer truncated."""
@@ -348,102 +249,5 @@ class PEPS(PlainSweep, TensorLayout):
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Drawer:
         """What draws of one theta share: the double layer, contracted; by default with chi = D
         and chi_mpo = 2 D, for which weights on Heisenberg 8x8 are even to 1 % (D = 4)."""
-        tensors, chi_mpo = self._open_rows(theta), chi_mpo or 2 * self.D
+        tensors, chi_mpo = open_rows(self, theta), chi_mpo or 2 * self.D
         return Drawer.build(tensors, self.filling, chi or self.D, chi_mpo)
-
-    def _open_rows(self, theta: Array) -> list[Array]:
-        """Tensors of an open PEPS with the same psi."""
-        tensors = self.tensors(theta)
-        return opened(tensors, self.lattice.shape[1]) if self.rings else tensors
-
-    def _views(self, theta: Array) -> Views:
-        def make(theta: Array) -> Views:
-            return Views(self.filling.tensors(self._open_rows(theta)), self.filling, self.scheme)
-
-        return self._latest.of(theta, make)
-
-    def _routes(self, targets: Targets) -> Routes:
-        return routes(tuple(targets), self.embedding, self.D)
-
-    def _pairs(self, replacements: Targets) -> dict[Patch, Patch]:
-        """Patches that are served by sources, by their places."""
-        placed = {self.embedding.placed(patch): patch for patch in replacements}
-        chosen = pairs_by_source(tuple(placed), self.lattice.shape[1], self.D, self.rings)
-        return {places: placed[places] for places in chosen}
-
-    def _reports(
-        self, walk: Pass, plan: Plan, replacements: Targets, jacobian: bool
-    ) -> dict[tuple[int, int], StripReport]:
-        """Measure every row, and the strips of two rows that something was asked of."""
-        return {
-            key: measure_two_rows(walk, key, plan[key], replacements)
-            if self.rings and key[1] == 2
-            else measure_strip(walk, key, plan.get(key, ()), replacements, jacobian)
-            for row in walk.rows()
-            for key in walk.first_rows(row)
-            if key[1] == 1 or key in plan
-        }
-
-    @staticmethod
-    def _boundaries(walkers: Walkers) -> RowBoundaries:
-        if not isinstance(walkers.cache, RowBoundaries):
-            raise TypeError(
-                "PEPS: these walkers carry no boundaries; make them with start(theta, configs)"
-            )
-        return walkers.cache
-
-    @staticmethod
-    def _with_scale(layers: Layers, amplitude: LogAmplitude) -> LogAmplitude:
-        return LogAmplitude(amplitude.phase, amplitude.log_abs + sum(layers.log_scales))
-
-    def _jacobian(
-        self, layers: Layers, configs: Array, singles: list[StripReport]
-    ) -> SliceJacobian:
-        """Slices (B, up*left*down*right) per site, with the scale of the site put back."""
-        xp = array_namespace(configs)
-        derivatives = [slice_ for report in singles for slice_ in report.log_derivatives]
-        if self.rings:
-            derivatives = closed(derivatives, self.shapes, self.lattice.shape[1])
-        slices = [
-            xp.reshape(derivatives[place], (configs.shape[0], -1))
-            * float(np.exp(-layers.log_scales[place]))
-            for place in self.embedding.places
-        ]
-        return SliceJacobian(slices, configs, self.local_dim)
-
-    def _sweep_far(
-        self,
-        theta: Array,
-        walkers: Walkers,
-        moves: Targets,
-        uniforms: Array,
-        tally: Tally,
-        power: Array | float,
-    ) -> Walkers:
-        """Try the moves that fit no window with full contractions, then rebuild the boundaries."""
-        xp = array_namespace(uniforms)
-        configs = walkers.configs
-        present = self.log_amplitude(theta, configs)
-        for index, patch in self._routes(moves).far:
-            states = local_states(configs, patch, self.local_dim)
-            target, remainder = propose(moves[patch], states, uniforms[:, index])
-            possible = target >= 0
-            target = xp.where(possible, target, states)
-            trial_configs = replaced(configs, patch, target, self.local_dim)
-            trial = self.log_amplitude(theta, trial_configs)
-            moved = possible & (remainder < acceptance(trial, present, power))
-            configs = xp.where(moved[:, None], trial_configs, configs)
-            present = LogAmplitude(
-                xp.where(moved, trial.phase, present.phase),
-                xp.where(moved, trial.log_abs, present.log_abs),
-            )
-            tally.add(len(patch), states, target, possible, moved)
-        return self.start(theta, configs)
-
-
-def _spread(logs: list[Array]) -> Array:
-    """Largest minus smallest of several ln|psi| (B,), 0 where psi vanishes."""
-    xp = array_namespace(*logs)
-    stacked = xp.stack(logs)
-    stacked = xp.where(xp.isfinite(stacked), stacked, xp.zeros_like(stacked))
-    return xp.max(stacked, axis=0) - xp.min(stacked, axis=0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.schemes import Scheme
 
 Array = Any
+T = TypeVar("T")
 
 _ONE_AT_A_TIME = Lock()
 
@@ -71,14 +72,14 @@ class Views:
 
 
 class LatestViews:
-    """The views of the theta that was asked for last: all chunks of a step share them."""
+    """What was laid out for the theta that was asked for last: all chunks of a step share it."""
 
     def __init__(self) -> None:
         self._theta: np.ndarray | None = None
-        self._views: Views | None = None
+        self._views: Any = None
         self._lock = Lock()
 
-    def of(self, theta: Array, make: Callable[[Array], Views]) -> Views:
+    def of(self, theta: Array, make: Callable[[Array], T]) -> T:
         """Views of `theta`, made anew where it is another one; always on a GPU, where to compare waits."""
         if not isinstance(theta, np.ndarray):
             return make(theta)
@@ -86,8 +87,8 @@ class LatestViews:
             if not self._are_of(theta):
                 self._theta = theta.copy()  # the caller may write into its own
                 self._views = make(self._theta)
-            assert self._views is not None
-            return self._views
+            found: T = self._views
+            return found
 
     def _are_of(self, theta: np.ndarray) -> bool:
         latest = self._theta

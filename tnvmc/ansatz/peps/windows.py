@@ -96,11 +96,23 @@ def _plan(
         width = max(columns) - min(columns) + 1
         window = Window(asked, patch, index, min(rows), n_rows, min(columns), width)
         strips.setdefault((window.row, n_rows), []).append(window)
-    ordered = {
-        key: tuple(sorted(inside, key=lambda w: (w.column + w.width, w.column, w.index)))
-        for key, inside in strips.items()
-    }
-    return ordered, tuple(far)
+    return {key: tuple(sorted(inside, key=_end)) for key, inside in strips.items()}, tuple(far)
+
+
+def _end(window: Window) -> tuple[int, int, int]:
+    return window.column + window.width, window.column, window.index
+
+
+@lru_cache(maxsize=64)
+def by_last_column(patches: tuple[Patch, ...], found: Embedding) -> tuple[Window, ...]:
+    """A window for each patch, however many rows it has, ordered by its last column."""
+    windows, n_cols = [], found.shape[1]
+    for index, asked in enumerate(patches):
+        patch = found.placed(asked)
+        rows, columns = [place // n_cols for place in patch], [place % n_cols for place in patch]
+        height, width = (max(each) - min(each) + 1 for each in (rows, columns))
+        windows.append(Window(asked, patch, index, min(rows), height, min(columns), width))
+    return tuple(sorted(windows, key=_end))
 
 
 def local_spins(state: Array, patch: Patch, local_dim: int) -> dict[int, Array]:

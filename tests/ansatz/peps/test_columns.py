@@ -1,0 +1,267 @@
+"""A PEPS by fixed projectors is one function of s: ratios, sweeps and energies agree with its amplitudes."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import oracles
+from tnvmc import (
+    PEPS,
+    VMC,
+    Enumerate,
+    Exact,
+    Fixed,
+    chain,
+    exact_ground_state,
+    heisenberg,
+    j1j2,
+    kagome,
+    square,
+)
+from tnvmc.ansatz.checks.conformance import check_ansatz
+from tnvmc.ansatz.finite_differences import central_differences
+from tnvmc.ansatz.jacobian import SliceJacobian
+from tnvmc.ansatz.peps.column_walks import log_derivatives
+from tnvmc.ansatz.peps.columns import Columns
+from tnvmc.ansatz.peps.halves import Halves
+from tnvmc.backend.namespace import to_host
+from tnvmc.backend.random import uniforms
+from tnvmc.estimate.diagnostic import UnreliableWarning
+from tnvmc.sampling.moves import moves_for
+
+ROUNDING = 1e-9  # of ratios of amplitudes that nearly cancel
+UNCUT = 10**4
+
+
+def _theta(peps: PEPS, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    theta = 1 + rng.normal(size=peps.n_params)
+    if peps.dtype.kind == "c":
+        theta = theta + 1j * rng.normal(size=peps.n_params)
+    return theta.astype(peps.dtype)
+
+
+def _configs(n: int, n_sites: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 2, size=(n, n_sites)).astype(np.int8)
+
+
+def _all_configs(n_sites: int) -> np.ndarray:
+    return np.array(list(itertools.product((0, 1), repeat=n_sites)), dtype=np.int8)
+
+
+@settings(max_examples=25)
+@given(
+    shape=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    D=st.integers(1, 3),
+    dtype=st.sampled_from(["float64", "complex128"]),
+)
+def test_uncut_it_is_the_peps(shape: tuple[int, int], D: int, dtype: str) -> None:
+    peps = PEPS(square(*shape), D, dtype, Fixed(UNCUT, n_drawn=1))
+    theta, configs = _theta(peps), _configs(4, shape[0] * shape[1])
+    found = peps.log_amplitude(theta, configs)
+    expected = oracles.dense_state(peps.tensors(theta), shape, configs)
+    assert np.allclose(found.phase * np.exp(found.log_abs), expected, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (1, 5), (5, 1), (2, 3)])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_uncut_it_passes_the_conformance_suite(shape: tuple[int, int], dtype: str) -> None:
+    peps = PEPS(square(*shape), 2, dtype, Fixed(UNCUT, n_drawn=1))
+    check_ansatz(peps, _theta(peps))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_uncut_rings_pass_the_conformance_suite(dtype: str) -> None:
+    peps = PEPS(square(3, 3, "cylinder"), 2, dtype, Fixed(UNCUT, n_drawn=1), bonds="periodic")
+    check_ansatz(peps, _theta(peps))
+
+
+def test_uncut_vacant_places_pass_the_conformance_suite() -> None:
+    peps = PEPS(kagome(3, 3), 2, "float64", Fixed(UNCUT, n_drawn=1))
+    check_ansatz(peps, _theta(peps))
+
+
+CUT: dict[str, tuple[tuple[int, int], int, str, int]] = {
+    "D = 2 cut to 1": ((4, 3), 2, "float64", 1),
+    "D = 2 cut to 2": ((3, 4), 2, "complex128", 2),
+    "D = 3 cut to 3": ((4, 3), 3, "float64", 3),
+    "D = 2 cut to 3, five rows": ((5, 3), 2, "complex128", 3),
+}
+
+
+@pytest.mark.parametrize("case", CUT)
+def test_cut_hard_every_ratio_is_that_of_two_amplitudes(case: str) -> None:
+    """Where boundaries that follow the spins disagree by as much as the truncation."""
+    shape, D, dtype, chi = CUT[case]
+    operator = j1j2(square(*shape), J2=0.4)
+    peps = PEPS(operator.lattice, D, dtype, Fixed(chi, n_drawn=16))
+    theta, configs = _theta(peps), _configs(6, operator.lattice.n_sites)
+    last = operator.lattice.n_sites - 1
+    asked = {
+        (0, 1): np.array([[3, 1], [2, 0], [1, 3], [0, 2]]),
+        (1, shape[1] + 1): np.array([[-1], [2], [1], [-1]]),
+        (0, last): np.array([[3, -1], [2, 0], [-1, 3], [0, 2]]),
+    }
+    _, snapshot = peps.measure(theta, peps.start(theta, configs), asked)
+    present = peps.log_amplitude(theta, configs)
+    for patch, table in asked.items():
+        states = configs[:, patch[0]] * 2 + configs[:, patch[1]]
+        for choice in range(table.shape[1]):
+            target = table[states, choice]
+            exists = target >= 0
+            changed = configs.copy()
+            changed[exists, patch[0]], changed[exists, patch[1]] = (
+                target[exists] // 2,
+                target[exists] % 2,
+            )
+            other = peps.log_amplitude(theta, changed)
+            ratio = other.phase / present.phase * np.exp(other.log_abs - present.log_abs)
+            expected = np.where(exists, ratio, 0)
+            assert np.allclose(snapshot.ratios[patch][:, choice], expected, rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("case", CUT)
+def test_cut_hard_log_derivatives_are_those_at_fixed_projectors(case: str) -> None:
+    shape, D, dtype, chi = CUT[case]
+    scheme = Fixed(chi, n_drawn=16)
+    peps = PEPS(square(*shape), D, dtype, scheme)
+    theta, configs = _theta(peps), _configs(4, shape[0] * shape[1])
+    halves = Halves.build(peps.tensors(theta), shape, scheme)
+
+    def at_fixed_projectors(theta: np.ndarray, configs: np.ndarray) -> Any:
+        return Columns.at(_with_tensors(halves, peps.tensors(theta)), configs).amplitude()
+
+    derivatives = log_derivatives(Columns.at(halves, configs))
+    slices = [
+        each.reshape(len(configs), -1) * np.exp(-log)
+        for each, log in zip(derivatives, halves.log_scales, strict=True)
+    ]
+    found = SliceJacobian(slices, configs, 2).dense()
+    expected = central_differences(at_fixed_projectors, theta, configs)
+    assert np.allclose(found, expected, rtol=1e-6, atol=1e-7)  # of central differences
+
+
+def _with_tensors(halves: Halves, tensors: list[np.ndarray]) -> Halves:
+    """Other tensors between the same projectors."""
+
+    def of_half(half: Any, axes: tuple[int, ...]) -> Any:
+        rows = [
+            [
+                replace(site, table=tensors[row * halves.shape[1] + c].transpose(axes))
+                for c, site in enumerate(sites)
+            ]
+            for row, sites in zip(half.rows, half.sites, strict=True)
+        ]
+        return replace(half, sites=rows)
+
+    upper, lower = of_half(halves.upper, (0, 2, 1, 3, 4)), of_half(halves.lower, (0, 2, 3, 1, 4))
+    return replace(halves, upper=upper, lower=lower, log_scales=[0.0] * len(tensors))
+
+
+@pytest.mark.parametrize("case", CUT)
+def test_a_sweep_leaves_what_start_makes(case: str) -> None:
+    shape, D, dtype, chi = CUT[case]
+    operator = heisenberg(square(*shape))
+    peps = PEPS(operator.lattice, D, dtype, Fixed(chi, n_drawn=16))
+    theta, configs = _theta(peps), _configs(8, operator.lattice.n_sites)
+    moves = moves_for(operator)
+    u = uniforms(3, (0, 0), range(8), len(moves), np)
+    before = peps.start(theta, configs)
+    swept, info = peps.sweep(theta, before, moves, u)
+    assert np.array_equal(before.configs, configs) and info.accepted.sum() > 0
+    again = peps.start(theta, swept.configs)
+    assert np.allclose(swept.amplitude.log_abs, again.amplitude.log_abs, atol=ROUNDING)
+    for one, other in zip(swept.cache.columns, again.cache.columns, strict=True):
+        for halves in zip(one.tensors, other.tensors, strict=True):
+            assert all(np.allclose(*pair) for pair in zip(*halves, strict=True))
+
+
+@pytest.mark.parametrize("J2", [0.0, 0.5])
+@pytest.mark.parametrize("chi", [1, 2, 3])
+def test_energies_are_those_of_one_function_and_not_below_the_ground_state(
+    J2: float, chi: int
+) -> None:
+    operator = j1j2(square(3, 4), J2=J2)
+    peps = PEPS(operator.lattice, 3, "float64", Fixed(chi))
+    vmc = VMC(operator, peps, Enumerate(), theta=peps.initial(operator))
+    configs = _all_configs(12)
+    psi = peps.log_amplitude(vmc.theta, configs)
+    vector = psi.phase * np.exp(psi.log_abs - psi.log_abs.max())
+    hamiltonian = oracles.dense_hamiltonian(operator)
+    inside = np.abs(configs.sum(axis=1) - 6) == 0  # 2 Sz = 0, which is what is enumerated
+    vector = np.where(inside, vector, 0)
+    expected = vector @ hamiltonian @ vector / (vector @ vector)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", UnreliableWarning
+        )  # far above the ground state, as it should be
+        energy = vmc.measure().energy
+    assert energy == pytest.approx(expected, rel=1e-9)
+    assert energy > exact_ground_state(operator).energy
+
+
+def test_the_error_falls_with_chi() -> None:
+    operator = heisenberg(square(6, 4))
+    peps = PEPS(operator.lattice, 3, "float64", Exact())
+    theta, configs = (
+        peps.initial(operator),
+        np.array(
+            [np.random.default_rng(k).permutation(np.arange(24) % 2) for k in range(32)],
+            dtype=np.int8,
+        ),
+    )
+    exact = peps.log_amplitude(theta, configs)
+
+    def error(chi: int) -> float:
+        found = peps.with_scheme(Fixed(chi)).log_amplitude(theta, configs)
+        return float(np.median(np.abs(found.log_abs - exact.log_abs)))
+
+    errors = [error(chi) for chi in (3, 9, 18)]
+    assert errors[1] < 0.3 * errors[0] and errors[2] < 0.3 * errors[1], errors
+
+
+def test_projectors_are_the_same_for_the_same_theta() -> None:
+    peps = PEPS(square(5, 3), 3, "float64", Fixed(3))
+    theta, configs = _theta(peps), _configs(5, 15)
+    one, other = (
+        PEPS(square(5, 3), 3, "float64", Fixed(3)).log_amplitude(theta, part)
+        for part in (configs, configs[:2])
+    )
+    assert np.array_equal(one.log_abs[:2], other.log_abs)
+
+
+def test_a_chain_needs_no_projector() -> None:
+    peps = PEPS(chain(9), 4, scheme=Fixed(1))
+    theta, configs = _theta(peps), _configs(5, 9)
+    expected = peps.with_scheme(Exact()).log_amplitude(theta, configs)
+    assert np.allclose(peps.log_amplitude(theta, configs).log_abs, expected.log_abs, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_columns_are_written_against_the_array_standard(dtype: str) -> None:
+    strict = pytest.importorskip("array_api_strict")
+    operator = j1j2(square(4, 3))
+    peps = PEPS(operator.lattice, 2, dtype, Fixed(3, n_drawn=8))
+    theta, configs = _theta(peps, 13), _configs(6, 12)
+    moves = moves_for(operator)
+
+    def walk(space: Any) -> list[np.ndarray]:
+        t, targets = space.asarray(theta), {p: space.asarray(v) for p, v in moves.items()}
+        walkers = peps.start(t, space.asarray(configs))
+        u = uniforms(3, (0, 0), range(6), len(moves), space)
+        walkers, info = peps.sweep(t, walkers, targets, u)
+        walkers, snapshot = peps.measure(t, walkers, targets)
+        jacobian: Any = snapshot.jacobian
+        parts = [walkers.configs, snapshot.amplitude.log_abs, info.accepted, *jacobian.slices]
+        return [to_host(part) for part in (*parts, *snapshot.ratios.values())]
+
+    for found, expected in zip(walk(strict), walk(np), strict=True):
+        assert np.allclose(found, expected, rtol=1e-10, atol=1e-10)

@@ -1,0 +1,230 @@
+"""A PEPS as two halves that are absorbed by fixed projectors, one from above and one from below.
+
+What the projectors are good for is decided with random superpositions of the local states in place of spins:
+the mean over them of |psi|^2 is the norm of the state, so that a cut is best for typical configurations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.peps.layers import Layers
+from tnvmc.ansatz.protocol import LogAmplitude
+from tnvmc.backend.linalg import normalise
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.contraction.fixed import Fixed, FixedSite, projectors
+from tnvmc.contraction.row import BoundaryMPS, Row
+from tnvmc.contraction.schemes import SRC
+
+Array = Any
+
+_TURNED = (0, 4, 3, 2, 1)  # (right, down, up, left) as (left, up, down, right) of `FixedSite`
+
+
+@dataclass(frozen=True)
+class Half:
+    """The rows above or below the middle, in the order in which they are absorbed."""
+
+    rows: Sequence[int]
+    sites: Sequence[Sequence[FixedSite]]  #: by row and column
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Both halves of one theta."""
+
+    shape: tuple[int, int]
+    upper: Half
+    lower: Half
+    local_dim: int
+    log_scales: list[float]  #: of the tensors of the sites, which are scaled to largest entry 1
+
+    @property
+    def halves(self) -> tuple[Half, Half]:
+        """The upper and the lower one."""
+        return self.upper, self.lower
+
+    def with_scale(self, amplitude: LogAmplitude) -> LogAmplitude:
+        """psi with the scales of the tensors put back."""
+        return LogAmplitude(amplitude.phase, amplitude.log_abs + sum(self.log_scales))
+
+    @classmethod
+    def build(cls, tensors: Sequence[Array], shape: tuple[int, int], scheme: Fixed) -> Halves:
+        """Lay out the tensors and make the projectors of every cut.
+
+        Cost: two absorptions of the network for `n_drawn` walkers, and for each cut singular values of
+        (chi D, chi D).
+
+        Raises:
+            ValueError: NaN or infinity in a tensor.
+        """
+        layers = Layers.build(tensors, shape, SRC(scheme.chi, seed=scheme.seed))
+        middle = (shape[0] + 1) // 2
+        drawn = _Drawn(layers, scheme)
+        upper = _half(drawn, "down", range(middle))
+        lower = _half(drawn, "up", range(shape[0] - 1, middle - 1, -1))
+        return cls(shape, upper, lower, layers.local_dim, layers.log_scales)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """The network with every site at K random superpositions of its local states."""
+
+    layers: Layers
+    scheme: Fixed
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        """(rows, columns, K, d)."""
+        rng = np.random.default_rng((self.scheme.seed, 3))
+        shape = self.layers.n_rows, self.layers.n_cols, self.scheme.n_drawn, self.layers.local_dim
+        return rng.normal(size=shape)
+
+    def row(self, row: int, absorbed: str) -> Row:
+        """A row, ready to be absorbed."""
+        columns = range(self.layers.n_cols)
+        return Row(*([self._site(absorbed, moving, row, column) for column in columns]
+                     for moving in ("right", "left")))  # fmt: skip
+
+    def _site(self, absorbed: str, moving: str, row: int, column: int) -> Array:
+        table = self.layers.tables[absorbed].table(moving, row * self.layers.n_cols + column)
+        xp = array_namespace(table)
+        mixes = xp.asarray(self._weights[row, column], dtype=table.dtype)
+        mixed = xp.matmul(mixes, xp.reshape(table, (table.shape[0], -1)))
+        return xp.reshape(mixed, (-1, *table.shape[1:]))
+
+    def beyond(self, rows: Sequence[int], absorbed: str) -> dict[int, BoundaryMPS | None]:
+        """For each of `rows` the boundary of all rows beyond it, absorbed from the other edge."""
+        other = "up" if absorbed == "down" else "down"
+        order = (
+            range(self.layers.n_rows) if other == "down" else range(self.layers.n_rows - 1, -1, -1)
+        )
+        scheme = SRC(self.scheme.chi, seed=self.scheme.seed)
+        found: dict[int, BoundaryMPS | None] = {}
+        boundary: BoundaryMPS | None = None
+        for row in order:
+            found[row] = boundary
+            if row == rows[0]:
+                break
+            boundary = scheme.absorb(
+                boundary, self.row(row, other), self.layers.sketches[other][row]
+            )
+        return found
+
+
+def _half(drawn: _Drawn, absorbed: str, rows: Sequence[int]) -> Half:
+    """Absorb the rows one after another; each cut gets its projectors on the way."""
+    if not rows:
+        return Half(rows, ())
+    layers = drawn.layers
+    n_cols, xp = layers.n_cols, array_namespace(layers.tables["down"].numbers)
+    beyond = drawn.beyond(rows, absorbed)
+    mixed = xp.arange(drawn.scheme.n_drawn)
+    boundary: list[Array] = []
+    sites: list[list[FixedSite]] = []
+    for row in rows:
+        tables = [
+            xp.permute_dims(layers.tables[absorbed].table("right", row * n_cols + c), _TURNED)
+            for c in range(n_cols)
+        ]
+        blurred = [xp.permute_dims(s, _TURNED) for s in drawn.row(row, absorbed).rightward]
+        if boundary:
+            cuts = _cuts(boundary, blurred, beyond[row], drawn.scheme.chi)
+        else:
+            cuts = [(None, None)] * n_cols
+        made = [FixedSite(t, *cut) for t, cut in zip(tables, cuts, strict=True)]
+        of_drawn = [FixedSite(t, *cut) for t, cut in zip(blurred, cuts, strict=True)]
+        before = boundary or [None] * n_cols
+        boundary = [
+            normalise(site.absorb(b, mixed))[0] for site, b in zip(of_drawn, before, strict=True)
+        ]
+        sites.append(made)
+    return Half(rows, sites)
+
+
+def _cuts(
+    boundary: list[Array], row: list[Array], beyond: BoundaryMPS | None, chi: int
+) -> list[tuple[Array, Array]]:
+    """Projectors (left, right) of each column.
+
+    Args:
+        boundary: (K, left, up, right) by column.
+        row: (K, left, up, down, right) by column.
+        beyond: of the rows on the other side.
+        chi: largest rank.
+    """
+    lefts = _environments(boundary, row, beyond)
+    flipped = [_flipped(each) for each in reversed(boundary)]
+    rights = _environments(flipped, [_flipped(s) for s in reversed(row)], _mirrored(beyond))[::-1]
+    xp = array_namespace(boundary[0])
+    one = xp.ones((1, 1), dtype=boundary[0].dtype)
+    pairs = [(one, one)]
+    for left, right in zip(lefts[1:-1], rights[1:-1], strict=True):
+        batch, a, l, _ = left.shape
+        pairs.append(
+            projectors(
+                xp.reshape(left, (batch, a * l, -1)), xp.reshape(right, (batch, a * l, -1)), chi
+            )
+        )
+    pairs.append((one, one))
+    found = []
+    for column in range(len(row)):
+        q, p = pairs[column][1], pairs[column + 1][0]
+        a, l = boundary[column].shape[1], row[column].shape[1]
+        b, r = boundary[column].shape[3], row[column].shape[4]
+        left = xp.permute_dims(xp.reshape(q, (-1, a, l)), (0, 2, 1))
+        found.append((left, xp.reshape(p, (b, r, -1))))
+    return found
+
+
+def _flipped(tensor: Array) -> Array:
+    """Exchange left and right: the second axis and the last."""
+    xp = array_namespace(tensor)
+    axes = list(range(tensor.ndim))
+    axes[1], axes[-1] = axes[-1], axes[1]
+    return xp.permute_dims(tensor, tuple(axes))
+
+
+def _mirrored(beyond: BoundaryMPS | None) -> BoundaryMPS | None:
+    if beyond is None:
+        return None
+    xp = array_namespace(beyond.tensors[0])
+    tensors = [xp.permute_dims(t, (0, 1, 3, 2)) for t in reversed(list(beyond.tensors))]
+    return BoundaryMPS(tensors, beyond.log_scale)
+
+
+def _environments(
+    boundary: list[Array], row: list[Array], beyond: BoundaryMPS | None
+) -> list[Array]:
+    """Left environments (K, boundary, row, beyond) of every cut, from before the first column on."""
+    xp = array_namespace(boundary[0])
+    batch = boundary[0].shape[0]
+    found = [xp.ones((batch, 1, 1, 1), dtype=boundary[0].dtype)]
+    for column, (top, site) in enumerate(zip(boundary, row, strict=True)):
+        env = found[-1]
+        _, a, l, g = env.shape
+        _, _, u, d, r = site.shape
+        b = top.shape[3]
+        # (a, l g)^T (a, u b) -> (l g, u b) -> (g b, l u)
+        x = xp.matmul(
+            xp.matrix_transpose(xp.reshape(env, (batch, a, l * g))),
+            xp.reshape(top, (batch, a, u * b)),
+        )
+        x = xp.permute_dims(xp.reshape(x, (batch, l, g, u, b)), (0, 4, 2, 1, 3))
+        x = xp.matmul(xp.reshape(x, (batch, b * g, l * u)), xp.reshape(site, (batch, l * u, d * r)))
+        x = xp.reshape(x, (batch, b, g, d, r))
+        if beyond is None:
+            h = 1
+            x = xp.reshape(x, (batch, b, r, 1))
+        else:
+            below = beyond.tensors[column]  # (K, d, g, h)
+            h = below.shape[3]
+            x = xp.reshape(xp.permute_dims(x, (0, 1, 4, 3, 2)), (batch, b * r, d * g))
+            x = xp.reshape(xp.matmul(x, xp.reshape(below, (batch, d * g, h))), (batch, b, r, h))
+        found.append(normalise(x)[0])
+    return found
