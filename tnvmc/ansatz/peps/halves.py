@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -78,13 +77,6 @@ class _Drawn:
     layers: Layers
     scheme: Fixed
 
-    @cached_property
-    def _weights(self) -> np.ndarray:
-        """(rows, columns, K, d)."""
-        rng = np.random.default_rng((self.scheme.seed, 3))
-        shape = self.layers.n_rows, self.layers.n_cols, self.scheme.n_drawn, self.layers.local_dim
-        return rng.normal(size=shape)
-
     def row(self, row: int, absorbed: str) -> Row:
         """A row, ready to be absorbed."""
         columns = range(self.layers.n_cols)
@@ -94,16 +86,17 @@ class _Drawn:
     def _site(self, absorbed: str, moving: str, row: int, column: int) -> Array:
         table = self.layers.tables[absorbed].table(moving, row * self.layers.n_cols + column)
         xp = array_namespace(table)
-        mixes = xp.asarray(self._weights[row, column], dtype=table.dtype)
+        rng = np.random.default_rng((self.scheme.seed, 3, row, column))
+        mixes = rng.normal(size=(self.scheme.n_drawn, table.shape[0]))
+        mixes = xp.asarray(mixes, dtype=table.dtype)
         mixed = xp.matmul(mixes, xp.reshape(table, (table.shape[0], -1)))
         return xp.reshape(mixed, (-1, *table.shape[1:]))
 
     def beyond(self, rows: Sequence[int], absorbed: str) -> dict[int, BoundaryMPS | None]:
         """For each of `rows` the boundary of all rows beyond it, absorbed from the other edge."""
         other = "up" if absorbed == "down" else "down"
-        order = (
-            range(self.layers.n_rows) if other == "down" else range(self.layers.n_rows - 1, -1, -1)
-        )
+        downward = list(range(self.layers.n_rows))
+        order = downward if other == "down" else downward[::-1]
         scheme = SRC(self.scheme.chi, seed=self.scheme.seed)
         found: dict[int, BoundaryMPS | None] = {}
         boundary: BoundaryMPS | None = None
@@ -165,20 +158,14 @@ def _cuts(
     one = xp.ones((1, 1), dtype=boundary[0].dtype)
     pairs = [(one, one)]
     for left, right in zip(lefts[1:-1], rights[1:-1], strict=True):
-        batch, a, l, _ = left.shape
-        pairs.append(
-            projectors(
-                xp.reshape(left, (batch, a * l, -1)), xp.reshape(right, (batch, a * l, -1)), chi
-            )
-        )
+        legs = left.shape[0], left.shape[1] * left.shape[2], -1
+        pairs.append(projectors(xp.reshape(left, legs), xp.reshape(right, legs), chi))
     pairs.append((one, one))
     found = []
-    for column in range(len(row)):
-        q, p = pairs[column][1], pairs[column + 1][0]
-        a, l = boundary[column].shape[1], row[column].shape[1]
-        b, r = boundary[column].shape[3], row[column].shape[4]
-        left = xp.permute_dims(xp.reshape(q, (-1, a, l)), (0, 2, 1))
-        found.append((left, xp.reshape(p, (b, r, -1))))
+    for column, (top, site) in enumerate(zip(boundary, row, strict=True)):
+        to_left = xp.reshape(pairs[column][1], (-1, top.shape[1], site.shape[1]))
+        to_right = xp.reshape(pairs[column + 1][0], (top.shape[3], site.shape[4], -1))
+        found.append((xp.permute_dims(to_left, (0, 2, 1)), to_right))
     return found
 
 
@@ -207,24 +194,26 @@ def _environments(
     found = [xp.ones((batch, 1, 1, 1), dtype=boundary[0].dtype)]
     for column, (top, site) in enumerate(zip(boundary, row, strict=True)):
         env = found[-1]
-        _, a, l, g = env.shape
-        _, _, u, d, r = site.shape
-        b = top.shape[3]
-        # (a, l g)^T (a, u b) -> (l g, u b) -> (g b, l u)
+        bond_in, row_in, far_in = env.shape[1:]
+        _, _, d_up, bond_out = top.shape
+        _, _, _, d_down, row_out = site.shape
+        # (row far, bond_in) x (bond_in, up bond_out) -> (bond_out far, row up)
         x = xp.matmul(
-            xp.matrix_transpose(xp.reshape(env, (batch, a, l * g))),
-            xp.reshape(top, (batch, a, u * b)),
+            xp.matrix_transpose(xp.reshape(env, (batch, bond_in, row_in * far_in))),
+            xp.reshape(top, (batch, bond_in, d_up * bond_out)),
         )
-        x = xp.permute_dims(xp.reshape(x, (batch, l, g, u, b)), (0, 4, 2, 1, 3))
-        x = xp.matmul(xp.reshape(x, (batch, b * g, l * u)), xp.reshape(site, (batch, l * u, d * r)))
-        x = xp.reshape(x, (batch, b, g, d, r))
-        if beyond is None:
-            h = 1
-            x = xp.reshape(x, (batch, b, r, 1))
-        else:
-            below = beyond.tensors[column]  # (K, d, g, h)
-            h = below.shape[3]
-            x = xp.reshape(xp.permute_dims(x, (0, 1, 4, 3, 2)), (batch, b * r, d * g))
-            x = xp.reshape(xp.matmul(x, xp.reshape(below, (batch, d * g, h))), (batch, b, r, h))
-        found.append(normalise(x)[0])
+        x = xp.reshape(x, (batch, row_in, far_in, d_up, bond_out))
+        x = xp.reshape(
+            xp.permute_dims(x, (0, 4, 2, 1, 3)), (batch, bond_out * far_in, row_in * d_up)
+        )
+        # (row up, down row_out), then (down far, far_out)
+        x = xp.matmul(x, xp.reshape(site, (batch, row_in * d_up, d_down * row_out)))
+        if beyond is not None:
+            far = beyond.tensors[column]
+            x = xp.reshape(x, (batch, bond_out, far_in, d_down, row_out))
+            x = xp.reshape(
+                xp.permute_dims(x, (0, 1, 4, 3, 2)), (batch, bond_out * row_out, d_down * far_in)
+            )
+            x = xp.matmul(x, xp.reshape(far, (batch, d_down * far_in, far.shape[3])))
+        found.append(normalise(xp.reshape(x, (batch, bond_out, row_out, -1)))[0])
     return found
