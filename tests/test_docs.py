@@ -113,6 +113,7 @@ IN_ORDER = [
     "inside",
     "files",
     "networks",
+    "products",
     "own_hamiltonian",
     "own_observable",
     "lattices",

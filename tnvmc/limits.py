@@ -44,6 +44,8 @@ def in_words(schema: Json, many: bool = False) -> str:
         if any(part.get("type") == "number" for part in parts):
             parts = [part for part in parts if part != {"type": "integer"}]
         return ", or ".join(in_words({**part, **limits}, many) for part in parts)
+    if "discriminator" in schema:
+        return f"a table with a kind, one of {', '.join(schema['discriminator']['mapping'])}"
     if "enum" in schema:
         choices = schema["enum"]
         return ", ".join(map(repr, choices)) if many else f"one of {', '.join(choices)}"

@@ -57,6 +57,12 @@ def small(sampler: Any) -> VMC:
     return VMC(hamiltonian, PEPS(hamiltonian.lattice, D=2), sampler, SR(), comm=MPI.COMM_WORLD)
 
 
+def factors() -> VMC:
+    """Slices beside dense columns, with weights."""
+    state: Any = tnvmc.ProductOfStates(peps(), tnvmc.Jastrow(H.lattice))
+    return VMC(H, state, WALKERS, SR(space="samples"), comm=MPI.COMM_WORLD)
+
+
 def network() -> VMC:
     from flax import nnx
 
@@ -72,6 +78,7 @@ GROUPS: Mapping[str, Mapping[str, Callable[[], VMC]]] = {
         "averaged S, direct draws": lambda: one(sampler=tnvmc.DirectSampler(30)),
         "samples": lambda: one(SR(space="samples")),
         "product": lambda: product(SR(space="samples"), MANY),
+        "factors": factors,
     },
     "more": {
         "ring": ring,

@@ -321,6 +321,12 @@ def _held_back(line: Json) -> bool:
     return bool(line.get("undone")) or "step_shortened" in codes
 
 
+def _share(result: Json) -> float:
+    """Effective part of the measured samples, whose weights may be uneven before any chi is changed."""
+    worth, n_samples = result.get("effective_samples"), result.get("n_samples")
+    return float(worth / n_samples) if worth and n_samples else 1.0
+
+
 def _truncation(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
     """Warn of a closure spread or a change with chi beyond sigma, and of weights far from even."""
     spread, threshold = result["closure_spread"] or 0.0, closure_threshold(result)
@@ -336,6 +342,7 @@ def _truncation(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
             values |= _moved(result, point["difference"])
             yield Diagnostic("measured_chi_too_small", "warning", values)
         n_samples = point.get("n_samples")
-        if n_samples and point["effective_samples"] < _EVEN_WEIGHTS * n_samples:
+        even = _EVEN_WEIGHTS * _share(result)
+        if n_samples and point["effective_samples"] < even * n_samples:
             keys = ("chi", "drawn_at", "n_samples", "effective_samples")
             yield Diagnostic("uneven_weights", "warning", {key: point[key] for key in keys})

@@ -112,7 +112,7 @@ def save_state(
     }
     if rebuild is not None:
         attributes[REBUILD] = plain(dict(rebuild))
-    configs = _configs(ansatz)
+    configs = probe_configs(ansatz)
     found = ansatz.log_amplitude(host, configs)
     probe = {"configs": configs, "phase": to_host(found.phase), "log_abs": to_host(found.log_abs)}
     write_atomically(path, encoded({"here": {"theta": host}, "probe": probe, **tree}, attributes))
@@ -142,7 +142,7 @@ def _identity(ansatz: Ansatz) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _configs(ansatz: Ansatz) -> np.ndarray:
+def probe_configs(ansatz: Ansatz) -> np.ndarray:
     """Configurations (K, N) of one sector where there is one: a pattern and rearrangements of it."""
     rng = np.random.Generator(np.random.PCG64(0))
     pattern = np.arange(ansatz.lattice.n_sites) % ansatz.local_dim
@@ -186,7 +186,7 @@ class InFiles:
             ValueError: another number of parameters, or some that are not finite.
             OSError: no space, no permission, no such folder.
         """
-        save_state(path, cast(Ansatz, self), theta, self._rebuild(), overwrite=overwrite)
+        save_state(path, cast(Ansatz, self), theta, self.rebuild(), overwrite=overwrite)
 
     def load_theta(self, path: str | Path) -> Any:
         """Read parameters (P,), on the host, that `save` wrote of the same wave function.
@@ -197,6 +197,6 @@ class InFiles:
         """
         return load_theta(path, cast(Ansatz, self))
 
-    def _rebuild(self) -> dict[str, Any] | None:
-        """What makes this wave function again, in plain values; None where only its maker can."""
+    def rebuild(self) -> dict[str, Any] | None:
+        """Give what makes this wave function again, in plain values; None where only its maker can."""
         return None

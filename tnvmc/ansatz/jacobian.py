@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tnvmc.ansatz import blocks
+from tnvmc.ansatz.beside import BesideJacobian
 from tnvmc.ansatz.joint import Call, Failed, Joint, lead
 from tnvmc.ansatz.piece_products import PieceProducts
 from tnvmc.ansatz.pieces import pieces_of
@@ -90,8 +91,7 @@ class DenseJacobian(StructuredJacobian):
 
     def real_above_imaginary(self) -> Jacobian:
         """(M, P) complex -> (2 M, P) real."""
-        xp = array_namespace(self.matrix)
-        return concatenate([DenseJacobian(part(self.matrix)) for part in (xp.real, xp.imag)])
+        return concatenate([DenseJacobian(part(self.matrix)) for part in (_real, _imaginary)])
 
     def about(self) -> About:
         """Shape and type."""
@@ -193,8 +193,7 @@ class SliceJacobian(StructuredJacobian):
 
     def real_above_imaginary(self) -> Jacobian:
         """(M, P) complex -> (2 M, P) real."""
-        xp = array_namespace(self.spins)
-        parts = (xp.real, xp.imag)
+        parts = (_real, _imaginary)
         return concatenate([replace(self, slices=[f(x) for x in self.slices]) for f in parts])
 
     def about(self) -> About:
@@ -331,7 +330,7 @@ class CenteredJacobian:
 def concatenate(jacobians: Sequence[Jacobian]) -> Jacobian:
     """Put the samples of several Jacobians of one ansatz one after another.
 
-    Slices stay slices; anything else becomes dense.  Raises ValueError for none at all, or for
+    Slices stay slices, parts side by side stay so; anything else becomes dense.  Raises ValueError for none at all, or for
     different parameters.
     """
     return joined(list(jacobians))
@@ -349,6 +348,8 @@ def joined(jacobians: list[Jacobian]) -> Jacobian:
         raise ValueError(f"concatenate: Jacobians of different numbers of parameters, {sizes}")
     if len(jacobians) == 1:
         return _side_by_side(jacobians.pop())
+    if all(isinstance(jacobian, BesideJacobian) for jacobian in jacobians):
+        return _joined_parts(jacobians)
     parts = [j for j in jacobians if isinstance(j, SliceJacobian)]
     if len(parts) < len(jacobians):
         blocks = [jacobian.dense() for jacobian in jacobians]
@@ -370,8 +371,17 @@ def joined(jacobians: list[Jacobian]) -> Jacobian:
     return SliceJacobian(slices, spins, local_dim)
 
 
+def _joined_parts(jacobians: list[Any]) -> BesideJacobian:
+    """Join the first parts, then the next; the list is emptied."""
+    by_part = [[*parts] for parts in zip(*(j.parts for j in jacobians), strict=True)]
+    jacobians.clear()
+    return BesideJacobian(tuple(structured(joined(parts)) for parts in by_part))
+
+
 def _side_by_side(jacobian: Jacobian) -> Jacobian:
     """The same with the entries of a sample side by side, as they are where several are joined."""
+    if isinstance(jacobian, BesideJacobian):
+        return BesideJacobian(tuple(structured(_side_by_side(part)) for part in jacobian.parts))
     if not isinstance(jacobian, SliceJacobian) or not is_numpy(array_namespace(jacobian.spins)):
         return jacobian
     if all(slice_.flags.c_contiguous for slice_ in jacobian.slices):
@@ -417,6 +427,15 @@ def _square_sums(matrix: Array) -> Array:
 def is_complex(array: Array) -> bool:
     """Tell whether an array, or a Jacobian, has complex entries."""
     return "complex" in str(array.dtype)
+
+
+def _real(array: Array) -> Array:
+    return array_namespace(array).real(array) if is_complex(array) else array
+
+
+def _imaginary(array: Array) -> Array:
+    xp = array_namespace(array)
+    return xp.imag(array) if is_complex(array) else xp.zeros_like(array)
 
 
 def _conj(array: Array) -> Array:

@@ -9,17 +9,22 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.files import REBUILD, lattice_in, load_theta
+from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.ansatz.peps.files import scheme_of
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.ansatz.wrappers.polar import Modulus, Phase
+from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.backend.calls import as_path
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
 from tnvmc.storage.hdf5 import StateFileError, attribute, opened, parameters_in
 
-_PLAIN = {kind.__name__: kind for kind in (PeriodicMPS, ProductState, DimerCovering)}
+_PLAIN = {kind.__name__: kind for kind in (PeriodicMPS, ProductState, DimerCovering, Jastrow)}
+_POLAR = {kind.__name__: kind for kind in (Modulus, Phase)}
 
 
 def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
@@ -28,8 +33,8 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
     >>> ansatz, theta = tnvmc.load_state("state.h5")  # doctest: +SKIP
     >>> vmc = VMC(hamiltonian, ansatz, theta=theta)  # doctest: +SKIP
 
-    A PEPS (from a checkpoint too), `PeriodicMPS`, `ProductState`, `DimerCovering` and the networks of
-    `tnvmc.ansatz.neural`, with their signs and symmetries.
+    A PEPS (from a checkpoint too), `PeriodicMPS`, `ProductState`, `DimerCovering`, `Jastrow`, the networks
+    of `tnvmc.ansatz.neural`, with their signs and symmetries, and `ProductOfStates` of these.
 
     Raises:
         StateFileError: no such file; damaged, or of another program or version; a wave function of your
@@ -53,9 +58,20 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
 
 
 def _made(kind: str, lattice: Lattice, local_dim: int, found: Mapping[str, Any]) -> Ansatz:
+    if kind == "ProductOfStates":
+        first, second = (
+            _made(part["kind"], lattice, local_dim, part["of"])
+            for part in (found["first"], found["second"])
+        )
+        return ProductOfStates(first, second, found["sweeps"])
+    if kind in _POLAR:
+        polar: Ansatz = _POLAR[kind](_made(found["kind"], lattice, local_dim, found["of"]))
+        return polar
+    if kind == "PEPS":
+        return PEPS(lattice, found["D"], found["dtype"], scheme_of(found["scheme"]), local_dim)
     if kind in _PLAIN:
         settings = dict(found)
-        if "pairs" in settings:
+        if isinstance(settings.get("pairs"), list):
             settings["pairs"] = tuple(map(tuple, settings["pairs"]))
         made: Ansatz = _PLAIN[kind](lattice, **settings, local_dim=local_dim)
         return made

@@ -48,7 +48,7 @@ class PeriodicMPS(GenericAnsatz):
         set_whole(self, {"D": 1, "local_dim": 2})
         numeric_type("PeriodicMPS", self.dtype)
 
-    def _rebuild(self) -> dict[str, Any]:
+    def rebuild(self) -> dict[str, Any]:
         return {"D": self.D, "dtype": np.dtype(self.dtype).name}
 
     @property

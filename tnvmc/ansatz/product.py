@@ -95,7 +95,7 @@ class ProductState(ClusterProduct):
         set_whole(self, {"local_dim": 2})
         numeric_type("ProductState", self.dtype)
 
-    def _rebuild(self) -> dict[str, Any]:
+    def rebuild(self) -> dict[str, Any]:
         return {"dtype": np.dtype(self.dtype).name}
 
     @property
@@ -151,7 +151,7 @@ class DimerCovering(ClusterProduct):
                 "Check the list of pairs."
             )
 
-    def _rebuild(self) -> dict[str, Any]:
+    def rebuild(self) -> dict[str, Any]:
         return {"dtype": np.dtype(self.dtype).name, "pairs": self.pairs}
 
     @property

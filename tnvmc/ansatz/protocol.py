@@ -290,6 +290,15 @@ def with_chi(ansatz: Ansatz, chi: int) -> Ansatz:
     return ansatz.with_scheme(replace(ansatz.scheme, chi=chi))
 
 
+@runtime_checkable
+class Reweighted(Protocol):
+    """May walk on another distribution than |psi|^2; its snapshots have weights then."""
+
+    @property
+    def weighted(self) -> bool:
+        """Whether it does."""
+
+
 class Sweeps(Protocol):
     """The part of `Ansatz` that a chain needs."""
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.jacobian import CenteredJacobian, SliceJacobian
+from tnvmc.ansatz.beside import BesideJacobian
+from tnvmc.ansatz.jacobian import CenteredJacobian, SliceJacobian, structured
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.ansatz.structured import StructuredJacobian
 from tnvmc.backend.namespace import array_namespace, is_numpy
@@ -34,6 +35,8 @@ def in_single(jacobian: Jacobian) -> Jacobian:
     Anything else comes back as it is, and so do slices whose entries do not lie in the range of single
     precision: those are too large, too small, or not finite.
     """
+    if isinstance(jacobian, BesideJacobian):
+        return BesideJacobian(tuple(structured(in_single(part)) for part in jacobian.parts))
     if not isinstance(jacobian, SliceJacobian) or str(jacobian.dtype) not in _SINGLE:
         return jacobian
     if not is_numpy(array_namespace(jacobian.spins)) or not all(map(_fits, jacobian.slices)):
@@ -45,6 +48,8 @@ def in_single(jacobian: Jacobian) -> Jacobian:
 
 def is_rounded(jacobian: Jacobian, theta: Array) -> bool:
     """Tell whether slices have less precision than the parameters they belong to."""
+    if isinstance(jacobian, BesideJacobian):
+        return any(is_rounded(part, theta) for part in jacobian.parts)
     if not isinstance(jacobian, StructuredJacobian) or jacobian.about().widths is None:
         return False  # dense ones have the precision of their state
     xp = array_namespace(theta)

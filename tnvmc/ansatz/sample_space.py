@@ -75,7 +75,7 @@ class SharedSampleSpace(SampleSpace):
 
 def in_sample_space(a: CenteredJacobian, task: Callable[[SampleSpace], T]) -> T:
     """Do a task that needs products with A A^dagger, on all ranks that have a part of A."""
-    jacobian = a.jacobian
-    if not isinstance(jacobian, StructuredJacobian) or not is_numpy(array_namespace(a.weight)):
-        return task(SampleSpace(a))
+    jacobian, on_host = a.jacobian, is_numpy(array_namespace(a.weight))
+    if not on_host or not isinstance(jacobian, StructuredJacobian) or jacobian.about().parts:
+        return task(SampleSpace(a))  # of states side by side too, each on ranks by itself
     return result_of(jacobian.jointly(lambda call: task(SharedSampleSpace(a, call))))

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from tnvmc.ansatz import blocks
+from tnvmc.ansatz.beside import BesideJacobian
 from tnvmc.ansatz.gram_elsewhere import gram_of_units
 from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
 from tnvmc.ansatz.joint import Call, Failed, Joint, lead, serve
@@ -70,7 +71,7 @@ class _Layout:
         return [np.concatenate(each) if each else np.arange(0) for each in found]
 
 
-def spread(parts: list[Place], ranks: Ranks) -> SpreadJacobian:
+def spread(parts: list[Place], ranks: Ranks) -> SpreadJacobian | BesideJacobian:
     """Join Jacobians of samples that are on several ranks, and empty the list.
 
     Traffic: each rank sends its samples of all pieces but its own, and gets those from all
@@ -83,6 +84,8 @@ def spread(parts: list[Place], ranks: Ranks) -> SpreadJacobian:
     if len({each.shape[1] for each in told}) > 1:
         sizes = [each.shape[1] for each in told]
         raise ValueError(f"spread: Jacobians of different numbers of parameters, {sizes}")
+    if told[0].parts:
+        return _spread_parts(parts, ranks)
     n_samples = sum(each.shape[0] for each in told)
     spins = None if told[0].spins is None else np.concatenate([each.spins for each in told])
     dtype = coarsest(each.dtype for each in told)
@@ -92,6 +95,20 @@ def spread(parts: list[Place], ranks: Ranks) -> SpreadJacobian:
     places = ranks.together(_exchange, _Layout(about, keys))
     parts.clear()
     return SpreadJacobian(ranks, tuple(places), about)
+
+
+def _spread_parts(parts: list[Place], ranks: Ranks) -> BesideJacobian:
+    """Spread those side by side each by itself: the first parts of all samples, then the next."""
+    keys = [(place.rank, place.key) for place in parts]
+    on_ranks = [iter(found) for found in ranks.each(_taken_apart, keys)]
+    by_part = [[*found] for found in zip(*(next(on_ranks[rank]) for rank, _ in keys), strict=True)]
+    parts.clear()
+    return BesideJacobian(tuple(spread(found, ranks) for found in by_part))
+
+
+def _taken_apart(ranks: Any, keys: Sequence[tuple[int, int]]) -> list[tuple[Any, ...]]:
+    """The parts of what this rank has, each of which stays here."""
+    return [ranks.taken(key).parts for rank, key in keys if rank == ranks.rank]
 
 
 def _exchange(ranks: Any, layout: _Layout) -> _Share:

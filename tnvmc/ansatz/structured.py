@@ -19,8 +19,33 @@ class StructuredJacobian(Resident):
     """A Jacobian of this package: its parts stay where they are, its results belong to who asked."""
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """(M, P)."""
+        raise NotImplementedError
+
+    @property
     def dtype(self) -> Any:
         """Type of the entries."""
+        raise NotImplementedError
+
+    def apply(self, v: Array) -> Array:
+        """O v: (P,) -> (M,)."""
+        raise NotImplementedError
+
+    def adjoint(self, u: Array) -> Array:
+        """O^dagger u: (M,) -> (P,)."""
+        raise NotImplementedError
+
+    def gram(self) -> Array:
+        """O O^dagger: (M, M), an array that may be changed."""
+        raise NotImplementedError
+
+    def dense(self) -> Array:
+        """All of O: (M, P)."""
+        raise NotImplementedError
+
+    def about(self) -> About:
+        """What is told of it where it is not."""
         raise NotImplementedError
 
     def rows(self, start: int, stop: int) -> Any:
@@ -55,3 +80,4 @@ class About:
     spins: Array | None = None
     local_dim: int = 2
     xp: Any = np  #: namespace of the entries
+    parts: tuple[About, ...] | None = None  #: of those side by side, each told by itself

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.initial.parameters import from_simple_update, grown, initial_parameters
+from tnvmc.ansatz.initial.parameters import from_simple_update, grown
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz
@@ -21,7 +21,7 @@ from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.plateau import reached
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule
-from tnvmc.settings.build import build_ansatz, build_vmc
+from tnvmc.settings.build import build_ansatz, build_theta, build_vmc
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError
@@ -232,7 +232,7 @@ class StagedRun:
         elif blank:
             theta = np.zeros(ansatz.n_params, np.dtype(settings.ansatz.dtype))
         else:
-            theta = initial_parameters(ansatz, self.operator, seed, settings.ansatz.init)
+            theta = build_theta(settings, self.operator, ansatz)
         return self._vmc(self.stage, ansatz, theta, self.first_step)
 
     def _grown_vmc(self, stage: Stage, point: Iterate, step: int) -> VMC:

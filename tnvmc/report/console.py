@@ -17,6 +17,7 @@ from tnvmc.report.describe import DRAWS, measured_numbers, sampling_parts, secto
 from tnvmc.report.live import Bar, Output, can_show, console_on, step_numbers, working
 from tnvmc.report.numbers import duration, per_site, ten_digits
 from tnvmc.report.texts import line, step_sentence
+from tnvmc.settings.ansatz_settings import factors
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
 from tnvmc.shown import fixed, with_error
@@ -131,7 +132,8 @@ def headline(settings: Settings, operator: Operator, n_params: int) -> str:
     size = f"{operator.n_sites} sites" if rows == 1 else operator.lattice.size
     chosen, stages = settings.ansatz, stages_of(settings)
     sizes = ", ".join(str(D) for D in dict.fromkeys(stage.D for stage in stages) if D)
-    state = " ".join([chosen.kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype)])
+    kind = " x ".join(_named(each) for each in factors(chosen).values()) or chosen.kind
+    state = " ".join([kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype)])
     steps = f"{sum(stage.settings.optimizer.steps for stage in stages)} steps"
     if settings.optimizer.seconds:
         steps = f"{settings.optimizer.seconds:g} s"
@@ -143,6 +145,11 @@ def headline(settings: Settings, operator: Operator, n_params: int) -> str:
         + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")
         + (f"; {in_use().size} ranks" if in_use().size > 1 else "")
     )
+
+
+def _named(state: Any) -> str:
+    """Kind and bond dimension of a state of a product."""
+    return f"{state.kind} D={state.D}" if state.D else str(state.kind)
 
 
 def stage_line(record: Mapping[str, Any], n_sites: int) -> str:

@@ -80,7 +80,8 @@ def measure_configs(
     tables = tables_in(targets, xp)
     # Not a closure: worker processes are given the task.
     task = partial(_measure_rows, ansatz, theta, tables, jacobian, configs)
-    return join(in_chunks(task, chunks(configs.shape[0], ansatz, xp), ansatz, xp, threads))
+    found = join(in_chunks(task, chunks(configs.shape[0], ansatz, xp), ansatz, xp, threads))
+    return replace(found, weight=None)  # of an ansatz whose walkers sample another distribution
 
 
 def measured(

@@ -32,7 +32,8 @@ class _Ansatz(Section):
     """What all kinds take."""
 
     kind: str
-    """`mps` needs a lattice of one row; `product` and `dimer` have no bond dimension."""
+    """`mps` needs a lattice of one row; `product` and `dimer` have no bond dimension. `product` is a product of
+    single sites, `product_of_states` of two wave functions."""
     dtype: Literal["float64", "float32", "complex128", "complex64"] | None = None
     """Type of the parameters and of all contractions. Default: `float64`, or `complex128` if the
     Hamiltonian is complex."""
@@ -141,15 +142,81 @@ def _network(kind: str, network: Network) -> Any:
     return model
 
 
+class JastrowSettings(_Ansatz):
+    """A factor for each pair of sites."""
+
+    kind: Literal["jastrow"] = "jastrow"
+    init: Literal["random"] | Saved = "random"
+    pairs: Literal["all", "distance"] = "all"
+    """A parameter for each pair of sites, or one for all pairs of a distance."""
+    fields: StrictBool = False
+    """Whether each site has a parameter too, which breaks the inversion of spins."""
+
+    @property
+    def D(self) -> None:
+        """It has no bond dimension."""
+        return None
+
+
 if TYPE_CHECKING:
-    AnsatzSettings = (
-        PEPSSettings | PeriodicMPSSettings | ProductSettings | DimerSettings | NetworkSettings
+    _Second = (
+        JastrowSettings | PeriodicMPSSettings | ProductSettings | DimerSettings | NetworkSettings
     )
+    _First = PEPSSettings | _Second
+else:
+    _SECOND = (
+        JastrowSettings, PeriodicMPSSettings, ProductSettings, DimerSettings,
+        *(_network(kind, network) for kind, network in NETWORKS.items()),
+    )  # fmt: skip
+    _First = Annotated[Union[(PEPSSettings, *_SECOND)], Field(discriminator="kind")]
+    _Second = Annotated[Union[(*_SECOND,)], Field(discriminator="kind")]
+
+Source = Literal["both", "first", "second"]
+
+
+class ProductOfStatesSettings(_Ansatz):
+    """Products of two states."""
+
+    kind: Literal["product_of_states"] = "product_of_states"
+    init: Literal["factors"] | Saved = "factors"
+    first: _First
+    """The state that is contracted and that chains walk on, such as a PEPS. [Products](../products.md) explains
+    it. With `init = "factors"` it starts as its own `init` says, and the second one nearly constant."""
+    second: _Second
+    """The other state, of any kind but `peps` and `mps`."""
+    sweeps: Literal["first", "both"] | None = None
+    """`first`: chains sample |psi|² of the first state, samples have the |psi|² of the second one as weights.
+    `both`: every move is accepted by full amplitudes of both; no weights. Default: `first` for a PEPS or MPS,
+    else `both`."""
+    modulus: Source = "both"
+    """Whose modulus is multiplied: with `first`, the second state gives phases alone."""
+    phase: Source = "both"
+    """Whose phases and signs are multiplied: with `first`, the second state gives its modulus alone."""
+
+    @property
+    def D(self) -> None:
+        """That of its states stays in their tables."""
+        return None
+
+
+def leading(ansatz: Any) -> Any:
+    """Give the state that is contracted and walked on: the first one of a product."""
+    return ansatz.first if isinstance(ansatz, ProductOfStatesSettings) else ansatz
+
+
+def factors(ansatz: Any) -> dict[str, Any]:
+    """Give the states of a product, by key; of anything else none."""
+    if not isinstance(ansatz, ProductOfStatesSettings):
+        return {}
+    return {"first": ansatz.first, "second": ansatz.second}
+
+
+if TYPE_CHECKING:
+    AnsatzSettings = _First | ProductOfStatesSettings
 else:
     AnsatzSettings = Annotated[
         Union[
-            PEPSSettings, PeriodicMPSSettings, ProductSettings, DimerSettings,
-            *(_network(kind, network) for kind, network in NETWORKS.items()),
+            (PEPSSettings, *_SECOND[1:4], JastrowSettings, *_SECOND[4:], ProductOfStatesSettings)
         ],
         Field(discriminator="kind"),
-    ]  # fmt: skip
+    ]

@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS, PACKAGES
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState, pairs_of
 from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.ansatz.wrappers.polar import Modulus, Phase
+from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.contraction import schemes
 from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
@@ -31,7 +35,7 @@ from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
-from tnvmc.settings.ansatz_settings import NetworkSettings
+from tnvmc.settings.ansatz_settings import NetworkSettings, ProductOfStatesSettings
 from tnvmc.settings.config import (
     BondsSettings,
     ChainSettings,
@@ -76,10 +80,54 @@ def build_operator(settings: Settings) -> Operator:
 
 def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     """Make the wave function of the [ansatz] and [contraction] sections."""
-    ansatz, lattice, local_dim = settings.ansatz, operator.lattice, operator.local_dim
+    ansatz = settings.ansatz
+    if not isinstance(ansatz, ProductOfStatesSettings):
+        return _state(settings, ansatz, operator)
+    first, second = (_state(settings, each, operator) for each in (ansatz.first, ansatz.second))
+    with _told_of("ansatz"):
+        first = _part(first, ansatz.modulus != "second", ansatz.phase != "second")
+        second = _part(second, ansatz.modulus != "first", ansatz.phase != "first")
+        return ProductOfStates(first, second, ansatz.sweeps)
+
+
+def build_theta(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
+    """Make the parameters (P,) that [ansatz] starts from; for a product as each of its tables says."""
+    chosen, seed = settings.ansatz, settings.run.seed
+    if not isinstance(chosen, ProductOfStatesSettings) or chosen.init != "factors":
+        return initial_parameters(ansatz, operator, seed, chosen.init)
+    assert isinstance(ansatz, ProductOfStates)
+    first = initial_parameters(_whole(ansatz.first), operator, seed, chosen.first.init)
+    if chosen.second.init in ("random", "product"):
+        return ansatz.around(first, operator, seed, chosen.second.init)
+    return ansatz.joined(
+        first, initial_parameters(_whole(ansatz.second), operator, seed, chosen.second.init)
+    )
+
+
+def _part(state: Ansatz, modulus: bool, phase: bool) -> Ansatz:
+    """What of a state goes into a product."""
+    if not modulus and not phase:
+        raise ValueError(
+            "modulus and phase are both those of one state, so that the other one has no effect; give one "
+            "of them as 'both', or that state alone"
+        )
+    if modulus and phase:
+        return state
+    return Modulus(state) if modulus else Phase(state)
+
+
+def _whole(state: Ansatz) -> Ansatz:
+    return state.ansatz if isinstance(state, Modulus | Phase) else state
+
+
+def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
+    """Make one wave function, of the [contraction] section where it is contracted."""
+    lattice, local_dim = operator.lattice, operator.local_dim
     if isinstance(ansatz, NetworkSettings):
         return _network(ansatz, operator, settings.sampler.magnetisation or 0)
     dtype = ansatz.dtype or default_dtype(operator)
+    if ansatz.kind == "jastrow":
+        return Jastrow(lattice, ansatz.pairs, ansatz.fields, dtype, local_dim)
     if ansatz.kind == "dimer":
         return DimerCovering(lattice, pairs_of(lattice), local_dim, dtype)
     if ansatz.kind == "product":

@@ -16,6 +16,8 @@ from tnvmc.settings.ansatz_settings import (
     AutoregressiveSettings,
     NetworkSettings,
     PEPSSettings,
+    ProductOfStatesSettings,
+    leading,
 )
 from tnvmc.settings.build import build_lattice, build_operator
 from tnvmc.settings.config import BondsSettings, Settings, TermsSettings
@@ -46,9 +48,10 @@ def conflicts(settings: Settings) -> list[ConfigProblem]:
 def _of_samplers(settings: Settings) -> Iterator[Rule]:
     """Say what needs chains, or sweeps that know another power or precision."""
     sampler, ansatz, kind = settings.sampler, settings.ansatz, settings.sampler_kind
-    a_state, passes = named(ansatz.kind), ansatz.kind in ("peps", "mps")
-    drawn, chains = passes or isinstance(ansatz, AutoregressiveSettings), kind == "metropolis"
-    sweeps = passes or isinstance(ansatz, NetworkSettings)
+    state = leading(ansatz)
+    a_state, passes = named(ansatz.kind), state.kind in ("peps", "mps")
+    drawn, chains = passes or isinstance(state, AutoregressiveSettings), kind == "metropolis"
+    sweeps = state is ansatz and (passes or isinstance(ansatz, NetworkSettings))
     why = f"{a_state} cannot be drawn from directly; take 'metropolis'"
     yield kind == "direct" and not drawn, "sampler.kind", why, kind
     for key, usual in (("n_replicas", {1}), ("power", {1, None, "auto"}), ("precision", {None})):
@@ -71,7 +74,7 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
 def _of_lattices(settings: Settings) -> Iterator[Rule]:
     """Say that a PEPS needs rows and columns, and periodic bonds rings."""
     lattice, n_rows = settings.lattice, 0
-    if isinstance(lattice, BondsSettings) and settings.ansatz.kind == "peps":
+    if isinstance(lattice, BondsSettings) and leading(settings.ansatz).kind == "peps":
         n_rows = 1 if isinstance(lattice.shape, int) else len(lattice.shape)
     # Bonds that do not fit the lattice are told when the run builds it.
     with contextlib.suppress(ValueError):
@@ -106,7 +109,7 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
     values = {f"contraction.{key}": value for key, value in settings.contraction}
     values |= {"measure.chi": settings.measure.chi}
     values |= {f"stage.{number}.chi": stage.chi for number, stage in stages}
-    contracted = settings.ansatz.kind in ("peps", "mps")
+    contracted = leading(settings.ansatz).kind in ("peps", "mps")
     why = f"{named(settings.ansatz.kind)} is not contracted; leave it out"
     yield from ((not contracted and value is not None, key, why) for key, value in values.items())
     why = "scheme = 'exact' truncates nothing; leave it out"
@@ -246,7 +249,8 @@ def sector_problems(settings: Settings) -> Iterator[ConfigProblem]:
 def type_problems(settings: Settings) -> Iterator[ConfigProblem]:
     """Find a real wave function for a complex Hamiltonian; builds H."""
     dtype, operator = settings.ansatz.dtype, None
-    if dtype in ("float64", "float32") and not isinstance(settings.ansatz, NetworkSettings):
+    with_phases = isinstance(settings.ansatz, NetworkSettings | ProductOfStatesSettings)
+    if dtype in ("float64", "float32") and not with_phases:
         operator = hamiltonian(settings)
     if operator is not None and operator.is_complex:
         why = "the Hamiltonian is complex, its ground state has phases; take 'complex128', or leave it out"
@@ -269,6 +273,14 @@ _KEPT = 4
 _BUILT: dict[str, Operator | None] = {}
 
 
+def _walks_on_first(ansatz: Any) -> bool:
+    """Tell whether chains of a product walk on its first state alone."""
+    if not isinstance(ansatz, ProductOfStatesSettings):
+        return False
+    contracted = leading(ansatz).kind in ("peps", "mps")
+    return ansatz.sweeps == "first" or (ansatz.sweeps is None and contracted)
+
+
 def check_symmetries(settings: Settings, operator: Operator, direct: bool = False) -> None:
     """Refuse what is to be measured where it cannot be symmetrised as the settings ask.
 
@@ -286,6 +298,8 @@ def check_symmetries(settings: Settings, operator: Operator, direct: bool = Fals
         why = f"{drawn}; take sampler.kind = 'metropolis' (or 'enumerate')"
     elif direct:
         why = f"{drawn}; leave out --direct"
+    elif _walks_on_first(settings.ansatz):
+        why = "goes with ansatz.sweeps = 'both' only, as chains of the first state have weights"
     elif sampler.n_replicas > 1:
         why = "a symmetrised state is sampled without tempered chains; take sampler.n_replicas = 1"
     else:

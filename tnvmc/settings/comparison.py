@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.process import available_cores
 from tnvmc.limits import Json, Positive, PositiveNumber
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
-from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
+from tnvmc.settings.ansatz_settings import leading
+from tnvmc.settings.build import build_ansatz, build_operator, build_sampler, build_theta
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import SamplerSettings, Settings
 from tnvmc.settings.defaults import complete
@@ -164,11 +164,17 @@ def _common(shared: Json) -> Settings:
 
 def _check_threads(threads: int | None, budget: Budget, blocks: Mapping[str, Json]) -> None:
     """Refuse what would hold back tensor networks alone: JAX takes all cores."""
-    networks = any(block.get("kind") in NETWORKS for block in blocks.values())
+    networks = any(kind in NETWORKS for block in blocks.values() for kind in _kinds(block))
     cores = available_cores()
     if budget.seconds is not None and networks and threads is not None and threads < cores:
         told = f"the networks would use all {cores} cores within the same seconds; remove it"
         raise ConfigError(conflict("run.threads", told, threads))
+
+
+def _kinds(block: Json) -> list[Any]:
+    """The kind of a block, of a product those of its states; the first is contracted, if any is."""
+    tables = [block.get(key) for key in ("first", "second")]
+    return [each.get("kind") for each in tables if isinstance(each, dict)] or [block.get("kind")]
 
 
 def _of_block(name: str, problem: ConfigProblem) -> ConfigProblem:
@@ -181,7 +187,7 @@ def _as_run(shared: Json, block: Json, common: Settings, n_samples: int, out: Pa
     sections = {name: dict(part) for name, part in shared.items()}
     measure = sections.setdefault("measure", {})
     measure |= {"n_samples": n_samples, "n_thin": common.measure.n_thin}
-    if block.get("kind") in NETWORKS:  # what is shared of contractions is not for them
+    if _kinds(block)[0] in NETWORKS:  # what is shared of contractions is not for them
         sections.pop("contraction", None)
         measure.pop("chi", None)
     own = dict(block)
@@ -241,5 +247,7 @@ def _check(settings: Settings, common: Settings, n_samples: int, operator: Opera
             "that divide them"
         )
         raise ConfigError(conflict("sampler.n_walkers", told, settings.sampler.n_walkers))
-    if settings.ansatz.init != "simple_update":  # which takes its time, and fits a PEPS or an MPS
-        initial_parameters(ansatz, operator, settings.run.seed, settings.ansatz.init)
+    if (
+        leading(settings.ansatz).init != "simple_update"
+    ):  # which takes its time, and fits a PEPS or an MPS
+        build_theta(settings, operator, ansatz)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tnvmc.settings.ansatz_settings import AutoregressiveSettings, PEPSSettings
+from tnvmc.settings.ansatz_settings import (
+    AutoregressiveSettings,
+    NetworkSettings,
+    PEPSSettings,
+    factors,
+    leading,
+)
 from tnvmc.settings.build import default_dtype
 from tnvmc.settings.checks import DECAYING, hamiltonian, sector_problems, type_problems
 from tnvmc.settings.config import Settings
@@ -46,9 +52,10 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     if settings.stage:
         settings = _with_stages(settings)
     ansatz, sampler, chi = settings.ansatz, settings.sampler, _chi(settings)
-    if isinstance(ansatz, PEPSSettings) and ansatz.D is None:
-        what = "the bond dimension, an integer >= 1"
-        raise ConfigError(ConfigProblem("ansatz.D", "missing", what))
+    for key, state in {"": ansatz, **factors(ansatz)}.items():
+        if isinstance(state, PEPSSettings) and state.D is None:
+            what = "the bond dimension, an integer >= 1"
+            raise ConfigError(ConfigProblem(f"ansatz.{key and key + '.'}D", "missing", what))
     operator = hamiltonian(settings)
     of_ansatz: dict[str, Any] = {}
     sector = None
@@ -56,11 +63,18 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         of_ansatz = {"dtype": default_dtype(operator)}
         if operator.conserves_magnetisation and operator.replacements:
             sector = sampler.magnetisation or 0
+    if factors(ansatz):
+        own = (
+            {"dtype": ansatz.dtype, **of_ansatz}
+            if ansatz.dtype is None
+            else {"dtype": ansatz.dtype}
+        )
+        of_ansatz |= {key: _factor(state, own, sector) for key, state in factors(ansatz).items()}
     if isinstance(ansatz, AutoregressiveSettings) and sector is not None:
         of_ansatz["magnetisation"] = sector
     defaults: dict[str, dict[str, Any]] = {
         "ansatz": of_ansatz,
-        "contraction": {"scheme": "src", "chi": chi} if ansatz.kind in ("peps", "mps") else {},
+        "contraction": {"scheme": "src", "chi": chi} if leading(ansatz).kind in ("peps", "mps") else {},
         "sampler": {
             "kind": settings.sampler_kind, "magnetisation": sector, "power": _power(settings),
         },
@@ -78,13 +92,23 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
 
 def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
     """Keep the defaults of keys that a section leaves out."""
-    return {key: value for key, value in defaults.items() if getattr(section, key) is None}
+    own = {key for key in defaults if getattr(section, key) is None}
+    return {key: value for key, value in defaults.items() if key in own or key in factors(section)}
+
+
+def _factor(state: Any, defaults: dict[str, Any], sector: int | None) -> Any:
+    """Complete the table of one state of a product."""
+    found = {} if isinstance(state, NetworkSettings) else dict(defaults)
+    if isinstance(state, AutoregressiveSettings) and sector is not None:
+        found["magnetisation"] = sector
+    return state.model_copy(update=_unset(state, found))
 
 
 def _chi(settings: Settings) -> int | None:
     """Give the chi of a state, None where it is contracted without one."""
-    contracted = settings.ansatz.kind == "peps" and settings.contraction.scheme != "exact"
-    default = default_chi(settings.ansatz.D or 1) if contracted else None
+    state = leading(settings.ansatz)
+    contracted = state.kind == "peps" and settings.contraction.scheme != "exact"
+    default = default_chi(state.D or 1) if contracted else None
     return settings.contraction.chi or default
 
 

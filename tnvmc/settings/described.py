@@ -13,11 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of
+from tnvmc.ansatz.wrappers.polar import Modulus, Phase
+from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.backend.namespace import array_namespace, is_gpu, to_host
 from tnvmc.contraction import schemes
 from tnvmc.contraction.fixed import Fixed
@@ -68,6 +71,7 @@ _RULES = {SR: "sr", GradientDescent: "gradient", RandomSign: "random_sign", Adam
 _SCHEMES = {schemes.SRC: "src", schemes.ZipUp: "zipup", Fixed: "fixed", schemes.Exact: "exact"}
 _STATES = {
     PEPS: "peps", PeriodicMPS: "periodic_mps", ProductState: "product", DimerCovering: "dimer",
+    Jastrow: "jastrow",
 }  # fmt: skip
 
 
@@ -197,11 +201,15 @@ def _place_by_place(operator: Operator) -> dict[str, Any]:
 
 
 def _ansatz(ansatz: Ansatz, init: str | None) -> Section:
+    if isinstance(ansatz, ProductOfStates):
+        return _product(ansatz, init)
     about = description_of(ansatz)
     network = about.get("architecture", {})
     starts = getattr(ansatz, "starts", ("random",))
     found: Section = {"kind": _STATES.get(type(ansatz), type(ansatz).__name__)}
-    if network.get("kind") in NETWORKS:
+    if isinstance(ansatz, Jastrow):
+        found |= {"dtype": str(np.dtype(ansatz.dtype)), **network}
+    elif network.get("kind") in NETWORKS:
         found = {**network, "freeze": list(getattr(ansatz, "freeze", ()))}
         if found.get("magnetisation", 0) is None:
             found["magnetisation"] = False
@@ -213,6 +221,19 @@ def _ansatz(ansatz: Ansatz, init: str | None) -> Section:
         if isinstance(ansatz, PEPS):
             found["bonds"] = ansatz.bonds
     found["init"] = starts[0] if init is None else init
+    return found
+
+
+def _product(ansatz: ProductOfStates, init: str | None) -> Section:
+    """The tables of both states, and what of them is multiplied."""
+    found: Section = {"kind": "product_of_states", "init": init or "factors"}
+    found |= {"dtype": str(np.dtype(ansatz.dtype)), "sweeps": ansatz.sweeps}  # type: ignore[attr-defined]
+    for name, other in (("first", "second"), ("second", "first")):
+        state: Any = getattr(ansatz, name)
+        if isinstance(state, Modulus | Phase):
+            found["phase" if isinstance(state, Modulus) else "modulus"] = other
+            state = state.ansatz
+        found[name] = _plain(_ansatz(state, None))
     return found
 
 
@@ -294,7 +315,9 @@ def _undescribed(vmc: VMC, rough: Section) -> list[str]:
     own = {
         "lattice": "bonds" not in rough["lattice"] and "boundary" not in rough["lattice"],
         "hamiltonian": not from_a_model,
-        "ansatz": rough["ansatz"]["kind"] not in {*_STATES.values(), *NETWORKS},
+        "ansatz": not all(
+            kind in {*_STATES.values(), *NETWORKS} for kind in _kinds(rough["ansatz"])
+        ),
         "sampler": type(vmc.sampler) not in (Sampler, DirectSampler, Enumerate),
         "optimizer": rough["optimizer"]["kind"] not in _RULES.values(),
         "moves": isinstance(vmc.given.moves, Mapping),
@@ -302,11 +325,20 @@ def _undescribed(vmc: VMC, rough: Section) -> list[str]:
     return [name for name, is_own in own.items() if is_own]
 
 
+def _kinds(section: Section) -> list[Any]:
+    """The kind of a state, of a product those of its states."""
+    tables = [section[key] for key in ("first", "second") if key in section] or [section]
+    return [table["kind"] for table in tables]
+
+
 def _same_state(built: Ansatz, used: Ansatz) -> bool:
     if type(built) is not type(used) or description_of(built) != description_of(used):
         return False
     if isinstance(built, DimerCovering) and isinstance(used, DimerCovering):
         return built.pairs == used.pairs and _same_numbers(built, used)
+    if isinstance(built, ProductOfStates) and isinstance(used, ProductOfStates):
+        pairs = (built.first, used.first), (built.second, used.second)
+        return built.sweeps == used.sweeps and all(_same_state(*pair) for pair in pairs)
     of_scheme = getattr(built, "scheme", None) == getattr(used, "scheme", None)
     freeze = tuple(getattr(built, "freeze", ())) == tuple(getattr(used, "freeze", ()))
     return of_scheme and freeze and _same_numbers(built, used)

@@ -105,8 +105,9 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     section, number, key, text = form.groups("") if form else [""] * 4
     tables = data.get(section, [] if section == "stage" else {})
     several = isinstance(tables, list)
+    nested = section == "ansatz" and number in ("first", "second") and not several
     value, objection = _value(text), set_by_every_stage(data.get("stage"), section, key)
-    if not form or (number and not several):
+    if not form or (number and not several and not nested):
         objection = (
             "must be section.key=value, e.g. ansatz.D=4 (stage.2.D=4 for the second [[stage]])"
         )
@@ -117,6 +118,8 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     if objection:
         raise ConfigError(ConfigProblem(f"--set {override}", "override", objection))
     table = tables[int(number) - 1] if several else data.setdefault(section, {})
+    if number and not several:
+        table = table.setdefault(number, {})
     if isinstance(table, dict):
         table[key] = value
 
@@ -155,6 +158,9 @@ def _problem(error: Any, data: Json) -> ConfigProblem:
             what = f"one of {', '.join(kinds)}"
             return _of_value(f"{where}.{selector(section)}", table, [*kinds], what)
         kind = rest.pop(0)
+    if kind == "product_of_states" and rest[0] in ("first", "second") and len(rest) > 1:
+        where, table = f"{where}.{rest[0]}", table[rest[0]]
+        return _of_key({**error, "loc": rest[2:] or ["kind"]}, where, kinds[rest[1]], table)
     if kind == "terms" and rest[0] == "term" and len(rest) > 1:
         number, rest = int(rest[1]), rest[2:]
         where, table = f"{where}.term.{number + 1}", table["term"][number]

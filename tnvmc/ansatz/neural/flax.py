@@ -190,7 +190,7 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         plain = json.loads(json.dumps(self.architecture))
         return {"ansatz": "FlaxAnsatz", "architecture": plain}
 
-    def _rebuild(self) -> dict[str, Any] | None:
+    def rebuild(self) -> dict[str, Any] | None:
         return rebuild_of(self)
 
     def orbit_classes(self, configs: np.ndarray, operator: Operator) -> Any:

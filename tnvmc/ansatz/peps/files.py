@@ -60,8 +60,7 @@ def write_peps(path: str | Path, state: SavedPEPS, *, overwrite: bool = False) -
     }
     tree: dict[str, Any] = {"here": {"theta": state.theta}, **coordinates}
     if type(state.scheme).__name__ in _SCHEMES:
-        settings = dataclasses.asdict(state.scheme)  # type: ignore[arg-type]
-        attributes["scheme"] = {"name": type(state.scheme).__name__, **settings}
+        attributes["scheme"] = told_of_scheme(state.scheme)
     write_atomically(path, encoded(tree, attributes))
 
 
@@ -84,13 +83,21 @@ def read_peps(path: str | Path) -> SavedPEPS:
             lattice_in(identity["lattice"], file),
             identity["D"],
             identity["local_dim"],
-            _scheme(attribute(file, "scheme")),
+            scheme_of(attribute(file, "scheme")),
             theta,
             identity.get("bonds", "open"),
         )
 
 
-def _scheme(described: Mapping[str, Any] | None) -> schemes.Scheme | Fixed | None:
+def told_of_scheme(scheme: Any) -> dict[str, Any] | None:
+    """Give what makes a scheme of this package again; None for one of the user's own."""
+    if type(scheme).__name__ not in _SCHEMES:
+        return None
+    return {"name": type(scheme).__name__, **dataclasses.asdict(scheme)}
+
+
+def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | Fixed | None:
+    """Make a scheme of what a file says of it."""
     if described is None:
         return None
     settings = {key: value for key, value in described.items() if key != "name"}

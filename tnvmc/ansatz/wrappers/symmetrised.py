@@ -21,6 +21,7 @@ from tnvmc.ansatz.protocol import (
     Execution,
     Jacobian,
     LogAmplitude,
+    Reweighted,
     Snapshot,
     SweepInfo,
     Targets,
@@ -67,7 +68,7 @@ class Symmetrised(Wrapper):
     What it does not do: complex characters, representations of higher dimension, translations.
 
     Raises:
-        ValueError: a group of another number of sites.
+        ValueError: a group of another number of sites; a state that walks on another distribution.
     """
 
     abilities = OF_STATE
@@ -77,6 +78,12 @@ class Symmetrised(Wrapper):
             raise ValueError(
                 f"Symmetrised: the group moves {len(group.elements[0].sites)} sites, the ansatz "
                 f"has {ansatz.lattice.n_sites}"
+            )
+        if reweight and isinstance(ansatz, Reweighted) and ansatz.weighted:
+            raise ValueError(
+                "Symmetrised: its weights are those of chains that sample |psi|^2, and this "
+                f"{type(ansatz).__name__} walks on its first state alone; make it with sweeps = 'both' "
+                "(ansatz.sweeps in a file), or symmetrise nothing"
             )
         self.ansatz, self.group, self.reweight = ansatz, group, reweight
 

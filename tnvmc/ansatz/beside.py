@@ -1,0 +1,90 @@
+"""Log-derivatives of several states side by side: those of a product of states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+from tnvmc.ansatz.structured import About, StructuredJacobian
+from tnvmc.backend.namespace import array_namespace
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class BesideJacobian(StructuredJacobian):
+    """Columns of the first part, then those of the next, of the same samples.
+
+    ln (psi_a psi_b) = ln psi_a + ln psi_b, so O_k of a product is that of the state whose parameter k is.
+    Each part stays as it is: slices stay slices, and what is on several ranks stays there.  O v is the sum
+    over the parts, O^dagger u lies side by side, O O^dagger is the sum of theirs.
+    """
+
+    parts: tuple[StructuredJacobian, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, P)."""
+        return self._shapes[0][0], sum(n for _, n in self._shapes)
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries; complex where a part is."""
+        dtypes = [part.dtype for part in self.parts]
+        return next((dtype for dtype in dtypes if "complex" in str(dtype)), dtypes[0])
+
+    def apply(self, v: Array) -> Array:
+        """O v: (P,) -> (M,)."""
+        total = None
+        for part, own in self._with(v):
+            term = part.apply(own)
+            total = term if total is None else total + term
+        return total
+
+    def adjoint(self, u: Array) -> Array:
+        """O^dagger u: (M,) -> (P,)."""
+        found = [part.adjoint(u) for part in self.parts]
+        return array_namespace(*found).concat(found)
+
+    def gram(self) -> Array:
+        """O O^dagger: (M, M).  Memory: two of these matrices."""
+        total = self.parts[0].gram()
+        for part in self.parts[1:]:
+            total = total + part.gram()
+        return total
+
+    def squares(self) -> Array:
+        """|O_s|^2 of each sample: (M,)."""
+        total = self.parts[0].squares()
+        for part in self.parts[1:]:
+            total = total + part.squares()
+        return total
+
+    def dense(self) -> Array:
+        """All of O: (M, P).  For small systems and tests."""
+        found = [part.dense() for part in self.parts]
+        return array_namespace(*found).concat(found, axis=1)
+
+    def rows(self, start: int, stop: int) -> BesideJacobian:
+        """The part that belongs to samples start..stop-1."""
+        return BesideJacobian(tuple(part.rows(start, stop) for part in self.parts))
+
+    def real_above_imaginary(self) -> BesideJacobian:
+        """(M, P) complex -> (2 M, P) real; a real part has zeros below it."""
+        return BesideJacobian(tuple(part.real_above_imaginary() for part in self.parts))
+
+    def about(self) -> About:
+        """What is told of each part."""
+        return About(self.shape, self.dtype, parts=tuple(part.about() for part in self.parts))
+
+    @property
+    def _shapes(self) -> list[tuple[int, int]]:
+        return [part.shape for part in self.parts]
+
+    def _with(self, v: Array) -> Iterator[tuple[StructuredJacobian, Array]]:
+        """Each part with what belongs to it of a vector (P,)."""
+        bounds = pairwise(accumulate((n for _, n in self._shapes), initial=0))
+        for part, (begin, end) in zip(self.parts, bounds, strict=True):
+            yield part, v[begin:end]

@@ -1,0 +1,235 @@
+"""Products of two states: psi(s) = psi_a(s) psi_b(s)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from tnvmc.ansatz.beside import BesideJacobian
+from tnvmc.ansatz.generic import amplitude_sweep, largest_log_ratio
+from tnvmc.ansatz.jacobian import structured
+from tnvmc.ansatz.protocol import (
+    Ansatz,
+    Draw,
+    Drawable,
+    LogAmplitude,
+    Snapshot,
+    SweepInfo,
+    Targets,
+    Tempered,
+    Truncated,
+    Typed,
+    Walkers,
+)
+from tnvmc.ansatz.wrappers.base import PassesScheme, PassesType, Wrapper
+from tnvmc.ansatz.wrappers.factors import Factors
+from tnvmc.backend.arguments import one_of
+from tnvmc.backend.calls import refuse
+from tnvmc.backend.namespace import array_namespace
+
+Array = Any
+
+_LARGEST = 300.0
+"""Of ln of a weight against that of the reference: its square is finite still."""
+
+
+class _Draws(Wrapper):
+    """Draws of the first state, which weights correct."""
+
+    exact_draws = False
+    """What is drawn from is near |psi_a|^2."""
+
+    def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Draw:
+        """Draws of the first state; see `Drawable`."""
+        assert isinstance(self, ProductOfStates) and isinstance(self.ansatz, Drawable)
+        return self.ansatz.drawer(self.split(theta)[0], chi, chi_mpo)
+
+
+class _Tempers(Wrapper):
+    """Sweeps by powers where the first state has them."""
+
+    def tempered_sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """`sweep` of walkers that sample |psi_a|^(2 power), or |psi|^(2 power), with `power` (B,)."""
+        assert isinstance(self, ProductOfStates) and isinstance(self.ansatz, Tempered)
+        if self.sweeps == "both":
+            psi = partial(self.log_amplitude, theta)
+            power = power + array_namespace(uniforms).zeros_like(uniforms[:, 0])
+            return amplitude_sweep(psi, self.local_dim, walkers, moves, uniforms, power)
+        first = self.split(theta)[0]
+        return self.ansatz.tempered_sweep(first, walkers, moves, uniforms, power)
+
+
+class ProductOfStates(Factors):
+    """psi(s) = psi_a(s) psi_b(s), with the parameters of both: theta = (theta_a, theta_b).
+
+    Args:
+        first: psi_a.
+        second: psi_b, on the same sites; its parameters have the same type.
+        sweeps: whose |psi|^2 chains walk on.  "first": |psi_a|^2, by the sweeps of psi_a; samples have the
+            weights |psi_b|^2.  "both": |psi_a psi_b|^2, every move by full amplitudes of both; no weights.
+            None: "first" where psi_a is contracted with boundaries, which its sweeps use again (PEPS, open
+            MPS) and full amplitudes do not; else "both".
+
+    Log-derivatives stand side by side (`BesideJacobian`), ratios are multiplied.
+
+    With "first" a chain draws s from |psi_a|^2 and a snapshot gives it the weight |psi_b(s)|^2 over that of a
+    reference configuration, times the weight that psi_a gave it, if any: importance sampling, with a bias of
+    one over the number of samples (see `estimate.statistics`).  A step reports the effective number of
+    samples, which falls as exp(-Var ln |psi_b|^2) where that is Gaussian, so it does with the number of
+    sites; configurations where psi_a = 0 are never seen.  "both" has neither, at the cost of two full amplitudes a
+    move.  To accept or refuse a whole sweep of psi_a by |psi_b(s') / psi_b(s)|^2 would be wrong: moves in
+    a fixed order leave |psi_a|^2 as it is, but s -> s' and s' -> s are not equally frequent in it, as the
+    Metropolis rule needs (decision 26).
+
+    Starts where psi_a starts, with psi_b nearly constant (`initial`).
+
+    Cost of a measurement: one of psi_a, and one `start` and `measure` of psi_b.
+
+    What it does not do: sweeps in single precision; orbits; grow in D; be symmetrised with sweeps of psi_a.
+
+    Raises:
+        ValueError: different sites, local dimensions or types of the parameters; other `sweeps`.
+
+    Source: products of tensor networks with a reference state: Sikora, Chang, Chou, Pollmann and Kao,
+    PRB 91, 165113 (2015); weights as in Owen, chapter 9.2.
+    """
+
+    abilities: ClassVar[Mapping[Any, type]] = {
+        Typed: PassesType,
+        Truncated: PassesScheme,
+        Drawable: _Draws,
+        Tempered: _Tempers,
+    }
+
+    def __init__(
+        self,
+        first: Ansatz,
+        second: Ansatz,
+        sweeps: Literal["first", "both"] | None = None,
+    ) -> None:
+        _check(first, second)
+        one_of("ProductOfStates", "sweeps", sweeps, (None, "first", "both"))
+        self.ansatz, self.second = first, second
+        self.sweeps = sweeps or ("first" if isinstance(first, Truncated) else "both")
+
+    @property
+    def weighted(self) -> bool:
+        """Whether chains walk on another distribution than |psi|^2; see `Reweighted`."""
+        return self.sweeps == "first"
+
+    def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
+        """psi(s) for configurations (B, N)."""
+        states = zip((self.first, self.second), self.split(theta), strict=True)
+        return _product(*(state.log_amplitude(own, configs) for state, own in states))
+
+    def start(self, theta: Array, configs: Array) -> Walkers:
+        """Walkers of psi_a, or with "both" of psi."""
+        if self.sweeps == "both":
+            return Walkers(configs, self.log_amplitude(theta, configs))
+        return self.first.start(self.split(theta)[0], configs)
+
+    def sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """A sweep of psi_a, or with "both" every move once by full amplitudes."""
+        if self.sweeps == "both":
+            psi = partial(self.log_amplitude, theta)
+            return amplitude_sweep(psi, self.local_dim, walkers, moves, uniforms)
+        return self.first.sweep(self.split(theta)[0], walkers, moves, uniforms)
+
+    def measure(
+        self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
+    ) -> tuple[Walkers, Snapshot]:
+        """Ratios and log-derivatives of psi; with sweeps of psi_a the weights |psi_b|^2.
+
+        `closure_spread` is the sum of those of both.
+
+        Raises:
+            ValueError: a weight that is too large for a number.
+        """
+        own, other = self.split(theta)
+        inner = walkers if self.sweeps == "first" else self.first.start(own, walkers.configs)
+        after, a = self.first.measure(own, inner, replacements, jacobian=jacobian)
+        there = self.second.start(other, a.configs)
+        b = self.second.measure(other, there, replacements, jacobian=jacobian)[1]
+        rows = None
+        if a.jacobian is not None and b.jacobian is not None:
+            rows = BesideJacobian((structured(a.jacobian), structured(b.jacobian)))
+        snapshot = replace(
+            a,
+            amplitude=_product(a.amplitude, b.amplitude),
+            ratios={patch: _ratios(a.ratios[patch], b.ratios[patch]) for patch in replacements},
+            jacobian=rows,
+            closure_spread=_sum(a.closure_spread, b.closure_spread),
+        )
+        if self.sweeps == "both":
+            return walkers, replace(snapshot, weight=None)
+        weight = self._weights(other, b.amplitude)
+        weight = weight if a.weight is None else a.weight * weight
+        return after, replace(snapshot, weight=weight)
+
+    def _weights(self, theta: Array, amplitude: LogAmplitude) -> Array:
+        """|psi_b|^2 over that of a reference configuration: (B,)."""
+        xp = array_namespace(amplitude.log_abs)
+        pattern = xp.arange(self.lattice.n_sites)[None, :] % self.local_dim
+        reference = self.second.log_amplitude(theta, xp.astype(pattern, xp.int8)).log_abs[0]
+        scale = float(reference) if bool(xp.isfinite(reference)) else 0.0
+        log_abs = xp.astype(amplitude.log_abs, xp.float64)
+        alive = amplitude.phase != 0
+        gap = 2.0 * (xp.where(alive, log_abs, xp.zeros_like(log_abs)) - scale)
+        if bool(xp.any(alive & (gap > _LARGEST))):
+            raise ValueError(
+                f"ProductOfStates: |psi_b|^2 is e^{float(xp.max(gap)):.0f} times that of the reference "
+                "configuration, so a few samples would have all of the weight. The second state is no "
+                "correction of the first one any more; take smaller steps, or sweeps = 'both'"
+            )
+        return xp.where(alive, xp.exp(gap), xp.zeros_like(gap))
+
+
+def _check(first: Ansatz, second: Ansatz) -> None:
+    for name, state in (("first", first), ("second", second)):
+        if not isinstance(state, Ansatz):
+            raise refuse("ProductOfStates", name, state, "a wave function, as PEPS(lattice, D=3)")
+    for name, told in (("n_sites", "sites"), ("local_dim", "local states")):
+        found = [
+            getattr(state.lattice if name == "n_sites" else state, name)
+            for state in (first, second)
+        ]
+        if found[0] != found[1]:
+            raise ValueError(
+                f"ProductOfStates: the first state has {found[0]} {told}, the second {found[1]}; "
+                "both must be of one lattice"
+            )
+    types = [str(np.dtype(s.dtype)) if isinstance(s, Typed) else "unknown" for s in (first, second)]
+    if types[0] != types[1] or "unknown" in types:
+        raise ValueError(
+            f"ProductOfStates: the parameters of the first state are {types[0]}, those of the second "
+            f"{types[1]}; they are one vector of one type. Give both the same dtype; a network with real "
+            "parameters and output = 'complex' has phases as well"
+        )
+
+
+def _product(a: LogAmplitude, b: LogAmplitude) -> LogAmplitude:
+    """psi_a psi_b."""
+    return LogAmplitude(a.phase * b.phase, a.log_abs + b.log_abs)
+
+
+def _ratios(a: Array, b: Array) -> Array:
+    """Products of ratios, cut as each of them is: their squares must be finite."""
+    xp = array_namespace(a, b)
+    product = a * b
+    size = xp.abs(product)
+    largest = float(np.exp(largest_log_ratio(xp, size.dtype)))
+    return product * xp.where(size > largest, largest / xp.where(size == 0, 1.0, size), 1.0)
+
+
+def _sum(a: Array | None, b: Array | None) -> Array | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b
