@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from tnvmc import MPS, PEPS, SR, VMC, Sampler, chain, square
-from tnvmc.ansatz.jacobian import CenteredJacobian, SliceJacobian
+from tnvmc.ansatz.centred import CenteredJacobian
+from tnvmc.ansatz.jacobian import SliceJacobian
 from tnvmc.ansatz.rounding import in_single
 from tnvmc.backend.process import one_blas_thread
 from tnvmc.operators import heisenberg, j1j2, tfim

@@ -10,8 +10,9 @@ import pytest
 from tests.ansatz.test_jacobian import Foreign, dumb_dense, random_slices
 from tnvmc.ansatz import gram as module
 from tnvmc.ansatz import piece_products
+from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.ansatz.gram import gram_of_slices
-from tnvmc.ansatz.jacobian import CenteredJacobian, joined
+from tnvmc.ansatz.jacobian import joined
 from tnvmc.backend import host
 from tnvmc.backend.process import side_by_side, threads_in_use, using_threads
 

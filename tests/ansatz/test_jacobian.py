@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tnvmc.ansatz import jacobian as module
+from tnvmc.ansatz import centred as module
+from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.ansatz.jacobian import (
-    CenteredJacobian,
     DenseJacobian,
     SliceJacobian,
     concatenate,

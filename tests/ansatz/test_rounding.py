@@ -10,7 +10,8 @@ import pytest
 
 from tests.ansatz.test_jacobian import random_slices
 from tnvmc.ansatz import piece_products as module
-from tnvmc.ansatz.jacobian import CenteredJacobian, DenseJacobian, SliceJacobian, joined
+from tnvmc.ansatz.centred import CenteredJacobian
+from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian, joined
 from tnvmc.ansatz.rounding import UNIT_ROUNDOFF, in_single, is_rounded, rounding_of
 from tnvmc.backend.process import using_threads
 

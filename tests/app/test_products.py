@@ -51,7 +51,7 @@ def test_completed_settings_say_what_runs(tmp_path: Path) -> None:
     settings = completed("ansatz.first.D=3", second={"kind": "cnn", "kernel": 2})
     found = settings.as_dict()
     assert found["ansatz"]["first"] == {
-        "kind": "peps", "D": 3, "dtype": "float64", "init": "simple_update"
+        "kind": "peps", "D": 3, "dtype": "float64", "init": "simple_update", "bonds": "open"
     }  # fmt: skip
     assert found["ansatz"]["dtype"] == found["ansatz"]["second"]["dtype"] == "float64"
     assert found["contraction"] == {"scheme": "src", "chi": 6} and found["measure"]["chi"] == 12

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tnvmc.ansatz.jacobian import CenteredJacobian
+from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.estimate.local import local_energy
 from tnvmc.lattice import square
 from tnvmc.operators.models import j1j2

@@ -7,7 +7,8 @@ import pytest
 
 from tests.optimize.problems import random_numbers
 from tnvmc.ansatz import joint, sample_space
-from tnvmc.ansatz.jacobian import CenteredJacobian, DenseJacobian, SliceJacobian, stack_real
+from tnvmc.ansatz.centred import CenteredJacobian
+from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian, stack_real
 from tnvmc.ansatz.sample_space import SampleSpace, in_sample_space
 from tnvmc.backend.process import using_threads
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients

@@ -120,7 +120,7 @@ def test_atoms_have_their_own() -> None:
         ({"vmc": OPERATOR}, TypeError, "VMC"),
         ({"operators": ["Sz"]}, TypeError, "Operator"),
         ({"operators": [PAIR, PAIR]}, ValueError, "pair"),
-        ({"operators": heisenberg(square(2, 2))}, ValueError, "2, 2"),
+        ({"operators": heisenberg(square(2, 2))}, ValueError, "2 x 2"),
         ({"n_samples": 0}, ValueError, "n_samples"),
         ({"pair_samples": -1}, ValueError, "pair_samples"),
         ({"samples": 5}, TypeError, "'n_samples'"),

@@ -1,9 +1,8 @@
-"""Log-derivatives O_k(s) = d ln psi(s) / d theta_k of M samples, and their centred form.
+"""Log-derivatives O_k(s) = d ln psi(s) / d theta_k of M samples.
 
 `DenseJacobian` holds the whole (M, P) matrix.  `SliceJacobian` holds, for each site, only the
 derivatives with respect to the entries that the spin of the sample selects; the zero blocks (a
-share 1 - 1/d of the matrix) are neither stored nor multiplied.  `CenteredJacobian` is the matrix
-sqrt(w) (O - <O>) of stochastic reconfiguration, without forming it.
+share 1 - 1/d of the matrix) are neither stored nor multiplied.
 """
 
 from __future__ import annotations
@@ -27,10 +26,6 @@ from tnvmc.backend.process import give_back_freed_memory
 
 Array = Any
 T = TypeVar("T")
-
-_DENSE_ENTRIES = 2**21
-"""Entries of O that `covariance` makes dense at a time (16 MiB of float64), or P^2 if more."""
-
 
 _FREED = 2**28
 """Bytes of parts after which the system is given them back while a large Jacobian is joined."""
@@ -66,13 +61,13 @@ class DenseJacobian(StructuredJacobian):
     def adjoint(self, u: Array) -> Array:
         """O^dagger u: (M,) -> (P,).  Cost M P, no copy of O."""
         if not is_numpy(array_namespace(u)):
-            return _conj(array_namespace(u).matrix_transpose(self.matrix) @ _conj(u))
+            return conj(array_namespace(u).matrix_transpose(self.matrix) @ conj(u))
         return blocks.adjoint(blocks.in_blocks(self.matrix), u)
 
     def gram(self) -> Array:
         """O O^dagger: (M, M).  Cost M^2 P."""
         if not is_numpy(array_namespace(self.matrix)):
-            return self.matrix @ _dagger(self.matrix)
+            return self.matrix @ dagger(self.matrix)
         return blocks.gram(blocks.in_blocks(self.matrix))
 
     def squares(self) -> Array:
@@ -164,7 +159,7 @@ class SliceJacobian(StructuredJacobian):
         total = None
         for site, slice_ in enumerate(self.slices):
             equal = self.spins[:, site, None] == self.spins[None, :, site]
-            product = xp.astype(slice_ @ _dagger(slice_), _double(xp, slice_))
+            product = xp.astype(slice_ @ dagger(slice_), _double(xp, slice_))
             term = xp.where(equal, product, xp.zeros((), dtype=product.dtype))
             total = term if total is None else total + term
         return total
@@ -213,118 +208,6 @@ class SliceJacobian(StructuredJacobian):
         """Which block of a site the spins of the samples select: bools (M, local_dim)."""
         states = array_namespace(self.spins).arange(self.local_dim, dtype=self.spins.dtype)
         return self.spins[:, site, None] == states[None, :]
-
-
-@dataclass(frozen=True)
-class CenteredJacobian:
-    """A = sqrt(w) (O - <O>) with <O> = sum_s w_s O_s, as an operator; A is never formed.
-
-    A^dagger A is the covariance S of stochastic reconfiguration, A A^dagger the matrix of its
-    sample-space form.  With ``parts=2`` the rows are real parts, then imaginary parts, of the
-    same M samples (see `stack_real`), each centred with the same weights.
-    """
-
-    jacobian: Jacobian  #: (parts * M, P)
-    weight: Array  #: (M,) not negative, summing to 1
-    parts: int = 1
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(parts * M, P)."""
-        return self.jacobian.shape
-
-    def apply(self, v: Array) -> Array:
-        """A v: (P,) -> (parts * M,)."""
-        return self.centred(self.jacobian.apply(v))
-
-    def adjoint(self, u: Array) -> Array:
-        """A^dagger u: (parts * M,) -> (P,).  Centring acts on u, so O is touched once."""
-        return self.jacobian.adjoint(self.centred_adjoint(u))
-
-    def centred(self, values: Array) -> Array:
-        """A v from O v."""
-        xp = array_namespace(values)
-        values = xp.reshape(values, (self.parts, -1))
-        values = values - xp.sum(self.weight * values, axis=1, keepdims=True)
-        return xp.reshape(xp.sqrt(self.weight) * values, (-1,))
-
-    def centred_adjoint(self, u: Array) -> Array:
-        """The vector with A^dagger u = O^dagger times it."""
-        xp = array_namespace(u)
-        values = xp.sqrt(self.weight) * xp.reshape(u, (self.parts, -1))
-        values = values - self.weight * xp.sum(values, axis=1, keepdims=True)
-        return xp.reshape(values, (-1,))
-
-    def trace(self) -> float:
-        """Trace of A A^dagger, which is that of A^dagger A.  Cost: one look at O, and `adjoint`."""
-        xp = array_namespace(self.weight)
-        squares = xp.reshape(structured(self.jacobian).squares(), (self.parts, -1))
-        means = sum(float(xp.sum(xp.abs(self._mean(part)) ** 2)) for part in range(self.parts))
-        return float(xp.sum(self.weight * squares)) - means
-
-    def gram(self) -> Array:
-        """A A^dagger: (parts * M, parts * M), by rank-one corrections of O O^dagger.
-
-        Rounding: of the order of eps |O_s| |O_t|, not of the centred rows, so some
-        (|<O>| / spread of O)^2 of the sixteen digits are lost.
-        """
-        xp = array_namespace(self.weight)
-        n_rows, n_samples = self.shape[0], self.weight.shape[0]
-        by_row = xp.reshape(self._own_gram(), (self.parts, n_samples, n_rows))
-        by_row -= self.weight[None, None, :] @ by_row
-        by_column = xp.reshape(by_row, (n_rows, self.parts, n_samples))
-        by_column -= xp.reshape(by_column @ self.weight, (n_rows, self.parts, 1))
-        root = xp.tile(xp.sqrt(self.weight), (self.parts,))
-        gram = xp.reshape(by_column, (n_rows, n_rows))
-        gram *= root[:, None]
-        gram *= root
-        return gram
-
-    def _own_gram(self) -> Array:
-        """O O^dagger in an array that may be changed: a foreign Jacobian may keep its own."""
-        gram = self.jacobian.gram()
-        if isinstance(self.jacobian, StructuredJacobian):
-            return gram
-        return array_namespace(gram).asarray(gram, copy=True)
-
-    def gram_times(self, u: Array) -> Array:
-        """A A^dagger u: (parts * M,), without the matrix."""
-        return self.apply(self.adjoint(u))
-
-    def covariance_times(self, v: Array) -> Array:
-        """A^dagger A v: (P,), without the matrix."""
-        return self.adjoint(self.apply(v))
-
-    def covariance(self, dtype: Any = None) -> Array:
-        """S = A^dagger A: (P, P), for P <= M, in the precision of A or another.  Cost M P^2.
-
-        Centred rows are made dense in pieces, of the size of S or 16 MiB, so nothing cancels.
-        """
-        xp = array_namespace(self.weight)
-        jacobian, n_params = structured(self.jacobian), self.shape[1]
-        n_samples = self.weight.shape[0]
-        step = max(1, n_params // 2, _DENSE_ENTRIES // max(1, n_params))
-        total = None
-        for part in range(self.parts):
-            mean, offset = self._mean(part), part * n_samples
-            for start in range(0, n_samples, step):
-                stop = min(start + step, n_samples)
-                rows = jacobian.rows(offset + start, offset + stop).dense() - mean
-                rows *= xp.sqrt(self.weight[start:stop])[:, None]
-                rows = rows if dtype is None else xp.astype(rows, dtype)
-                term = _dagger(rows) @ rows
-                if total is None:
-                    total = term
-                else:
-                    total += term
-        return total
-
-    def _mean(self, part: int) -> Array:
-        """<O> of one part: (P,)."""
-        xp = array_namespace(self.weight)
-        zeros = xp.zeros_like(self.weight)
-        pieces = [self.weight if i == part else zeros for i in range(self.parts)]
-        return _conj(self.jacobian.adjoint(xp.concat(pieces)))
 
 
 def concatenate(jacobians: Sequence[Jacobian]) -> Jacobian:
@@ -438,12 +321,14 @@ def _imaginary(array: Array) -> Array:
     return xp.imag(array) if is_complex(array) else xp.zeros_like(array)
 
 
-def _conj(array: Array) -> Array:
+def conj(array: Array) -> Array:
+    """Complex conjugate; itself where it is real."""
     return array_namespace(array).conj(array) if is_complex(array) else array
 
 
-def _dagger(matrix: Array) -> Array:
-    return array_namespace(matrix).matrix_transpose(_conj(matrix))
+def dagger(matrix: Array) -> Array:
+    """Conjugate transpose."""
+    return array_namespace(matrix).matrix_transpose(conj(matrix))
 
 
 def _told_of(array: Array) -> tuple[Any, Any]:

@@ -40,7 +40,7 @@ class Units(Protocol):
 
 
 class Centring(NamedTuple):
-    """What makes A A^dagger of O O^dagger; see `tnvmc.ansatz.jacobian.CenteredJacobian`."""
+    """What makes A A^dagger of O O^dagger; see `tnvmc.ansatz.centred.CenteredJacobian`."""
 
     means: np.ndarray  #: (parts * M, parts): O O^dagger times the weights of each part
     of_means: np.ndarray  #: (parts, parts): the same, averaged over the rows of each part

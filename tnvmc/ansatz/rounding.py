@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.beside import BesideJacobian
-from tnvmc.ansatz.jacobian import CenteredJacobian, SliceJacobian, structured
+from tnvmc.ansatz.centred import CenteredJacobian
+from tnvmc.ansatz.jacobian import SliceJacobian, structured
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.ansatz.structured import StructuredJacobian
 from tnvmc.backend.namespace import array_namespace, is_numpy

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tnvmc.ansatz.jacobian import CenteredJacobian
+from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.ansatz.joint import Call, Centring, Joint, result_of
 from tnvmc.ansatz.structured import StructuredJacobian
 from tnvmc.backend.namespace import array_namespace, is_numpy

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.jacobian import CenteredJacobian
+from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.ansatz.sample_space import SampleSpace, in_sample_space
 from tnvmc.backend.arguments import positive, set_whole
 from tnvmc.backend.namespace import array_namespace

@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tnvmc.ansatz.jacobian import CenteredJacobian
+from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.ansatz.rounding import UNIT_ROUNDOFF, rounding_of
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.optimize.solve import SolveInfo, condition_of, factorised

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tnvmc.ansatz.jacobian import CenteredJacobian, is_complex, stack_real
+from tnvmc.ansatz.centred import CenteredJacobian
+from tnvmc.ansatz.jacobian import is_complex, stack_real
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.arguments import real
 from tnvmc.backend.linalg import diagonal

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tnvmc.ansatz.jacobian import CenteredJacobian
+from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.ansatz.rounding import is_rounded
 from tnvmc.ansatz.structured import StructuredJacobian

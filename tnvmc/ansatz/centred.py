@@ -1,0 +1,128 @@
+"""The matrix sqrt(w) (O - <O>) of stochastic reconfiguration, without forming it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tnvmc.ansatz.jacobian import conj, dagger, structured
+from tnvmc.ansatz.protocol import Jacobian
+from tnvmc.ansatz.structured import StructuredJacobian
+from tnvmc.backend.namespace import array_namespace
+
+Array = Any
+
+_DENSE_ENTRIES = 2**21
+"""Entries of O that `covariance` makes dense at a time (16 MiB of float64), or P^2 if more."""
+
+
+@dataclass(frozen=True)
+class CenteredJacobian:
+    """A = sqrt(w) (O - <O>) with <O> = sum_s w_s O_s, as an operator; A is never formed.
+
+    A^dagger A is the covariance S of stochastic reconfiguration, A A^dagger the matrix of its
+    sample-space form.  With ``parts=2`` the rows are real parts, then imaginary parts, of the
+    same M samples (see `stack_real`), each centred with the same weights.
+    """
+
+    jacobian: Jacobian  #: (parts * M, P)
+    weight: Array  #: (M,) not negative, summing to 1
+    parts: int = 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(parts * M, P)."""
+        return self.jacobian.shape
+
+    def apply(self, v: Array) -> Array:
+        """A v: (P,) -> (parts * M,)."""
+        return self.centred(self.jacobian.apply(v))
+
+    def adjoint(self, u: Array) -> Array:
+        """A^dagger u: (parts * M,) -> (P,).  Centring acts on u, so O is touched once."""
+        return self.jacobian.adjoint(self.centred_adjoint(u))
+
+    def centred(self, values: Array) -> Array:
+        """A v from O v."""
+        xp = array_namespace(values)
+        values = xp.reshape(values, (self.parts, -1))
+        values = values - xp.sum(self.weight * values, axis=1, keepdims=True)
+        return xp.reshape(xp.sqrt(self.weight) * values, (-1,))
+
+    def centred_adjoint(self, u: Array) -> Array:
+        """The vector with A^dagger u = O^dagger times it."""
+        xp = array_namespace(u)
+        values = xp.sqrt(self.weight) * xp.reshape(u, (self.parts, -1))
+        values = values - self.weight * xp.sum(values, axis=1, keepdims=True)
+        return xp.reshape(values, (-1,))
+
+    def trace(self) -> float:
+        """Trace of A A^dagger, which is that of A^dagger A.  Cost: one look at O, and `adjoint`."""
+        xp = array_namespace(self.weight)
+        squares = xp.reshape(structured(self.jacobian).squares(), (self.parts, -1))
+        means = sum(float(xp.sum(xp.abs(self._mean(part)) ** 2)) for part in range(self.parts))
+        return float(xp.sum(self.weight * squares)) - means
+
+    def gram(self) -> Array:
+        """A A^dagger: (parts * M, parts * M), by rank-one corrections of O O^dagger.
+
+        Rounding: of the order of eps |O_s| |O_t|, not of the centred rows, so some
+        (|<O>| / spread of O)^2 of the sixteen digits are lost.
+        """
+        xp = array_namespace(self.weight)
+        n_rows, n_samples = self.shape[0], self.weight.shape[0]
+        by_row = xp.reshape(self._own_gram(), (self.parts, n_samples, n_rows))
+        by_row -= self.weight[None, None, :] @ by_row
+        by_column = xp.reshape(by_row, (n_rows, self.parts, n_samples))
+        by_column -= xp.reshape(by_column @ self.weight, (n_rows, self.parts, 1))
+        root = xp.tile(xp.sqrt(self.weight), (self.parts,))
+        gram = xp.reshape(by_column, (n_rows, n_rows))
+        gram *= root[:, None]
+        gram *= root
+        return gram
+
+    def _own_gram(self) -> Array:
+        """O O^dagger in an array that may be changed: a foreign Jacobian may keep its own."""
+        gram = self.jacobian.gram()
+        if isinstance(self.jacobian, StructuredJacobian):
+            return gram
+        return array_namespace(gram).asarray(gram, copy=True)
+
+    def gram_times(self, u: Array) -> Array:
+        """A A^dagger u: (parts * M,), without the matrix."""
+        return self.apply(self.adjoint(u))
+
+    def covariance_times(self, v: Array) -> Array:
+        """A^dagger A v: (P,), without the matrix."""
+        return self.adjoint(self.apply(v))
+
+    def covariance(self, dtype: Any = None) -> Array:
+        """S = A^dagger A: (P, P), for P <= M, in the precision of A or another.  Cost M P^2.
+
+        Centred rows are made dense in pieces, of the size of S or 16 MiB, so nothing cancels.
+        """
+        xp = array_namespace(self.weight)
+        jacobian, n_params = structured(self.jacobian), self.shape[1]
+        n_samples = self.weight.shape[0]
+        step = max(1, n_params // 2, _DENSE_ENTRIES // max(1, n_params))
+        total = None
+        for part in range(self.parts):
+            mean, offset = self._mean(part), part * n_samples
+            for start in range(0, n_samples, step):
+                stop = min(start + step, n_samples)
+                rows = jacobian.rows(offset + start, offset + stop).dense() - mean
+                rows *= xp.sqrt(self.weight[start:stop])[:, None]
+                rows = rows if dtype is None else xp.astype(rows, dtype)
+                term = dagger(rows) @ rows
+                if total is None:
+                    total = term
+                else:
+                    total += term
+        return total
+
+    def _mean(self, part: int) -> Array:
+        """<O> of one part: (P,)."""
+        xp = array_namespace(self.weight)
+        zeros = xp.zeros_like(self.weight)
+        pieces = [self.weight if i == part else zeros for i in range(self.parts)]
+        return conj(self.jacobian.adjoint(xp.concat(pieces)))
