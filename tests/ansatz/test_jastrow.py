@@ -12,7 +12,7 @@ from tests import oracles
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.backend.namespace import to_host
-from tnvmc.lattice import from_bonds, square
+from tnvmc.lattice import chain, from_bonds, square, triangular
 
 ROUNDING = 1e-12  # of sums of some tens of numbers of order one
 
@@ -70,3 +70,13 @@ def test_zero_is_constant() -> None:
 def test_distances_need_positions() -> None:
     with pytest.raises(ValueError, match="positions"):
         Jastrow(from_bonds(4, [(0, 1), (1, 2), (1, 3)]), "distance")
+
+
+@pytest.mark.parametrize("lattice", [chain(6, "periodic"), triangular(3, 3, "periodic")])
+def test_distances_go_round_rings(lattice: Any) -> None:
+    state = Jastrow(lattice, pairs="distance")
+    theta = np.random.default_rng(0).normal(size=state.n_params)
+    config = np.random.default_rng(1).integers(0, 2, size=lattice.shape).astype(np.int8)
+    moved = [np.roll(config, (a, b), (0, 1)) for a in range(lattice.n_rows) for b in range(3)]
+    found = state.log_amplitude(theta, np.array(moved).reshape(len(moved), -1)).log_abs
+    assert np.allclose(found, found[0])

@@ -215,6 +215,17 @@ def test_with_another_sampler_than_the_run(make: Any, n_walkers: int) -> None:
     assert 0 < abs(gap) < 5 * drawn["energy"]["error"]
 
 
+def test_another_contraction_says_nothing_of_the_last_update(make: Any) -> None:
+    """Steps by SRC, a measurement by fixed projectors with hardly a bond: another psi of the same theta."""
+    folder = make(shape="4, 4", sampler=CHAINS)
+    assert main(["run", "--resume", str(folder), "--set", "optimizer.steps=4"]) == 0
+    cut = ("contraction.scheme='fixed'", "contraction.chi=1", "measure.chi=1")
+    found = measure_run(folder, Asked(64, pair_samples=0, overrides=cut))
+    codes = [each["code"] for each in found["diagnostics"]]
+    assert "measured_before_last_update" not in codes
+    assert (found["scheme"], found["chi"]) == ("fixed", 1)
+
+
 @pytest.mark.parametrize("sampler", [CHAINS, 'kind = "direct"\nn_samples = 64'])
 def test_walkers_of_another_magnetisation_than_the_run(make: Any, sampler: str) -> None:
     """They used to stay in that of the run, and its energy was given for the other one."""

@@ -148,5 +148,7 @@ def test_how_a_lattice_lies_on_its_grid() -> None:
         "embedding: 12 sites on 4 x 4, 4 vacant; 12 bonds of D, 12 of dimension 1"
     )
     assert "12 on bonds of D, 5 in windows of two rows, 0 beyond" in told
+    closed = embedding_text(heisenberg(square(4, 4, "cylinder")), "periodic")
+    assert "28 bonds of D, 4 of them close rings; terms: 28 on bonds of D, 0 in" in closed
     ring = embedding_text(heisenberg(square(4, 4, "periodic")))
     assert "24 on bonds of D, 4 in windows of two rows, 4 beyond" in ring and "vacant" not in ring

@@ -29,7 +29,7 @@ class Jastrow(GenericAnsatz):
     """ln psi(s) = sum_i a_i z_i + sum over pairs i < j of v_ij z_i z_j, with z = d - 1 - 2 s (2 Sz).
 
     Args:
-        lattice: the sites; distances are those of its positions.
+        lattice: the sites; distances go the shortest way round a ring.
         pairs: "all": a v for each pair, P = N (N - 1) / 2; "distance": one v for all pairs of a distance.
         fields: whether there are a_i, one for each site.
         dtype: of theta; with a real one psi > 0, with a complex one it has phases and is holomorphic in it.
@@ -83,8 +83,7 @@ class Jastrow(GenericAnsatz):
                 "Jastrow: pairs = 'distance' needs positions, and this lattice, a list of bonds, has none; "
                 "give it coordinates, or take pairs = 'all'"
             )
-        positions = np.asarray(self.lattice.positions(), dtype=float)
-        far = np.linalg.norm(positions[first] - positions[second], axis=1).round(_DIGITS)
+        far = self.lattice.distances()[first, second].round(_DIGITS)
         return np.unique(far, return_inverse=True)[1].reshape(-1)
 
     @cached_property

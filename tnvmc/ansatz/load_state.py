@@ -68,7 +68,8 @@ def _made(kind: str, lattice: Lattice, local_dim: int, found: Mapping[str, Any])
         polar: Ansatz = _POLAR[kind](_made(found["kind"], lattice, local_dim, found["of"]))
         return polar
     if kind == "PEPS":
-        return PEPS(lattice, found["D"], found["dtype"], scheme_of(found["scheme"]), local_dim)
+        scheme, bonds = scheme_of(found["scheme"]), found.get("bonds", "open")
+        return PEPS(lattice, found["D"], found["dtype"], scheme, local_dim, bonds)
     if kind in _PLAIN:
         settings = dict(found)
         if isinstance(settings.get("pairs"), list):

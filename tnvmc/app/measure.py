@@ -28,7 +28,7 @@ from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.problem import Point, Samples
-from tnvmc.settings.build import build_operator, build_sampler
+from tnvmc.settings.build import build_operator, build_sampler, build_scheme
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import LatticeSettings, Settings
 from tnvmc.settings.load import load
@@ -179,15 +179,24 @@ def _sector(settings: Settings, operator: Operator) -> int | None:
 
 
 def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[VMC, Trusted]:
-    """The state of a run, to be looked at with the sampler of `settings`, which may be another."""
-    stored = load(path / CONFIG).sampler
-    as_it_was = settings.model_copy(update={"sampler": stored})
+    """The state of a run, to be looked at with the sampler and the contraction of `settings`.
+
+    Which parameters are measured is judged by those of the run: another contraction is another psi, whose
+    energy says nothing of its last update.
+    """
+    run_settings = load(path / CONFIG)
+    stored, contraction = run_settings.sampler, run_settings.contraction
+    as_it_was = settings.model_copy(update={"sampler": stored, "contraction": contraction})
     run = StagedRun(as_it_was, operator, read_stages(path / CHECKPOINT), blank=True)
     run.restore(path / CHECKPOINT, archived=True)
     vmc, sampler = run.vmc, build_sampler(settings, operator)
     judged = trusted(vmc.method, vmc.state)  # by the sampler of the run, as its next step would
     if not judged[1]:
         judged = judged[0], tuple(_archived_reasons(path))
+    if settings.contraction != contraction and isinstance(vmc.ansatz, Truncated):
+        wanted = settings.contraction
+        chi = chi_of(vmc.ansatz) if wanted.chi == contraction.chi else wanted.chi
+        vmc.ansatz = vmc.ansatz.with_scheme(build_scheme(wanted.scheme, chi))
     here = vmc.state.here
     xp, sector = array_namespace(here.configs), settings.sampler.magnetisation
     stood = here.configs
@@ -254,6 +263,7 @@ class _Measuring:
             "n_samples": blocks.n_samples,
             "effective_samples": blocks.effective_samples,
             "chi": chi,
+            "scheme": self.settings.contraction.scheme,
             "drawn": "direct" if direct else _DRAWN[str(self.settings.sampler.kind)],
             "seed": self.vmc.seed,
             "step": self.vmc.state.step,
@@ -296,6 +306,7 @@ def _measured(
     return {
         **reported(observables, blocks, energy, told, (chi, pair_chi)),
         "drawn": samples["drawn"],
+        "scheme": samples["scheme"],
         "measured": {"samples": samples, "pairs": pairs, "operators": operators},
     }
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import Reference, find_reference
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.app.keeper import Keeper
 from tnvmc.app.results import draw_energy, result_of
 from tnvmc.app.stages import StagedRun
@@ -219,7 +221,9 @@ def _set_up(
     console = RunConsole(optimizer.steps, operator.n_sites, optimizer.seconds)
     ansatz = build_ansatz(settings, operator)
     console.say(headline(settings, operator, ansatz.n_params))
-    if settings.ansatz.kind == "peps" and (embedded := embedding_text(operator)):
+    of_grid = ansatz.first if isinstance(ansatz, ProductOfStates) else ansatz
+    bonds = of_grid.bonds if isinstance(of_grid, PEPS) and operator.lattice.shape[0] > 1 else None
+    if bonds and (embedded := embedding_text(operator, bonds)):
         console.say(embedded)
     run = StagedRun(settings, operator, done, blank=blank)
     console.expect(run.last_step)

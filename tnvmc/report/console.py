@@ -11,7 +11,7 @@ from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.backend.device import describe
 from tnvmc.backend.process import OutputLost
 from tnvmc.backend.ranks import in_use
-from tnvmc.lattice import embedding
+from tnvmc.lattice.embedding import Bonds, embedding
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import DRAWS, measured_numbers, sampling_parts, sector_text
 from tnvmc.report.live import Bar, Output, can_show, console_on, step_numbers, working
@@ -104,24 +104,28 @@ class RunConsole:
         self._check_output()
 
 
-def embedding_text(operator: Operator) -> str:
+def embedding_text(operator: Operator, bonds: Bonds = "open") -> str:
     """Say in a line how a lattice lies on the grid of a PEPS and what that costs; empty on a plain grid.
 
     "embedding: 12 sites on 4 x 4, 4 vacant; 12 bonds of D, 12 of dimension 1; terms: 12 on bonds of D, 5 in
     windows of two rows, 0 beyond".  Terms beyond are carried row by row where they are measured, and take
     contractions of the whole network where a move of them is tried.
     """
-    found = embedding(operator.lattice)
+    found = embedding(operator.lattice, bonds)
     n_rows, n_cols = found.shape
     along, beside, far = found.served(term.sites for term in operator.terms)
-    if found.complete and not beside and not far:
+    if found.complete and not found.rings and not beside and not far:
         return ""
     vacant = f", {found.n_vacant} vacant" if found.n_vacant else ""
-    narrow = 2 * n_rows * n_cols - n_rows - n_cols - len(found.bonds)
-    bonds = f"{len(found.bonds)} bonds of D" + (f", {narrow} of dimension 1" if narrow else "")
+    closing = n_rows if found.rings else 0
+    narrow = 2 * n_rows * n_cols - n_rows - n_cols + closing - len(found.bonds)
+    joined = f"{len(found.bonds)} bonds of D" + (
+        f", {closing} of them close rings" if closing else ""
+    )
+    joined += f", {narrow} of dimension 1" if narrow else ""
     by_contraction = f"{far} beyond, by contractions of the whole network" if far else "0 beyond"
     return (
-        f"embedding: {len(found.places)} sites on {n_rows} x {n_cols}{vacant}; {bonds}; terms: "
+        f"embedding: {len(found.places)} sites on {n_rows} x {n_cols}{vacant}; {joined}; terms: "
         f"{along} on bonds of D, {beside} in windows of two rows, {by_contraction}"
     )
 

@@ -179,6 +179,7 @@ def samples_text(held: Json) -> str:
     if worth and count and worth < 0.999 * count:
         text += f" (worth {worth:.0f})"
     text += f" at chi = {held['chi']}" if held.get("chi") else ""
+    text += " by fixed projectors" if held.get("scheme") == "fixed" else ""
     if pairs := held.get("pair_samples"):
         text += f"; S.S of all pairs on {pairs}"
         text += f" at chi = {held['pair_chi']}" if held.get("pair_chi") else ""

@@ -140,12 +140,16 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
             f"ansatz.kind = 'mps': needs a lattice of one row, this one has {lattice.shape[0]}; "
             "take kind = 'peps', or lattice.kind = 'chain'"
         )
-    scheme, chi = settings.contraction.scheme, settings.contraction.chi
-    kind = None if chi is None else _TRUNCATING.get(scheme or "src")
-    chosen = kind(chi=chi) if kind is not None else schemes.Exact()
+    chosen = build_scheme(settings.contraction.scheme, settings.contraction.chi)
     return PEPS(
         lattice, ansatz.D, dtype=dtype, scheme=chosen, local_dim=local_dim, bonds=ansatz.bonds
     )
+
+
+def build_scheme(scheme: str | None, chi: int | None) -> Any:
+    """Make what contracts a PEPS: without truncation where there is no chi."""
+    kind = None if chi is None else _TRUNCATING.get(scheme or "src")
+    return schemes.Exact() if kind is None else kind(chi=chi)
 
 
 _TRUNCATING: dict[str, Any] = {"src": schemes.SRC, "zipup": schemes.ZipUp, "fixed": Fixed}

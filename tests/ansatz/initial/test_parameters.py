@@ -12,7 +12,7 @@ from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.contraction.schemes import Exact
-from tnvmc.lattice import chain, square
+from tnvmc.lattice import chain, from_bonds, square, triangular
 from tnvmc.operators.models import heisenberg
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.storage.hdf5 import StateFileError
@@ -98,3 +98,28 @@ def test_checkpoints_that_do_not_fit(tmp_path: Path) -> None:
 def test_a_start_that_a_state_does_not_have() -> None:
     with pytest.raises(ValueError, match="a PeriodicMPS has no such start; take 'random'"):
         initial_parameters(PeriodicMPS(OPERATOR.lattice, 2), OPERATOR, 1, "simple_update")
+
+
+def test_tensors_joined_in_other_ways_are_no_start(tmp_path: Path) -> None:
+    """Both are chains of 8 sites on 3 x 3 places with as many parameters, and tensors of other shapes."""
+    bonds = [(i, i + 1) for i in range(7)]
+    one, other = (from_bonds((3, 3), bonds, vacant=[place]) for place in (0, 8))
+    operator = heisenberg(one)
+    state = PEPS(one, 2)
+    theta = state.initial(operator)
+    assert state.n_params == PEPS(other, 2).n_params
+    state.save(tmp_path / "x.h5", theta)
+    same = initial_parameters(PEPS(one, 2), operator, kind=str(tmp_path / "x.h5"))
+    assert np.array_equal(same, theta)
+    for D in (2, 3):
+        with pytest.raises(StateFileError, match="joined"):
+            initial_parameters(PEPS(other, D), heisenberg(other), kind=str(tmp_path / "x.h5"))
+
+
+def test_lattices_that_lie_on_the_grid_alike_start_each_other(tmp_path: Path) -> None:
+    state = PEPS(square(3, 3), 2)
+    theta = state.initial(heisenberg(square(3, 3)))
+    state.save(tmp_path / "x.h5", theta)
+    there = PEPS(triangular(3, 3), 2)
+    found = initial_parameters(there, heisenberg(there.lattice), kind=str(tmp_path / "x.h5"))
+    assert np.array_equal(found, theta)

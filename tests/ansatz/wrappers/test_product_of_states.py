@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tnvmc.ansatz.beside import BesideJacobian
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.jacobian import SliceJacobian, stack_real
 from tnvmc.ansatz.jastrow import Jastrow
+from tnvmc.ansatz.load_state import load_state
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural.cnn import CNN
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
@@ -27,7 +29,7 @@ from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.local import local_energy
-from tnvmc.lattice import chain, square
+from tnvmc.lattice import chain, kagome, square
 from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.optimize.sr import SR
@@ -319,3 +321,18 @@ def test_single_precision_keeps_both_parts(tmp_path: Any) -> None:
         found.append(to_host(vmc.theta))
     assert np.abs(found[1] - found[0]).max() < 1e-5 * np.abs(found[0]).max()
     assert (found[0] != theta).any()
+
+
+def test_states_of_other_lattices_are_refused() -> None:
+    with pytest.raises(ValueError, match="kagome"):
+        ProductOfStates(PEPS(kagome(3, 3), 2), Jastrow(chain(8)))
+
+
+def test_bonds_around_rings_are_kept_in_files(tmp_path: Path) -> None:
+    lattice = square(2, 4, "cylinder")
+    state = ProductOfStates(PEPS(lattice, 2, "float64", bonds="periodic"), Jastrow(lattice))
+    theta = np.random.default_rng(0).normal(size=state.n_params)
+    state.save(tmp_path / "state.h5", theta)
+    read, found = load_state(tmp_path / "state.h5")
+    assert isinstance(read, ProductOfStates) and read.first.bonds == "periodic"
+    assert np.array_equal(found, theta)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.files import lattice_in
 from tnvmc.ansatz.initial.evolution import NOISE, evolved_from_product, noisy
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo, evolved
 from tnvmc.ansatz.initial.tensors import grow
@@ -24,9 +25,10 @@ from tnvmc.ansatz.protocol import (
 )
 from tnvmc.backend.calls import refuse, spelt
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.lattice.embedding import embedding
 from tnvmc.operators.required import require_operator
 from tnvmc.operators.term import Operator
-from tnvmc.storage.hdf5 import StateFileError, read_parameters
+from tnvmc.storage.hdf5 import StateFileError, opened, read_parameters
 from tnvmc.storage.identity import differences, kind_in
 from tnvmc.storage.run_folder import CHECKPOINT
 
@@ -156,6 +158,8 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
             "ansatz.dtype = 'complex128'"
         )
     bonds = described.get("bonds", "open")
+    if isinstance(ansatz, PEPS):
+        _check_embedding(ansatz, path, described)
     same_size = described["n_parameters"] == ansatz.n_params
     same_bonds = bonds == about.get("bonds", "open")
     if same_size and same_bonds and described.get("D") == about.get("D"):
@@ -165,11 +169,29 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
             f"ansatz.init = '{path}': it has D = {described['D']}, which cannot be turned into "
             f"D = {about.get('D')}; only a PEPS grows, and none shrinks"
         )
+    d = ansatz.local_dim
+    small = PEPS(ansatz.lattice, described["D"], theta.dtype.name, local_dim=d, bonds=bonds)
+    return ansatz.flatten(grow(small.tensors(theta), ansatz.embedding, ansatz.D, seed=seed))
+
+
+def _check_embedding(ansatz: PEPS, path: Path, described: Mapping[str, Any]) -> None:
+    """Raise StateFileError where tensors of a PEPS in a file have bonds at other places.
+
+    Lattices of another name may lie on the grid in the same way, as square and triangular ones do.
+    """
+    bonds = described.get("bonds", "open")
     if (bonds, ansatz.bonds) == ("periodic", "open"):
         raise StateFileError(
             f"ansatz.init = '{path}': it has periodic bonds, which an open state cannot hold; take "
             "ansatz.bonds = 'periodic'"
         )
-    d = ansatz.local_dim
-    small = PEPS(ansatz.lattice, described["D"], theta.dtype.name, local_dim=d, bonds=bonds)
-    return ansatz.flatten(grow(small.tensors(theta), ansatz.embedding, ansatz.D, seed=seed))
+    with opened(path / CHECKPOINT if path.is_dir() else path) as file:
+        stored = lattice_in(described["lattice"], file)
+    found, wanted = (embedding(lattice, bonds) for lattice in (stored, ansatz.lattice))
+    if found != wanted:
+        raise StateFileError(
+            f"ansatz.init = '{path}': its {stored.kind} lattice has {len(found.places)} sites and "
+            f"{len(found.bonds)} bonds of D on the grid, the {ansatz.lattice.kind} lattice here has "
+            f"{len(wanted.places)} and {len(wanted.bonds)}, or they lie at other places; a state can only "
+            "begin from one whose tensors are joined in the same way"
+        )

@@ -17,7 +17,8 @@ def rebuild_of(state: Ansatz) -> dict[str, Any] | None:
     if isinstance(state, Modulus | Phase):
         found = rebuild_of(state.ansatz)
     elif isinstance(state, PEPS):
-        found = {"D": state.D, "dtype": state.dtype.name, "scheme": told_of_scheme(state.scheme)}
+        found = {"D": state.D, "dtype": state.dtype.name, "bonds": state.bonds}
+        found["scheme"] = told_of_scheme(state.scheme)
     elif isinstance(state, InFiles):
         found = state.rebuild()
     if found is None:

@@ -206,6 +206,11 @@ def _check(first: Ansatz, second: Ansatz) -> None:
                 f"ProductOfStates: the first state has {found[0]} {told}, the second {found[1]}; "
                 "both must be of one lattice"
             )
+    if first.lattice != second.lattice:
+        raise ValueError(
+            f"ProductOfStates: the first state is on {first.lattice!r}, the second on {second.lattice!r}; "
+            "sites of the same number must be the same ones, so make both with one lattice"
+        )
     types = [str(np.dtype(s.dtype)) if isinstance(s, Typed) else "unknown" for s in (first, second)]
     if types[0] != types[1] or "unknown" in types:
         raise ValueError(
