@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tomli_w
 
+from tests.settings.complaints import problems, told
 from tnvmc import PEPS, SRC, VMC, Jastrow, Modulus, Phase, ProductOfStates, Sampler, load_state
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.app.cli import main
@@ -76,6 +77,44 @@ def test_what_is_wrong_is_told_with_its_place(keys: Any, overrides: Any, where: 
     with pytest.raises(ConfigError) as refused:
         completed(*overrides, **keys)
     assert refused.value.problems[0].key.startswith(where)
+
+
+@pytest.mark.parametrize(
+    ("ansatz", "found"),
+    [
+        ({"second": {"kind": "peps", "D": 2}}, ("ansatz.second.kind", "conflict", "peps")),
+        ({"second": {"kind": "mps"}}, ("ansatz.second.kind", "conflict", "mps")),
+        ({"second": {"kind": "jastro"}}, ("ansatz.second.kind", "not_allowed", "jastro")),
+        ({"first": {"kind": "pepss"}}, ("ansatz.first.kind", "not_allowed", "pepss")),
+        ({"second": {"pairs": "all"}}, ("ansatz.second.kind", "missing")),
+        ({"third": {"kind": "jastrow"}}, ("ansatz.third", "unknown_key")),
+        ({"kind": "peps"}, ("ansatz", "foreign_key")),
+        ({"kind": "product"}, ("ansatz", "foreign_key")),
+    ],
+)
+def test_a_product_is_told_once_and_where_it_is_wrong(ansatz: Any, found: Any) -> None:
+    settings = data()
+    settings["ansatz"] = {**settings["ansatz"], **ansatz}
+    assert told(settings) == [found]
+
+
+def test_tables_without_a_kind_make_a_product_of_states() -> None:
+    settings = data()
+    del settings["ansatz"]["kind"]
+    (found,) = problems(settings)
+    assert (found.key, found.code) == ("ansatz", "foreign_key")
+    assert "product_of_states" in str(found)
+
+
+def test_a_word_that_is_nearly_a_kind_is_named() -> None:
+    (found,) = problems(data(second={"kind": "jastro"}))
+    assert "'jastrow'" in found.hint
+    (found,) = problems(data(), ["ansatz.secnd.kind=rbm"])
+    assert found.code == "override" and "'second'" in str(found)
+    (found,) = problems(data(), ["ansatz.third.kind=rbm"])
+    assert found.code == "override" and "'third'" in str(found)
+    (found,) = problems({**data(), "ansatz": 3}, ["ansatz.first.D=3"])
+    assert (found.key, found.code) == ("ansatz", "not_allowed")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tnvmc.settings.checks import conflicts, set_by_every_stage
 from tnvmc.settings.config import SECTIONS, Settings, keys, selector
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.own_parts import own_parts, refusal
-from tnvmc.settings.problems import ConfigError, ConfigProblem, nearest
+from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, nearest
 from tnvmc.settings.section import Section, allowed, properties
 from tnvmc.settings.term_settings import TermSettings
 from tnvmc.storage.files import read_plain
@@ -25,6 +25,8 @@ S = TypeVar("S", bound=Section)
 
 _OVERRIDE = re.compile(r"\s*([\w-]+)\s*\.(?:\s*(\w+)\s*\.)?\s*([\w-]+)\s*=\s*(.*?)\s*", re.DOTALL)
 _BARE_WORD = re.compile(r"[A-Za-z_~./][\w~./\-]*")
+_STATES = ("first", "second")
+"""Tables of a product of two states."""
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
@@ -105,12 +107,15 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     section, number, key, text = form.groups("") if form else [""] * 4
     tables = data.get(section, [] if section == "stage" else {})
     several = isinstance(tables, list)
-    nested = section == "ansatz" and number in ("first", "second") and not several
+    of_product = section == "ansatz" and not several and not number.isdigit()
     value, objection = _value(text), set_by_every_stage(data.get("stage"), section, key)
-    if not form or (number and not several and not nested):
+    if not form or (number and not several and not of_product):
         objection = (
             "must be section.key=value, e.g. ansatz.D=4 (stage.2.D=4 for the second [[stage]])"
         )
+    elif number and of_product and number not in _STATES:
+        hint = nearest(number, _STATES) or f"known are {', '.join(_STATES)}"
+        objection = f"unknown table '{number}'; {hint}"
     elif several and number not in map(str, range(1, len(tables) + 1)):
         objection = f"must be {section}.N.key=value, N of {len(tables)} [[{section}]]"
     elif value is None:
@@ -118,7 +123,7 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     if objection:
         raise ConfigError(ConfigProblem(f"--set {override}", "override", objection))
     table = tables[int(number) - 1] if several else data.setdefault(section, {})
-    if number and not several:
+    if number and not several and isinstance(table, dict):
         table = table.setdefault(number, {})
     if isinstance(table, dict):
         table[key] = value
@@ -158,9 +163,9 @@ def _problem(error: Any, data: Json) -> ConfigProblem:
             what = f"one of {', '.join(kinds)}"
             return _of_value(f"{where}.{selector(section)}", table, [*kinds], what)
         kind = rest.pop(0)
-    if kind == "product_of_states" and rest[0] in ("first", "second") and len(rest) > 1:
-        where, table = f"{where}.{rest[0]}", table[rest[0]]
-        return _of_key({**error, "loc": rest[2:] or ["kind"]}, where, kinds[rest[1]], table)
+    product = kind == "product_of_states" and rest[0] in _STATES
+    if product and isinstance(table.get(rest[0]), Mapping):
+        return _of_state({**error, "loc": rest}, where, kinds, table[rest[0]])
     if kind == "terms" and rest[0] == "term" and len(rest) > 1:
         number, rest = int(rest[1]), rest[2:]
         where, table = f"{where}.term.{number + 1}", table["term"][number]
@@ -169,6 +174,22 @@ def _problem(error: Any, data: Json) -> ConfigProblem:
             return ConfigProblem(where, "not_allowed", what, table)
         return _of_key({**error, "loc": rest}, where, TermSettings, table)
     return _of_key({**error, "loc": rest}, where, kinds[kind], table, section)
+
+
+def _of_state(
+    error: Any, where: str, kinds: Mapping[str, type[Section]], table: Json
+) -> ConfigProblem:
+    """Say what is wrong with the table of a state in a product: its kind, or one of its keys."""
+    which, *rest = error["loc"]
+    where = f"{where}.{which}"
+    if rest:
+        return _of_key({**error, "loc": rest[1:] or ["kind"]}, where, kinds[rest[0]], table)
+    kind, contracted = table.get("kind"), ("peps", "mps")
+    if which == "second" and kind in contracted:
+        return conflict(f"{where}.kind", "a PEPS or MPS can only be ansatz.first", kind)
+    others = ("product_of_states", *(contracted if which == "second" else ()))
+    known = [name for name in kinds if name not in others]
+    return _of_value(f"{where}.kind", table, known, f"one of {', '.join(known)}")
 
 
 def _of_value(where: str, table: Json, known: Sequence[str], what: str) -> ConfigProblem:
@@ -190,6 +211,9 @@ def _of_key(
     if error["type"] != "extra_forbidden" or len(error["loc"]) > 1:
         return _of_value(where, table, choices(properties(model)[key]), allowed(model, key))
     homes = [name for name in SECTIONS if section and key in keys(name)]
+    if section == "ansatz" and key in _STATES:
+        why = "[ansatz.first] and [ansatz.second] make a product; set ansatz.kind = 'product_of_states'"
+        return ConfigProblem(section, "foreign_key", why)
     if section in homes:
         chosen = selector(section)
         kind = table.get(chosen, next(iter(SECTIONS[section])))
