@@ -10,7 +10,7 @@ import pytest
 
 from tests.oracles import all_configs, dense_hamiltonian, embed
 from tnvmc import lattice as lattices
-from tnvmc.lattice import Lattice, chain, from_bonds, square
+from tnvmc.lattice import Lattice, chain, from_bonds, kagome, square
 from tnvmc.operators import heisenberg, j1j2, models, rydberg, tfim, xxz
 from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Y, SIGMA_Z
 
@@ -137,6 +137,7 @@ def test_couplings_per_bond_and_site() -> None:
         (lambda: rydberg(GRID, V=[1.0, 2.0]), "coupling V"),
         (lambda: rydberg(from_bonds(2, [], [[1, 1], [1, 1]])), "sites 0 and 1 are at the same"),
         (lambda: models.shastry_sutherland(GRID), "no bonds of kind 'dimer', only 'nearest'"),
+        (lambda: j1j2(kagome(4, 4)), "model = 'terms'"),
         (lambda: j1j2(from_bonds(3, [(0, 1)])), "no bonds of kind 'diagonal'"),
     ],
 )

@@ -22,10 +22,14 @@ def bonds_of_kind(lattice: Lattice, kind: str, model: str) -> tuple[Patch, ...]:
     """
     require_lattice(model, lattice)
     if kind not in lattice.bonds:
+        own_terms = (
+            "; for other kinds of bonds take Operator.from_products, in a file model = 'terms'"
+        )
+        other = own_terms if lattice.bonds and model != "product" else ""
         raise ValueError(
             f"{model}: lattice {lattice.kind!r} has no bonds of kind {kind!r}, only "
             f"{', '.join(map(repr, lattice.bonds)) or 'none at all'}. Choose a lattice that has "
-            "them, or from_bonds with a mapping from kind to bonds"
+            f"them, or from_bonds with a mapping from kind to bonds{other}"
         )
     return lattice.bonds[kind]
 
