@@ -103,7 +103,8 @@ def _letter(
             return f"{name}: no argument {word!r}; write {elsewhere[word]}"
         meant = [each for each in _MEANT.get(word.lower(), ()) if each in known]
         meant = meant or get_close_matches(word, known, 1, 0.6)
-        hint = f"did you mean {meant[0]!r}?" if meant else f"it takes {', '.join(known)}"
+        all_known = ", ".join(known) or "no arguments"
+        hint = f"did you mean {meant[0]!r}?" if meant else f"it takes {all_known}"
         return f"{name}: no argument {word!r}; {hint}"
     places = [each for each in taken if each.kind is not inspect.Parameter.KEYWORD_ONLY]
     if len(given) > len(places):

@@ -28,7 +28,7 @@ from tnvmc.ansatz.protocol import (
 from tnvmc.ansatz.wrappers.base import PassesScheme, PassesType, Wrapper
 from tnvmc.ansatz.wrappers.factors import Factors
 from tnvmc.backend.arguments import one_of
-from tnvmc.backend.calls import refuse
+from tnvmc.backend.calls import refuse, spelt
 from tnvmc.backend.namespace import array_namespace
 
 Array = Any
@@ -65,6 +65,10 @@ class _Tempers(Wrapper):
         return self.ansatz.tempered_sweep(first, walkers, moves, uniforms, power)
 
 
+@spelt(
+    modulus="Phase(state) in place of the state whose modulus is left out",
+    phase="Modulus(state) in place of the state whose phases are left out",
+)
 class ProductOfStates(Factors):
     """psi(s) = psi_a(s) psi_b(s), with the parameters of both: theta = (theta_a, theta_b).
 
