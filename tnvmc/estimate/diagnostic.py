@@ -33,7 +33,7 @@ class Diagnostic:
         return cls(str(found["code"]), found["status"], dict(found["values"]))
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{name} = {_short(value)}" for name, value in self.values.items())
+        shown = ", ".join(_told(name, value) for name, value in self.values.items())
         told = self.code if self.status == "good" else f"{self.status}: {self.code}"
         return told + (f" ({shown})" if shown else "")
 
@@ -54,6 +54,12 @@ def warn_of(diagnostics: Iterable[Diagnostic], where: str, stacklevel: int = 3) 
         if found.status in ("warning", "error"):
             text = f"{where}: {str(found).removeprefix(f'{found.status}: ')}"
             warnings.warn(UnreliableWarning(text), stacklevel=stacklevel)
+
+
+def _told(name: str, value: Any) -> str:
+    if name == "lacks":  # alone it would not say what to do
+        return f"try more steps or {'another kind' if value == 'kind' else f'a larger {value}'}"
+    return f"{name} = {_short(value)}"
 
 
 def _short(value: Any) -> str:
