@@ -249,6 +249,17 @@ class RunSettings(Section):
     """Steps between checkpoints; one is written every minute as well."""
 
 
+class OrthogonalSettings(Section):
+    """A state that this one is kept orthogonal to, by a penalty on their overlap."""
+
+    run: Path
+    """Folder of a run on the same Hamiltonian and in the same sector, whose measured state is kept."""
+    penalty: PositiveNumber | None = None
+    """Energy λ that is added: λ |<ψ|φ>|² / (<ψ|ψ> <φ|φ>). It must be larger than the gap above the kept
+    state. Default: the largest change of the energy by one site, the sum over its terms of the distances between their
+    lowest and highest levels."""
+
+
 class Settings(Section):
     """All settings of a run, validated; `load` reads them, `as_dict` gives them back."""
 
@@ -274,6 +285,9 @@ class Settings(Section):
     `tnvmc converge`."""
     run: RunSettings = RunSettings()
     """Seed, folder, device, workers."""
+    orthogonal: Annotated[tuple[OrthogonalSettings, ...], Predicate(bool)] | None = None
+    """Optional. Each `[[orthogonal]]` names a finished run whose state this one is kept orthogonal to: so
+    an excited state of the same sector is found. [Sectors](../sectors.md) explains it."""
     stage: Annotated[tuple[StageSettings, ...], Predicate(bool)] | None = None
     """Optional. Each `[[stage]]` is a part of the run that begins where the one before ended: a larger
     D, other steps, samples or chi. Keys that a stage does not set are taken from `[ansatz]`, `[contraction]`,
@@ -329,6 +343,9 @@ def _kinds(section: str) -> dict[str, type[Section]]:
     name = selector(section)
     return {k: model for model in found for k in get_args(model.model_fields[name].annotation)}
 
+
+REPEATED = ("orthogonal", "stage")
+"""Sections of which there may be several tables, each headed [[name]]."""
 
 SECTIONS: Mapping[str, Mapping[str, type[Section]]] = {
     name: _kinds(name) for name in Settings.model_fields

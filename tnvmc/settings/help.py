@@ -7,7 +7,7 @@ import re
 import textwrap
 from typing import NamedTuple
 
-from tnvmc.settings.config import SECTIONS, Settings, keys, selector
+from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, selector
 from tnvmc.settings.problems import ConfigError, ConfigProblem, nearest
 from tnvmc.settings.section import Section, allowed, meaning
 
@@ -23,7 +23,7 @@ class Described(NamedTuple):
 
 def heading(section: str) -> str:
     """Give a section as it stands in a file: [ansatz], [[stage]]."""
-    return "[[stage]]" if section == "stage" else f"[{section}]"
+    return f"[[{section}]]" if section in REPEATED else f"[{section}]"
 
 
 def about(section: str) -> str:

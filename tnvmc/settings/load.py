@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from tnvmc.limits import Json, choices
 from tnvmc.settings.checks import conflicts, set_by_every_stage
-from tnvmc.settings.config import SECTIONS, Settings, keys, selector
+from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, selector
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.own_parts import own_parts, refusal
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, nearest
@@ -105,7 +105,7 @@ def apply_override(data: dict[str, Any], override: str) -> None:
 
     form = _OVERRIDE.fullmatch(override)
     section, number, key, text = form.groups("") if form else [""] * 4
-    tables = data.get(section, [] if section == "stage" else {})
+    tables = data.get(section, [] if section in REPEATED else {})
     several = isinstance(tables, list)
     of_product = section == "ansatz" and not several and not number.isdigit()
     value, objection = _value(text), set_by_every_stage(data.get("stage"), section, key)
@@ -144,12 +144,12 @@ def _problem(error: Any, data: Json) -> ConfigProblem:
         hint = nearest(section, SECTIONS) or f"known are {', '.join(SECTIONS)}"
         return ConfigProblem(f"[{section}]", "unknown_section", hint=hint)
     where, table, what = section, data.get(section), f"a section, [{section}]"
-    if section == "stage":
+    if section in REPEATED:
         if not rest:
-            what = "one table or more, each headed [[stage]]"
+            what = f"one table or more, each headed [[{section}]]"
             return ConfigProblem(where, "not_allowed", what, table)
-        number, what = int(rest.pop(0)), "a table, headed [[stage]]"
-        where, table = f"stage.{number + 1}", data[section][number]
+        number, what = int(rest.pop(0)), f"a table, headed [[{section}]]"
+        where, table = f"{section}.{number + 1}", data[section][number]
     kinds = SECTIONS[section]
     if error["type"] == "missing" and not rest:
         fields = next(iter(kinds.values())).model_fields
