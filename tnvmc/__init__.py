@@ -57,6 +57,8 @@ _NAMES_OF = {
     "tnvmc.vmc.observed": ("Observables", "measure_observables"),
     "tnvmc.app.load_run": ("LoadedRun", "load_run"),
     "tnvmc.app.run": ("run_file",),
+    "tnvmc.app.sectors": ("sectors_file",),
+    "tnvmc.analysis.gaps": ("energy_gap",),
     "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau", "TensorBoard"),
     "tnvmc.storage.run_folder": ("FolderError",),
     "tnvmc.ansatz.initial.parameters": ("initial_parameters",),

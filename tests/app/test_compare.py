@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tests.compare_files import SETTINGS, history, strict_json
 from tests.run_files import write_toml
-from tnvmc.app import compare
+from tnvmc.app import compare, several
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.app.run import run_file
@@ -137,7 +137,7 @@ def test_a_block_that_fails_does_not_stop_the_others(
     kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Errors of JAX (RESOURCE_EXHAUSTED, say) are RuntimeErrors."""
-    run = compare.new_run
+    run = several.new_run
 
     def failing(settings: Any, reference: Any) -> Any:
         if settings.ansatz.kind == "product":
@@ -145,7 +145,7 @@ def test_a_block_that_fails_does_not_stop_the_others(
         return run(settings, reference)
 
     with monkeypatch.context() as patch:
-        patch.setattr(compare, "new_run", failing)
+        patch.setattr(several, "new_run", failing)
         assert main(["compare", "study.toml", "--out", "out", "--set", "compare.steps=1"]) == 1
     table = strict_json(Path("out/comparison.json"))
     assert {row["name"] for row in table["rows"]} == {"PEPS D=2", "drawn"}
@@ -198,7 +198,7 @@ def test_a_run_that_another_process_takes_ends_the_comparison(
     def taken(settings: Any, reference: Any) -> Any:
         raise FolderInUse(f"{settings.run.out}: another process is writing this run")
 
-    monkeypatch.setattr(compare, "_run", taken)
+    monkeypatch.setattr(compare, "make_run", taken)
     assert main(["compare", "study.toml", "--out", "out"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not Path("out", "comparison.json").exists()

@@ -278,6 +278,16 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("numbers_not_finite", {}, "its energy, error or variance is not finite"),
     ("settings_unreadable", {"reason": "sampler.kind"},
      "the settings it was measured with cannot be read (sampler.kind)"),
+    ("sector_unfinished", {}, "not measured after its last step; go on with tnvmc run --resume"),
+    ("gap_negative", {"gap": -0.1, "sigmas": 4.21},
+     ("lies 4.2 errors below the first sector: gaps count from that, so put the lowest first; or the first is "
+     "not converged")),
+    ("gap_bias_small", {"residual": 6.5e-4, "residual_below": 4.6e-5, "bias": 6e-4, "error": 3e-3},
+     ("residuals of the energies (6.5e-4 and 4.6e-5 of the first, by their V-scores) are smaller than the error "
+     "of the gap")),
+    ("gap_bias", {"residual": 0.02, "residual_below": 0.013, "bias": 0.007, "error": 3e-3},
+     ("the error of the gap holds the samples only; by the V-scores the energy may lie 2e-2 too high, and 1.3e-2 "
+     "that of the first: a bias of about +0.007, known within a factor of two; a larger D or more steps lower it")),
     ("measured_differently", {"key": "n_samples", "this": 128, "others": 64},
      "measured with another n_samples: 128, the others 64"),
     ("measured_differently", {"key": "symmetrise", "this": ["spin", "point"], "others": []},

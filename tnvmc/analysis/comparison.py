@@ -108,7 +108,7 @@ def reason_against(run: Run, comparison: Comparison) -> Diagnostic | None:
     if result is None or not is_finished(run):
         return Diagnostic("run_unfinished", "error")
     measured_numbers = ("energy", "energy_error", "variance", "v_score")
-    if not all(_is_number(result.get(key)) for key in measured_numbers):
+    if not all(is_number(result.get(key)) for key in measured_numbers):
         return Diagnostic("numbers_not_finite", "error")
     try:
         measured = validate(result.get("config", {}))
@@ -130,7 +130,8 @@ def reason_against(run: Run, comparison: Comparison) -> Diagnostic | None:
     return None
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Tell whether a value of a file is a finite number."""
     return isinstance(value, int | float) and math.isfinite(value)
 
 

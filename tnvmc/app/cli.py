@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tnvmc.app.complaints import (
@@ -55,22 +55,49 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 
 @command(
-    "optimise and measure a state",
+    "optimise and measure a state, or one for each [[sector]]",
     option("file", metavar="FILE.toml", nargs="?", help="settings; see the example"),
     SET,
     OUT,
-    option("--resume", metavar="DIR", help="continue the run in DIR from its last checkpoint"),
+    option(
+        "--resume",
+        metavar="DIR",
+        help="continue the run in DIR, or its sectors, from the last checkpoint",
+    ),
 )
 def _run(options: argparse.Namespace) -> int:
     from tnvmc.app.run import resume_run, run_file
 
     _require_source(options, "run")
+    if _of_sectors(options):
+        return _run_sectors(options)
     with termination_as_exception():
         if options.resume is not None:
             resume_run(options.resume, options.overrides, options.file)
         else:
             run_file(options.file, options.out, options.overrides)
     return 0
+
+
+def _of_sectors(options: argparse.Namespace) -> bool:
+    from tnvmc.app.sectors import is_sector_file, is_sectors
+
+    return (
+        is_sectors(options.resume) if options.resume is not None else is_sector_file(options.file)
+    )
+
+
+def _run_sectors(options: argparse.Namespace) -> int:
+    """Exit status 1: a sector failed."""
+    from tnvmc.app.sectors import resume_sectors, sectors_file, sectors_text
+
+    with termination_as_exception():
+        if options.resume is not None:
+            table = resume_sectors(options.resume, options.overrides, options.file)
+        else:
+            table = sectors_file(options.file, options.out, options.overrides)
+    print(f"\n{sectors_text(table)}")
+    return FAILED if table.left_out else 0
 
 
 def _require_source(options: argparse.Namespace, verb: str) -> None:
@@ -211,18 +238,22 @@ def _converge(options: argparse.Namespace) -> int:
     return 0
 
 
-@command("summary of a run or a checkpoint", FOLDER)
+@command("summary of a run or a checkpoint, or the table of several sectors", FOLDER)
 def _show(options: argparse.Namespace) -> int:
     """Exit status 1: a file of the run is damaged."""
+    from tnvmc.app.sectors import held_sectors, is_sectors, sectors_text
     from tnvmc.report.show import describe
 
+    if is_sectors(options.folder):
+        print(sectors_text(held_sectors(Path(options.folder))[1]))
+        return 0
     description = describe(options.folder)
     print(description)
     return 1 if description.damage else 0
 
 
 @command(
-    "draw pictures of a run, of several runs together, or of a comparison",
+    "draw pictures of a run, of several runs together, of a comparison, or of sectors",
     FOLDER,
     option("others", metavar="RUNDIR", nargs="*", help="more runs, on the same axes"),
     option("--out", metavar="DIR", help="folder to write (default: RUNDIR/pictures)"),
@@ -239,11 +270,14 @@ def _show(options: argparse.Namespace) -> int:
     option("--site", metavar="I", type=int, help="site whose correlations are drawn"),
 )  # fmt: skip
 def _plot(options: argparse.Namespace) -> int:
-    from tnvmc.app.compare import is_comparison
+    from tnvmc.app.compare import is_comparison, redraw_comparison
+    from tnvmc.app.sectors import is_sectors, redraw_sectors
     from tnvmc.report.plots import plot_runs
 
     if is_comparison(options.folder):
-        return _plot_comparison(options)
+        return _plot_several(options, "a comparison has", redraw_comparison)
+    if is_sectors(options.folder):
+        return _plot_several(options, "sectors have", redraw_sectors)
     paths = [options.folder, *options.others]
     written = plot_runs(
         paths, options.out, options.format, options.what, options.site, options.against
@@ -254,18 +288,20 @@ def _plot(options: argparse.Namespace) -> int:
     return 0
 
 
-def _plot_comparison(options: argparse.Namespace) -> int:
-    from tnvmc.app.compare import redraw_comparison
+def _plot_several(
+    options: argparse.Namespace, of_which: str, redraw: Callable[..., Sequence[Path]]
+) -> int:
+    """Draw the pictures of a folder of several runs, which are not those of a run."""
     from tnvmc.report.plots import PictureError
 
     for name in ("others", "what", "against", "site"):
         if getattr(options, name) not in (None, []):
             told = "RUNDIR" if name == "others" else f"--{name}"
             raise PictureError(
-                f"{options.folder}: a comparison has pictures of its own, without {told}; draw its runs as "
+                f"{options.folder}: {of_which} pictures of their own, without {told}; draw the runs as "
                 f"tnvmc plot {options.folder}/NAME ..."
             )
-    files = redraw_comparison(options.folder, options.out, options.format)
+    files = redraw(options.folder, options.out, options.format)
     _tell_pictures(files)
     return 0
 
@@ -277,7 +313,7 @@ def _tell_pictures(files: Sequence[Path]) -> None:
 
 
 @command(
-    "write a web page with all results of a run, or the table of a comparison",
+    "write a web page with all results of a run, or the table of a comparison or of sectors",
     FOLDER,
     option("--out", metavar="FILE.html", help="default: RUNDIR/report.html"),
     option("--varbench", action="store_true", help="print the row for the VarBench table instead"),
@@ -285,16 +321,18 @@ def _tell_pictures(files: Sequence[Path]) -> None:
 def _report(options: argparse.Namespace) -> int:
     from tnvmc.analysis.varbench import varbench_row
     from tnvmc.app.compare import is_comparison, retabulate_comparison
+    from tnvmc.app.sectors import is_sectors, retabulate_sectors
     from tnvmc.report.describe import damage_text
     from tnvmc.report.page import ReportError, write_report
     from tnvmc.storage.run_files import read_run
 
-    if is_comparison(options.folder):
+    of_sectors = is_sectors(options.folder)
+    if of_sectors or is_comparison(options.folder):
         if options.varbench or options.out is not None:
-            raise ReportError(
-                f"{options.folder}: a comparison has a table; omit --out and --varbench"
-            )
-        print(f"written to {' and '.join(map(str, retabulate_comparison(options.folder)))}")
+            what = "sectors have" if of_sectors else "a comparison has"
+            raise ReportError(f"{options.folder}: {what} a table; omit --out and --varbench")
+        retabulate = retabulate_sectors if of_sectors else retabulate_comparison
+        print(f"written to {' and '.join(map(str, retabulate(options.folder)))}")
         return 0
     if not options.varbench:
         print(f"written to {write_report(options.folder, options.out)}")

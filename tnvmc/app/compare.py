@@ -12,33 +12,34 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.analysis.comparison import ComparisonTable, tabulate
-from tnvmc.analysis.reference import Reference, find_reference
-from tnvmc.app.run import (
-    DiskError,
-    Interrupted,
-    continued_run,
-    new_run,
+from tnvmc.analysis.reference import find_reference
+from tnvmc.app.run import Interrupted
+from tnvmc.app.several import (
+    keep,
+    make_run,
+    make_runs,
+    refuse_in_use,
+    stopped_text,
+    with_out,
+    write_settings,
 )
 from tnvmc.report.comparison import headline, markdown, plain_text
 from tnvmc.report.figures import style
 from tnvmc.report.figures.comparison import draw_comparison
 from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
 from tnvmc.settings.comparison import Budget, Comparison, budget_of, comparison
-from tnvmc.settings.config import Settings
 from tnvmc.settings.load import read_toml
 from tnvmc.settings.problems import ConfigError
-from tnvmc.storage.files import read_plain, write_atomically
-from tnvmc.storage.run_files import is_running, read_run, steps_done
+from tnvmc.storage.files import read_plain
+from tnvmc.storage.run_files import read_run, steps_done
 from tnvmc.storage.run_folder import (
     CONFIG,
     RESULT,
     FolderError,
-    FolderInUse,
     check_settings,
     refuse_occupied,
 )
-from tnvmc.storage.seals import sealed_json, sealed_toml
-from tnvmc.vmc.step import OptimisationFailed
+from tnvmc.storage.seals import sealed_json
 
 SETTINGS, TABLE, PAGE = "comparison.toml", "comparison.json", "comparison.md"
 
@@ -49,11 +50,8 @@ class ComparisonInterrupted(Interrupted):
     """A comparison that was stopped from outside; what its runs have done is kept."""
 
     def __init__(self, name: str, folder: Path, exit_status: int, because: str = "") -> None:
-        Exception.__init__(
-            self,
-            f"{because and because + '; '}stopped in ansatz '{name}'; continue with: tnvmc compare "
-            f"--resume {folder}",
-        )
+        command = f"tnvmc compare --resume {folder}"
+        Exception.__init__(self, stopped_text(f"ansatz '{name}'", command, because))
         self.exit_status, self.because = exit_status, because
 
 
@@ -69,7 +67,7 @@ def compare_file(
         ComparisonInterrupted: Ctrl-C or SIGTERM, with a checkpoint written.
     """
     path = Path(path)
-    compared = comparison(read_toml(path), _with_out(overrides, out), path.stem)
+    compared = comparison(read_toml(path), with_out(overrides, out), path.stem)
     folder = compared.out
     if (folder / SETTINGS).exists():
         raise FolderError(
@@ -99,7 +97,7 @@ def resume_comparison(
     check_settings(folder / SETTINGS)
     before = read_toml(folder / SETTINGS)
     data = before if file is None else read_toml(Path(file))
-    compared = comparison(data, _with_out(overrides, folder))
+    compared = comparison(data, with_out(overrides, folder))
     _refuse_less(compared, budget_of(before.get("compare")))
     return _compare(compared)
 
@@ -123,61 +121,25 @@ def _refuse_less(compared: Comparison, before: Budget) -> None:
             )
 
 
-def _with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
-    return [*overrides, *([f"run.out={json.dumps(str(out))}"] if out is not None else [])]
-
-
 def _compare(compared: Comparison) -> ComparisonTable:
     """Make every run, then the table and the pictures."""
-    import tomli_w
-
-    _refuse_in_use(compared)
+    refuse_in_use(compared)
     reference = find_reference(compared.operator, compared.magnetisation)
-    try:
-        compared.out.mkdir(parents=True, exist_ok=True)
-        write_atomically(compared.out / SETTINGS, sealed_toml(tomli_w.dumps(compared.data)))
-    except OSError as error:
-        raise DiskError(f"{compared.out}: cannot be written ({error.strerror})") from None
-    failed: dict[str, str] = {}
-    for number, (name, settings) in enumerate(compared.runs.items(), 1):
-        print(f"[{number}/{len(compared.runs)}] {name}", flush=True)
-        try:
-            _run(settings, reference)
-        except KeyboardInterrupt as stop:  # before its first step
-            raise ComparisonInterrupted(
-                name, compared.out, getattr(stop, "exit_status", 130)
-            ) from None
-        except Interrupted as stop:
-            status, because = stop.exit_status, stop.because
-            raise ComparisonInterrupted(name, compared.out, status, because) from None
-        except FolderInUse:  # two comparisons would share out the runs, and neither have a table
-            raise
-        # JAX's own errors are RuntimeErrors.
-        except (OptimisationFailed, ValueError, MemoryError, RuntimeError) as error:
-            failed[name] = " ".join(str(error).split()) or type(error).__name__
-            print(f"failed: {failed[name]}", flush=True)
+    write_settings(compared, SETTINGS)
+
+    def stopped(name: str, exit_status: int, because: str) -> ComparisonInterrupted:
+        return ComparisonInterrupted(name, compared.out, exit_status, because)
+
+    failed = make_runs(compared, lambda name: make_run(compared.runs[name], reference), stopped)
     table = tabulate(compared, asdict(reference), failed)
     _write(compared, table)
     return table
 
 
-def _refuse_in_use(compared: Comparison) -> None:
-    """Raise `FolderInUse` where another process is at one of the runs."""
-    for name in compared.runs:
-        folder = compared.out / name
-        if (folder / CONFIG).is_file() and is_running(read_run(folder)):
-            raise FolderInUse(f"{folder}: another process is writing this run")
-
-
-def _run(settings: Settings, reference: Reference) -> None:
-    begun = (Path(settings.run.out or "") / CONFIG).is_file()
-    (continued_run if begun else new_run)(settings, reference)
-
-
 def _write(compared: Comparison, table: ComparisonTable) -> None:
     """Write the table as JSON and Markdown, and the pictures of what is in it."""
     images = _pictures(compared, table, compared.out / FOLDER, _FORMATS)
-    _keep({**_pages(compared, table), **images})
+    keep({**_pages(compared, table), **images})
 
 
 def _pages(compared: Comparison, table: ComparisonTable) -> dict[Path, bytes]:
@@ -207,15 +169,6 @@ def _pictures(
     return places
 
 
-def _keep(files: Mapping[Path, bytes]) -> None:
-    for path, content in files.items():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, content)
-        except OSError as error:
-            raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
-
-
 def is_comparison(folder: str | Path) -> bool:
     """Tell whether a folder holds a comparison."""
     return (Path(folder) / SETTINGS).is_file()
@@ -240,7 +193,7 @@ def redraw_comparison(
     files = _pictures(compared, table, place, endings)
     if not files:
         raise PictureError(f"{folder}: nothing to draw: none of its runs is finished")
-    _keep(files)
+    keep(files)
     return tuple(files)
 
 
@@ -248,7 +201,7 @@ def retabulate_comparison(folder: str | Path) -> tuple[Path, ...]:
     """Write the table of a comparison again, as ``tnvmc report`` does; raises as `redraw_comparison`."""
     compared, table = _held(Path(folder))
     files = _pages(compared, table)
-    _keep(files)
+    keep(files)
     return tuple(files)
 
 
@@ -260,7 +213,7 @@ def _held(folder: Path) -> tuple[Comparison, ComparisonTable]:
     if not is_comparison(folder):
         raise FolderError(f"{folder}: holds no comparison ({SETTINGS} is missing)")
     check_settings(folder / SETTINGS)
-    compared = comparison(read_toml(folder / SETTINGS), _with_out((), folder))
+    compared = comparison(read_toml(folder / SETTINGS), with_out((), folder))
     before: dict[str, Any] = {}
     if (folder / TABLE).is_file():
         before = json.loads(read_plain(folder / TABLE))

@@ -7,6 +7,7 @@ from pathlib import Path
 from tnvmc.analysis.comparison import ComparisonTable
 from tnvmc.report.describe import facts, sector_text
 from tnvmc.report.numbers import scientific, ten_digits
+from tnvmc.report.tables import in_columns, in_markdown
 from tnvmc.report.texts import listed, sentence
 from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Run
@@ -32,23 +33,14 @@ def headline(table: ComparisonTable) -> str:
 
 def plain_text(table: ComparisonTable) -> str:
     """Write the table in columns, with what is left out and what is to be noted below it."""
-    head, *rows = _lines(table)
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    sides = ("<", *">" * (len(widths) - 2), "<")
-    first, *others = (
-        "  ".join(map("{:{}{}}".format, line, sides, widths)).rstrip() for line in (head, *rows)
-    )
-    rule = "-" * max(map(len, (first, *others)))
-    return "\n".join([first, rule, *others, *_below(table)])
+    return "\n".join([*in_columns(_lines(table)), *_below(table)])
 
 
 def markdown(table: ComparisonTable) -> str:
     """Write the content of comparison.md."""
-    head, *rows = _lines(table)
-    lines = [head, (":--", *["--:"] * (len(head) - 2), ":--"), *rows]
-    grid = ["| " + " | ".join(line) + " |" for line in lines]
     below = [f"- {line}" for line in _below(table)]
-    return "\n".join([headline(table), "", *grid, "", *below]).rstrip() + "\n"
+    page = [headline(table), "", *in_markdown(_lines(table)), "", *below]
+    return "\n".join(page).rstrip() + "\n"
 
 
 def _below(table: ComparisonTable) -> list[str]:

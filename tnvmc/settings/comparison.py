@@ -6,24 +6,21 @@ before the first begins.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tnvmc.ansatz.neural import NETWORKS
-from tnvmc.backend.device import namespace_of
 from tnvmc.backend.process import available_cores
 from tnvmc.limits import Json, Positive, PositiveNumber
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
-from tnvmc.settings.ansatz_settings import leading
-from tnvmc.settings.build import build_ansatz, build_operator, build_sampler, build_theta
-from tnvmc.settings.checks import check_symmetries
+from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import SamplerSettings, Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import parse, validate, with_overrides
+from tnvmc.settings.named_runs import check_parts, name_problem
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 from tnvmc.settings.section import Section
 
@@ -32,8 +29,7 @@ MOST_STEPS = 100_000
 
 _OWN_SECTIONS = ("sampler", "optimizer")
 _OF_CONTRACTION = ("chi", "scheme")
-_NAME = re.compile(r"\w[\w .,=+()-]*")  # it becomes a folder
-_RESERVED = ("pictures",)
+_NOT_COMPARED = {"stage": "which has one budget for all", "sector": "which has one sector for all"}
 
 
 class Budget(Section):
@@ -128,11 +124,8 @@ def _blocks(blocks: Any) -> dict[str, dict[str, Any]]:
         name, where = block.get("name"), f"ansatz.{number}.name"
         if name is None:
             problems.append(ConfigProblem(where, "missing", label))
-        elif not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() in _RESERVED:
-            told = f"{label}; this cannot be a folder"
-            problems.append(ConfigProblem(where, "not_allowed", told, name))
-        elif name.lower() in map(str.lower, named):
-            problems.append(conflict(where, "taken by a block before", name))
+        elif (problem := name_problem(where, name, named, label)) is not None:
+            problems.append(problem)
         else:
             named[name] = {key: value for key, value in block.items() if key != "name"}
     if problems:
@@ -156,9 +149,9 @@ def budget_of(section: Any) -> Budget:
 
 def _common(shared: Json) -> Settings:
     """Check what all blocks share, by a state that goes with any of it."""
-    if "stage" in shared:
-        told = "does not go with a comparison, which has one budget for all"
-        raise ConfigError(conflict("[[stage]]", told))
+    for section, why in _NOT_COMPARED.items():
+        if section in shared:
+            raise ConfigError(conflict(f"[[{section}]]", f"does not go with a comparison, {why}"))
     return validate({**shared, "ansatz": {"kind": "peps", "D": 1}})
 
 
@@ -236,10 +229,7 @@ def _check(settings: Settings, common: Settings, n_samples: int, operator: Opera
     if operator.conserves_magnetisation and ours != theirs:
         told = f"the others are in the sector {theirs}; set it for all, in [sampler]"
         raise ConfigError(conflict("sampler.magnetisation", told, ours))
-    namespace_of(settings.run.device)
-    ansatz = build_ansatz(settings, operator)
-    build_sampler(settings, operator)
-    check_symmetries(settings, operator)
+    check_parts(settings, operator)
     found = measured_samples(settings, operator)
     if found != n_samples and settings.sampler.kind == "metropolis":
         told = (
@@ -247,7 +237,3 @@ def _check(settings: Settings, common: Settings, n_samples: int, operator: Opera
             "that divide them"
         )
         raise ConfigError(conflict("sampler.n_walkers", told, settings.sampler.n_walkers))
-    if (
-        leading(settings.ansatz).init != "simple_update"
-    ):  # which takes its time, and fits a PEPS or an MPS
-        build_theta(settings, operator, ansatz)

@@ -16,6 +16,7 @@ from tnvmc.operators import models
 from tnvmc.settings.ansatz_settings import AnsatzSettings, AutoregressiveSettings, PEPSSettings
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings, StageSettings
 from tnvmc.settings.section import AboveOne, Path, Section, models_in
+from tnvmc.settings.sector_settings import SectorSettings
 from tnvmc.settings.term_settings import TermSettings
 
 MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
@@ -293,6 +294,10 @@ class Settings(Section):
     D, other steps, samples or chi. Keys that a stage does not set are taken from `[ansatz]`, `[contraction]`,
     `[sampler]` and `[optimizer]`. Every stage ends with a short measurement, at twice its chi, that
     goes into `result.json`; its state is kept as `stage-1.h5` and so on."""
+    sector: Annotated[tuple[SectorSettings, ...], Predicate(bool)] | None = None
+    """Optional. Each `[[sector]]` becomes a run of its own, in a folder within the folder of the file, with what
+    it has of its own and else all that stands in the other sections. A table gives energies and gaps
+    ([Sectors](../sectors.md))."""
 
     @model_validator(mode="before")
     @classmethod
@@ -344,7 +349,7 @@ def _kinds(section: str) -> dict[str, type[Section]]:
     return {k: model for model in found for k in get_args(model.model_fields[name].annotation)}
 
 
-REPEATED = ("orthogonal", "stage")
+REPEATED = ("orthogonal", "stage", "sector")
 """Sections of which there may be several tables, each headed [[name]]."""
 
 SECTIONS: Mapping[str, Mapping[str, type[Section]]] = {

@@ -39,6 +39,9 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
     if isinstance(data.get("ansatz"), list):
         told = f"a comparison (it has [[ansatz]]); use tnvmc compare {path}"
         raise ConfigError(ConfigProblem(str(path), "file", told))
+    if "sector" in data:
+        told = "holds [[sector]], which are several runs; use tnvmc run FILE, or tnvmc.sectors_file in Python"
+        raise ConfigError(ConfigProblem(str(path), "file", told))
     if own := own_parts(data):
         raise ConfigError(ConfigProblem(str(path), "file", refusal(path, own)))
     return complete(validate(data, overrides), default_name=path.stem)

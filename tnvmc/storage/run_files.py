@@ -179,12 +179,16 @@ def _same_model(content: Any, settings: Json | None) -> bool:
 
 
 def refuse_comparison(path: Path) -> None:
-    """Raise `FolderError`, with the runs that are in it, where a folder holds a comparison."""
-    if not (path / "comparison.toml").is_file():
+    """Raise `FolderError`, with the runs that are in it, where a folder holds a comparison or sectors."""
+    held = [what for name, what in _SEVERAL.items() if (path / name).is_file()]
+    if not held:
         return
     runs = sorted(str(file.parent) for file in path.glob(f"*/{CONFIG}"))
     tried = f"; try {' or '.join(repr(run) if ' ' in run else run for run in runs)}" if runs else ""
-    raise FolderError(f"{path}: holds a comparison{tried}")
+    raise FolderError(f"{path}: holds {held[0]}{tried}")
+
+
+_SEVERAL = {"comparison.toml": "a comparison", "sectors.toml": "several sectors"}
 
 
 def _parsed(path: Path, parse: Callable[[str], Any], damage: list[Damage]) -> Any:

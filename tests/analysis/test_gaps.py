@@ -1,0 +1,90 @@
+"""The gap between two energies: its error, its estimated bias, and what is said of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tnvmc.analysis.gaps import SLOPE, Gap, energy_gap, residual_energy
+from tnvmc.estimate.statistics import v_score
+
+
+@dataclass
+class Energy:
+    energy: float
+    energy_error: float
+    variance: float
+    n_sites: int = 16
+    units: str = "S.S"
+    e_inf: float = 0.0
+
+    @property
+    def v_score(self) -> float:
+        return v_score(self.energy, self.variance, self.n_sites, self.e_inf)
+
+
+def codes(gap: Gap) -> list[tuple[str, str]]:
+    return [(found.code, found.status) for found in gap.diagnostics]
+
+
+def test_errors_add_in_quadrature() -> None:
+    gap = energy_gap(Energy(-8.7, 0.003, 1e-5), Energy(-9.2, 0.004, 1e-5))
+    assert gap.energy == pytest.approx(0.5) and gap.error == pytest.approx(0.005)
+    assert codes(gap) == [("gap_bias_small", "good")]
+
+
+@pytest.mark.parametrize("e_inf", [0.0, 3.0])
+def test_a_residual_is_a_part_of_the_v_score(e_inf: float) -> None:
+    """A relative error of `SLOPE` times the V-score, counted from the energy at infinite temperature."""
+    energy = Energy(-9.0, 0.01, 0.2, e_inf=e_inf)
+    expected = SLOPE * energy.v_score * (e_inf - energy.energy)
+    assert residual_energy(energy) == pytest.approx(expected)
+
+
+def test_residuals_of_the_states_on_the_page_of_comparisons() -> None:
+    """Relative errors and V-scores of docs/compare.md: within a factor of two of `SLOPE`."""
+    j1j2 = [(4.8e-4, 2.08e-3), (9.9e-4, 7.53e-3), (4.95e-3, 5.03e-2), (6.77e-3, 4.0e-2)]
+    heisenberg = [(1.42e-4, 1.77e-3), (5.58e-3, 3.76e-2), (5.75e-3, 4.10e-2), (4.59e-2, 2.84e-1)]
+    slopes = [error / score for error, score in j1j2 + heisenberg]
+    assert SLOPE / 2 < min(slopes) and max(slopes) < 2 * SLOPE
+
+
+@pytest.mark.parametrize(
+    ("variance", "code"),
+    [
+        (1e-4, ("gap_bias_small", "good")),
+        (0.1, ("gap_bias", "open")),
+        (1.0, ("gap_bias", "warning")),
+    ],
+)
+def test_a_residual_beyond_the_error_is_told(variance: float, code: tuple[str, str]) -> None:
+    """0.15 Var N / |E|: 3e-2 at a variance of 0.1, beside an error of 1.4e-2."""
+    gap = energy_gap(Energy(-8.7, 0.01, variance), Energy(-9.2, 0.01, 0.0))
+    assert codes(gap) == [code]
+    assert gap.bias == gap.residual > 0 == gap.residual_below
+
+
+def test_a_gap_below_zero_is_told() -> None:
+    upper, lower = Energy(-9.2, 0.003, 1e-5), Energy(-9.1, 0.004, 1e-5)
+    assert ("gap_negative", "warning") in codes(energy_gap(upper, lower))
+    assert ("gap_negative", "warning") not in codes(energy_gap(Energy(-9.11, 0.003, 1e-5), lower))
+
+
+def test_without_noise_any_residual_is_more_than_the_error() -> None:
+    gap = energy_gap(Energy(-8.7, 0.0, 0.1), Energy(-9.2, 0.0, 0.0))
+    assert gap.error == 0 and codes(gap) == [("gap_bias", "warning")]
+    assert codes(energy_gap(Energy(-8.7, 0.0, 1e-18), Energy(-9.2, 0.0, 0.0)))[0][1] == "good"
+
+
+@pytest.mark.parametrize("other", [{"n_sites": 12}, {"units": "Pauli"}])
+def test_energies_of_two_systems_have_no_gap(other: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="energy_gap"):
+        energy_gap(Energy(-8.7, 0.01, 0.1), Energy(-9.2, 0.01, 0.1, **other))
+
+
+def test_an_energy_that_is_not_finite_is_not_called_good() -> None:
+    gap = energy_gap(Energy(-8.7, math.nan, math.nan), Energy(-9.2, 0.01, 0.1))
+    assert codes(gap) == []

@@ -1,0 +1,178 @@
+"""Files of several sectors from the command line: what they leave behind, how they fail and go on."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.compare_files import strict_json
+from tests.sector_files import SETTINGS
+from tnvmc.app import sectors as app
+from tnvmc.app.cli import main
+from tnvmc.app.run import run_file
+from tnvmc.exact import exact_ground_state
+from tnvmc.lattice.grids import square
+from tnvmc.operators.models import heisenberg
+from tnvmc.report.figures import style
+from tnvmc.storage.run_folder import FolderError
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.step import OptimisationFailed
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with the file; pictures, which take their time, are left out."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(app, "draw_levels", lambda _: None)
+    monkeypatch.setattr(style, "encode", lambda *_: style.MADE_BY.encode())
+    Path("study.toml").write_text(SETTINGS)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a file of sectors leaves when nothing stops it; to be copied, not changed."""
+    path = tmp_path_factory.mktemp("whole")
+    (path / "study.toml").write_text(SETTINGS)
+    assert main(["run", str(path / "study.toml"), "--out", str(path / "out")]) == 0
+    return path / "out"
+
+
+def test_sectors_leave_runs_a_table_and_a_picture(whole: Path) -> None:
+    found = strict_json(whole / "sectors.json")
+    ground, triplet = found["levels"]
+    assert (ground["name"], triplet["name"]) == ("ground", "triplet") and found["left_out"] == []
+    results = [strict_json(whole / level["name"] / "result.json") for level in found["levels"]]
+    assert [level["energy"] for level in found["levels"]] == [r["energy"] for r in results]
+    assert [level["magnetisation"] for level in found["levels"]] == [0, 2]
+    assert [level["steps"] for level in found["levels"]] == [4, 6]
+    gap = triplet["gap"]
+    assert gap["energy"] == triplet["energy"] - ground["energy"] and ground["gap"] is None
+    assert gap["error"] == math.hypot(ground["energy_error"], triplet["energy_error"])
+    assert (whole / "pictures/levels.png").stat().st_size
+    assert (whole / "sectors.md").read_text().count("| triplet |") == 1
+
+
+def test_gaps_stand_beside_exact_ones(whole: Path) -> None:
+    operator = heisenberg(square(2, 3))
+    exact = [exact_ground_state(operator, sector).energy for sector in (0, 2)]
+    levels = strict_json(whole / "sectors.json")["levels"]
+    assert [level["exact"]["energy"] for level in levels] == pytest.approx(exact)
+    assert levels[1]["exact_gap"] == pytest.approx(exact[1] - exact[0])
+    gap = levels[1]["gap"]
+    assert levels[1]["gap_sigmas"] == pytest.approx(
+        (gap["energy"] - exact[1] + exact[0]) / gap["error"]
+    )
+    assert abs(levels[1]["gap_sigmas"]) < 6  # a few steps on six sites
+
+
+def test_a_sector_is_an_ordinary_run(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tomllib.loads((whole / "triplet/config.toml").read_text())
+    assert "sector" not in config and config["sampler"]["magnetisation"] == 2
+    again = run_file(whole / "triplet/config.toml", "again")
+    assert again["energy"] == strict_json(whole / "triplet/result.json")["energy"]
+    assert main(["show", str(whole / "triplet")]) == 0
+    assert "finished" in capsys.readouterr().out
+
+
+def test_the_table_is_shown_written_and_drawn_again(
+    whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(whole, "out")
+    before = Path("out/sectors.json").read_bytes()
+    for name in ("sectors.json", "sectors.md", "pictures/levels.pdf"):
+        Path("out", name).unlink()
+    assert main(["show", "out"]) == 0
+    shown = capsys.readouterr().out
+    assert "triplet" in shown and "exact gap" in shown
+    assert main(["report", "out"]) == 0 and Path("out/sectors.json").read_bytes() == before
+    assert main(["plot", "out", "--format", "pdf"]) == 0
+    assert Path("out/pictures/levels.pdf").stat().st_size
+    assert main(["plot", "out", "--what", "energy"]) == 2
+    assert main(["report", "out", "--varbench"]) == 2
+    assert main(["measure", "out"]) == 2  # of which sector?
+    assert main(["plot", "out", "--format", "gif"]) == 2
+
+
+def test_nothing_is_overwritten(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(whole, "out")
+    assert main(["run", "study.toml", "--out", "out"]) == 2
+    assert "--resume out" in capsys.readouterr().err
+    Path("out/sectors.toml").unlink()
+    assert main(["run", "study.toml", "--out", "out"]) == 2
+    assert main(["run", "--resume", "out"]) == 2
+    with pytest.raises(FolderError):
+        app.resume_sectors("out")
+
+
+def test_more_steps_are_made_by_all(whole: Path) -> None:
+    shutil.copytree(whole, "out")
+    before = strict_json(Path("out/sectors.json"))["levels"]
+    assert main(["run", "--resume", "out"]) == 0
+    assert strict_json(Path("out/sectors.json"))["levels"] == before
+    assert main(["run", "--resume", "out", "--set", "optimizer.steps=7"]) == 0
+    after = strict_json(Path("out/sectors.json"))["levels"]
+    assert [level["steps"] for level in after] == [7, 6]
+    assert after[1]["energy"] == before[1]["energy"]
+
+
+def test_a_run_keeps_its_quantum_numbers(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(whole, "out")
+    assert main(["run", "--resume", "out", "--set", "sector.2.magnetisation=4"]) == 2
+    assert "triplet" in capsys.readouterr().err
+
+
+def test_what_was_stopped_goes_on(
+    whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step, made = VMC.step, []
+
+    def stops(self: VMC, *given: Any) -> Any:
+        made.append(1)
+        if len(made) == 7:  # within the second sector
+            raise KeyboardInterrupt
+        return step(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(VMC, "step", stops)
+        assert main(["run", "study.toml", "--out", "out"]) == 130
+    assert "sector 'triplet'" in capsys.readouterr().err
+    assert main(["show", "out"]) == 0  # with what there is
+    assert "triplet: not measured" in capsys.readouterr().out
+    assert main(["run", "--resume", "out"]) == 0
+    one, other = (strict_json(place / "sectors.json")["levels"] for place in (Path("out"), whole))
+    assert [level["energy"] for level in one] == [level["energy"] for level in other]
+
+
+def test_a_sector_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = app.make_run
+
+    def fails(settings: Any, reference: Any) -> None:
+        if settings.sampler.magnetisation == 0:
+            raise OptimisationFailed("no luck")
+        make(settings, reference)
+
+    monkeypatch.setattr(app, "make_run", fails)
+    assert main(["run", "study.toml", "--out", "out"]) == 1
+    found = strict_json(Path("out/sectors.json"))
+    assert [level["name"] for level in found["levels"]] == ["triplet"]
+    assert [each["code"] for each in found["left_out"]] == ["run_failed"]
+    assert found["levels"][0]["gap"] is None  # there is nothing to count from
+    assert main(["run", "--resume", "out"]) == 1
+
+
+@pytest.mark.parametrize(
+    "change", ["sector.2.magnetisation=0", "sector.2.magnetisation=1", "hamiltonian.model=tfim"]
+)
+def test_what_cannot_be_is_refused_in_a_line(
+    change: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "study.toml", "--out", "out", "--set", change]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and told.startswith("tnvmc: sector 'triplet'")
+    assert not Path("out").exists()

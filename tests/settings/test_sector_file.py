@@ -1,0 +1,97 @@
+"""The settings of several sectors: what their runs are, and what is said of those that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sector_files import data
+from tnvmc.settings.comparison import comparison
+from tnvmc.settings.load import load
+from tnvmc.settings.problems import ConfigError
+from tnvmc.settings.sectors import sectors
+
+Json = dict[str, Any]
+
+
+def test_every_table_becomes_a_run() -> None:
+    asked = sectors(data(), default_name="study")
+    ground, triplet = asked.runs.values()
+    assert asked.out == Path("runs/study") and ground.run.out == "runs/study/ground"
+    assert (ground.sampler.magnetisation, triplet.sampler.magnetisation) == (0, 2)
+    assert (ground.optimizer.steps, triplet.optimizer.steps) == (4, 6)
+    assert ground.contraction.chi == triplet.contraction.chi == 4  # completed
+    assert all("sector" not in run.as_dict() for run in asked.runs.values())
+
+
+def test_samples_of_sectors_are_independent() -> None:
+    """Errors of a gap are added in quadrature: no two runs may have the same random numbers."""
+    assert [run.run.seed for run in sectors(data()).runs.values()] == [5, 6]
+
+
+def test_names_and_quantum_numbers_have_defaults() -> None:
+    settings = data() | {"sector": [{}, {"magnetisation": -2}]}
+    settings["sampler"]["magnetisation"] = 4
+    asked = sectors(settings)
+    assert list(asked.runs) == ["sector-1", "sector-2"]
+    assert [run.sampler.magnetisation for run in asked.runs.values()] == [4, -2]
+
+
+def test_settings_are_changed_on_the_command_line() -> None:
+    asked = sectors(data(), ["sector.2.magnetisation=4", "ansatz.D=3", "sector.1.name=lowest"])
+    assert list(asked.runs) == ["lowest", "triplet"]
+    assert asked.runs["triplet"].sampler.magnetisation == 4
+    assert [run.ansatz.D for run in asked.runs.values()] == [3, 3]
+
+
+def table(number: int, **keys: Any) -> Callable[[Json], Any]:
+    return lambda settings: settings["sector"][number].update(keys)
+
+
+def section(name: str, **keys: Any) -> Callable[[Json], Any]:
+    return lambda settings: settings.update({name: {**settings.get(name, {}), **keys}})
+
+
+PROBLEMS: list[tuple[Callable[[Json], Any], str, str]] = [
+    (table(1, magnetisation=0), "sector 'triplet'", "conflict"),
+    (table(1, magnetisation=1), "sector 'triplet'", "conflict"),  # of an odd number of sites
+    (table(1, magnetisation=8), "sector 'triplet'", "conflict"),  # six spins have 6 at most
+    (table(1, magnetisation=2.0), "sector.2.magnetisation", "not_allowed"),
+    (table(1, magnetization=2), "sector.2.magnetization", "unknown_key"),
+    (section("hamiltonian", model="tfim"), "sector 'triplet': magnetisation", "conflict"),
+    (table(1, name="a/b"), "sector.2.name", "not_allowed"),
+    (table(1, name="pictures"), "sector.2.name", "not_allowed"),
+    (table(1, name="Ground"), "sector.2.name", "conflict"),
+    (table(1, steps=-1), "sector.2.steps", "not_allowed"),
+    (lambda s: s.update(stage=[{"steps": 2}]), "sector 'triplet': steps", "conflict"),
+    (lambda s: s["ansatz"].pop("D"), "sector 'ground': ansatz.D", "missing"),
+    (section("ansatz", init="nowhere.h5"), "sector 'ground'", "conflict"),
+    (lambda s: s.update(sector=[]), "sector", "not_allowed"),
+    (lambda s: s.update(sector={"name": "a"}), "sector", "not_allowed"),
+]
+
+
+@pytest.mark.parametrize(("change", "key", "code"), PROBLEMS, ids=range(len(PROBLEMS)))
+def test_problems_are_told_by_sector(change: Callable[[Json], Any], key: str, code: str) -> None:
+    settings = data()
+    change(settings)
+    with pytest.raises(ConfigError) as caught:
+        sectors(settings)
+    problem = caught.value.problems[0]
+    assert (problem.key, problem.code) == (key, code)
+
+
+def test_other_commands_refuse_a_file_of_sectors(tmp_path: Path) -> None:
+    from tests.sector_files import SETTINGS
+
+    path = tmp_path / "sectors.toml"
+    path.write_text(SETTINGS)
+    with pytest.raises(ConfigError):
+        load(path)
+    block = {"ansatz": [{"name": "a", "D": 2}], "compare": {"steps": 2}}
+    with pytest.raises(ConfigError) as caught:
+        comparison(data() | block)
+    assert caught.value.problems[0].key == "[[sector]]"

@@ -1,0 +1,152 @@
+"""The difference of two measured energies: its error, and what that error does not hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from tnvmc.estimate.diagnostic import Diagnostic, Status
+from tnvmc.shown import Shown, Table, with_error
+
+SLOPE = 0.15
+"""Relative error of an energy over its V-score, typically: 0.08 to 0.23 for the 14 states of PEPS and networks on
+the page "Comparing states", whose exact energies are known.  So a residual is known within a factor of two."""
+
+SIGNIFICANT = 3.0
+"""Errors of a gap beyond which its sign, or a bias, counts as seen."""
+
+_RELATIVE = 1e-6  # of the energy: what counts as an error where there is none (enumeration)
+
+
+class MeasuredEnergy(Protocol):
+    """An energy with what tells how good it is; a `Measurement` is one."""
+
+    @property
+    def energy(self) -> float:
+        """The total."""
+
+    @property
+    def energy_error(self) -> float:
+        """Its standard error."""
+
+    @property
+    def variance(self) -> float:
+        """Of the local energy."""
+
+    @property
+    def v_score(self) -> float:
+        """See `estimate.statistics.v_score`."""
+
+    @property
+    def n_sites(self) -> int:
+        """Number of sites."""
+
+    @property
+    def units(self) -> str:
+        """Of the energy."""
+
+
+@dataclass(frozen=True, repr=False)
+class Gap(Shown):
+    """The energy of one state above that of another; both are totals.
+
+    `error` is that of the samples, the two errors in quadrature: both energies come from samples of their own.
+    Each energy is that of a variational state, and lies above the lowest one of its sector by a
+    residual, which no number of samples lowers.  `residual` and `residual_below` estimate them from the V-scores
+    (`residual_energy`); `bias` is what they do to the gap.
+    """
+
+    energy: float
+    error: float
+    residual: float
+    residual_below: float
+    units: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def bias(self) -> float:
+        """Estimated distance of the gap above the true one, negative below; within a factor of two."""
+        return self.residual - self.residual_below
+
+    def __repr__(self) -> str:
+        told = f"{with_error(self.energy, self.error)} ({self.units} units), bias about {self.bias:+.1g}"
+        return f"<Gap {told}{''.join(f'; {x.status}: {x.code}' for x in self._doubts)}>"
+
+    @property
+    def _doubts(self) -> list[Diagnostic]:
+        return [each for each in self.diagnostics if each.status in ("warning", "error")]
+
+    def _table(self) -> Table:
+        rows = [
+            ("gap", with_error(self.energy, self.error)),
+            ("residual of the upper energy", f"about {self.residual:.1g}"),
+            ("residual of the lower energy", f"about {self.residual_below:.1g}"),
+            ("bias of the gap", f"about {self.bias:+.1g}"),
+        ]
+        return Table(f"gap, {self.units} units", ("", ""), rows, self.diagnostics)
+
+
+def energy_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> Gap:
+    """Give the gap between two measured energies of one Hamiltonian, with its error.
+
+    >>> energy_gap(triplet.measure(), singlet.measure())  # doctest: +SKIP
+
+    Args:
+        above: the `Measurement` of the upper state.
+        below: that of the lower one, from other samples.
+
+    Returns:
+        The gap, with codes: `gap_negative` where it lies below 0 by 3 errors, so that the two are the other way
+        round or one of them is not converged; `gap_bias_small`, or `gap_bias` where a residual is larger
+        than the error (a warning beyond 3 of them).
+
+    Raises:
+        ValueError: energies of different numbers of sites, or in different units.
+
+    What it cannot tell: that either state is the lowest one of its sector, or that the two are of different
+    sectors.  Of states that were kept orthogonal to approximate ones an energy may also be too low.
+    """
+    for name in ("n_sites", "units"):
+        one, other = getattr(above, name), getattr(below, name)
+        if one != other:
+            raise ValueError(
+                f"energy_gap: {name} is {one!r} of the upper energy and {other!r} of the lower one; give two "
+                "measurements of one Hamiltonian"
+            )
+    gap = above.energy - below.energy
+    error = math.hypot(above.energy_error, below.energy_error)
+    residuals = residual_energy(above), residual_energy(below)
+    floor = max(error, _RELATIVE * abs(below.energy))
+    found = [*_sign(gap, floor), *_bias(residuals, floor, above.n_sites)]
+    return Gap(gap, error, *residuals, above.units, tuple(found))
+
+
+def residual_energy(measured: MeasuredEnergy) -> float:
+    """Estimate how far an energy lies above that of the eigenstate, within a factor of two: `SLOPE` V |E - E_inf|.
+
+    V = N Var / (E - E_inf)^2 is the V-score, to which relative errors of variational energies are nearly
+    proportional (Wu et al., Science 386, 296 (2024)).  E_inf follows from V and the variance.  NaN where
+    one of them is not finite.
+    """
+    return SLOPE * math.sqrt(measured.n_sites * measured.variance * measured.v_score)
+
+
+def _sign(gap: float, error: float) -> list[Diagnostic]:
+    if not gap < -SIGNIFICANT * error:  # also where one is not finite
+        return []
+    return [Diagnostic("gap_negative", "warning", {"gap": gap, "sigmas": -gap / error})]
+
+
+def _bias(residuals: tuple[float, float], error: float, n_sites: int) -> list[Diagnostic]:
+    largest = max(residuals)
+    values = {
+        "residual": residuals[0], "residual_below": residuals[1], "bias": residuals[0] - residuals[1],
+        "error": error,
+    }  # fmt: skip
+    if not all(map(math.isfinite, (*residuals, error))):
+        return []
+    if largest <= error:
+        return [Diagnostic("gap_bias_small", "good", values)]
+    status: Status = "warning" if largest > SIGNIFICANT * error else "open"
+    return [Diagnostic("gap_bias", status, values)]

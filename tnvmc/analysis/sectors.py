@@ -1,0 +1,164 @@
+"""Several sectors as data: the energy of each, and its gap above the first.
+
+Everything is read from the folders of the runs, as any other reader would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from tnvmc._version import __version__
+from tnvmc.analysis.comparison import is_number
+from tnvmc.analysis.diagnostics import diagnostics_of
+from tnvmc.analysis.gaps import Gap, energy_gap
+from tnvmc.analysis.reference import Reference
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.settings.sectors import Sectors
+from tnvmc.storage.run_files import Run, is_current, read_run
+from tnvmc.storage.run_folder import FolderError
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Level:
+    """The energy of one sector; energies are totals, None stands where a number does not exist."""
+
+    name: str
+    magnetisation: int | None  #: twice the total Sz
+    energy: float
+    energy_error: float
+    variance: float
+    v_score: float
+    steps: int
+    n_samples: int
+    n_sites: int = field(repr=False)
+    units: str = field(repr=False)
+    exact: Reference = field(default_factory=Reference)  #: of this sector
+    sigmas: float | None = None  #: energy less the exact one, in errors
+    gap: Gap | None = None  #: above the first sector; None of that itself
+    exact_gap: float | None = None
+    gap_sigmas: float | None = None  #: gap less the exact one, in errors
+    diagnostics: tuple[Diagnostic, ...] = ()  #: what makes the energy less trustworthy
+
+
+@dataclass(frozen=True)
+class SectorTable:
+    """Sectors in the order of their file, and those that have no energy, with the reason."""
+
+    levels: tuple[Level, ...]
+    left_out: tuple[tuple[str, Diagnostic], ...]
+    about: Json  #: what all share: Hamiltonian, name of the first sector
+
+    @property
+    def gaps(self) -> dict[str, Gap]:
+        """Gaps above the first sector, by the names of the others."""
+        return {level.name: level.gap for level in self.levels if level.gap is not None}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the content of sectors.json."""
+        return {
+            **self.about,
+            "levels": [_as_dict(level) for level in self.levels],
+            "left_out": [{"name": name, **reason.as_dict()} for name, reason in self.left_out],
+        }
+
+
+def _as_dict(level: Level) -> dict[str, Any]:
+    values = asdict(level)
+    del values["n_sites"], values["units"]
+    values["diagnostics"] = [found.as_dict() for found in level.diagnostics]
+    if level.gap is not None:
+        gap = {key: values["gap"][key] for key in ("energy", "error", "residual", "residual_below")}
+        gap |= {"bias": level.gap.bias}
+        values["gap"] = gap | {"diagnostics": [x.as_dict() for x in level.gap.diagnostics]}
+    return values
+
+
+def tabulate_sectors(
+    sectors: Sectors, references: Mapping[str, Reference], failed: Mapping[str, str]
+) -> SectorTable:
+    """Read the runs of all sectors.
+
+    Args:
+        sectors: their runs are read from their folders.
+        references: what each energy is compared with, by name.
+        failed: why runs gave up, by their names.
+    """
+    found = {name: _level_or_reason(name, sectors, references, failed) for name in sectors.runs}
+    first = next(iter(found.values()))
+    levels = [each for each in found.values() if isinstance(each, Level)]
+    if isinstance(first, Level):
+        levels = [first, *(_above(first, level) for level in levels[1:])]
+    return SectorTable(
+        tuple(levels),
+        tuple((name, each) for name, each in found.items() if isinstance(each, Diagnostic)),
+        _about(sectors),
+    )
+
+
+def _level_or_reason(
+    name: str, sectors: Sectors, references: Mapping[str, Reference], failed: Mapping[str, str]
+) -> Level | Diagnostic:
+    if name in failed:
+        return Diagnostic("run_failed", "error", {"reason": failed[name]})
+    try:
+        run = read_run(sectors.out / name)
+    except FolderError as error:
+        return Diagnostic("run_unreadable", "error", {"reason": str(error)})
+    return reason_against(run) or _level(name, run, references.get(name, Reference()))
+
+
+def reason_against(run: Run) -> Diagnostic | None:
+    """Give why a run has no energy to compare; None where it has one."""
+    if run.result is None or not is_current(run):
+        return Diagnostic("sector_unfinished", "error")
+    if not all(is_number(run.result.get(key)) for key in _MEASURED):
+        return Diagnostic("numbers_not_finite", "error")
+    return None
+
+
+_MEASURED = ("energy", "energy_error", "variance", "v_score")
+
+
+def _level(name: str, run: Run, exact: Reference) -> Level:
+    result = run.result
+    assert result is not None
+    sigmas = None
+    if exact.energy is not None and result["energy_error"]:
+        sigmas = (result["energy"] - exact.energy) / result["energy_error"]
+    found = [each for each in diagnostics_of(result) if each.status in ("warning", "error")]
+    return Level(
+        name=name,
+        exact=exact,
+        sigmas=sigmas,
+        diagnostics=tuple(found),
+        **{key: result[key] for key in (*_MEASURED, "steps", "n_samples", "n_sites", "units")},
+        magnetisation=result.get("magnetisation"),
+    )
+
+
+def _above(first: Level, level: Level) -> Level:
+    """Give a level with its gap above the first one."""
+    gap = energy_gap(level, first)
+    exact_gap = sigmas = None
+    if level.exact.energy is not None and first.exact.energy is not None:
+        exact_gap = level.exact.energy - first.exact.energy
+        sigmas = (gap.energy - exact_gap) / gap.error if gap.error else None
+    return replace(level, gap=gap, exact_gap=exact_gap, gap_sigmas=sigmas)
+
+
+def _about(sectors: Sectors) -> dict[str, Any]:
+    settings = next(iter(sectors.runs.values())).as_dict()
+    return {
+        "hamiltonian": settings["hamiltonian"],
+        "lattice": settings["lattice"],
+        "fingerprint": fingerprint(sectors.operator),
+        "n_sites": sectors.operator.n_sites,
+        "units": sectors.operator.units,
+        "first": next(iter(sectors.runs)),
+        "version": __version__,
+    }

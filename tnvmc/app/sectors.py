@@ -1,0 +1,241 @@
+"""Several sectors from their file to the table of gaps: ``tnvmc run`` on a file with [[sector]].
+
+Each sector is an ordinary run in a folder of its own, made by the code of any other run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tnvmc.analysis.reference import Reference, find_reference
+from tnvmc.analysis.sectors import SectorTable, tabulate_sectors
+from tnvmc.app.run import Interrupted
+from tnvmc.app.several import (
+    keep,
+    make_run,
+    make_runs,
+    refuse_in_use,
+    stopped_text,
+    with_out,
+    write_settings,
+)
+from tnvmc.report.figures import style
+from tnvmc.report.figures.levels import draw_levels
+from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
+from tnvmc.report.sectors import headline, markdown, plain_text
+from tnvmc.settings.load import read_toml
+from tnvmc.settings.problems import ConfigError
+from tnvmc.settings.sectors import Sectors, holds_sectors, sectors
+from tnvmc.storage.files import read_plain
+from tnvmc.storage.run_folder import (
+    CONFIG,
+    RESULT,
+    FolderError,
+    check_settings,
+    refuse_occupied,
+)
+from tnvmc.storage.seals import sealed_json
+
+SETTINGS, TABLE, PAGE = "sectors.toml", "sectors.json", "sectors.md"
+
+_FORMATS = ("png", "pdf")
+_FIXED = (("sampler", "magnetisation"), ("run", "seed"))
+"""Settings that a run which was begun keeps: with others it would be of another state."""
+
+
+class SectorsInterrupted(Interrupted):
+    """Sectors that were stopped from outside; what their runs have done is kept."""
+
+    def __init__(self, name: str, folder: Path, exit_status: int, because: str = "") -> None:
+        command = f"tnvmc run --resume {folder}"
+        Exception.__init__(self, stopped_text(f"sector '{name}'", command, because))
+        self.exit_status, self.because = exit_status, because
+
+
+def is_sector_file(path: str | Path) -> bool:
+    """Tell whether a settings file holds [[sector]]; a file that cannot be read is told later."""
+    try:
+        return holds_sectors(read_toml(Path(path)))
+    except ConfigError:
+        return False
+
+
+def is_sectors(folder: str | Path) -> bool:
+    """Tell whether a folder holds the runs of several sectors."""
+    return (Path(folder) / SETTINGS).is_file()
+
+
+def sectors_file(
+    path: str | Path, out: str | Path | None = None, overrides: Sequence[str] = ()
+) -> SectorTable:
+    """Run the sectors of a TOML file with [[sector]] as ``tnvmc run`` does, and give their table.
+
+    >>> table = tnvmc.sectors_file("sectors.toml", "runs/sectors")  # doctest: +SKIP
+    >>> table.gaps["triplet"].energy, table.gaps["triplet"].error  # doctest: +SKIP
+
+    Args:
+        path: of the file.
+        out: folder to write; that of the settings by default.
+        overrides: settings to change, as ``"sector.2.steps=40"``.
+
+    Returns:
+        Energies of all sectors, and gaps above the first.
+
+    Raises:
+        ConfigError: settings that cannot run, of any sector; nothing has been started.
+        FolderError: `out` holds a run or sectors already.
+        DiskError: no space left.
+        SectorsInterrupted: Ctrl-C or SIGTERM, with a checkpoint written.
+    """
+    path = Path(path)
+    asked = sectors(read_toml(path), with_out(overrides, out), path.stem)
+    folder = asked.out
+    if is_sectors(folder):
+        raise FolderError(
+            f"{folder}: holds sectors already; continue them with tnvmc run --resume {folder}, or choose "
+            "another --out"
+        )
+    for place in (folder, *(folder / name for name in asked.runs)):
+        refuse_occupied(place)
+    return _make(asked)
+
+
+def resume_sectors(
+    folder: str | Path, overrides: Sequence[str] = (), file: str | Path | None = None
+) -> SectorTable:
+    """Go on with the sectors in a folder, by its own settings or those of another file.
+
+    Runs that are finished, and whose settings ask for nothing more, are kept.
+
+    Raises:
+        FolderError: no sectors there, or another process is at them.
+        ConfigError: also other quantum numbers than a run was begun with.
+        DiskError, SectorsInterrupted: as `sectors_file`.
+    """
+    asked = _settings(Path(folder), overrides, file)
+    _refuse_others(asked)
+    return _make(asked)
+
+
+def _settings(folder: Path, overrides: Sequence[str] = (), file: Any = None) -> Sectors:
+    if not is_sectors(folder):
+        raise FolderError(f"{folder}: holds no sectors to resume ({SETTINGS} is missing)")
+    check_settings(folder / SETTINGS)
+    return sectors(read_toml(Path(file or folder / SETTINGS)), with_out(overrides, folder))
+
+
+def _refuse_others(asked: Sectors) -> None:
+    """Refuse other quantum numbers than those by which a run was begun: its steps would be of another state."""
+    for name, settings in asked.runs.items():
+        if not (asked.out / name / CONFIG).is_file():
+            continue
+        begun, now = read_toml(asked.out / name / CONFIG), settings.as_dict()
+        for section, key in _FIXED:
+            before, after = (held.get(section, {}).get(key) for held in (begun, now))
+            if before != after:
+                raise ConfigError(
+                    f"sector '{name}': {section}.{key} = {after}: the run in {asked.out / name} was begun "
+                    f"with {before}; choose another --out"
+                )
+
+
+def _make(asked: Sectors) -> SectorTable:
+    """Make every run, then the table and the picture."""
+    refuse_in_use(asked)
+    write_settings(asked, SETTINGS)
+    references = _references(asked)
+
+    def stopped(name: str, exit_status: int, because: str) -> SectorsInterrupted:
+        return SectorsInterrupted(name, asked.out, exit_status, because)
+
+    failed = make_runs(asked, lambda name: make_run(asked.runs[name], references[name]), stopped)
+    table = tabulate_sectors(asked, references, failed)
+    images = _pictures(table, asked.out / FOLDER, _FORMATS) if table.levels else {}
+    keep({**_pages(asked, table), **images})
+    return table
+
+
+def _references(asked: Sectors) -> dict[str, Reference]:
+    """Find the exact energy of each sector."""
+    return {
+        name: find_reference(asked.operator, run.sampler.magnetisation)
+        for name, run in asked.runs.items()
+    }
+
+
+def _pages(asked: Sectors, table: SectorTable) -> dict[Path, bytes]:
+    """The files of the table."""
+    return {
+        asked.out / TABLE: sealed_json(table.as_dict(), indent=2),
+        asked.out / PAGE: markdown(table).encode(),
+    }
+
+
+def _pictures(table: SectorTable, folder: Path, formats: Sequence[str]) -> dict[Path, bytes]:
+    """The picture of the levels, in these formats.
+
+    Raises:
+        PictureError: a file in the way that was not made here.
+    """
+    figure = draw_levels(table.levels)
+    places = {folder / f"levels.{ending}": style.encode(figure, ending) for ending in formats}
+    check_ours(folder, tuple(places), style.MADE_BY)
+    return places
+
+
+def redraw_sectors(
+    folder: str | Path, out: str | Path | None = None, formats: str = ",".join(_FORMATS)
+) -> tuple[Path, ...]:
+    """Draw the picture of sectors again, as ``tnvmc plot`` does, from what their runs hold now.
+
+    Raises:
+        FolderError: no sectors there.
+        PictureError: an unknown format, a file in the way, nothing to draw.
+        ConfigError: settings that cannot be read any more.
+    """
+    endings = chosen(formats, style.FORMATS, "--format")
+    asked, table = held_sectors(Path(folder))
+    if not table.levels:
+        raise PictureError(f"{folder}: nothing to draw: none of its runs is finished")
+    files = _pictures(table, asked.out / FOLDER if out is None else Path(out), endings)
+    keep(files)
+    return tuple(files)
+
+
+def retabulate_sectors(folder: str | Path) -> tuple[Path, ...]:
+    """Write the table of sectors again, as ``tnvmc report`` does; raises as `redraw_sectors`."""
+    files = _pages(*held_sectors(Path(folder)))
+    keep(files)
+    return tuple(files)
+
+
+def held_sectors(folder: Path) -> tuple[Sectors, SectorTable]:
+    """Give the sectors in a folder, and the table of what their runs hold now.
+
+    What the last table said of runs that failed is kept.
+
+    Raises:
+        FolderError: no sectors there.
+        ConfigError: settings that cannot be read any more.
+    """
+    asked = _settings(folder)
+    before: dict[str, Any] = {}
+    if (folder / TABLE).is_file():
+        before = json.loads(read_plain(folder / TABLE))
+    failed = {
+        each["name"]: each["values"]["reason"]
+        for each in before.get("left_out", ())
+        if each["code"] == "run_failed" and not (folder / each["name"] / RESULT).is_file()
+    }
+    return asked, tabulate_sectors(asked, _references(asked), failed)
+
+
+def sectors_text(table: SectorTable) -> str:
+    """Write what is printed of a table: ``tnvmc run`` and ``tnvmc show``."""
+    text = [headline(table)]
+    if table.levels or table.left_out:
+        text += ["", plain_text(table)]
+    return "\n".join(text)

@@ -1,0 +1,48 @@
+"""The picture of several sectors: their energies above the first, beside the exact ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tnvmc.analysis.sectors import Level
+from tnvmc.report.figures import style
+
+_HALF = 0.32  # of a column, that the line of an energy covers
+
+
+def draw_levels(levels: Sequence[Level]) -> Any:
+    """Draw the energy of each sector above that of the first, with its error, and the exact ones as dashed lines.
+
+    The first is drawn with the error of its energy, the others with that of their gap.  Exact energies
+    count from the exact one of the first, where both are known.
+    """
+    with style.styled():
+        figure = style.new_figure(1.6 + 1.3 * len(levels), 3.6)
+        axes = figure.subplots()
+        for place, level in enumerate(levels):
+            colour = style.line(place)["color"]
+            height, error = (
+                (0.0, level.energy_error)
+                if level.gap is None
+                else (level.gap.energy, level.gap.error)
+            )
+            axes.hlines(height, place - _HALF, place + _HALF, color=colour, lw=1.8)
+            axes.errorbar(place, height, error, color=colour, capsize=3, marker="o", ms=4)
+        known = [(place, each.exact_gap) for place, each in enumerate(levels)]
+        known = [(0, 0.0), *((place, gap) for place, gap in known if gap is not None)]
+        if len(known) > 1:
+            places, heights = zip(*known, strict=True)
+            ends = [[place + side * _HALF for place in places] for side in (-1, 1)]
+            axes.hlines(heights, *ends, color=style.INK, lw=1.0, ls="--", label="exact")
+            style.legend(axes)
+        axes.set_xticks(range(len(levels)), [_label(level) for level in levels])
+        axes.set_xlim(-0.6, len(levels) - 0.4)
+        axes.set_ylabel(f"E − E({levels[0].name}) ({levels[0].units} units)")
+        style.grid(axes, "y")
+    return figure
+
+
+def _label(level: Level) -> str:
+    sector = "" if level.magnetisation is None else f"\n2 Sz = {level.magnetisation}"
+    return level.name + sector

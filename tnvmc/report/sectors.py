@@ -1,0 +1,78 @@
+"""The table of several sectors, as text for a terminal and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tnvmc.analysis.gaps import Gap
+from tnvmc.analysis.sectors import Level, SectorTable
+from tnvmc.report.describe import facts
+from tnvmc.report.tables import in_columns, in_markdown
+from tnvmc.report.texts import sentence
+from tnvmc.shown import fixed, with_error
+from tnvmc.storage.run_files import Run
+
+_NONE = "-"
+
+
+def headline(table: SectorTable) -> str:
+    """Write in a line what the sectors are of."""
+    about = table.about
+    told = facts(Run(Path(), {key: about[key] for key in ("hamiltonian", "lattice")}))
+    return (
+        f"{told['model']}; {told['lattice']}; energies are totals in {about['units']} units, gaps count from "
+        f"'{about['first']}'"
+    )
+
+
+def plain_text(table: SectorTable) -> str:
+    """Write the table in columns, with what is left out and what is to be noted below it."""
+    return "\n".join([*in_columns(_lines(table), ">"), *_below(table)])
+
+
+def markdown(table: SectorTable) -> str:
+    """Write the content of sectors.md."""
+    below = [f"- {line}" for line in _below(table)]
+    page = [headline(table), "", *in_markdown(_lines(table), ">"), "", *below]
+    return "\n".join(page).rstrip() + "\n"
+
+
+def _lines(table: SectorTable) -> list[tuple[str, ...]]:
+    """Head and rows."""
+    head = (
+        "sector", "2 Sz", "energy", "V-score", "exact", "errors off", "gap", "exact gap", "errors off",
+    )  # fmt: skip
+    return [head, *map(_row, table.levels)]
+
+
+def _row(level: Level) -> tuple[str, ...]:
+    gap, exact = level.gap, level.exact.energy
+    return (
+        level.name,
+        _NONE if level.magnetisation is None else str(level.magnetisation),
+        with_error(level.energy, level.energy_error),
+        f"{level.v_score:.1e}",
+        _NONE if exact is None else fixed(exact, 6),
+        _errors(level.sigmas),
+        _NONE if gap is None else with_error(gap.energy, gap.error),
+        _NONE if level.exact_gap is None else fixed(level.exact_gap, 6),
+        _errors(level.gap_sigmas),
+    )
+
+
+def _errors(sigmas: float | None) -> str:
+    return _NONE if sigmas is None else f"{sigmas:+.1f}"
+
+
+def _below(table: SectorTable) -> list[str]:
+    told = [f"not in the table: {name}: {sentence(reason)}" for name, reason in table.left_out]
+    told += [f"{level.name}: {text}" for level in table.levels for text in _notes(level)]
+    other = {x.exact.method for x in table.levels if x.exact.method not in (None, "exact")}
+    return told + [f'"exact" is {method} here' for method in sorted(map(str, other))]
+
+
+def _notes(level: Level) -> Iterator[str]:
+    yield from map(sentence, level.diagnostics)
+    if isinstance(level.gap, Gap):
+        yield from (f"gap: {sentence(found)}" for found in level.gap.diagnostics)
