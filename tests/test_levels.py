@@ -15,6 +15,7 @@ LEVELS = {
     "operators": 1,
     "contraction": 2,
     "exact": 2,
+    "exact_symmetric": 2,
     "ansatz": 3,
     "sampling": 4,
     "estimate": 5,

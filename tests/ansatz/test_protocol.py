@@ -123,7 +123,9 @@ def test_descriptions() -> None:
     assert description_of(PEPS(LATTICE, 3)) == {"ansatz": "PEPS", "D": 3}
     assert description_of(PeriodicMPS(LATTICE, 2)) == {"ansatz": "PeriodicMPS", "D": 2}
     assert description_of(ProductState(LATTICE)) == {"ansatz": "ProductState"}
-    assert description_of(Symmetrised(PEPS(LATTICE, 2), GROUP)) == {"ansatz": "Symmetrised"}
+    found = description_of(Symmetrised(PEPS(LATTICE, 2), GROUP))
+    assert found.pop("symmetrised")["elements"] == len(GROUP)
+    assert found == {"ansatz": "Symmetrised", "of": "PEPS", "D": 2}
     made = network("made")
     assert isinstance(made, Described)
     assert description_of(made)["ansatz"] == "FlaxAnsatz"

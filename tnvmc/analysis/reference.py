@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from tnvmc.exact import exact_ground_state
 from tnvmc.operators.basis import Basis
+from tnvmc.operators.marshall import has_ground_state
 from tnvmc.operators.reference import known_energy
+from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator
+from tnvmc.vmc.reliability import lowest_energy
 
 DIAGONALISED_AT_ONCE = 400_000
 """Largest sector whose ground state is computed for comparison: a few seconds."""
@@ -23,12 +26,22 @@ class Reference:
     method: str | None = None
 
 
-def find_reference(operator: Operator, magnetisation: int | None = None) -> Reference:
+def find_reference(
+    operator: Operator, magnetisation: int | None = None, group: SymmetryGroup | None = None
+) -> Reference:
     """Find the exact energy: known, else by diagonalisation where that takes a few seconds.
 
-    Published numbers that are not exact (QMC, other variational states) come last.
+    Published numbers that are not exact (QMC, other variational states) come last.  Of a state that is
+    summed over a `group` the lowest energy of its characters; that of the ground state only where it is
+    expected to have them.
     """
     sector = (magnetisation or 0) if operator.conserves_magnetisation else None
+    if group is not None:
+        own = lowest_energy(operator, sector, DIAGONALISED_AT_ONCE, group)
+        if own is not None and own.method == "exact":
+            return Reference(own.energy_total, own.source, own.method)
+        if not has_ground_state(operator, group, magnetisation or 0):
+            return Reference()
     known = None
     if not sector:
         with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers

@@ -37,6 +37,7 @@ from tnvmc.vmc import checkpoint
 from tnvmc.vmc.chi_scan import default_chis, scan_chi
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import Measured, MeasurementPlan
+from tnvmc.vmc.reliability import group_of
 from tnvmc.vmc.state import Iterate, State, StepRecord, as_tree
 
 START = "start.h5"
@@ -118,7 +119,9 @@ def result(vmc: VMC, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Me
             config = described(vmc, told)
             folder.write_settings(config)
             _keep_point(vmc, folder, measured.point)
-            reference = find_reference(vmc.operator, vmc.problem.magnetisation)
+            reference = find_reference(
+                vmc.operator, vmc.problem.magnetisation, group_of(vmc.ansatz)
+            )
             found = result_of(vmc, config, measured.measurement, reference) | {"stopped": "steps"}
             chis = default_chis(vmc.ansatz)
             scan = scan_chi(measured, chis, vmc.sampler.threads).as_dicts() if chis else []

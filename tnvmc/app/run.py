@@ -15,6 +15,7 @@ from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
+from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.app.keeper import Keeper
 from tnvmc.app.results import draw_energy, result_of
 from tnvmc.app.stages import StagedRun
@@ -54,6 +55,7 @@ from tnvmc.storage.run_folder import (
 from tnvmc.vmc.chi_scan import default_chis, scan_chi
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
+from tnvmc.vmc.reliability import group_of
 from tnvmc.vmc.state import StepRecord
 
 _FAILED = 1  # exit status of what is not the fault of the input
@@ -221,7 +223,8 @@ def _set_up(
     console = RunConsole(optimizer.steps, operator.n_sites, optimizer.seconds)
     ansatz = build_ansatz(settings, operator)
     console.say(headline(settings, operator, ansatz.n_params))
-    of_grid = ansatz.first if isinstance(ansatz, ProductOfStates) else ansatz
+    inner = inner_state(ansatz)
+    of_grid = inner.first if isinstance(inner, ProductOfStates) else inner
     bonds = of_grid.bonds if isinstance(of_grid, PEPS) and operator.lattice.shape[0] > 1 else None
     if bonds and (embedded := embedding_text(operator, bonds)):
         console.say(embedded)
@@ -249,7 +252,9 @@ def _carry_on(
     try:
         keeper.save()
         if reference is None:
-            reference = find_reference(run.operator, settings.sampler.magnetisation)
+            reference = find_reference(
+                run.operator, settings.sampler.magnetisation, group_of(run.vmc.ansatz)
+            )
         console.used = run.seconds
         with console.live(run.vmc.state.step, reference.energy):
             _optimise(run, keeper, folder, console)

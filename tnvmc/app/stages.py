@@ -17,6 +17,7 @@ from tnvmc.ansatz.initial.parameters import from_simple_update, grown
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.plateau import reached
 from tnvmc.operators.term import Operator
@@ -223,10 +224,11 @@ class StagedRun:
         seed = settings.run.seed
         self._evolution_seconds = 0.0
         if self.stage.kind == "simple_update":
-            assert isinstance(ansatz, PEPS)
+            inner = inner_state(ansatz)
+            assert isinstance(inner, PEPS)
             started = perf_counter()
             theta, self._evolution = from_simple_update(
-                ansatz, self.operator, seed, self.stage.evolve
+                inner, self.operator, seed, self.stage.evolve
             )
             self._evolution_seconds = perf_counter() - started
         elif blank:
@@ -243,10 +245,11 @@ class StagedRun:
         large = small if same else build_ansatz(new, self.operator)
         theta = point.theta
         if stage.D != self.stage.D:
-            assert isinstance(small, PEPS) and isinstance(large, PEPS)
+            before, after = inner_state(small), inner_state(large)
+            assert isinstance(before, PEPS) and isinstance(after, PEPS)
             theta = grown(
-                small.tensors(theta),
-                large,
+                before.tensors(theta),
+                after,
                 self.operator,
                 evolve=stage.evolve,
                 noise=stage.noise,

@@ -23,14 +23,37 @@ def check_characters(operator: Operator, group: SymmetryGroup, magnetisation: in
     Raises:
         ValueError: for the first such element; Marshall's signs would give it its character.
     """
+    for name in odd_elements(operator, group, magnetisation):
+        raise ValueError(
+            f"the ground state of an antiferromagnet has character -1 under {name} at "
+            f"2 Sz = {magnetisation}, and without marshall psi has +1, so it is out of reach"
+        )
+
+
+def odd_elements(operator: Operator, group: SymmetryGroup, magnetisation: int) -> tuple[str, ...]:
+    """Name the elements under which an antiferromagnet's ground state has character -1.
+
+    None where nothing is known: see `check_characters`.
+    """
     if not operator.conserves_magnetisation or not _is_antiferromagnet(operator):
-        return
-    for element in group.elements:
-        if marshall_character(operator, element, magnetisation) == -1:
-            raise ValueError(
-                f"the ground state of an antiferromagnet has character -1 under {element.name} at "
-                f"2 Sz = {magnetisation}, and without marshall psi has +1, so it is out of reach"
-            )
+        return ()
+    return tuple(
+        g.name for g in group.elements if marshall_character(operator, g, magnetisation) == -1
+    )
+
+
+def has_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: int) -> bool:
+    """Tell whether the ground state is expected to have the characters of a group.
+
+    Those of Marshall's rule where it says one; else +1, as a ground state without nodes has.
+    """
+    ruled = operator.conserves_magnetisation and _is_antiferromagnet(operator)
+    expected = (
+        marshall_character(operator, g, magnetisation) if ruled else None for g in group.elements
+    )
+    return all(
+        (known or 1) == g.character for known, g in zip(expected, group.elements, strict=True)
+    )
 
 
 def marshall_character(operator: Operator, element: Symmetry, magnetisation: int) -> int | None:

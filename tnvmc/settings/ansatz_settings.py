@@ -26,6 +26,10 @@ Saved = Annotated[
 Group = Annotated[StrictStr, Field(description="names of parameter groups")]
 Start = Literal["simple_update", "random", "product"] | Saved
 Symmetries = Literal["translation", "point", "spin"]
+Characters = Annotated[
+    dict[StrictStr, Literal[-1, 1]],
+    Field(description="a table of -1 or 1 by names of elements"),
+]
 
 
 class _Ansatz(Section):
@@ -42,6 +46,17 @@ class _Ansatz(Section):
     product state, with a little noise on a PEPS. The path of a run, of a checkpoint or of a file of
     `PEPS.save` starts from that state, with larger bonds if D is larger; a network must have the
     same architecture."""
+    symmetrise: tuple[Symmetries, ...] | None = None
+    """The state is the sum of psi over a group, with the same parameters: `spin` inversion, the `point` group
+    of the lattice, `translation` along periodic directions ([Symmetries](symmetry.md)). The Hamiltonian must
+    have them; the cost of a measurement is multiplied by the number of elements. Default: none."""
+    characters: Characters | None = None
+    """Signs of the state under elements of the group: `{ "spin inversion" = -1 }`. Those of
+    products follow, what nothing is said of is 1. With `symmetrise` only. Default: all 1."""
+    reweight: StrictBool | None = None
+    """With `symmetrise`: chains walk on psi itself, and samples have weights. `false`: every move is
+    accepted by amplitudes of the sum, no weights; for small systems, and where few samples
+    are effective. Default: `true`."""
 
 
 class PEPSSettings(_Ansatz):
@@ -202,6 +217,11 @@ class ProductOfStatesSettings(_Ansatz):
 def leading(ansatz: Any) -> Any:
     """Give the state that is contracted and walked on: the first one of a product."""
     return ansatz.first if isinstance(ansatz, ProductOfStatesSettings) else ansatz
+
+
+def all_states(ansatz: Any) -> dict[str, Any]:
+    """Give the tables of an ansatz by key: its own, and those of the states of a product."""
+    return {"ansatz": ansatz, **{f"ansatz.{key}": each for key, each in factors(ansatz).items()}}
 
 
 def factors(ansatz: Any) -> dict[str, Any]:

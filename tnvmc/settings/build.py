@@ -15,15 +15,16 @@ from tnvmc.ansatz.product import DimerCovering, ProductState, pairs_of
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.contraction import schemes
 from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.lattice.permutations import checkerboard
 from tnvmc.operators import models
 from tnvmc.operators.basis import Basis
-from tnvmc.operators.marshall import check_characters
+from tnvmc.operators.marshall import check_characters, odd_elements
 from tnvmc.operators.products import Placed, joined
-from tnvmc.operators.symmetry import symmetry_group
+from tnvmc.operators.symmetry import SymmetryGroup, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
@@ -80,6 +81,29 @@ def build_operator(settings: Settings) -> Operator:
 
 def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     """Make the wave function of the [ansatz] and [contraction] sections."""
+    state, chosen = _unsymmetrised(settings, operator), settings.ansatz
+    if not chosen.symmetrise:
+        return state
+    with _told_of("ansatz.symmetrise"):
+        group = symmetry_group(operator, chosen.symmetrise, chosen.characters)
+        if chosen.characters is None:
+            _check_ground_state(operator, group, settings.sampler.magnetisation or 0)
+        return Symmetrised(state, group, chosen.reweight is not False)
+
+
+def _check_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: int) -> None:
+    """Refuse characters that nobody gave where the ground state is known to have others."""
+    if odd := odd_elements(operator, group, magnetisation):
+        raise ValueError(
+            f"the ground state of this antiferromagnet has character -1 under {odd[0]}"
+            f"{f' and {len(odd) - 1} more' if len(odd) > 1 else ''}, and without ansatz.characters all are "
+            f'+1; give ansatz.characters = {{ "{odd[0]}" = -1 }} for the ground state, or = 1 for the '
+            "lowest state that has +1"
+        )
+
+
+def _unsymmetrised(settings: Settings, operator: Operator) -> Ansatz:
+    """The wave function itself, before it is summed over symmetries."""
     ansatz = settings.ansatz
     if not isinstance(ansatz, ProductOfStatesSettings):
         return _state(settings, ansatz, operator)
@@ -92,7 +116,7 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
 
 def build_theta(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
     """Make the parameters (P,) that [ansatz] starts from; for a product as each of its tables says."""
-    chosen, seed = settings.ansatz, settings.run.seed
+    chosen, seed, ansatz = settings.ansatz, settings.run.seed, inner_state(ansatz)
     if not isinstance(chosen, ProductOfStatesSettings) or chosen.init != "factors":
         return initial_parameters(ansatz, operator, seed, chosen.init)
     assert isinstance(ansatz, ProductOfStates)

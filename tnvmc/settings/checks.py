@@ -17,6 +17,7 @@ from tnvmc.settings.ansatz_settings import (
     NetworkSettings,
     PEPSSettings,
     ProductOfStatesSettings,
+    all_states,
     leading,
 )
 from tnvmc.settings.build import build_lattice, build_operator
@@ -38,7 +39,7 @@ def conflicts(settings: Settings) -> list[ConfigProblem]:
     """Find what does not go together, in one section or in two."""
     rules = [
         *_of_lattices(settings), *_of_terms(settings), *_of_samplers(settings),
-        *_of_contractions(settings),
+        *_of_contractions(settings), *_of_symmetries(settings),
         *_of_schedules(settings),
     ]  # fmt: skip
     rules += _of_stages(settings, settings.stage) if settings.stage else []
@@ -52,6 +53,7 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     a_state, passes = named(ansatz.kind), state.kind in ("peps", "mps")
     drawn, chains = passes or isinstance(state, AutoregressiveSettings), kind == "metropolis"
     sweeps = state is ansatz and (passes or isinstance(ansatz, NetworkSettings))
+    sweeps = sweeps and not ansatz.symmetrise
     why = f"{a_state} cannot be drawn from directly; take 'metropolis'"
     yield kind == "direct" and not drawn, "sampler.kind", why, kind
     for key, usual in (("n_replicas", {1}), ("power", {1, None, "auto"}), ("precision", {None})):
@@ -69,6 +71,32 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     why = "goes with n_replicas = 1 only; replicas have their own"
     both = sampler.n_replicas > 1 and sampler.power not in (1, None, "auto")
     yield both, "sampler.power", why, sampler.power
+
+
+def _of_symmetries(settings: Settings) -> Iterator[Rule]:
+    """Say what a state that is summed over symmetries cannot have, and what has no effect on others."""
+    for key, state in all_states(settings.ansatz).items():
+        why = "goes with ansatz.symmetrise only; leave it out"
+        plain = not state.symmetrise
+        yield plain and state.characters is not None, f"{key}.characters", why, state.characters
+        yield plain and state.reweight is not None, f"{key}.reweight", why, state.reweight
+        why = "a state within a product is not symmetrised alone; give ansatz.symmetrise"
+        yield not plain and key != "ansatz", f"{key}.symmetrise", why
+    if not settings.ansatz.symmetrise:
+        return
+    sampler, drawn = settings.sampler, settings.sampler_kind == "direct"
+    why = "a symmetrised state cannot be drawn directly; take 'metropolis' (or 'enumerate')"
+    yield drawn, "sampler.kind", why, "direct"
+    why = "a symmetrised state has no tempered chains; leave it out"
+    yield sampler.n_replicas > 1, "sampler.n_replicas", why, sampler.n_replicas
+    yield sampler.power not in (None, 1, "auto"), "sampler.power", why, sampler.power
+    weighted = _walks_on_first(settings.ansatz) and settings.ansatz.reweight is not False
+    why = "goes with ansatz.sweeps = 'both' only, as chains of the first state have weights"
+    yield weighted, "ansatz.symmetrise", why
+    why = (
+        "the state is symmetrised already; add these to ansatz.symmetrise, or leave one of both out"
+    )
+    yield bool(settings.measure.symmetrise), "measure.symmetrise", why
 
 
 def _of_lattices(settings: Settings) -> Iterator[Rule]:
@@ -224,7 +252,7 @@ def sector_problems(settings: Settings) -> Iterator[ConfigProblem]:
     own = ansatz.magnetisation if isinstance(ansatz, AutoregressiveSettings) else None
     own = None if own is False else own
     inverts = isinstance(ansatz, NetworkSettings) and "spin" in ansatz.average
-    asked = settings.sampler.magnetisation is not None
+    asked, summed = settings.sampler.magnetisation is not None, "spin" in (ansatz.symmetrise or ())
     if own is None and not asked:
         return
     operator = hamiltonian(settings)
@@ -240,6 +268,9 @@ def sector_problems(settings: Settings) -> Iterator[ConfigProblem]:
     if conserved and inverts and sampled:
         why = f"'spin' takes sampler.magnetisation = {sampled} to {-sampled}; leave it out"
         yield conflict("ansatz.average", why)
+    if conserved and summed and sampled:
+        why = f"'spin' takes sampler.magnetisation = {sampled} to {-sampled}; leave it out"
+        yield conflict("ansatz.symmetrise", why)
     if conserved and own not in (None, sampled):
         where = f"where it is sampled, at sampler.magnetisation = {sampled}"
         why = f"psi would vanish {where}; give one of them"

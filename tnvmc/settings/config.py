@@ -315,7 +315,7 @@ class Settings(Section):
     @property
     def sampler_kind(self) -> str:
         """How configurations are drawn: where it is not set, in the best way the ansatz knows."""
-        exact = isinstance(self.ansatz, AutoregressiveSettings)
+        exact = isinstance(self.ansatz, AutoregressiveSettings) and not self.ansatz.symmetrise
         return self.sampler.kind or ("direct" if exact else "metropolis")
 
     def changed(self, changes: Mapping[str, Mapping[str, Any]]) -> Settings:

@@ -72,6 +72,8 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         of_ansatz |= {key: _factor(state, own, sector) for key, state in factors(ansatz).items()}
     if isinstance(ansatz, AutoregressiveSettings) and sector is not None:
         of_ansatz["magnetisation"] = sector
+    if ansatz.symmetrise:
+        of_ansatz["reweight"] = True
     defaults: dict[str, dict[str, Any]] = {
         "ansatz": of_ansatz,
         "contraction": {"scheme": "src", "chi": chi} if leading(ansatz).kind in ("peps", "mps") else {},

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -21,12 +23,14 @@ from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of
 from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.backend.namespace import array_namespace, is_gpu, to_host
 from tnvmc.contraction import schemes
 from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import GRIDS, Lattice
 from tnvmc.operators import models
 from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.symmetry import NAMES, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
@@ -130,7 +134,7 @@ def _sections(vmc: VMC, told: Told) -> Section:
     found: Section = {
         "lattice": _lattice(vmc.operator.lattice),
         "hamiltonian": _hamiltonian(vmc.operator),
-        "ansatz": _ansatz(vmc.ansatz, told.init),
+        "ansatz": _symmetrised(vmc) | _ansatz(inner_state(vmc.ansatz), told.init),
         "contraction": _contraction(vmc.ansatz),
         "sampler": _sampler(vmc),
         "optimizer": {"steps": told.steps, **_optimizer(vmc.optimizer), **_rate(vmc, told.steps)},
@@ -198,6 +202,21 @@ def _place_by_place(operator: Operator) -> dict[str, Any]:
         if values:
             found[name] = values[0] if len(set(values)) == 1 else values
     return found
+
+
+def _symmetrised(vmc: VMC) -> Section:
+    """The symmetries that a state is summed over; nothing where their group has no names in a file."""
+    state = vmc.ansatz
+    if not isinstance(state, Symmetrised):
+        return {}
+    found: Section = {"reweight": state.reweight}
+    found["characters"] = {g.name: -1 for g in state.group.elements if g.character == -1}
+    for names in (part for k in (1, 2, 3) for part in combinations(NAMES, k)):
+        with suppress(ValueError):
+            group = symmetry_group(vmc.operator, names, found["characters"])
+            if set(group.elements) == set(state.group.elements):
+                return found | {"symmetrise": list(names)}
+    return {}
 
 
 def _ansatz(ansatz: Ansatz, init: str | None) -> Section:
@@ -339,6 +358,9 @@ def _same_state(built: Ansatz, used: Ansatz) -> bool:
     if isinstance(built, ProductOfStates) and isinstance(used, ProductOfStates):
         pairs = (built.first, used.first), (built.second, used.second)
         return built.sweeps == used.sweeps and all(_same_state(*pair) for pair in pairs)
+    if isinstance(built, Symmetrised) and isinstance(used, Symmetrised):
+        same = built.reweight == used.reweight
+        return same and _same_state(built.ansatz, used.ansatz)
     of_scheme = getattr(built, "scheme", None) == getattr(used, "scheme", None)
     freeze = tuple(getattr(built, "freeze", ())) == tuple(getattr(used, "freeze", ()))
     return of_scheme and freeze and _same_numbers(built, used)

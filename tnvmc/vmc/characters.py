@@ -16,12 +16,12 @@ from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.statistics import Estimate, estimate
 from tnvmc.operators.symmetry import NotSymmetric, SymmetryGroup, symmetry_group
-from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import initial_configs, magnetisation_of
 from tnvmc.sampling.problem import Point, Problem
 from tnvmc.sampling.workers import chunks, in_chunks
+from tnvmc.vmc.checks import check_inversion
 
 Array = Any
 
@@ -60,8 +60,13 @@ def symmetrised(
             one-dimensional representation has.
         ValueError: an unknown name.
     """
+    if isinstance(problem.ansatz, Symmetrised):
+        raise ValueError(  # noqa: TRY004 (of what is allowed, a state among others)
+            "symmetries: this state is a sum over symmetries already, that of its "
+            f"{len(problem.ansatz.group)} elements is measured; leave them out, or make it with all of them"
+        )
     group = symmetry_group(problem.operator, names, characters)
-    _check_sector(problem.operator, group, point.configs)
+    check_inversion(problem.operator, group, point.configs)
     if characters is None:
         found = measured_characters(problem, point, group, threads)
         _check_signs(group, found)
@@ -102,16 +107,6 @@ def _overlaps(state: Symmetrised, theta: Array, configs: Array, chunk: range) ->
     amplitudes = state.image_amplitudes(theta, configs[chunk.start : chunk.stop, :])
     here: LogAmplitude = amplitudes[state.group.names.index("identity")]
     return np.stack([to_host(amplitude_ratio(there, here)) for there in amplitudes])
-
-
-def _check_sector(operator: Operator, group: SymmetryGroup, configs: Array) -> None:
-    if not operator.conserves_magnetisation or not any(g.inverts for g in group.elements):
-        return
-    if sector := magnetisation_of(operator, configs):
-        raise NotSymmetric(
-            f"spin inversion takes the sector 2 Sz = {sector} to 2 Sz = {-sector}, where these "
-            "walkers never are; it is a symmetry of states with Sz = 0. Leave 'spin' out"
-        )
 
 
 def _check_signs(group: SymmetryGroup, found: list[Estimate]) -> None:

@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, real_state
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.calls import refuse, shortly
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import available_cores
 from tnvmc.backend.ranks import Ranks, using_ranks
 from tnvmc.operators.required import require_operator
+from tnvmc.operators.symmetry import NotSymmetric, SymmetryGroup
 from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Samples
 from tnvmc.sampling.workers import chunks
 from tnvmc.vmc import step
@@ -133,8 +136,10 @@ def check_parameters(ansatz: Ansatz, theta: Array) -> None:
         raise ValueError("VMC: theta holds numbers that are not finite")
 
 
-def check_phases(operator: Operator, ansatz: Ansatz, theta: Array, configs: Array) -> None:
-    """Raise ValueError for a complex Hamiltonian of a real wave function."""
+def check_state(operator: Operator, ansatz: Ansatz, theta: Array, configs: Array) -> None:
+    """Raise ValueError for a complex Hamiltonian of a real wave function, NotSymmetric as `check_inversion`."""
+    if isinstance(ansatz, Symmetrised):
+        check_inversion(operator, ansatz.group, configs)
     if not operator.is_complex:
         return
     phase = ansatz.log_amplitude(theta, configs[:1, :]).phase
@@ -165,6 +170,17 @@ def check_sector(operator: Operator | NonHermitian, magnetisation: int | None) -
         raise ValueError(
             f"VMC.expect: {operator.name} is on a Hilbert space of 2 Sz = {meant}, the walkers have "
             f"{magnetisation}; make both from one Hilbert space"
+        )
+
+
+def check_inversion(operator: Operator, group: SymmetryGroup, configs: Array) -> None:
+    """Raise NotSymmetric where a group inverts the spins of walkers (W, N) whose Sz is not 0."""
+    if not operator.conserves_magnetisation or not any(g.inverts for g in group.elements):
+        return
+    if sector := magnetisation_of(operator, configs):
+        raise NotSymmetric(
+            f"spin inversion takes the sector 2 Sz = {sector} to 2 Sz = {-sector}, where these "
+            "walkers never are; it is a symmetry of states with Sz = 0. Leave 'spin' out"
         )
 
 

@@ -37,9 +37,9 @@ from tnvmc.vmc.checks import (
     check_lattices,
     check_parameters,
     check_parts,
-    check_phases,
     check_sampler,
     check_sector,
+    check_state,
 )
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.display import displayed
@@ -152,7 +152,7 @@ class VMC:
         theta = to_namespace(theta, xp)
         check_parameters(ansatz, theta)
         configs = to_namespace(self._configs(configs, magnetisation), xp)
-        check_phases(operator, ansatz, theta, configs)
+        check_state(operator, ansatz, theta, configs)
         start = Iterate(theta, configs, self.optimizer.init(theta))
         self.state = State(0, start, trail=None if schedule else Trail(theta, theta))
 

@@ -6,18 +6,23 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.reliability import Drawn, changed_part, doubts
 from tnvmc.exact import exact_ground_state
+from tnvmc.exact_symmetric import MOST_IMAGES, symmetric_levels
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.bounds import energy_bound
 from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.marshall import has_ground_state
 from tnvmc.operators.reference import KnownEnergy, known_energy
+from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.problem import Problem, Samples
 from tnvmc.vmc.state import State, StepRecord
@@ -44,7 +49,7 @@ _SIGMA = 1e-6  # of the energy: what counts as the error of an enumeration
 
 _EXACT_ERROR = 1e-9  # of the largest energy there can be: what rounding may make
 
-_KNOWN: dict[tuple[str, int | None], KnownEnergy | None] = {}
+_KNOWN: dict[tuple[Any, ...], KnownEnergy | None] = {}
 
 
 def of_energy(
@@ -84,7 +89,8 @@ def of_energy(
         found.append(Diagnostic("closure_spread_large", "warning", values))
     sector = sector_of(problem.operator, seen.snapshot.configs[0, :])
     most = DIAGONALISED_IN_DOUBT if found else DIAGONALISED
-    return (*found, *below_exact((energy, error), problem.operator, sector, most))
+    group = group_of(problem.ansatz)
+    return (*found, *below_exact((energy, error), problem.operator, sector, most, group))
 
 
 def of_steps(
@@ -110,7 +116,8 @@ def of_steps(
     sector = sector_of(problem.operator, state.here.configs[0, :])
     energy = (last.energy, last.energy_error)
     most = DIAGONALISED_IN_DOUBT if found else DIAGONALISED
-    return (*found, *below_exact(energy, problem.operator, sector, most))
+    group = group_of(problem.ansatz)
+    return (*found, *below_exact(energy, problem.operator, sector, most, group))
 
 
 def closure_threshold(energy: float, error: float) -> float:
@@ -140,10 +147,17 @@ def only_configuration(operator: Operator, config: object) -> bool:
 
 
 def below_exact(
-    energy: tuple[float, float], operator: Operator, sector: int | None, most: int
+    energy: tuple[float, float],
+    operator: Operator,
+    sector: int | None,
+    most: int,
+    group: SymmetryGroup | None = None,
 ) -> Iterator[Diagnostic]:
-    """Compare an energy and its error with the lowest one there is, where that is known or cheap."""
-    known = lowest_energy(operator, sector, most)
+    """Compare an energy and its error with the lowest one there is, where that is known or cheap.
+
+    With a `group` the lowest one of its characters; where that is not known, of all.
+    """
+    known = lowest_energy(operator, sector, most, group) or lowest_energy(operator, sector, most)
     if known is None or not math.isfinite(energy[1]):
         return
     error = math.hypot(energy[1], known.error or 0.0)
@@ -174,7 +188,7 @@ def above_exact(
         sector: twice the total Sz; None for the full space.
         ansatz: of the state: what is to be raised is its "D", or the "ansatz" itself.
     """
-    known = lowest_energy(operator, sector, DIAGONALISED)
+    known = lowest_energy(operator, sector, DIAGONALISED, group_of(ansatz))
     if known is None or not math.isfinite(energy[0]):
         return
     above, size = energy[0] - known.energy_total, max(abs(known.energy_total), 1e-300)
@@ -186,14 +200,19 @@ def above_exact(
         yield Diagnostic("above_reference", "warning", {**values, "method": method, "lacks": lacks})
 
 
-def lowest_energy(operator: Operator, sector: int | None, most: int) -> KnownEnergy | None:
+def lowest_energy(
+    operator: Operator, sector: int | None, most: int, group: SymmetryGroup | None = None
+) -> KnownEnergy | None:
     """Give the exact or QMC ground-state energy of a sector; None where it is not known.
 
     Args:
         operator: the Hamiltonian.
         sector: twice the total Sz; None for the full space.
         most: largest sector that is diagonalised.
+        group: whose characters the state is to have; None: any.
     """
+    if group is not None:
+        return _of_characters(operator, sector, most, group)
     if not sector:
         with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
             known = known_energy(operator)
@@ -209,6 +228,28 @@ def lowest_energy(operator: Operator, sector: int | None, most: int) -> KnownEne
             exact = exact_ground_state(operator, "full" if sector is None else sector)
             _KNOWN[key] = KnownEnergy(exact.energy, 0.0, "diagonalisation")
     return _KNOWN[key]
+
+
+def _of_characters(
+    operator: Operator, sector: int | None, most: int, group: SymmetryGroup
+) -> KnownEnergy | None:
+    """The lowest energy with given characters; that of the ground state where it is expected to have them."""
+    dimension = Basis(operator.n_sites, operator.local_dim, sector).dimension
+    if dimension > most or dimension * len(group) > MOST_IMAGES:
+        expected = has_ground_state(operator, group, sector or 0)
+        return lowest_energy(operator, sector, most) if expected else None
+    key = (fingerprint(operator), sector, group)
+    if key not in _KNOWN:
+        _KNOWN[key] = None
+        with contextlib.suppress(ValueError, RuntimeError):
+            level = float(symmetric_levels(operator, group, sector)[0])
+            _KNOWN[key] = KnownEnergy(level, 0.0, "diagonalisation")
+    return _KNOWN[key]
+
+
+def group_of(ansatz: Ansatz) -> SymmetryGroup | None:
+    """Give the group that a state is summed over, None where it is not."""
+    return ansatz.group if isinstance(ansatz, Symmetrised) else None
 
 
 def _unstable(records: Sequence[StepRecord]) -> Iterator[Diagnostic]:

@@ -23,6 +23,7 @@ from tnvmc.ansatz.protocol import (
     no_start,
     real_state,
 )
+from tnvmc.ansatz.wrappers.symmetrised import inner_description, inner_state
 from tnvmc.backend.calls import refuse, spelt
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.lattice.embedding import embedding
@@ -134,6 +135,7 @@ def _shaping(architecture: Mapping[str, Any]) -> dict[str, Any]:
 def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
     """Read parameters; those of a PEPS with a smaller D are grown, with noise on the new bonds."""
     described, theta = read_parameters(path / CHECKPOINT if path.is_dir() else path)
+    ansatz, described = inner_state(ansatz), inner_description(described)
     about = description_of(ansatz)
     dtype = np.dtype(ansatz.dtype) if isinstance(ansatz, Typed) else theta.dtype
     shape = [int(length) for length in ansatz.lattice.shape]

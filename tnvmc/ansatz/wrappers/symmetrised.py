@@ -7,9 +7,10 @@ Imada, PRB 69, 125110 (2004)).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tnvmc.ansatz.jacobian import DenseJacobian, is_complex
 from tnvmc.ansatz.protocol import (
     Ansatz,
     Execution,
+    FollowsOperator,
     Jacobian,
     LogAmplitude,
     Reweighted,
@@ -26,6 +28,7 @@ from tnvmc.ansatz.protocol import (
     SweepInfo,
     Targets,
     Walkers,
+    description_of,
 )
 from tnvmc.ansatz.wrappers.base import OF_STATE, Wrapper
 from tnvmc.backend.namespace import array_namespace, to_namespace
@@ -79,6 +82,11 @@ class Symmetrised(Wrapper):
                 f"Symmetrised: the group moves {len(group.elements[0].sites)} sites, the ansatz "
                 f"has {ansatz.lattice.n_sites}"
             )
+        if isinstance(ansatz, Symmetrised):
+            raise ValueError(  # noqa: TRY004 (of what is allowed, a state among others)
+                "Symmetrised: this state is a sum over symmetries already; make one group of all of them, "
+                "symmetry_group(operator, [...]), and sum the state within over it"
+            )
         if reweight and isinstance(ansatz, Reweighted) and ansatz.weighted:
             raise ValueError(
                 "Symmetrised: its weights are those of chains that sample |psi|^2, and this "
@@ -98,6 +106,26 @@ class Symmetrised(Wrapper):
             return inner
         rows = 8 * len(self.group) * self.n_params
         return replace(inner, bytes_per_walker=inner.bytes_per_walker + rows)
+
+    def description(self) -> dict[str, Any]:
+        """What the inner state says of itself, and a digest of the group with its characters."""
+        inner = description_of(self.ansatz)
+        elements = sorted((*g.key, g.character) for g in self.group.elements)
+        digest = sha256(repr(elements).encode()).hexdigest()[:16]
+        about = {"elements": len(elements), "group": digest}
+        return {
+            **inner,
+            "ansatz": self.family.__name__,
+            "of": inner["ansatz"],
+            "symmetrised": about,
+        }
+
+    def for_operator(self, operator: Any) -> Symmetrised:
+        """The sum of what the inner state is for an operator; see `FollowsOperator`."""
+        if not isinstance(self.ansatz, FollowsOperator):
+            return self
+        inner = self.ansatz.for_operator(operator)
+        return self if inner is self.ansatz else Symmetrised(inner, self.group, self.reweight)
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi_sym(s) for (B, N).  Cost: |G| times that of the ansatz.
@@ -252,6 +280,19 @@ class Symmetrised(Wrapper):
         squares = xp.where(squares == 0, xp.ones_like(squares), squares)
         weight = xp.astype(xp.abs(total) ** 2 / (len(parts) * squares), xp.float64)
         return as_log_amplitude(total, largest), shares, weight
+
+
+def inner_state(ansatz: Ansatz) -> Ansatz:
+    """Give the wave function that is summed over a group; of any other itself."""
+    return ansatz.ansatz if isinstance(ansatz, Symmetrised) else ansatz
+
+
+def inner_description(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what a file says of a symmetrised state as what it would say of the state within."""
+    found = dict(described)
+    if found.pop("symmetrised", None) is not None:
+        found["ansatz"] = found.pop("of")
+    return found
 
 
 def moved_patch(patch: Patch, symmetry: Symmetry) -> Patch:
