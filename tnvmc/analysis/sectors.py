@@ -5,14 +5,15 @@ Everything is read from the folders of the runs, as any other reader would.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tnvmc._version import __version__
 from tnvmc.analysis.comparison import is_number
 from tnvmc.analysis.diagnostics import diagnostics_of
-from tnvmc.analysis.gaps import Gap, energy_gap
+from tnvmc.analysis.gaps import SIGNIFICANT, Gap, energy_gap
 from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.operators.fingerprint import fingerprint
@@ -29,6 +30,9 @@ class Level:
 
     name: str
     magnetisation: int | None  #: twice the total Sz
+    symmetrise: tuple[str, ...]  #: symmetries that the state is summed over
+    characters: Mapping[str, int]  #: those that were given
+    orthogonal_to: tuple[str, ...]  #: sectors whose states it was kept orthogonal to
     energy: float
     energy_error: float
     variance: float
@@ -42,6 +46,7 @@ class Level:
     gap: Gap | None = None  #: above the first sector; None of that itself
     exact_gap: float | None = None
     gap_sigmas: float | None = None  #: gap less the exact one, in errors
+    overlaps: tuple[Json, ...] = ()  #: squared, with those states, and their errors
     diagnostics: tuple[Diagnostic, ...] = ()  #: what makes the energy less trustworthy
 
 
@@ -93,6 +98,7 @@ def tabulate_sectors(
     levels = [each for each in found.values() if isinstance(each, Level)]
     if isinstance(first, Level):
         levels = [first, *(_above(first, level) for level in levels[1:])]
+    levels = [_compared(level, levels[:place], sectors) for place, level in enumerate(levels)]
     return SectorTable(
         tuple(levels),
         tuple((name, each) for name, each in found.items() if isinstance(each, Diagnostic)),
@@ -109,7 +115,8 @@ def _level_or_reason(
         run = read_run(sectors.out / name)
     except FolderError as error:
         return Diagnostic("run_unreadable", "error", {"reason": str(error)})
-    return reason_against(run) or _level(name, run, references.get(name, Reference()))
+    reason = reason_against(run)
+    return reason or _level(name, run, sectors, references.get(name, Reference()))
 
 
 def reason_against(run: Run) -> Diagnostic | None:
@@ -124,8 +131,8 @@ def reason_against(run: Run) -> Diagnostic | None:
 _MEASURED = ("energy", "energy_error", "variance", "v_score")
 
 
-def _level(name: str, run: Run, exact: Reference) -> Level:
-    result = run.result
+def _level(name: str, run: Run, sectors: Sectors, exact: Reference) -> Level:
+    result, state = run.result, sectors.runs[name].ansatz
     assert result is not None
     sigmas = None
     if exact.energy is not None and result["energy_error"]:
@@ -138,6 +145,10 @@ def _level(name: str, run: Run, exact: Reference) -> Level:
         diagnostics=tuple(found),
         **{key: result[key] for key in (*_MEASURED, "steps", "n_samples", "n_sites", "units")},
         magnetisation=result.get("magnetisation"),
+        symmetrise=tuple(state.symmetrise or ()),
+        characters=dict(state.characters or {}),
+        orthogonal_to=sectors.orthogonal_to[name],
+        overlaps=tuple(result.get("overlaps") or ()),
     )
 
 
@@ -149,6 +160,21 @@ def _above(first: Level, level: Level) -> Level:
         exact_gap = level.exact.energy - first.exact.energy
         sigmas = (gap.energy - exact_gap) / gap.error if gap.error else None
     return replace(level, gap=gap, exact_gap=exact_gap, gap_sigmas=sigmas)
+
+
+def _compared(level: Level, above: Sequence[Level], sectors: Sectors) -> Level:
+    """Give a level with a warning for each one before it in the file that may be the same state."""
+    found = []
+    for other in above:
+        numbers, theirs = sectors.numbers[level.name], sectors.numbers[other.name]
+        if other.name in level.orthogonal_to or numbers.exclude(theirs):
+            continue
+        distance = abs(level.energy - other.energy)
+        error = math.hypot(level.energy_error, other.energy_error)
+        if distance <= SIGNIFICANT * error:
+            values = {"other": other.name, "sigmas": distance / error if error else None}
+            found.append(Diagnostic("same_state", "warning", values))
+    return replace(level, diagnostics=(*level.diagnostics, *found))
 
 
 def _about(sectors: Sectors) -> dict[str, Any]:

@@ -6,11 +6,11 @@ Each sector is an ordinary run in a folder of its own, made by the code of any o
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tnvmc.analysis.reference import Reference, find_reference
+from tnvmc.analysis.levels import sector_references
 from tnvmc.analysis.sectors import SectorTable, tabulate_sectors
 from tnvmc.app.run import Interrupted
 from tnvmc.app.several import (
@@ -30,6 +30,7 @@ from tnvmc.settings.load import read_toml
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.sectors import Sectors, holds_sectors, sectors
 from tnvmc.storage.files import read_plain
+from tnvmc.storage.run_files import asks_the_same
 from tnvmc.storage.run_folder import (
     CONFIG,
     RESULT,
@@ -42,7 +43,14 @@ from tnvmc.storage.seals import sealed_json
 SETTINGS, TABLE, PAGE = "sectors.toml", "sectors.json", "sectors.md"
 
 _FORMATS = ("png", "pdf")
-_FIXED = (("sampler", "magnetisation"), ("run", "seed"))
+_FIXED: Mapping[str, Callable[[Any], Any]] = {
+    "magnetisation": lambda run: run["sampler"].get("magnetisation"),
+    "symmetrise": lambda run: run["ansatz"].get("symmetrise"),
+    "characters": lambda run: run["ansatz"].get("characters"),
+    "seed": lambda run: run["run"]["seed"],
+    "orthogonal_to": lambda run: [Path(kept["run"]).name for kept in run.get("orthogonal", ())],
+    "penalty": lambda run: [kept.get("penalty") for kept in run.get("orthogonal", ())],
+}
 """Settings that a run which was begun keeps: with others it would be of another state."""
 
 
@@ -128,25 +136,36 @@ def _settings(folder: Path, overrides: Sequence[str] = (), file: Any = None) -> 
 
 
 def _refuse_others(asked: Sectors) -> None:
-    """Refuse other quantum numbers than those by which a run was begun: its steps would be of another state."""
-    for name, settings in asked.runs.items():
-        if not (asked.out / name / CONFIG).is_file():
-            continue
-        begun, now = read_toml(asked.out / name / CONFIG), settings.as_dict()
-        for section, key in _FIXED:
-            before, after = (held.get(section, {}).get(key) for held in (begun, now))
-            if before != after:
+    """Refuse other quantum numbers than those by which a run was begun: its steps would be of another state.
+
+    And more steps of a state that another one has been kept orthogonal to, which was the state as it is.
+    """
+    begun = {
+        name: read_toml(asked.out / name / CONFIG)
+        for name in asked.runs
+        if (asked.out / name / CONFIG).is_file()
+    }
+    for name, before in begun.items():
+        now, place = asked.runs[name].as_dict(), asked.out / name
+        for key, of_run in _FIXED.items():
+            if of_run(before) != of_run(now):
                 raise ConfigError(
-                    f"sector '{name}': {section}.{key} = {after}: the run in {asked.out / name} was begun "
-                    f"with {before}; choose another --out"
+                    f"sector '{name}': {key} = {of_run(now)}: the run in {place} was begun with "
+                    f"{of_run(before)}; choose another --out"
                 )
+        dependent = [each for each in begun if name in asked.orthogonal_to[each]]
+        if dependent and not asks_the_same(before, now):
+            raise ConfigError(
+                f"sector '{name}': would go on with other settings, and '{dependent[0]}' is kept orthogonal to its "
+                "state as it is; choose another --out, or change settings of that one only (sector.N.steps)"
+            )
 
 
 def _make(asked: Sectors) -> SectorTable:
     """Make every run, then the table and the picture."""
     refuse_in_use(asked)
     write_settings(asked, SETTINGS)
-    references = _references(asked)
+    references = sector_references(asked)
 
     def stopped(name: str, exit_status: int, because: str) -> SectorsInterrupted:
         return SectorsInterrupted(name, asked.out, exit_status, because)
@@ -156,14 +175,6 @@ def _make(asked: Sectors) -> SectorTable:
     images = _pictures(table, asked.out / FOLDER, _FORMATS) if table.levels else {}
     keep({**_pages(asked, table), **images})
     return table
-
-
-def _references(asked: Sectors) -> dict[str, Reference]:
-    """Find the exact energy of each sector."""
-    return {
-        name: find_reference(asked.operator, run.sampler.magnetisation)
-        for name, run in asked.runs.items()
-    }
 
 
 def _pages(asked: Sectors, table: SectorTable) -> dict[Path, bytes]:
@@ -230,7 +241,7 @@ def held_sectors(folder: Path) -> tuple[Sectors, SectorTable]:
         for each in before.get("left_out", ())
         if each["code"] == "run_failed" and not (folder / each["name"] / RESULT).is_file()
     }
-    return asked, tabulate_sectors(asked, _references(asked), failed)
+    return asked, tabulate_sectors(asked, sector_references(asked), failed)
 
 
 def sectors_text(table: SectorTable) -> str:

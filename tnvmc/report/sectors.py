@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import compress
 from pathlib import Path
 
 from tnvmc.analysis.gaps import Gap
@@ -39,11 +40,17 @@ def markdown(table: SectorTable) -> str:
 
 
 def _lines(table: SectorTable) -> list[tuple[str, ...]]:
-    """Head and rows."""
+    """Head and rows, without columns that are empty."""
     head = (
-        "sector", "2 Sz", "energy", "V-score", "exact", "errors off", "gap", "exact gap", "errors off",
+        "sector", "2 Sz", "symmetry", "orthogonal to", "energy", "V-score", "exact", "errors off", "gap",
+        "exact gap", "errors off",
     )  # fmt: skip
-    return [head, *map(_row, table.levels)]
+    lines = [head, *map(_row, table.levels)]
+    kept = [
+        len(set(column[1:])) > 1 or column[1:] != (_NONE,) * len(column[1:])
+        for column in zip(*lines, strict=True)
+    ]
+    return [tuple(compress(line, kept)) for line in lines]
 
 
 def _row(level: Level) -> tuple[str, ...]:
@@ -51,6 +58,8 @@ def _row(level: Level) -> tuple[str, ...]:
     return (
         level.name,
         _NONE if level.magnetisation is None else str(level.magnetisation),
+        _symmetry(level),
+        ", ".join(level.orthogonal_to) or _NONE,
         with_error(level.energy, level.energy_error),
         f"{level.v_score:.1e}",
         _NONE if exact is None else fixed(exact, 6),
@@ -59,6 +68,12 @@ def _row(level: Level) -> tuple[str, ...]:
         _NONE if level.exact_gap is None else fixed(level.exact_gap, 6),
         _errors(level.gap_sigmas),
     )
+
+
+def _symmetry(level: Level) -> str:
+    """Write which symmetries a state has: "spin", "spin (spin inversion -1)"."""
+    signs = ", ".join(f"{name} {sign:+d}" for name, sign in level.characters.items())
+    return ", ".join(level.symmetrise) + (f" ({signs})" if signs else "") or _NONE
 
 
 def _errors(sigmas: float | None) -> str:
@@ -73,6 +88,10 @@ def _below(table: SectorTable) -> list[str]:
 
 
 def _notes(level: Level) -> Iterator[str]:
+    for other, each in zip(
+        level.orthogonal_to, level.overlaps[-len(level.orthogonal_to) :], strict=False
+    ):
+        yield f"squared overlap with {other}: {with_error(each['squared'], each['error'])}"
     yield from map(sentence, level.diagnostics)
     if isinstance(level.gap, Gap):
         yield from (f"gap: {sentence(found)}" for found in level.gap.diagnostics)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,19 @@ from tnvmc.operators.sectors import check_magnetisation
 from tnvmc.operators.term import Operator
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.checks import conflicts
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import OrthogonalSettings, Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate, with_overrides
 from tnvmc.settings.named_runs import check_parts, name_problem
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
+from tnvmc.settings.quantum_numbers import QuantumNumbers, quantum_numbers
 from tnvmc.settings.sector_settings import SectorSettings
 
 _LABEL = 'a label such as "triplet"'
-_OWN_KEYS = {"sampler.magnetisation": "magnetisation", "optimizer.steps": "steps"}
+_OWN_KEYS = {
+    "sampler.magnetisation": "magnetisation", "optimizer.steps": "steps",
+    "ansatz.symmetrise": "symmetrise", "ansatz.characters": "characters",
+}  # fmt: skip
 """Keys of a run that a sector may set, and what they are called there."""
 
 
@@ -36,6 +41,10 @@ class Sectors:
     out: Path
     runs: Mapping[str, Settings]  #: completed, by the name of the sector
     operator: Operator
+    numbers: Mapping[str, QuantumNumbers]
+    orthogonal_to: Mapping[
+        str, tuple[str, ...]
+    ]  #: names of the sectors whose states each is kept off
 
 
 def holds_sectors(data: Json) -> bool:
@@ -57,19 +66,22 @@ def sectors(data: Json, overrides: Sequence[str] = (), default_name: str = "sect
     out = Path(shared.run.out or Path("runs") / default_name)
     operator = build_operator(shared)
     runs: dict[str, Settings] = {}
+    numbers: dict[str, QuantumNumbers] = {}
     problems: list[ConfigProblem] = []
     for number, (name, own) in enumerate(tables.items()):
         try:
             runs[name] = _as_run(shared, own, number, out / name)
             _check(runs[name], operator)
+            numbers[name] = quantum_numbers(runs[name], operator)
         except ConfigError as error:
             problems += [_of_sector(name, problem) for problem in error.problems]
         except ValueError as error:
             problems.append(_of_sector(name, conflict("", str(error))))
-    problems += _alike(runs)
+    off = {name: own.orthogonal_to for name, own in tables.items()}
+    problems += problems or [*_alike(numbers, off)]
     if problems:
         raise ConfigError(*problems)
-    return Sectors(merged, out, runs, operator)
+    return Sectors(merged, out, runs, operator, numbers, off)
 
 
 def _named(tables: Sequence[SectorSettings]) -> dict[str, SectorSettings]:
@@ -90,21 +102,32 @@ def _named(tables: Sequence[SectorSettings]) -> dict[str, SectorSettings]:
 
 def _as_run(shared: Settings, own: SectorSettings, number: int, out: Path) -> Settings:
     """Put what a sector has of its own into the settings of one run, and complete them."""
-    changes: dict[str, dict[str, Any]] = {
-        "run": {"out": str(out), "seed": shared.run.seed + number},
-        "sampler": {"magnetisation": own.magnetisation},
-        "optimizer": {"steps": own.steps},
-    }
     if own.steps is not None and shared.stage:
         raise ConfigError(conflict("steps", "does not go with [[stage]], which have their own"))
-    given = {
-        section: {key: value for key, value in keys.items() if value is not None}
-        for section, keys in changes.items()
+    if own.penalty is not None and not own.orthogonal_to:
+        raise ConfigError(conflict("penalty", "goes with orthogonal_to only", own.penalty))
+    of_state = {"symmetrise": own.symmetrise, "characters": own.characters}
+    if own.symmetrise is None:  # else the characters of [ansatz] are those of other symmetries
+        of_state = _given(of_state)
+    changes: dict[str, dict[str, Any]] = {
+        "run": {"out": str(out), "seed": (shared.run.seed + number) % 2**63},
+        "sampler": _given({"magnetisation": own.magnetisation}),
+        "optimizer": _given({"steps": own.steps}),
+        "ansatz": of_state,
     }
-    run = shared.model_copy(update={"sector": None}).changed(given)
+    kept = [
+        OrthogonalSettings(run=str(out.parent / name), penalty=own.penalty)
+        for name in own.orthogonal_to
+    ]
+    orthogonal = (*(shared.orthogonal or ()), *kept) or None
+    run = shared.model_copy(update={"sector": None, "orthogonal": orthogonal}).changed(changes)
     if problems := conflicts(run):
         raise ConfigError(*problems)
     return complete(run)
+
+
+def _given(keys: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in keys.items() if value is not None}
 
 
 def _check(run: Settings, operator: Operator) -> None:
@@ -115,15 +138,27 @@ def _check(run: Settings, operator: Operator) -> None:
     check_parts(run, operator)
 
 
-def _alike(runs: Mapping[str, Settings]) -> Iterator[ConfigProblem]:
-    """Refuse sectors that are the same: both would have one state, and no gap."""
-    seen: dict[int | None, str] = {}
-    for name, run in runs.items():
-        numbers = run.sampler.magnetisation
-        if numbers in seen:
-            why = f"has the quantum numbers of '{seen[numbers]}', so both would have the same state"
-            yield _of_sector(name, conflict("", why))
-        seen.setdefault(numbers, name)
+def _alike(
+    numbers: Mapping[str, QuantumNumbers], orthogonal_to: Mapping[str, Sequence[str]]
+) -> Iterator[ConfigProblem]:
+    """Refuse sectors that are the same, which would have one state, and names that are of no use."""
+    names = list(numbers)
+    for place, name in enumerate(names):
+        above, off = names[:place], orthogonal_to[name]
+        for other in (each for each in off if each not in above):
+            why = f"'{other}' is not the name of a sector above this one"
+            yield _of_sector(name, conflict("orthogonal_to", why))
+        for other in above:
+            same = all(one.hold(two) for one, two in permutations((numbers[name], numbers[other])))
+            if same and other not in off:
+                why = (
+                    f"has the quantum numbers of '{other}', so both would have the same state; give it others, "
+                    f'or orthogonal_to = ["{other}"] for the next level'
+                )
+                yield _of_sector(name, conflict("", why))
+            if other in off and numbers[name].exclude(numbers[other]):
+                why = f"states of '{other}' have other quantum numbers, so they are orthogonal; leave it out"
+                yield _of_sector(name, conflict("orthogonal_to", why))
 
 
 def _of_sector(name: str, problem: ConfigProblem) -> ConfigProblem:
