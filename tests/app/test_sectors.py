@@ -166,6 +166,19 @@ def test_a_sector_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) 
     assert main(["run", "--resume", "out"]) == 1
 
 
+def test_what_may_be_the_same_state_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Six spins: the ground state is odd under spin inversion."""
+    odd = 'sector.2.characters={"spin inversion"=-1}'
+    changes = ["sector.2.magnetisation=0", 'sector.2.symmetrise=["spin"]', odd]
+    given = [part for change in changes for part in ("--set", change)]
+    assert main(["run", "study.toml", "--out", "out", *given]) == 0
+    level = strict_json(Path("out/sectors.json"))["levels"][1]
+    assert level["symmetrise"] == ["spin"] and level["characters"] == {"spin inversion": -1}
+    assert [found["code"] for found in level["diagnostics"]] == ["same_state"]
+    assert level["exact_gap"] == pytest.approx(0, abs=1e-9)
+    assert "spin (spin inversion -1)" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "change", ["sector.2.magnetisation=0", "sector.2.magnetisation=1", "hamiltonian.model=tfim"]
 )

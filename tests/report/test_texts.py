@@ -282,6 +282,12 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("gap_negative", {"gap": -0.1, "sigmas": 4.21},
      ("lies 4.2 errors below the first sector: gaps count from that, so put the lowest first; or the first is "
      "not converged")),
+    ("same_state", {"other": "ground", "sigmas": 1.24},
+     ("the quantum numbers of 'ground' do not exclude these, and the energies are 1.2 errors apart: both may have "
+     "the same state; give it characters, or orthogonal_to")),
+    ("same_state", {"other": "ground", "sigmas": None},
+     ("the quantum numbers of 'ground' do not exclude these, and the energies are the same: both may have "
+     "the same state; give it characters, or orthogonal_to")),
     ("gap_bias_small", {"residual": 6.5e-4, "residual_below": 4.6e-5, "bias": 6e-4, "error": 3e-3},
      ("residuals of the energies (6.5e-4 and 4.6e-5 of the first, by their V-scores) are smaller than the error "
      "of the gap")),

@@ -47,6 +47,37 @@ def test_settings_are_changed_on_the_command_line() -> None:
     assert [run.ansatz.D for run in asked.runs.values()] == [3, 3]
 
 
+ODD = {"symmetrise": ["spin"], "characters": {"spin inversion": -1}}
+
+
+def test_symmetries_and_other_sectors_go_into_the_run() -> None:
+    settings = data()
+    settings["sector"] += [
+        {"name": "odd", **ODD},
+        {"name": "excited", "orthogonal_to": ["ground"], "penalty": 3.0},
+    ]
+    asked = sectors(settings, default_name="study")
+    odd, excited = asked.runs["odd"], asked.runs["excited"]
+    assert (odd.ansatz.symmetrise, odd.ansatz.characters) == (("spin",), {"spin inversion": -1})
+    (kept,) = excited.orthogonal
+    assert (kept.run, kept.penalty) == ("runs/study/ground", 3.0)
+    assert asked.runs["ground"].orthogonal is None and asked.orthogonal_to["excited"] == ("ground",)
+
+
+def test_symmetries_of_a_sector_take_the_place_of_those_of_all() -> None:
+    settings = data() | {"lattice": {"shape": [2, 2]}}
+    settings["ansatz"] |= ODD
+    settings["sector"] = [
+        {},
+        {"symmetrise": ["spin"]},
+        {"symmetrise": [], "orthogonal_to": ["sector-1"]},
+    ]
+    first, second, third = sectors(settings).runs.values()
+    assert first.ansatz.characters == {"spin inversion": -1}
+    assert second.ansatz.symmetrise == ("spin",) and second.ansatz.characters is None
+    assert not third.ansatz.symmetrise and third.ansatz.characters is None
+
+
 def table(number: int, **keys: Any) -> Callable[[Json], Any]:
     return lambda settings: settings["sector"][number].update(keys)
 
@@ -62,6 +93,15 @@ PROBLEMS: list[tuple[Callable[[Json], Any], str, str]] = [
     (table(1, magnetisation=2.0), "sector.2.magnetisation", "not_allowed"),
     (table(1, magnetization=2), "sector.2.magnetization", "unknown_key"),
     (section("hamiltonian", model="tfim"), "sector 'triplet': magnetisation", "conflict"),
+    (table(1, symmetrise=["spin"]), "sector 'triplet': symmetrise", "conflict"),
+    (table(0, characters={"spin inversion": 1}), "sector 'ground': characters", "conflict"),
+    (table(0, characters={"spin inversion": 2}), "sector.1.characters", "not_allowed"),
+    (table(0, symmetrise=["spin"], characters={"spn": 1}), "sector 'ground'", "conflict"),
+    (table(1, orthogonal_to=["ground"]), "sector 'triplet': orthogonal_to", "conflict"),
+    (table(1, orthogonal_to=["triplet"]), "sector 'triplet': orthogonal_to", "conflict"),
+    (table(0, orthogonal_to=["triplet"]), "sector 'ground': orthogonal_to", "conflict"),
+    (table(1, penalty=2.0), "sector 'triplet': penalty", "conflict"),
+    (table(1, orthogonal_to=["ground"], penalty=0), "sector.2.penalty", "not_allowed"),
     (table(1, name="a/b"), "sector.2.name", "not_allowed"),
     (table(1, name="pictures"), "sector.2.name", "not_allowed"),
     (table(1, name="Ground"), "sector.2.name", "conflict"),

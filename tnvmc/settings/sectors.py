@@ -78,8 +78,7 @@ def sectors(data: Json, overrides: Sequence[str] = (), default_name: str = "sect
         except ValueError as error:
             problems.append(_of_sector(name, conflict("", str(error))))
     off = {name: own.orthogonal_to for name, own in tables.items()}
-    problems += problems or [*_alike(numbers, off)]
-    if problems:
+    if problems := problems or [*_alike(numbers, off)]:
         raise ConfigError(*problems)
     return Sectors(merged, out, runs, operator, numbers, off)
 
