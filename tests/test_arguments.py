@@ -51,6 +51,7 @@ from tnvmc import (
     chain,
     checkerboard_lattice,
     exact_ground_state,
+    exact_levels,
     from_bonds,
     heisenberg,
     honeycomb,
@@ -143,6 +144,7 @@ WHOLE: list[tuple[Callable[..., Any], str, int | None, bool]] = [
     (partial(Operator.from_products, LATTICE, []), "local_dim", 2, False),
     (partial(NonHermitian.from_products, LATTICE, []), "local_dim", 2, False),
     (partial(exact_ground_state, MODEL), "sector", None, False),
+    (partial(exact_levels, MODEL, 2), "sector", None, False),
     (lambda alpha: ViTConfig(heads=alpha, width=24), "alpha", 1, False),
 ]
 
@@ -231,6 +233,7 @@ NAMES: list[tuple[Callable[..., Any], str, Any]] = [
     (Guard, "enabled", 2),
     (ImaginaryTime, "tau", 0.3),
     (partial(exact_ground_state, MODEL), "sector", "all"),
+    (partial(exact_levels, MODEL), "n_levels", 0),
 ]
 
 

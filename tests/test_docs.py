@@ -114,6 +114,7 @@ IN_ORDER = [
     "files",
     "networks",
     "products",
+    "excited",
     "own_hamiltonian",
     "own_observable",
     "lattices",

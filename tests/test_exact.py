@@ -12,7 +12,7 @@ from tnvmc import exact
 from tnvmc import lattice as lattices
 from tnvmc.app.cli import main
 from tnvmc.backend import host, progress
-from tnvmc.exact import TooLargeError, estimate_bytes, exact_ground_state
+from tnvmc.exact import TooLargeError, estimate_bytes, exact_ground_state, exact_levels
 from tnvmc.lattice import Lattice, chain, from_bonds, honeycomb, kagome, square, triangular
 from tnvmc.operators import (
     Basis,
@@ -378,3 +378,10 @@ def test_gap_of_a_degenerate_ground_level_is_zero() -> None:
     lattice = from_bonds((1, 9), [(i, i + 1) for i in range(8)])
     found = exact_ground_state(Operator.from_products(lattice, products), "full", gap=True)
     assert found.gap == pytest.approx(0.0, abs=1e-9)
+
+
+def test_levels_are_those_of_the_dense_matrix_degenerate_ones_as_often_as_they_are_there() -> None:
+    for operator, n in ((heisenberg(square(2, 3)), 25), (heisenberg(square(3, 4)), 6)):
+        dense = np.linalg.eigvalsh(dense_sector(operator, 0))[:n]
+        assert np.allclose(exact_levels(operator, n), dense, rtol=1e-9)
+    assert len(exact_levels(heisenberg(square(2, 2)), 100)) == 6  # states of the sector

@@ -28,7 +28,7 @@ _NAMES_OF = {
     "tnvmc.operators.netket": ("from_netket",),
     "tnvmc.operators.reference": ("known_energy",),
     "tnvmc.operators.symmetry": ("symmetry_group",),
-    "tnvmc.exact": ("exact_ground_state",),
+    "tnvmc.exact": ("exact_ground_state", "exact_levels"),
     "tnvmc.ansatz.checks.conformance": ("check_ansatz",),
     "tnvmc.ansatz.generic": ("GenericAnsatz", "as_log_amplitude"),
     "tnvmc.ansatz.protocol": ("LogAmplitude",),

@@ -152,6 +152,24 @@ def exact_ground_state(
     )
 
 
+@spelt()
+def exact_levels(
+    operator: Operator, n_levels: int, sector: Sector = "auto", max_bytes: int | None = None
+) -> np.ndarray:
+    """Compute the lowest energies of a sector, (n_levels,), increasing; a degenerate one as often as it is there.
+
+    Fewer where the sector has fewer states.  As `exact_ground_state` in all else: arguments, errors, and
+    the cost, here for each level (one after another, each with those before lifted above all others).
+    """
+    operator = as_operator(operator)
+    require_operator("exact_levels", "operator", operator)
+    n_levels = whole("exact_levels", "n_levels", n_levels)
+    states = Basis(operator.n_sites, operator.local_dim, _magnetisation(operator, sector))
+    _check_memory(operator, states, max_bytes)
+    found = _lowest(operator, states, min(n_levels, states.dimension), False)
+    return np.array([level.energy for level in found])
+
+
 def check_size(n_sites: int, local_dim: int = 2) -> None:
     """Raise `TooLargeError` for a lattice of which no sector can be diagonalised here.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import change_over_last_quarter
+from tnvmc.estimate.plateau import cost
 from tnvmc.estimate.reliability import Drawn, doubts
 from tnvmc.vmc import reliability
 from tnvmc.vmc.reliability import ABOVE_EXACT, BELOW_EXACT, FAR_ABOVE, FEWEST_STEPS, UNSTABLE
@@ -151,7 +152,7 @@ def _steps(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
     """Judge whether the energy has come to rest over the last quarter of the good steps."""
     lines = good_lines(history)
     seen = change_over_last_quarter(
-        *([line[k] for line in lines] for k in ("energy", "energy_error"))
+        [cost(line) for line in lines], [line["energy_error"] for line in lines]
     )
     if seen is None:
         if lines:
@@ -293,9 +294,10 @@ def _made_worse(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
         line = next(iter(lines), None)
         if line is None or line.get("undone") or result["energy_error"] is None:
             continue
+        # With a penalty the energy may well rise: what falls is their sum.
         if line.get("energy_error") is None or abs(line["energy"]) > _beyond(result):
             continue
-        rise = result["energy"] - line["energy"]
+        rise = cost(result) - cost(line)
         error = math.hypot(sigma(result), line["energy_error"])
         if rise > _WORSE * error:
             values = {"step": line["step"], "of_last_stage": of_last, "sigmas": rise / error}

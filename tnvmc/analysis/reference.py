@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
-from tnvmc.exact import exact_ground_state
+from tnvmc.exact import Sector, exact_ground_state, exact_levels
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.marshall import has_ground_state
 from tnvmc.operators.reference import known_energy
@@ -27,15 +27,21 @@ class Reference:
 
 
 def find_reference(
-    operator: Operator, magnetisation: int | None = None, group: SymmetryGroup | None = None
+    operator: Operator,
+    magnetisation: int | None = None,
+    group: SymmetryGroup | None = None,
+    level: int = 0,
 ) -> Reference:
     """Find the exact energy: known, else by diagonalisation where that takes a few seconds.
 
     Published numbers that are not exact (QMC, other variational states) come last.  Of a state that is
     summed over a `group` the lowest energy of its characters; that of the ground state only where it is
-    expected to have them.
+    expected to have them.  `level` is the number of states of the sector below the one that is meant; with a
+    group nothing is known of it, since they may have other characters.
     """
     sector = (magnetisation or 0) if operator.conserves_magnetisation else None
+    if group is not None and level:
+        return Reference()
     if group is not None:
         own = lowest_energy(operator, sector, DIAGONALISED_AT_ONCE, group)
         if own is not None and own.method == "exact":
@@ -43,15 +49,20 @@ def find_reference(
         if not has_ground_state(operator, group, magnetisation or 0):
             return Reference()
     known = None
-    if not sector:
+    if not sector and not level:
         with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
             known = known_energy(operator)
     if known is not None and known.method == "exact":
         return Reference(known.energy_total, known.source, known.method)
-    if Basis(operator.n_sites, operator.local_dim, sector).dimension <= DIAGONALISED_AT_ONCE:
+    dimension = Basis(operator.n_sites, operator.local_dim, sector).dimension
+    if level < dimension <= DIAGONALISED_AT_ONCE:
         # A comparison that fails (memory, convergence) is no reason to give up the run.
         with contextlib.suppress(ValueError, RuntimeError):
-            exact = exact_ground_state(operator, "full" if sector is None else sector)
+            named: Sector = "full" if sector is None else sector
+            if level:
+                energy = float(exact_levels(operator, level + 1, named)[level])
+                return Reference(energy, f"diagonalisation, level {level + 1}", "exact")
+            exact = exact_ground_state(operator, named)
             return Reference(exact.energy, "diagonalisation", "exact")
     if known is not None:
         return Reference(known.energy_total, known.source, known.method)

@@ -10,29 +10,25 @@ from pathlib import Path
 
 import tomli_w
 
-from tnvmc.app.stages import StagedRun
+from tnvmc.app.stages import StagedRun, measured_point
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.load import load
 from tnvmc.storage.files import read_plain, write_atomically
-from tnvmc.storage.hdf5 import read_provenance, read_stages
-from tnvmc.storage.provenance import Provenance, in_toml
+from tnvmc.storage.hdf5 import read_stages
+from tnvmc.storage.provenance import in_toml
 from tnvmc.storage.run_files import OBSERVABLES, is_finished, read_run, refuse_comparison
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
     HISTORY,
-    MEASURED,
     RESULT,
     FolderError,
     check_run_folder,
     check_tied,
     refuse_occupied,
-    stage_file,
 )
 from tnvmc.storage.seals import sealed_json, sealed_toml, unsealed_json
 from tnvmc.vmc import checkpoint
-from tnvmc.vmc.state import Iterate
-from tnvmc.vmc.trusted import trusted
 
 _COPIED = (HISTORY, OBSERVABLES)
 
@@ -69,10 +65,10 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
     run = StagedRun(settings, build_operator(settings), done, blank=True)
     run.restore(path / CHECKPOINT, archived=True)
     vmc = run.vmc
-    point = _measured(path, run, provenance)
+    point = measured_point(path, run, provenance)
     state = replace(vmc.state, here=replace(point, optimizer={}), good=None, trail=None)
     belongs_to = {
-        **checkpoint.identity(vmc.ansatz, vmc.operator, vmc.optimizer),
+        **checkpoint.identity(vmc.ansatz, vmc.operator, vmc.optimizer, vmc.kept),
         checkpoint.ARCHIVED: True,
     }
     try:
@@ -106,15 +102,3 @@ def _result(path: Path, out: str) -> bytes:
     except (ValueError, KeyError, TypeError):
         raise FolderError(f"{path}: {RESULT} is damaged; measure the run again") from None
     return sealed_json(found, indent=2)
-
-
-def _measured(path: Path, run: StagedRun, provenance: Provenance) -> Iterate:
-    """The parameters of result.json: another version or machine might choose other parameters."""
-    vmc = run.vmc
-    kept = path / (stage_file(run.stage.number) if run.staged else MEASURED)
-    if not run.staged and not kept.is_file():
-        return vmc.state.here  # the last ones were measured
-    if not kept.is_file() or read_provenance(kept) != provenance:
-        return trusted(vmc.method, vmc.state)[0]
-    belongs_to = checkpoint.identity(vmc.ansatz, vmc.operator, vmc.optimizer)
-    return checkpoint.load(kept, belongs_to, vmc.state.here).here

@@ -124,7 +124,7 @@ def _refuse_less(compared: Comparison, before: Budget) -> None:
 def _compare(compared: Comparison) -> ComparisonTable:
     """Make every run, then the table and the pictures."""
     refuse_in_use(compared)
-    reference = find_reference(compared.operator, compared.magnetisation)
+    reference = find_reference(compared.operator, compared.magnetisation, level=compared.level)
     write_settings(compared, SETTINGS)
 
     def stopped(name: str, exit_status: int, because: str) -> ComparisonInterrupted:
@@ -219,7 +219,9 @@ def _held(folder: Path) -> tuple[Comparison, ComparisonTable]:
         before = json.loads(read_plain(folder / TABLE))
     reference = before.get("reference")
     if reference is None:
-        reference = asdict(find_reference(compared.operator, compared.magnetisation))
+        reference = asdict(
+            find_reference(compared.operator, compared.magnetisation, level=compared.level)
+        )
     failed = {
         each["name"]: each["values"]["reason"]
         for each in before.get("left_out", ())

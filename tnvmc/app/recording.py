@@ -119,9 +119,8 @@ def result(vmc: VMC, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Me
             config = described(vmc, told)
             folder.write_settings(config)
             _keep_point(vmc, folder, measured.point)
-            reference = find_reference(
-                vmc.operator, vmc.problem.magnetisation, group_of(vmc.ansatz)
-            )
+            group, level = group_of(vmc.ansatz), len(vmc.kept)
+            reference = find_reference(vmc.operator, vmc.problem.magnetisation, group, level)
             found = result_of(vmc, config, measured.measurement, reference) | {"stopped": "steps"}
             chis = default_chis(vmc.ansatz)
             scan = scan_chi(measured, chis, vmc.sampler.threads).as_dicts() if chis else []
@@ -194,7 +193,7 @@ def _is_free(path: Path) -> bool:
 
 
 def _identity(vmc: VMC) -> dict[str, Any]:
-    return checkpoint.identity(vmc.ansatz, vmc.operator, vmc.optimizer)
+    return checkpoint.identity(vmc.ansatz, vmc.operator, vmc.optimizer, vmc.kept)
 
 
 def _require_state(vmc: VMC, path: Path) -> Provenance:

@@ -252,9 +252,9 @@ def _carry_on(
     try:
         keeper.save()
         if reference is None:
-            reference = find_reference(
-                run.operator, settings.sampler.magnetisation, group_of(run.vmc.ansatz)
-            )
+            group, level = group_of(run.vmc.ansatz), len(run.kept)
+            sector = settings.sampler.magnetisation
+            reference = find_reference(run.operator, sector, group, level)
         console.used = run.seconds
         with console.live(run.vmc.state.step, reference.energy):
             _optimise(run, keeper, folder, console)

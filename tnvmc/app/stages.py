@@ -5,6 +5,7 @@ A run without [[stage]] is one stage, of which no record is kept.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,16 +23,31 @@ from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.plateau import reached
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule
-from tnvmc.settings.build import build_ansatz, build_theta, build_vmc
+from tnvmc.sampling.configurations import sector_of
+from tnvmc.sampling.problem import Point
+from tnvmc.settings.build import build_ansatz, build_operator, build_theta, build_vmc
 from tnvmc.settings.config import Settings
+from tnvmc.settings.load import load
+from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.stages import Stage, stages_of
-from tnvmc.storage.hdf5 import StateFileError
+from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
 from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_folder import MEASURED, stage_file
+from tnvmc.storage.run_files import is_finished, read_run
+from tnvmc.storage.run_folder import (
+    CHECKPOINT,
+    CONFIG,
+    MEASURED,
+    FolderError,
+    check_run_folder,
+    check_tied,
+    stage_file,
+)
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.kept import Kept, largest_change_by_a_site
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 from tnvmc.vmc.state import Iterate, Measurement, StepRecord, finite_or_none
+from tnvmc.vmc.trusted import trusted
 
 Array = Any
 Record = Mapping[str, Any]
@@ -73,6 +89,7 @@ class StagedRun:
         self.done = tuple(done)
         self.lines: list[Record] = []  # of history.jsonl, those of the present stage
         self.seconds = 0.0  #: that those steps took
+        self.kept = kept_states(settings, operator)
         self._evolution: SimpleUpdateInfo | None = None
         self.vmc = self._first_vmc(blank)
 
@@ -269,6 +286,7 @@ class StagedRun:
     ) -> VMC:
         settings = stage.settings
         vmc = build_vmc(settings, self.operator, ansatz, theta, first_step, configs)
+        vmc.kept = self.kept
         if settings.optimizer.seconds:
             vmc.schedule = self._on_the_clock(vmc.schedule, settings.optimizer.steps)
         return vmc
@@ -294,5 +312,68 @@ class StagedRun:
         if point is not None:
             state = replace(state, here=point, good=None)
         vmc = self.vmc
-        identity = checkpoint.identity(vmc.ansatz, self.operator, vmc.optimizer)
+        identity = checkpoint.identity(vmc.ansatz, self.operator, vmc.optimizer, vmc.kept)
         checkpoint.save(path, state, identity, done, provenance)
+
+
+def measured_point(path: Path, run: StagedRun, provenance: Provenance | None) -> Iterate:
+    """The parameters of result.json: another version or machine might choose other parameters.
+
+    Args:
+        path: folder of a finished run.
+        run: that run, restored.
+        provenance: of its checkpoint.
+    """
+    vmc = run.vmc
+    kept = path / (stage_file(run.stage.number) if run.staged else MEASURED)
+    if not run.staged and not kept.is_file():
+        return vmc.state.here  # the last ones were measured
+    if not kept.is_file() or read_provenance(kept) != provenance:
+        return trusted(vmc.method, vmc.state)[0]
+    belongs_to = checkpoint.identity(vmc.ansatz, vmc.operator, vmc.optimizer, vmc.kept)
+    return checkpoint.load(kept, belongs_to, vmc.state.here).here
+
+
+def kept_states(settings: Settings, operator: Operator) -> tuple[Kept, ...]:
+    """Read the measured states of the runs that [[orthogonal]] names.
+
+    A run that is not where its path says may lie beside the folder of this one, under the same name: as the
+    sectors of one file do.
+
+    Raises:
+        ConfigError: no finished run there, one that has found another problem's state, or this run itself.
+    """
+    found: list[Kept] = []
+    for number, each in enumerate(settings.orthogonal or (), 1):
+        key, path = f"orthogonal.{number}.run", Path(each.run)
+        beside = Path(settings.run.out or "").parent / path.name
+        if not (path / CONFIG).is_file() and (beside / CONFIG).is_file():
+            path = beside
+        if settings.run.out and path.resolve() == Path(settings.run.out).resolve():
+            raise ConfigError(f"{key} = {each.run!r}: is the folder of this run; name another one")
+        try:
+            found.append(_kept_state(path, settings, operator, each.penalty))
+        except (ValueError, FolderError) as error:
+            raise ConfigError(f"{key} = {each.run!r}: {error}") from None
+    return tuple(found)
+
+
+def _kept_state(path: Path, settings: Settings, operator: Operator, penalty: float | None) -> Kept:
+    """The measured state of a finished run."""
+    if not (path / CONFIG).is_file():
+        raise FolderError("holds no run; make that run first, or name another folder")
+    check_run_folder(path)
+    if not (path / CHECKPOINT).is_file() or not is_finished(read_run(path)):
+        raise FolderError(f"not a finished run; go on with it first: tnvmc run --resume {path}")
+    device, threads = json.dumps(settings.run.device), settings.run.threads
+    same = [f"run.device={device}", *([] if threads is None else [f"run.threads={threads}"])]
+    own = load(path / CONFIG, [f"run.out={json.dumps(str(path))}", *same])
+    run = StagedRun(own, build_operator(own), read_stages(path / CHECKPOINT), blank=True)
+    run.restore(path / CHECKPOINT, archived=True)
+    vmc, point = run.vmc, measured_point(path, run, check_tied(path))
+    if penalty is None:
+        penalty = largest_change_by_a_site(operator)
+    kept = Kept(vmc.problem, Point(point.theta, point.configs), vmc.sampler, penalty)
+    sector = sector_of(operator, settings.sampler.magnetisation)
+    kept.check(replace(vmc.problem, operator=operator, magnetisation=sector))
+    return kept

@@ -37,6 +37,12 @@ def on_plateau(energies: Sequence[float], errors: Sequence[float]) -> bool:
     return -slope * n < sigma
 
 
+def cost(line: Mapping[str, Any]) -> float:
+    """What a step lowers: the energy, and penalties for overlaps with kept states where there are any."""
+    added = (each["penalty"] * each["squared"] for each in line.get("overlaps", ()))
+    return float(line["energy"] + sum(added))
+
+
 def reached(lines: Sequence[Mapping[str, Any]], window: int) -> bool:
     """Apply `on_plateau` to the last `window` lines of a history; 0 is never.
 
@@ -45,7 +51,7 @@ def reached(lines: Sequence[Mapping[str, Any]], window: int) -> bool:
     if not window:
         return False
     known = [
-        (line["energy"], line["energy_error"])
+        (cost(line), line["energy_error"])
         for line in lines
         if not line["undone"] and None not in (line["energy"], line["energy_error"])
     ]

@@ -202,6 +202,8 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "energy per site", shown
     if sector := sector_text(result):
         yield "sector", sector
+    for number, each in enumerate(result.get("overlaps", ()), 1):
+        yield f"|overlap {number}|^2", with_error(each["squared"], each["error"])
     known = "not known" if exact is None else f"{ten_digits(exact)}  ({result['exact_source']})"
     yield result["exact_method"] or "exact", known
     if result["relative_error"] is not None:

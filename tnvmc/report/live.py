@@ -247,6 +247,8 @@ def step_numbers(
         parts.append(f"rel.err {abs(record.energy / exact - 1):.1e}")
     if record.acceptance is not None:
         parts.append(f"acc {record.acceptance:.2f}")
+    if record.overlaps:
+        parts.append("overlaps " + ", ".join(f"{x.squared:.3f}" for x in record.overlaps))
     worth = record.effective_samples
     if worth is not None and n_samples and worth < _EVEN * n_samples:
         parts.append(f"worth {worth:.0f} of {n_samples}")

@@ -56,6 +56,11 @@ class Comparison:
     symmetrise: tuple[str, ...]
     magnetisation: int
 
+    @property
+    def level(self) -> int:
+        """Number of states that all of them are kept orthogonal to."""
+        return max(len(settings.orthogonal or ()) for settings in self.runs.values())
+
 
 def comparison(
     data: Json, overrides: Sequence[str] = (), default_name: str = "comparison"
@@ -177,7 +182,7 @@ def _of_block(name: str, problem: ConfigProblem) -> ConfigProblem:
 
 def _as_run(shared: Json, block: Json, common: Settings, n_samples: int, out: Path) -> Settings:
     """Put a block and what it shares with the others into the settings of one run."""
-    sections = {name: dict(part) for name, part in shared.items()}
+    sections = {n: dict(part) if isinstance(part, Mapping) else part for n, part in shared.items()}
     measure = sections.setdefault("measure", {})
     measure |= {"n_samples": n_samples, "n_thin": common.measure.n_thin}
     if _kinds(block)[0] in NETWORKS:  # what is shared of contractions is not for them

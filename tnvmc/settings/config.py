@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
 from annotated_types import Len as Length
 from annotated_types import Predicate
-from pydantic import Field, StrictBool, StrictInt, create_model, model_validator
+from pydantic import Field, StrictBool, StrictInt, StrictStr, create_model, model_validator
 
 from tnvmc.limits import NonNegative, Number, Positive, PositiveNumber
 from tnvmc.operators import models
@@ -253,7 +253,7 @@ class RunSettings(Section):
 class OrthogonalSettings(Section):
     """A state that this one is kept orthogonal to, by a penalty on their overlap."""
 
-    run: Path
+    run: StrictStr
     """Folder of a run on the same Hamiltonian and in the same sector, whose measured state is kept."""
     penalty: PositiveNumber | None = None
     """Energy λ that is added: λ |<ψ|φ>|² / (<ψ|ψ> <φ|φ>). It must be larger than the gap above the kept
@@ -288,7 +288,7 @@ class Settings(Section):
     """Seed, folder, device, workers."""
     orthogonal: Annotated[tuple[OrthogonalSettings, ...], Predicate(bool)] | None = None
     """Optional. Each `[[orthogonal]]` names a finished run whose state this one is kept orthogonal to: so
-    an excited state of the same sector is found. [Sectors](../sectors.md) explains it."""
+    an excited state of the same sector is found. [Excited states](../excited.md) explains it."""
     stage: Annotated[tuple[StageSettings, ...], Predicate(bool)] | None = None
     """Optional. Each `[[stage]]` is a part of the run that begins where the one before ended: a larger
     D, other steps, samples or chi. Keys that a stage does not set are taken from `[ansatz]`, `[contraction]`,

@@ -98,7 +98,7 @@ def described(vmc: VMC, told: Told) -> dict[str, Any]:
     Where settings make the same VMC it is what ``tnvmc run`` would have written.  Else it has a
     section [python], whose key `own` names the parts that settings do not describe (out of "lattice",
     "hamiltonian", "ansatz", "sampler", "optimizer", "learning_rate", "guard", "moves", "configs",
-    "settings"), and the other sections say what can be said.
+    "orthogonal_to", "settings"), and the other sections say what can be said.
     """
     rough = _sections(vmc, told)
     settings: Settings | None = None
@@ -109,6 +109,8 @@ def described(vmc: VMC, told: Told) -> dict[str, Any]:
         own = _undescribed(vmc, rough) or ["settings"]
     if vmc.given.configs:
         own.append("configs")
+    if vmc.kept:
+        own.append("orthogonal_to")
     content = rough if settings is None else settings.as_dict()
     if own:
         content = _plain(content) | {OWN_PARTS: _facts(vmc, own)}

@@ -34,6 +34,8 @@ def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[st
             found += differences(old, new)
         elif key == "fingerprint":
             found.append("other terms or couplings in the Hamiltonian")
+        elif key == "orthogonal":
+            found.append("other states that it is kept orthogonal to")
         else:
             found.append(f"{key} {_short(old)} (now {_short(new)})")
             if key in _KINDS:

@@ -24,6 +24,7 @@ from tnvmc.storage.hdf5 import (
 )
 from tnvmc.storage.identity import differences
 from tnvmc.storage.provenance import PROVENANCE, Provenance
+from tnvmc.vmc.kept import Kept
 from tnvmc.vmc.state import Iterate, State, as_tree, from_tree
 
 _RULE = "optimizer"
@@ -32,8 +33,13 @@ ARCHIVED = "archived"
 """In the identity of a state that can be measured but has nothing of what further steps need."""
 
 
-def identity(ansatz: Ansatz, operator: Operator, rule: Rule) -> dict[str, Any]:
-    """Describe what a checkpoint belongs to: state, lattice, the operator's fingerprint, the rule."""
+def identity(
+    ansatz: Ansatz, operator: Operator, rule: Rule, kept: Sequence[Kept] = ()
+) -> dict[str, Any]:
+    """Describe what a checkpoint belongs to: state, lattice, the operator's fingerprint, the rule.
+
+    And which states it is kept orthogonal to, by what identifies their parameters.
+    """
     lattice, about = ansatz.lattice, description_of(ansatz)
     bonds = listed(lattice)
     return {
@@ -47,6 +53,7 @@ def identity(ansatz: Ansatz, operator: Operator, rule: Rule) -> dict[str, Any]:
         "fingerprint": fingerprint(operator),
         _RULE: type(rule).__name__,
         **({} if bonds is None else {LISTED_BONDS: bonds}),
+        **({"orthogonal": [each.fingerprint for each in kept]} if kept else {}),
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -16,7 +15,7 @@ from tnvmc.backend.device import namespace_of
 from tnvmc.backend.mpi import ranks_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import uninterrupted
-from tnvmc.estimate.diagnostic import Diagnostic, warn_of
+from tnvmc.estimate.diagnostic import warn_of
 from tnvmc.estimate.statistics import ComplexEstimate
 from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.term import NonHermitian, Operator
@@ -45,14 +44,15 @@ from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.display import displayed
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.history import History
+from tnvmc.vmc.kept import Kept, everywhere, kept_states
 from tnvmc.vmc.led import led
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
 from tnvmc.vmc.observers import Callback, Observers
 from tnvmc.vmc.rates import Rates, paced, rates
 from tnvmc.vmc.recording import Given, recorder
-from tnvmc.vmc.reliability import above_exact, of_steps
+from tnvmc.vmc.reliability import compared, of_steps
 from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
-from tnvmc.vmc.sectors import elsewhere
+from tnvmc.vmc.sectors import of_other_sectors
 from tnvmc.vmc.state import Expectation, Iterate, Measurement, State, StepRecord
 from tnvmc.vmc.trail import Trail
 from tnvmc.vmc.trusted import trusted
@@ -95,6 +95,10 @@ class VMC:
             that of the sampler, of `configs` or of the operator's Hilbert space, else 0.
         moves: of Markov chains: names out of "flips", "exchanges", "pair_flips", "terms", or a table
             by patch; by default those that fit the operator (`moves_for`).
+        orthogonal_to: states that this one is kept orthogonal to, each as the VMC that found it: so that
+            the lowest excited state of the sector is found.
+        penalty: energy of a full overlap with one of them, above the gap; by default
+            `kept.largest_change_by_a_site`.
         device: "cpu", "gpu" or "auto"; by default where theta lies.  All arrays of the run live
             there; only the records of steps come back.
         comm: of mpi4py, whose ranks share the work; all of them make the same calls, rank 0 leads.
@@ -123,6 +127,8 @@ class VMC:
         configs: Array | None = None,
         magnetisation: int | None = None,
         moves: Sequence[str] | Targets | None = None,
+        orthogonal_to: VMC | Kept | Sequence[VMC | Kept] = (),
+        penalty: float | None = None,
         device: str | None = None,
         comm: Any = None,
     ) -> None:
@@ -155,6 +161,7 @@ class VMC:
         check_state(operator, ansatz, theta, configs)
         start = Iterate(theta, configs, self.optimizer.init(theta))
         self.state = State(0, start, trail=None if schedule else Trail(theta, theta))
+        self.kept = kept_states(orthogonal_to, penalty, self.problem)
 
     def __repr__(self) -> str:
         lattice = self.operator.lattice
@@ -186,7 +193,9 @@ class VMC:
     @property
     def method(self) -> step.Method:
         """How steps are made."""
-        return step.Method(self.problem, self.sampler, self.optimizer, self.schedule, self.guard)
+        sampler = everywhere(self.sampler) if self.kept else self.sampler
+        how = sampler, self.optimizer, self.schedule, self.guard
+        return step.Method(self.problem, *how, kept=self.kept)
 
     @spelt()
     @led
@@ -230,16 +239,8 @@ class VMC:
                 if told.stop:
                     break
         found = of_steps(records, self.problem, self.sampler, self.state)
-        warn_of((*found, *self._elsewhere(records)), "VMC.run", _CALLER)
+        warn_of((*found, *of_other_sectors(records, self.problem)), "VMC.run", _CALLER)
         return records
-
-    def _elsewhere(self, records: Sequence[StepRecord]) -> tuple[Diagnostic, ...]:
-        """What the last energy says of other sectors."""
-        last = next((record for record in reversed(records) if not record.undone), None)
-        if last is None:
-            return ()
-        energy = (last.energy, last.energy_error)
-        return elsewhere(energy, self.operator, self.problem.magnetisation)
 
     @led
     def step(self, callback: Callable[[StepRecord], object] | None = None) -> StepRecord:
@@ -299,15 +300,9 @@ class VMC:
         with recorder(out).result(self, out or "", plan) as keep, displayed(progress).work():
             found = measure(self.method, self.state, plan)
             keep(found)
-        measured = self._compared(found.measurement)
+        measured = compared(found.measurement, self.problem)
         warn_of(measured.diagnostics, "VMC.measure", _CALLER)
         return measured
-
-    def _compared(self, found: Measurement) -> Measurement:
-        """Add that an energy lies far above the exact one; of a folder the report tells it."""
-        energy, sector = (found.energy, found.energy_error), self.problem.magnetisation
-        far = tuple(above_exact(energy, self.operator, sector, self.ansatz))
-        return replace(found, diagnostics=(*found.diagnostics, *far)) if far else found
 
     @overload
     def expect(
@@ -405,7 +400,7 @@ class VMC:
     @led
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, atomically; see `tnvmc.vmc.checkpoint`."""
-        identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer)
+        identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer, self.kept)
         checkpoint.save(as_path("VMC.save", path), self.state, identity)
 
     def restore(self, path: str | Path, archived: bool = False) -> None:
@@ -417,7 +412,7 @@ class VMC:
             StateFileError: see `checkpoint.load`.
             ValueError: its walkers have another magnetisation; one of the two learning rates is "auto".
         """
-        identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer)
+        identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer, self.kept)
         path = as_path("VMC.restore", path)
         found = checkpoint.load(path, identity, self.state.here, archived)
         sectors = self.problem.magnetisation, magnetisation_of(self.operator, found.here.configs)

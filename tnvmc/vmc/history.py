@@ -11,6 +11,7 @@ import numpy as np
 from tnvmc.backend.arguments import whole
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.shown import Shown, Table, data_frame, drawn, fixed, with_error
+from tnvmc.vmc.kept import Overlap
 from tnvmc.vmc.state import StepRecord
 
 Array = Any
@@ -177,4 +178,5 @@ def _record(line: Mapping[str, Any]) -> StepRecord:
     for name in _NUMBERS:
         values[name] = float("nan") if values[name] is None else float(values[name])
     found = tuple(Diagnostic.from_dict(each) for each in values["diagnostics"])
-    return StepRecord(**{**values, "diagnostics": found})
+    overlaps = tuple(Overlap(**each) for each in values.get("overlaps", ()))
+    return StepRecord(**{**values, "diagnostics": found, "overlaps": overlaps})

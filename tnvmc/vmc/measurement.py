@@ -33,7 +33,8 @@ from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.characters import symmetrised
-from tnvmc.vmc.reliability import of_energy, only_configuration
+from tnvmc.vmc.kept import Overlap, Seen, everywhere, overlap
+from tnvmc.vmc.reliability import of_energy, of_overlaps, only_configuration
 from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Expectation, Iterate, Measurement, State
 from tnvmc.vmc.step import Method, Observation, observe
@@ -100,6 +101,8 @@ class MeasurementPlan:
         sampler = given.for_measurement(
             self.n_samples, n_burn, self.n_thin, in_double=bool(self.symmetries)
         )
+        if method.kept:
+            sampler = everywhere(sampler)
         if self.symmetries:
             ansatz = symmetrised(
                 replace(problem, ansatz=ansatz), point, self.symmetries, threads=given.threads
@@ -128,8 +131,12 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     seen, moved = widened(seen, problem, applied.sampler.threads)
     energy, operator = seen.energy, problem.operator
     sector = magnetisation_of(operator, seen.snapshot.configs)
+    overlaps = _overlaps(applied, seen)
+    statistics = seen.statistics() | {"overlaps": overlaps}
+    # The ground state of another sector, or the one kept away from, says nothing of an excited state.
+    ground = () if overlaps else elsewhere((energy.mean, energy.error), operator, sector)
     measurement = Measurement(
-        **seen.statistics(),
+        **statistics,
         v_score=v_score(
             energy.mean, energy.variance, operator.n_sites, operator.infinite_temperature_energy
         ),
@@ -141,7 +148,8 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         diagnostics=(
             *diagnostics,
             *of_energy(seen, problem, moved),
-            *elsewhere((energy.mean, energy.error), operator, sector),
+            *of_overlaps(overlaps),
+            *ground,
         ),
         precision_shift=seen.precision_shift,
         magnetisation=sector,
@@ -149,6 +157,16 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         **_effective(seen),
     )
     return Measured(measurement, point, seen, problem)
+
+
+def _overlaps(method: Method, seen: Observation) -> tuple[Overlap, ...]:
+    """Overlaps with kept states, from new samples of both."""
+    if not method.kept:
+        return ()
+    progress.begin("overlaps")
+    threads = method.sampler.threads
+    psi = Seen(method.problem.ansatz, seen.point.theta, seen.snapshot, seen.info, threads)
+    return tuple(overlap(kept, psi) for kept in method.kept)
 
 
 def independent(problem: Problem, sector: int | None) -> int | None:

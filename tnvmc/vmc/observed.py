@@ -230,8 +230,9 @@ def _measured(
         fewer = _fewer(method, blocks[ENERGY].n_samples, pair_samples)
         blocks |= collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
     sector = magnetisation_of(operator, vmc.state.here.configs)
-    far = above_exact((energy.mean, energy.error), operator, sector, vmc.ansatz)
-    told = (*diagnostics, *of_total(energy, operator, sector), *far)
+    level = len(method.kept)
+    far = above_exact((energy.mean, energy.error), operator, sector, vmc.ansatz, level)
+    told = (*diagnostics, *of_total(energy, operator, sector, level), *far)
     return {
         **description(operator),
         "step": vmc.state.step,
@@ -255,11 +256,17 @@ def description(operator: Operator) -> dict[str, Any]:
     }
 
 
-def of_total(energy: Estimate, operator: Operator, sector: int | None) -> list[Diagnostic]:
-    """Give what speaks against an energy: its own doubts, the exact one, other sectors."""
+def of_total(
+    energy: Estimate, operator: Operator, sector: int | None, level: int = 0
+) -> list[Diagnostic]:
+    """Give what speaks against an energy: its own doubts, the exact one, other sectors.
+
+    Of an excited state, above `level` others, other sectors say nothing.
+    """
     value = energy.mean, energy.error
     below = below_exact(value, operator, sector, DIAGONALISED)
-    return [*energy.diagnostics, *below, *elsewhere(value, operator, sector)]
+    others = () if level else elsewhere(value, operator, sector)
+    return [*energy.diagnostics, *below, *others]
 
 
 def reported(

@@ -15,7 +15,7 @@ from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.reliability import Drawn, changed_part, doubts
-from tnvmc.exact import exact_ground_state
+from tnvmc.exact import Sector, exact_ground_state, exact_levels
 from tnvmc.exact_symmetric import MOST_IMAGES, symmetric_levels
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.bounds import energy_bound
@@ -25,7 +25,8 @@ from tnvmc.operators.reference import KnownEnergy, known_energy
 from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.problem import Problem, Samples
-from tnvmc.vmc.state import State, StepRecord
+from tnvmc.vmc.kept import Overlap
+from tnvmc.vmc.state import Measurement, State, StepRecord
 from tnvmc.vmc.step import Observation
 
 ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
@@ -39,6 +40,9 @@ DIAGONALISED = 2**16
 
 DIAGONALISED_IN_DOUBT = 200_000
 """The same where something else already speaks against the energy: some seconds."""
+
+OVERLAP = 0.01
+"""Largest squared overlap with a kept state: a hundredth of the gap between the two is then missing."""
 
 FEWEST_STEPS, UNSTABLE = 8, 0.25
 """Steps, and the part of them that the guard may hold back."""
@@ -120,6 +124,24 @@ def of_steps(
     return (*found, *below_exact(energy, problem.operator, sector, most, group))
 
 
+def of_overlaps(overlaps: Sequence[Overlap]) -> tuple[Diagnostic, ...]:
+    """Judge whether a state is orthogonal to the kept ones.
+
+    Codes: not_orthogonal, a squared overlap above `OVERLAP` by two errors: its energy is mixed with that
+    of the kept state by as much, and no upper bound of an excited level; overlap_unknown, an error of that size.
+    """
+    found = []
+    for number, each in enumerate(overlaps, 1):
+        values = {"number": number, **each.as_dict()}
+        if not each.error <= OVERLAP:
+            found.append(
+                Diagnostic("overlap_unknown", "warning", {**values, "raise": ["n_samples"]})
+            )
+        elif each.squared > OVERLAP + 2 * each.error:
+            found.append(Diagnostic("not_orthogonal", "warning", {**values, "raise": ["penalty"]}))
+    return tuple(found)
+
+
 def closure_threshold(energy: float, error: float) -> float:
     """Give the closure spread above which truncation may show in the energy.
 
@@ -175,7 +197,11 @@ def below_exact(
 
 
 def above_exact(
-    energy: tuple[float, float], operator: Operator, sector: int | None, ansatz: Ansatz
+    energy: tuple[float, float],
+    operator: Operator,
+    sector: int | None,
+    ansatz: Ansatz,
+    level: int = 0,
 ) -> Iterator[Diagnostic]:
     """Warn of an energy far above the lowest one there is, where that is known or cheap.
 
@@ -187,8 +213,9 @@ def above_exact(
         operator: the Hamiltonian.
         sector: twice the total Sz; None for the full space.
         ansatz: of the state: what is to be raised is its "D", or the "ansatz" itself.
+        level: above how many others of the sector it is to be.
     """
-    known = lowest_energy(operator, sector, DIAGONALISED, group_of(ansatz))
+    known = lowest_energy(operator, sector, DIAGONALISED, group_of(ansatz), level)
     if known is None or not math.isfinite(energy[0]):
         return
     above, size = energy[0] - known.energy_total, max(abs(known.energy_total), 1e-300)
@@ -200,8 +227,20 @@ def above_exact(
         yield Diagnostic("above_reference", "warning", {**values, "method": method, "lacks": lacks})
 
 
+def compared(found: Measurement, problem: Problem) -> Measurement:
+    """Add that an energy lies far above the exact one; of a folder the report tells it."""
+    energy, level = (found.energy, found.energy_error), len(found.overlaps)
+    operator, sector, ansatz = problem.operator, problem.magnetisation, problem.ansatz
+    far = tuple(above_exact(energy, operator, sector, ansatz, level))
+    return replace(found, diagnostics=(*found.diagnostics, *far)) if far else found
+
+
 def lowest_energy(
-    operator: Operator, sector: int | None, most: int, group: SymmetryGroup | None = None
+    operator: Operator,
+    sector: int | None,
+    most: int,
+    group: SymmetryGroup | None = None,
+    level: int = 0,
 ) -> KnownEnergy | None:
     """Give the exact or QMC ground-state energy of a sector; None where it is not known.
 
@@ -210,23 +249,30 @@ def lowest_energy(
         sector: twice the total Sz; None for the full space.
         most: largest sector that is diagonalised.
         group: whose characters the state is to have; None: any.
+        level: number of states of the sector below the one that is meant.  With a group it is not known
+            which of them have its characters, and so is the energy.
     """
     if group is not None:
-        return _of_characters(operator, sector, most, group)
-    if not sector:
+        return None if level else _of_characters(operator, sector, most, group)
+    if not sector and not level:
         with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
             known = known_energy(operator)
             if known is not None and known.method in ("exact", "QMC"):
                 return known
-    if Basis(operator.n_sites, operator.local_dim, sector).dimension > most:
+    dimension = Basis(operator.n_sites, operator.local_dim, sector).dimension
+    if not level < dimension <= most:
         return None
-    key = (fingerprint(operator), sector)
+    key = (fingerprint(operator), sector, level)
     if key not in _KNOWN:
         _KNOWN[key] = None
         # A comparison that fails (memory, convergence) is no reason to give up the run.
         with contextlib.suppress(ValueError, RuntimeError):
-            exact = exact_ground_state(operator, "full" if sector is None else sector)
-            _KNOWN[key] = KnownEnergy(exact.energy, 0.0, "diagonalisation")
+            named: Sector = "full" if sector is None else sector
+            if level:
+                energy = float(exact_levels(operator, level + 1, named)[level])
+            else:
+                energy = exact_ground_state(operator, named).energy
+            _KNOWN[key] = KnownEnergy(energy, 0.0, "diagonalisation")
     return _KNOWN[key]
 
 

@@ -7,13 +7,16 @@ state of antiferromagnets; an easy-axis ferromagnet or a magnet in a field may h
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.operators.basis import Basis, smallest_magnetisation
 from tnvmc.operators.bounds import energy_bound
 from tnvmc.operators.sectors import flip_invariant, net_field, polarised, rotation_invariant
 from tnvmc.operators.term import Operator
+from tnvmc.sampling.problem import Problem
 from tnvmc.vmc.reliability import BELOW_EXACT, DIAGONALISED, lowest_energy
+from tnvmc.vmc.state import StepRecord
 
 _ROUNDING = 1e-9  # of the largest energy there can be: two sectors that far apart are degenerate
 
@@ -62,6 +65,15 @@ def elsewhere(
         field_values = values | {"field_per_site": field / n_sites}
         return (Diagnostic("sector_not_compared", "warning", field_values),)
     return ()
+
+
+def of_other_sectors(records: Sequence[StepRecord], problem: Problem) -> tuple[Diagnostic, ...]:
+    """What the last energy of an optimisation says of other sectors; nothing that of an excited state."""
+    last = next((record for record in reversed(records) if not record.undone), None)
+    if last is None or last.overlaps:
+        return ()
+    energy = (last.energy, last.energy_error)
+    return elsewhere(energy, problem.operator, problem.magnetisation)
 
 
 def _neighbours(operator: Operator, sector: int) -> tuple[tuple[int, float] | None, bool]:

@@ -12,6 +12,7 @@ from tnvmc.estimate.statistics import Estimate
 from tnvmc.sampling.problem import Point
 from tnvmc.shown import Shown, Table, drawn, with_error
 from tnvmc.vmc.guard import Recent
+from tnvmc.vmc.kept import Overlap
 from tnvmc.vmc.trail import Trail
 
 Array = Any
@@ -63,6 +64,7 @@ class StepRecord(Shown):
     effective_samples: float | None = None  #: of draws with weights
     acceptance_by_move: Mapping[str, float] | None = None  #: for each kind (`MOVE_KINDS`)
     power: float | None = None  #: of |psi|^2 that the chains drew from; None where there are none
+    overlaps: tuple[Overlap, ...] = ()  #: with states that it is kept orthogonal to
 
     def __str__(self) -> str:
         text = (
@@ -133,6 +135,8 @@ class Measurement(Shown):
     bulk_ess: float | None = None  #: effective samples of chains, for the mean (`estimate.mixing`)
     tail_ess: float | None = None  #: the same for the 5 % and 95 % quantiles
     magnetisation: int | None = None  #: twice the total Sz of the sector; None: all of them
+    overlaps: tuple[Overlap, ...] = ()
+    """With states that it was kept orthogonal to, from new samples of both."""
     n_independent: int | None = None
     """Parameters less the directions along which the state stays; None where that is not known."""
 
@@ -250,6 +254,9 @@ def _warned(diagnostics: Sequence[Diagnostic]) -> str:
 def _as_dict(record: StepRecord | Measurement) -> dict[str, Any]:
     values = {f.name: getattr(record, f.name) for f in fields(record)}
     values["diagnostics"] = [found.as_dict() for found in record.diagnostics]
+    if not values.pop("overlaps"):
+        return finite_or_none(values)
+    values["overlaps"] = [found.as_dict() for found in record.overlaps]
     return finite_or_none(values)
 
 

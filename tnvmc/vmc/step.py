@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from time import perf_counter
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from tnvmc.optimize.rule import Follows, NonFiniteError, Rounds, Rule
 from tnvmc.optimize.sr import unsolved
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples, Wanted
 from tnvmc.vmc.guard import Guard, Recent
+from tnvmc.vmc.kept import Kept, Overlap, Seen, penalties
 from tnvmc.vmc.state import Iterate, State, StepRecord
 
 Array = Any
@@ -40,6 +42,7 @@ class Method:
     rule: Rule
     schedule: Callable[[int], float]
     guard: Guard
+    kept: tuple[Kept, ...] = ()  #: states that psi is kept orthogonal to
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,20 @@ class Observation:
     local: Array  #: (M,) local energies
     energy: Estimate
     info: SampleInfo
+    penalty: Array | None = None  #: (M,) what kept states add to `local` in the optimisation
+    overlaps: tuple[Overlap, ...] = ()  #: with kept states
+
+    @property
+    def lowered(self) -> Array:
+        """(M,) what a step lowers the mean of: local energies, with penalties where there are any."""
+        return self.local if self.penalty is None else self.local + self.penalty
+
+    @cached_property
+    def cost(self) -> Estimate:
+        """The mean of `lowered`: the energy, and the penalties."""
+        if self.penalty is None:
+            return self.energy
+        return estimate_samples(self.lowered, self.snapshot.weight, self.info)
 
     def statistics(self) -> dict[str, Any]:
         """Give the part that records of steps and measurements share."""
@@ -66,6 +83,7 @@ class Observation:
             "acceptance_by_move": self.info.acceptance_by_move,
             "closure_spread": _mean_spread(self.snapshot),
             "effective_samples": effective_samples(weight) if weighted else None,
+            "overlaps": self.overlaps,
         }
 
     @property
@@ -77,12 +95,19 @@ class Observation:
 
 
 def observe(
-    problem: Problem, sampler: Samples, point: Point, stream: int, jacobian: Wanted = True
+    problem: Problem,
+    sampler: Samples,
+    point: Point,
+    stream: int,
+    jacobian: Wanted = True,
+    kept: Sequence[Kept] = (),
 ) -> Observation:
-    """Draw samples at a point and estimate the energy there."""
+    """Draw samples at a point and estimate the energy there, with penalties for overlaps with kept states."""
     snapshot, point, info = sampler.draw(problem, point, stream, jacobian)
     local = local_energy(problem.operator, snapshot)
-    return Observation(point, snapshot, local, estimate_samples(local, snapshot.weight, info), info)
+    energy = estimate_samples(local, snapshot.weight, info)
+    seen = Seen(problem.ansatz, point.theta, snapshot, info, sampler.threads)
+    return Observation(point, snapshot, local, energy, info, *penalties(kept, seen, stream))
 
 
 def advance(method: Method, state: State) -> tuple[State, StepRecord]:
@@ -90,7 +115,7 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
     started = perf_counter()
     learning_rate = method.schedule(state.step) * state.recent.scale
     seen, objection = judged(method, state, _wanted(method, state))
-    if seen is None or objection is not None and _can_undo(state, seen.energy):
+    if seen is None or objection is not None and _can_undo(state, seen.cost):
         assert objection is not None
         outcome = _undone(method, state, state.good or state.here, objection)
     else:
@@ -98,7 +123,7 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
         if moved is None:
             seen = None  # or log-derivatives would be there twice
             state = _in_double(method, state)
-            seen = observe(method.problem, method.sampler, state.here, state.step)
+            seen = observe(method.problem, method.sampler, state.here, state.step, kept=method.kept)
             moved = _moved(method, state, seen, learning_rate)
         outcome = replace(moved, diagnostics=(*coarse, *moved.diagnostics))
     record = StepRecord(
@@ -144,6 +169,7 @@ class _Outcome:
 _NOTHING_SEEN: dict[str, Any] = {
     **dict.fromkeys(("energy", "energy_error", "variance"), math.nan),
     **dict.fromkeys(("tau", "r_hat", "acceptance", "closure_spread", "effective_samples")),
+    "overlaps": (),
 }
 
 
@@ -157,20 +183,22 @@ def judged(
         ValueError: sampling failed, and there is no point to go back to.
     """
     try:
-        seen = observe(method.problem, method.sampler, state.here, state.step, jacobian)
+        seen = observe(
+            method.problem, method.sampler, state.here, state.step, jacobian, method.kept
+        )
     except DeviceError:
         raise
     except ValueError as error:  # psi vanishes, or a decomposition failed
         if state.good is None:
             raise
         return None, Diagnostic("sampling_failed", "warning", {"reason": str(error)})
-    energy, n_sites = seen.energy, method.problem.operator.n_sites
-    return seen, method.guard.objection(state.recent, energy.mean, energy.variance, n_sites)
+    cost, n_sites = seen.cost, method.problem.operator.n_sites
+    return seen, method.guard.objection(state.recent, cost.mean, cost.variance, n_sites)
 
 
-def _can_undo(state: State, energy: Estimate) -> bool:
+def _can_undo(state: State, cost: Estimate) -> bool:
     """Tell whether a retry can differ: elsewhere, or with other samples of what failed here."""
-    return state.good is not None or not math.isfinite(energy.mean + energy.variance)
+    return state.good is not None or not math.isfinite(cost.mean + cost.variance)
 
 
 def _moved_in_single(
@@ -187,14 +215,14 @@ def _moved_in_single(
 
 def _moved(method: Method, state: State, seen: Observation, learning_rate: float) -> _Outcome:
     """Change theta."""
-    here, energy, guard = cast(Iterate, seen.point), seen.energy, method.guard
+    here, cost, guard = cast(Iterate, seen.point), seen.cost, method.guard
     assert seen.snapshot.jacobian is not None
     try:
         # BLAS at one thread: the same bits for any number of workers, and on a shared machine
         # BLAS threads that wait for each other took 20 times as long.
         with one_blas_thread(), using_threads(method.sampler.threads):
             direction, optimizer, info = method.rule.direction(
-                here.theta, seen.snapshot.jacobian, seen.local, seen.snapshot.weight,
+                here.theta, seen.snapshot.jacobian, seen.lowered, seen.snapshot.weight,
                 here.optimizer, (method.problem.seed, state.step),
             )  # fmt: skip
     except NonFiniteError:
@@ -210,7 +238,7 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
     if not all_finite(theta):  # beyond the largest number of its type
         return _undone(method, state, here, Diagnostic("direction_not_finite", "warning"))
     recent = guard.accepted(
-        state.recent, energy.mean, energy.error, energy.variance, length * factor,
+        state.recent, cost.mean, cost.error, cost.variance, length * factor,
         retried=state.good is None and state.recent.rollbacks > 0,
     )  # fmt: skip
     trail = None if state.trail is None else state.trail.after(here.theta)

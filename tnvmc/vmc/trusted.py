@@ -82,10 +82,10 @@ def _energy(method: Method, point: Iterate, number: int, times: int) -> Estimate
     progress.begin("iterates")
     sampler = method.sampler.for_measurement(n_samples and times * n_samples, BURN)
     try:
-        seen = observe(method.problem, sampler, point, streams.CHOICE + number, jacobian=False)
+        seen = observe(method.problem, sampler, point, streams.CHOICE + number, False, method.kept)
     except ValueError:  # psi vanishes, or a decomposition failed
         return None
-    return seen.energy if math.isfinite(seen.energy.mean) else None
+    return seen.cost if math.isfinite(seen.cost.mean) else None
 
 
 def _lower(one: Estimate | None, other: Estimate | None, by: float) -> bool:

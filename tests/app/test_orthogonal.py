@@ -1,0 +1,106 @@
+"""[[orthogonal]]: an excited state as a run of its own, which goes on bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.run_files import read_history
+from tnvmc.app.cli import main
+from tnvmc.app.load_run import load_run
+from tnvmc.app.run import resume_run, run_file
+from tnvmc.exact import exact_levels
+from tnvmc.lattice import square
+from tnvmc.operators.models import heisenberg
+from tnvmc.settings.problems import ConfigError
+from tnvmc.storage.hdf5 import StateFileError
+
+SETTINGS = """
+lattice = {shape = [2, 2]}
+hamiltonian = {model = "heisenberg"}
+ansatz = {D = 2}
+sampler = {n_walkers = 8, n_samples = 32}
+measure = {n_samples = 64, ladder = false}
+run = {threads = 1}
+optimizer = {steps = 3}
+"""
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Path:
+    """A finished run of the ground state, and the settings of an excited one."""
+    (tmp_path / "ground.toml").write_text(SETTINGS)
+    kept = f'[[orthogonal]]\nrun = "{tmp_path / "ground"}"\npenalty = 3.0\n'
+    (tmp_path / "excited.toml").write_text(SETTINGS + kept)
+    run_file(tmp_path / "ground.toml", tmp_path / "ground")
+    return tmp_path
+
+
+def excited(at: Path, *overrides: str, out: str = "excited") -> dict[str, Any]:
+    """Run the excited state."""
+    return run_file(at / "excited.toml", at / out, overrides)
+
+
+def energies(folder: Path) -> list[float]:
+    """Of the steps."""
+    return [line["energy"] for line in read_history(folder)]
+
+
+@pytest.mark.filterwarnings("ignore::tnvmc.UnreliableWarning")
+def test_an_excited_state_is_compared_with_its_own_level(ground: Path) -> None:
+    found = excited(ground)
+    (overlap,) = found["overlaps"]
+    assert overlap["penalty"] == 3.0
+    assert overlap["error"] > 0
+    levels = exact_levels(heisenberg(square(2, 2)), 2)
+    assert found["exact_energy"] == pytest.approx(levels[1], abs=1e-9)
+    lines = read_history(ground / "excited")
+    assert all(len(line["overlaps"]) == 1 for line in lines)
+    assert load_run(ground / "excited").history[-1].overlaps[0].penalty == 3.0
+
+
+def test_it_goes_on_bit_for_bit_also_where_both_folders_were_moved(
+    ground: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    excited(ground, "optimizer.steps=6")
+    excited(ground, out="cut")
+    moved = ground / "moved"
+    moved.mkdir()
+    for name in ("ground", "cut"):
+        (ground / name).rename(moved / name)
+    resume_run(moved / "cut", ["optimizer.steps=6"])
+    assert energies(moved / "cut") == energies(ground / "excited")
+
+
+def test_another_kept_state_is_another_run(ground: Path) -> None:
+    excited(ground)
+    other = ground / "other"
+    run_file(ground / "ground.toml", other, ["run.seed=5"])
+    with pytest.raises(StateFileError, match="orthogonal"):
+        resume_run(ground / "excited", [f"orthogonal.1.run={other}", "optimizer.steps=6"])
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["orthogonal.1.run=nowhere", "sampler.magnetisation=2", "hamiltonian.J=0.5",
+     "orthogonal.1.penalty=0", "orthogonal.1.run=OWN"],
+)  # fmt: skip
+def test_what_cannot_be_kept_is_refused(
+    ground: Path, override: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(ground / "excited")
+    override = override.replace("OWN", out)
+    command = ["run", str(ground / "excited.toml"), "--out", out, "--set", override]
+    assert main(command) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "orthogonal" in told
+    assert not (ground / "excited").exists()
+
+
+def test_a_run_that_is_not_finished_is_refused(ground: Path) -> None:
+    (ground / "ground" / "result.json").unlink()
+    with pytest.raises(ConfigError, match="--resume"):
+        excited(ground)

@@ -1,0 +1,264 @@
+"""States that another one is kept orthogonal to, and its overlaps with them.
+
+Adding a penalty to the energy, H + sum_k lambda_k |phi_k><phi_k| / <phi_k|phi_k>, makes the lowest state that
+is orthogonal to all phi_k the ground state, where every lambda_k is above its distance from them (Choo, Carleo,
+Regnault and Neupert, PRL 121, 167204 (2018); Pathak, Busemeyer, Rodrigues and Wagner, J. Chem. Phys. 154,
+034101 (2021)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.generic import amplitude_ratio
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot
+from tnvmc.backend.arguments import positive
+from tnvmc.backend.calls import refuse
+from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.estimate.statistics import estimate_samples
+from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.term import Operator
+from tnvmc.sampling import streams
+from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
+from tnvmc.sampling.workers import chunks, in_chunks
+
+Array = Any
+
+POOL = 4096
+"""Samples of a kept state that steps take their part from, in turn.  What is orthogonal in all of them may
+have a squared overlap of one over their number."""
+
+_BURN = 50  # sweeps before them: its walkers may be anywhere
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """|<psi|phi>|^2 / (<psi|psi> <phi|phi>) of a state with a kept one."""
+
+    squared: float
+    error: float  #: standard error; an estimate near 0 may be negative
+    penalty: float  #: lambda, in the units of the Hamiltonian
+
+    def as_dict(self) -> dict[str, float]:
+        """Give a dict for JSON."""
+        return {"squared": self.squared, "error": self.error, "penalty": self.penalty}
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A state phi that another one, psi, is kept orthogonal to.
+
+    Args:
+        problem: its ansatz; the Hamiltonian and the sector are those of psi.
+        point: its parameters, and where walkers start.
+        sampler: how it is sampled.
+        penalty: lambda; see the module.
+
+    Its samples are drawn once, when they are first needed: `POOL` of them, or all configurations.
+    """
+
+    problem: Problem
+    point: Point
+    sampler: Samples
+    penalty: float
+
+    @cached_property
+    def samples(self) -> tuple[Snapshot, SampleInfo]:
+        """Configurations with amplitudes that steps take their part from."""
+        return self.draw(POOL, streams.KEPT)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What identifies its parameters, bit for bit."""
+        return sha256(to_host(self.point.theta).tobytes()).hexdigest()[:16]
+
+    def draw(self, n_samples: int, stream: int) -> tuple[Snapshot, SampleInfo]:
+        """Draw configurations of |phi|^2, with amplitudes and nothing else."""
+        sampler = everywhere(self.sampler).for_measurement(n_samples, _BURN, in_double=True)
+        problem = replace(self.problem, targets={})
+        snapshot, _, info = sampler.draw(problem, self.point, stream, jacobian=False)
+        return snapshot, info
+
+    def part(self, n_samples: int, number: int) -> tuple[Snapshot, SampleInfo]:
+        """Give about `n_samples` of `samples`, others for each number until all had their turn."""
+        snapshot, info = self.samples
+        n_draws = max(1, min(info.n_draws, -(-n_samples // info.n_walkers)))
+        if info.exact or n_draws == info.n_draws:
+            return snapshot, info
+        begin = number % (info.n_draws // n_draws) * n_draws * info.n_walkers
+        chosen = slice(begin, begin + n_draws * info.n_walkers)
+        amplitude, weight = snapshot.amplitude, snapshot.weight
+        taken = replace(
+            snapshot,
+            configs=snapshot.configs[chosen, :],
+            amplitude=LogAmplitude(amplitude.phase[chosen], amplitude.log_abs[chosen]),
+            weight=None if weight is None else weight[chosen],
+        )
+        return taken, replace(info, n_draws=n_draws)
+
+    def check(self, problem: Problem) -> None:
+        """Refuse to keep another problem's state away from this one.
+
+        Raises:
+            ValueError: of another Hamiltonian; in another sector, where states are orthogonal as they are.
+        """
+        own = self.problem
+        if fingerprint(own.operator) != fingerprint(problem.operator):
+            raise ValueError(
+                f"orthogonal_to: a state found for {own.operator.name} on {own.operator.lattice.size}, and "
+                f"here {problem.operator.name} on {problem.operator.lattice.size} with its own couplings; "
+                "an excited state is orthogonal to states of the same Hamiltonian. Give one of these"
+            )
+        if own.magnetisation != problem.magnetisation:
+            raise ValueError(
+                f"orthogonal_to: a state with 2 Sz = {own.magnetisation}, and here 2 Sz = "
+                f"{problem.magnetisation}: they are orthogonal without a penalty. Leave it out"
+            )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A state psi at one theta, and samples of it."""
+
+    ansatz: Ansatz
+    theta: Array  #: (P,)
+    snapshot: Snapshot
+    info: SampleInfo
+    threads: int | None = None
+
+    def amplitudes(self, configs: Array) -> LogAmplitude:
+        """psi at other configurations (M, N)."""
+        return _amplitudes(self.ansatz, self.theta, configs, self.threads)
+
+
+def everywhere(sampler: Samples) -> Samples:
+    """The same sampler, which an enumeration is of all configurations: a kept state may lack symmetries."""
+    return replace(sampler, by_orbit=False) if isinstance(sampler, Enumerate) else sampler
+
+
+def kept_states(given: Any, penalty: float | None, problem: Problem) -> tuple[Kept, ...]:
+    """Make kept states of what a user gives: a VMC, a `Kept`, or a list of them.
+
+    Of a VMC the state is kept that it would measure.
+
+    Raises:
+        TypeError: something else.
+        ValueError: as `Kept.check`; a penalty that is not positive.
+    """
+    several = given if isinstance(given, list | tuple) else (given,)
+    if penalty is None:
+        penalty = largest_change_by_a_site(problem.operator) if several else 0.0
+    elif not several:
+        raise ValueError("VMC: penalty goes with orthogonal_to; give the states, or leave it out")
+    else:
+        penalty = positive("VMC", "penalty", penalty)
+    kept = []
+    for each in several:
+        if not isinstance(each, Kept):
+            if not hasattr(each, "measured_theta"):
+                raise refuse("VMC", "orthogonal_to", each, "a VMC, or a list of them", "")
+            point = Point(each.measured_theta(), each.state.here.configs)
+            each = Kept(each.problem, point, each.sampler, penalty)
+        each.check(problem)
+        kept.append(each)
+    return tuple(kept)
+
+
+def penalties(
+    kept: Sequence[Kept], seen: Seen, number: int
+) -> tuple[Array | None, tuple[Overlap, ...]]:
+    """Give what all penalties add to the local energies (M,), None without any, and the overlaps.
+
+    With B = <phi|psi> / <phi|phi>, the mean of psi(t) / phi(t) over samples t of phi, a penalty adds
+    lambda B phi(s) / psi(s) to the local energy at s: its mean is lambda times the squared overlap.
+
+    Cost: an amplitude of psi and one of phi for each sample.
+    """
+    added, overlaps = None, []
+    for each in kept:
+        local, found = _penalty(each, seen, each.part(len(seen.snapshot.configs), number))
+        overlaps.append(found)
+        added = local if added is None else added + local
+    return added, tuple(overlaps)
+
+
+def overlap(kept: Kept, seen: Seen) -> Overlap:
+    """Estimate a squared overlap from new samples of both states, as many of one as of the other."""
+    samples = kept.draw(len(seen.snapshot.configs), streams.KEPT + 1)
+    return _penalty(kept, seen, samples)[1]
+
+
+def _penalty(kept: Kept, seen: Seen, samples: tuple[Snapshot, SampleInfo]) -> tuple[Array, Overlap]:
+    of_phi, info = samples
+    psi, phi = seen.amplitudes(of_phi.configs), of_phi.amplitude
+    # Norms of the two states differ by any factor, which the product of the ratios does not have.
+    size = _typical(psi.log_abs - phi.log_abs)
+    from_phi = amplitude_ratio(_scaled(psi, -size), phi)
+    there = _amplitudes(kept.problem.ansatz, kept.point.theta, seen.snapshot.configs, seen.threads)
+    from_psi = amplitude_ratio(_scaled(there, size), seen.snapshot.amplitude)
+    mean, error = _mean(from_phi, of_phi.weight, info)
+    other, other_error = _mean(from_psi, seen.snapshot.weight, seen.info)
+    xp = array_namespace(from_psi)
+    factor = (
+        mean
+        if bool(np.iscomplexobj(mean)) or not xp.isdtype(from_psi.dtype, "complex floating")
+        else complex(mean)
+    )
+    noise = math.hypot(abs(mean) * other_error, abs(other) * error, error * other_error)
+    found = Overlap(float((mean * other).real), noise, kept.penalty)
+    return (kept.penalty * factor) * from_psi, found
+
+
+def _mean(values: Array, weight: Array | None, info: SampleInfo) -> tuple[complex | float, float]:
+    """Mean of ratios and its error; a float where they are real."""
+    xp = array_namespace(values)
+    if not xp.isdtype(values.dtype, "complex floating"):
+        found = estimate_samples(values, weight, info)
+        return float(found.mean), float(found.error)
+    parts = [estimate_samples(part, weight, info) for part in (xp.real(values), xp.imag(values))]
+    return complex(parts[0].mean, parts[1].mean), math.hypot(parts[0].error, parts[1].error)
+
+
+def _scaled(amplitude: LogAmplitude, log_factor: float) -> LogAmplitude:
+    return LogAmplitude(amplitude.phase, amplitude.log_abs + log_factor)
+
+
+def _typical(logs: Array) -> float:
+    """Median of the finite ones, 0 where there are none."""
+    xp = array_namespace(logs)
+    finite = logs[xp.isfinite(logs)]
+    if not finite.shape[0]:
+        return 0.0
+    return float(xp.sort(finite)[finite.shape[0] // 2])
+
+
+def _amplitudes(ansatz: Ansatz, theta: Array, configs: Array, threads: int | None) -> LogAmplitude:
+    xp = array_namespace(theta)
+    configs = to_namespace(configs, xp)
+    task = partial(_of_chunk, ansatz, theta, configs)
+    parts = in_chunks(task, chunks(configs.shape[0], ansatz, xp), ansatz, xp, threads)
+    return LogAmplitude(*(xp.concat([getattr(x, n) for x in parts]) for n in ("phase", "log_abs")))
+
+
+def _of_chunk(ansatz: Ansatz, theta: Array, configs: Array, chunk: range) -> LogAmplitude:
+    return ansatz.log_amplitude(theta, configs[chunk.start : chunk.stop, :])
+
+
+def largest_change_by_a_site(operator: Operator) -> float:
+    """Give what changing one site can change the energy by: a penalty above any gap of one changed site.
+
+    The largest sum, over the terms at one site, of the distance between their lowest and highest level.
+    """
+    at = np.zeros(operator.n_sites)
+    for term in operator.terms:
+        levels = np.linalg.eigvalsh(np.asarray(term.matrix))
+        at[list(term.sites)] += levels[-1] - levels[0]
+    return float(at.max())
