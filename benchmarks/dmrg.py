@@ -9,7 +9,7 @@ extrapolates the last two linearly in the largest weight that a bond loses in th
 half of the distance to the last energy.  With `--state FILE` the state is kept after each chi, and a run
 goes on from the one that it finds there.
 
-TeNPy: Hauschild, Pollmann, SciPost Phys. Lect. Notes 5 (2018); `pip install tnvmc[reference]`.
+TeNPy: Hauschild, Pollmann, SciPost Phys. Lect. Notes 5 (2018); `pip install '.[reference]'`.
 """
 
 from __future__ import annotations

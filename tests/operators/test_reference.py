@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tnvmc import lattice as lattices
+from tnvmc.analysis.reference import find_reference
 from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square
 from tnvmc.operators import heisenberg, j1j2, known_energy, models, rydberg, tfim, xxz
@@ -37,6 +38,18 @@ def test_published_numbers_are_found(operator, per_site, error, source, method) 
     assert known.error is None if error is None else known.error / operator.n_sites < 1.01 * error
     assert source in known.source
     assert known.method == method
+
+
+def test_energies_belong_to_their_sector() -> None:
+    operator = heisenberg(square(6, 6), J=2.0)
+    triplet, ground = known_energy(operator, 2), known_energy(operator)
+    assert triplet is not None and ground is not None
+    assert triplet == known_energy(operator, -2) and triplet.method == "extrapolated"
+    assert 0.29 < (triplet.energy_total - ground.energy_total) / 2 < 0.30  # J = 2
+    assert known_energy(operator, 4) is None
+    assert find_reference(operator, 2).energy == triplet.energy_total
+    dimers = models.shastry_sutherland(lattices.shastry_sutherland(4, 4, "periodic"), 0.6, 1.2)
+    assert known_energy(dimers) is not None and known_energy(dimers, 2) is None
 
 
 SMALL = [
@@ -96,7 +109,11 @@ def test_dimer_singlets_are_no_more_than_a_bound_where_small_lattices_leave_them
 
 
 def test_every_number_has_a_source_and_is_found_once() -> None:
-    keys = [(t.model, t.ratios, shape, t.boundary) for t in TABLE for shape in t.numbers]
+    keys = [
+        (t.model, t.ratios, t.lattice, shape, t.boundary, t.magnetisation)
+        for t in TABLE
+        for shape in t.numbers
+    ]
     assert len(keys) == len(set(keys))
     assert all(table.source for table in TABLE)
     for table in TABLE:

@@ -49,9 +49,9 @@ def find_reference(
         if not has_ground_state(operator, group, magnetisation or 0):
             return Reference()
     known = None
-    if not sector and not level:
+    if not level:
         with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
-            known = known_energy(operator)
+            known = known_energy(operator, sector or 0)
     if known is not None and known.method == "exact":
         return Reference(known.energy_total, known.source, known.method)
     dimension = Basis(operator.n_sites, operator.local_dim, sector).dimension

@@ -31,8 +31,8 @@ class KnownEnergy:
     method: Method = "exact"
 
 
-def known_energy(operator: Operator) -> KnownEnergy | None:
-    """Look up the ground-state energy of a model with uniform couplings, or give None.
+def known_energy(operator: Operator, magnetisation: int = 0) -> KnownEnergy | None:
+    """Look up the lowest energy of a model with uniform couplings in a sector, or give None.
 
     Found by model, lattice shape, boundary and ratios of couplings: J1-J2 without J2 and XXZ
     with Jz = J count as Heisenberg, and a common positive factor scales the energy.  Covers free
@@ -41,6 +41,7 @@ def known_energy(operator: Operator) -> KnownEnergy | None:
 
     Args:
         operator: as its model made it; sums and multiples carry no couplings and are never found.
+        magnetisation: 2 Sz, where the operator conserves it; few energies beyond 0 are known.
     """
     require_operator("known_energy", "operator", operator)
     if operator.couplings is None:
@@ -54,10 +55,12 @@ def known_energy(operator: Operator) -> KnownEnergy | None:
     if model == "tfim" and lattice.kind == "chain":
         return _tfim_chain(lattice.n_sites, lattice.boundary == "periodic", **couplings)
     if model == "shastry_sutherland":
-        return _dimer_singlets(lattice, **couplings)
+        return None if magnetisation else _dimer_singlets(lattice, **couplings)
     for table in TABLE:
+        if table.magnetisation != abs(magnetisation) or not _matches(table, model, ratios, lattice):
+            continue
         for shape in _shapes(lattice):
-            if shape in table.numbers and _matches(table, model, ratios, lattice):
+            if shape in table.numbers:
                 energy, error = table.numbers[shape]
                 unit = scale * (lattice.n_sites if table.per_site else 1)
                 error = None if error is None else unit * error
@@ -76,11 +79,14 @@ class Published:
     method: Method
     numbers: Mapping[tuple[int, int], tuple[float, float | None]]  #: shape: (energy, error)
     per_site: bool = True  #: or total
+    lattice: str = "square"  #: its kind
+    magnetisation: int = 0  #: 2 Sz of the sector
 
 
 SANDVIK = "Sandvik, arXiv:2601.20189 (2026), QMC"
 VARBENCH = "Wu et al. (VarBench), Science 386, 296 (2024)"
 DIAGONALISED = "exact diagonalisation"
+DMRG = "own DMRG (TeNPy 1.1.1), benchmarks/dmrg.py"
 UNNAMED = "reference list of this project, publication not recorded"
 
 
@@ -108,6 +114,16 @@ TABLE: tuple[Published, ...] = (
         f"{VARBENCH}, square_36_O, total / 4",
         "exact",
         {(6, 6): (-0.6035218345, 1e-10)},
+    ),
+    Published(
+        "heisenberg",
+        (),
+        "open",
+        f"{DMRG}, chi 200 and 400 extrapolated",
+        "extrapolated",
+        {(6, 6): (-21.43209, 8e-4)},
+        per_site=False,
+        magnetisation=2,
     ),
     Published(
         "heisenberg",
@@ -276,7 +292,7 @@ def _shapes(lattice: Lattice) -> tuple[tuple[int, int], ...]:
 def _matches(table: Published, model: str, ratios: tuple[float, ...], lattice: Lattice) -> bool:
     return (
         table.model == model
-        and lattice.kind == "square"
+        and lattice.kind == table.lattice
         and table.boundary == lattice.boundary
         and np.allclose(table.ratios, ratios, rtol=1e-9, atol=0)
     )
