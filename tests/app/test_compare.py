@@ -101,9 +101,9 @@ def test_the_reference_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     find = session.find_reference
 
-    def counted(*asked: Any) -> Any:
+    def counted(*asked: Any, **named: Any) -> Any:
         calls.append(asked)
-        return find(*asked)
+        return find(*asked, **named)
 
     monkeypatch.setattr(compare, "find_reference", counted)
     monkeypatch.setattr(session, "find_reference", lambda *_: pytest.fail("once is enough"))

@@ -24,6 +24,7 @@ class Reference:
     energy: float | None = None
     source: str | None = None
     method: str | None = None
+    error: float | None = None  #: of an energy that is not exact, where it is known
 
 
 def find_reference(
@@ -65,5 +66,5 @@ def find_reference(
             exact = exact_ground_state(operator, named)
             return Reference(exact.energy, "diagonalisation", "exact")
     if known is not None:
-        return Reference(known.energy_total, known.source, known.method)
+        return Reference(known.energy_total, known.source, known.method, known.error)
     return Reference()

@@ -42,10 +42,10 @@ class Level:
     n_sites: int = field(repr=False)
     units: str = field(repr=False)
     exact: Reference = field(default_factory=Reference)  #: of this sector
-    sigmas: float | None = None  #: energy less the exact one, in errors
+    sigmas: float | None = None  #: energy less the exact one, in errors of both
     gap: Gap | None = None  #: above the first sector; None of that itself
     exact_gap: float | None = None
-    gap_sigmas: float | None = None  #: gap less the exact one, in errors
+    gap_sigmas: float | None = None  #: gap less the exact one, in errors of both
     overlaps: tuple[Json, ...] = ()  #: squared, with those states, and their errors
     diagnostics: tuple[Diagnostic, ...] = ()  #: what makes the energy less trustworthy
 
@@ -135,8 +135,9 @@ def _level(name: str, run: Run, sectors: Sectors, exact: Reference) -> Level:
     result, state = run.result, sectors.runs[name].ansatz
     assert result is not None
     sigmas = None
-    if exact.energy is not None and result["energy_error"]:
-        sigmas = (result["energy"] - exact.energy) / result["energy_error"]
+    error = math.hypot(result["energy_error"], exact.error or 0.0)
+    if exact.energy is not None and error:
+        sigmas = (result["energy"] - exact.energy) / error
     found = [each for each in diagnostics_of(result) if each.status in ("warning", "error")]
     return Level(
         name=name,
@@ -158,7 +159,8 @@ def _above(first: Level, level: Level) -> Level:
     exact_gap = sigmas = None
     if level.exact.energy is not None and first.exact.energy is not None:
         exact_gap = level.exact.energy - first.exact.energy
-        sigmas = (gap.energy - exact_gap) / gap.error if gap.error else None
+        error = math.hypot(gap.error, level.exact.error or 0.0, first.exact.error or 0.0)
+        sigmas = (gap.energy - exact_gap) / error if error else None
     return replace(level, gap=gap, exact_gap=exact_gap, gap_sigmas=sigmas)
 
 
