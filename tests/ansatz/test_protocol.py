@@ -114,7 +114,7 @@ def test_how_states_want_to_be_run() -> None:
     mixed = Mixed(peps).execution
     assert mixed.bytes_per_walker == wanted.bytes_per_walker * 3 // 2
     group = symmetry_group(heisenberg(lattice), ["spin"])
-    rows = 8 * len(group) * peps.n_params
+    rows = 3 * 8 * peps.n_params  # that of an image, the sum, and one on the way
     assert Symmetrised(peps, group).execution.bytes_per_walker == wanted.bytes_per_walker + rows
     assert execution_of(network("rbm")).own_threads
 

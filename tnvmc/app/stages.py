@@ -18,7 +18,7 @@ from tnvmc.ansatz.initial.parameters import from_simple_update, grown
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.ansatz.wrappers.symmetrised import inner_state
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.plateau import reached
 from tnvmc.operators.term import Operator
@@ -247,6 +247,8 @@ class StagedRun:
             theta, self._evolution = from_simple_update(
                 inner, self.operator, seed, self.stage.evolve
             )
+            if isinstance(ansatz, Symmetrised):
+                theta = ansatz.with_share(theta, seed)
             self._evolution_seconds = perf_counter() - started
         elif blank:
             theta = np.zeros(ansatz.n_params, np.dtype(settings.ansatz.dtype))

@@ -54,9 +54,9 @@ class _Ansatz(Section):
     """Signs of the state under elements of the group: `{ "spin inversion" = -1 }`. Those of
     products follow, what nothing is said of is 1. With `symmetrise` only. Default: all 1."""
     reweight: StrictBool | None = None
-    """With `symmetrise`: chains walk on psi itself, and samples have weights. `false`: every move is
-    accepted by amplitudes of the sum, no weights; for small systems, and where few samples
-    are effective. Default: `true`."""
+    """With `symmetrise`: `true` lets chains walk on psi itself, and weighs the samples; `false` accepts
+    every move by amplitudes of the sum, which takes longer and needs no weights. Default: `true` where all
+    characters are 1."""
 
 
 class PEPSSettings(_Ansatz):

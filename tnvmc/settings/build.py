@@ -88,7 +88,7 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
         group = symmetry_group(operator, chosen.symmetrise, chosen.characters)
         if chosen.characters is None:
             _check_ground_state(operator, group, settings.sampler.magnetisation or 0)
-        return Symmetrised(state, group, chosen.reweight is not False)
+        return Symmetrised(state, group, chosen.reweight)
 
 
 def _check_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: int) -> None:
@@ -116,9 +116,10 @@ def _unsymmetrised(settings: Settings, operator: Operator) -> Ansatz:
 
 def build_theta(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
     """Make the parameters (P,) that [ansatz] starts from; for a product as each of its tables says."""
-    chosen, seed, ansatz = settings.ansatz, settings.run.seed, inner_state(ansatz)
+    chosen, seed = settings.ansatz, settings.run.seed
     if not isinstance(chosen, ProductOfStatesSettings) or chosen.init != "factors":
         return initial_parameters(ansatz, operator, seed, chosen.init)
+    ansatz = inner_state(ansatz)
     assert isinstance(ansatz, ProductOfStates)
     first = initial_parameters(_whole(ansatz.first), operator, seed, chosen.first.init)
     if chosen.second.init in ("random", "product"):

@@ -140,6 +140,7 @@ def check_state(operator: Operator, ansatz: Ansatz, theta: Array, configs: Array
     """Raise ValueError for a complex Hamiltonian of a real wave function, NotSymmetric as `check_inversion`."""
     if isinstance(ansatz, Symmetrised):
         check_inversion(operator, ansatz.group, configs)
+        _check_share(ansatz, theta, configs)
     if not operator.is_complex:
         return
     phase = ansatz.log_amplitude(theta, configs[:1, :]).phase
@@ -171,6 +172,26 @@ def check_sector(operator: Operator | NonHermitian, magnetisation: int | None) -
             f"VMC.expect: {operator.name} is on a Hilbert space of 2 Sz = {meant}, the walkers have "
             f"{magnetisation}; make both from one Hilbert space"
         )
+
+
+LEAST_SHARE = 1e-12
+"""Of |psi_sym|^2 in the images of psi, below which it is what rounding leaves: 1e-6 of psi."""
+
+
+def _check_share(ansatz: Symmetrised, theta: Array, configs: Array) -> None:
+    """Raise ValueError for parameters whose sum over the group cancels at walkers (W, N)."""
+    if not float(array_namespace(theta).max(array_namespace(theta).abs(theta))) > 0:
+        return  # to be filled from a checkpoint
+    share = ansatz.share(theta, configs[:_FEW, :])
+    if share < LEAST_SHARE:
+        raise ValueError(
+            f"VMC: the sum over {len(ansatz.group)} symmetries leaves {share:.1e} of |psi|^2, rounding: these "
+            "parameters have other characters than those asked for. Give others, add noise to them (1 to 10 % "
+            "of the largest), or take a start that is ordered (ansatz.init = 'product')"
+        )
+
+
+_FEW = 64  # walkers
 
 
 def check_inversion(operator: Operator, group: SymmetryGroup, configs: Array) -> None:

@@ -19,7 +19,8 @@ from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering
 from tnvmc.ansatz.protocol import Truncated, Typed
-from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, moved_patch, moved_table
+from tnvmc.ansatz.wrappers.images import moved_patch, moved_table
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.local import local_energy
@@ -45,7 +46,7 @@ def small(dtype: str = "float64", **options: Any) -> tuple[Symmetrised, np.ndarr
     given = {"left-right reflection": -1}
     group = symmetry_group(operator, ["spin", "point"], given)
     peps = PEPS(operator.lattice, 2, dtype, SRC(UNCUT))
-    return Symmetrised(peps, group, **options), random_theta(peps, 1)
+    return Symmetrised(peps, group, **{"reweight": True, **options}), random_theta(peps, 1)
 
 
 def random_theta(peps: PEPS, seed: int) -> np.ndarray:
@@ -196,7 +197,7 @@ def test_sampled_energy_is_the_exact_one() -> None:
     operator = heisenberg(chain(6))
     peps = PEPS(operator.lattice, 2)
     odd = {"spin inversion": -1, "left-right reflection": -1}
-    state = Symmetrised(peps, symmetry_group(operator, ["spin", "point"], odd))
+    state = Symmetrised(peps, symmetry_group(operator, ["spin", "point"], odd), True)
     start = initial_parameters(peps, operator)
     theta = start + 0.4 * np.abs(start).max() * random_theta(peps, 3)
     exact = enumerated(state, theta, operator, jacobian=False)

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tnvmc.ansatz.generic import amplitude_sweep, as_log_amplitude, replacement_ratios
-from tnvmc.ansatz.jacobian import DenseJacobian, is_complex
+from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.ansatz.protocol import (
     Ansatz,
     Execution,
     FollowsOperator,
+    Initialisable,
     Jacobian,
     LogAmplitude,
     Reweighted,
@@ -30,10 +31,10 @@ from tnvmc.ansatz.protocol import (
     Walkers,
     description_of,
 )
-from tnvmc.ansatz.wrappers.base import OF_STATE, Wrapper
-from tnvmc.backend.namespace import array_namespace, to_namespace
-from tnvmc.lattice.lattice import Patch
-from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
+from tnvmc.ansatz.wrappers.base import OF_STATE, PassesStart, Wrapper
+from tnvmc.ansatz.wrappers.images import DERIVATIVES, Sums, moved_patch, moved_table
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.operators.symmetry import SymmetryGroup
 
 Array = Any
 
@@ -46,6 +47,24 @@ class _Shown:
     configs: Array  #: (B, N)
 
 
+START_SHARE = 1e-2
+"""Least `Symmetrised.share` of parameters to start from; less of it gets noise."""
+
+_NOISE = (0.03, 0.1, 0.3)  # of all parameters, of the largest one
+
+
+class _PassesStart(PassesStart):
+    """Starts as the inner state does, with noise where that has other characters."""
+
+    def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
+        """theta (P,) as the inner state starts, and as `Symmetrised.with_share` gives it."""
+        assert isinstance(self, Symmetrised)
+        return self.with_share(super().initial(operator, seed, kind), seed)
+
+
+_PROBES = 256  # configurations
+
+
 class Symmetrised(Wrapper):
     """The sum of a wave function over a group, with the parameters of the wave function.
 
@@ -54,7 +73,9 @@ class Symmetrised(Wrapper):
         group: symmetries g with their characters chi(g) = +-1; see
             `tnvmc.operators.symmetry.symmetry_group`.
         reweight: walk with the sweeps of `ansatz` itself and weigh the samples (below); False
-            walks on |psi_sym|^2 by full amplitudes, |G| of them per move: for small systems.
+            walks on |psi_sym|^2 by full amplitudes, |G| of them per move.  By default True where all
+            characters are +1: else nothing keeps psi from being mostly what the sum cancels, and
+            few samples carry the weight.
 
     A measurement costs |G| times `start` and `measure` of `ansatz` and gives ratios by
     psi_sym(s')/psi_sym(s) = sum_g w_g psi(g s')/psi(g s), w_g = chi(g) psi(g s)/psi_sym(s), and
@@ -74,9 +95,11 @@ class Symmetrised(Wrapper):
         ValueError: a group of another number of sites; a state that walks on another distribution.
     """
 
-    abilities = OF_STATE
+    abilities: ClassVar = {**OF_STATE, Initialisable: _PassesStart}
 
-    def __init__(self, ansatz: Ansatz, group: SymmetryGroup, reweight: bool = True) -> None:
+    def __init__(self, ansatz: Ansatz, group: SymmetryGroup, reweight: bool | None = None) -> None:
+        if reweight is None:
+            reweight = all(g.character == 1 for g in group.elements)
         if any(len(g.sites) != ansatz.lattice.n_sites for g in group.elements):
             raise ValueError(
                 f"Symmetrised: the group moves {len(group.elements[0].sites)} sites, the ansatz "
@@ -95,16 +118,20 @@ class Symmetrised(Wrapper):
             )
         self.ansatz, self.group, self.reweight = ansatz, group, reweight
 
+    def __repr__(self) -> str:
+        walks = "reweighted" if self.reweight else "walked on"
+        return f"<{self.family.__name__}: {self.ansatz!r}, {len(self.group)} elements, {walks}>"
+
     @property
     def execution(self) -> Execution:
         """As the inner state, which meets one image of each walker at a time.
 
-        Log-derivatives are summed as dense rows, for which a walker takes more memory.
+        Log-derivatives are summed as dense rows: that of an image and the sum, and one more on the way.
         """
         inner = super().execution
         if inner.bytes_per_walker is None:
             return inner
-        rows = 8 * len(self.group) * self.n_params
+        rows = 3 * 8 * self.n_params
         return replace(inner, bytes_per_walker=inner.bytes_per_walker + rows)
 
     def description(self) -> dict[str, Any]:
@@ -126,6 +153,40 @@ class Symmetrised(Wrapper):
             return self
         inner = self.ansatz.for_operator(operator)
         return self if inner is self.ansatz else Symmetrised(inner, self.group, self.reweight)
+
+    def share(self, theta: Array, configs: Array) -> float:
+        """Give |psi_sym|^2 over |G| sum_g |psi(g s)|^2, both summed over configurations (B, N): 0 to 1.
+
+        It is 1 for a state that has these characters, 0 for one that has others.
+        """
+        parts = self.image_amplitudes(theta, configs)
+        xp = array_namespace(theta)
+        logs = xp.stack([part.log_abs for part in parts])
+        largest = xp.max(logs)
+        if not xp.isfinite(largest):
+            return 0.0
+        sizes = xp.sum(xp.exp(2 * (logs - largest)), axis=0)
+        _, _, weight = self._summed(parts)
+        return float(xp.sum(weight * sizes) / xp.sum(sizes))
+
+    def with_share(self, theta: Array, seed: int = 0) -> Array:
+        """Give theta (P,), on the host, with noise where the sum over the group nearly cancels.
+
+        The ground state that simple update leads to may have none of what is asked for.  All parameters
+        get the least noise, 0.03, 0.1 or 0.3 of the largest, that gives a `share` of `START_SHARE` in 256
+        random configurations.
+        """
+        if all(g.character == 1 for g in self.group.elements):
+            return theta
+        rng = np.random.Generator(np.random.PCG64(seed))
+        noise = rng.standard_normal(theta.shape) * np.abs(theta).max()
+        pattern = np.arange(self.lattice.n_sites) % self.local_dim
+        configs = rng.permuted(np.tile(pattern, (_PROBES, 1)), axis=1).astype(np.int8)
+        for size in (0.0, *_NOISE):
+            found = (theta + size * noise).astype(theta.dtype)
+            if self.share(found, configs) >= START_SHARE:
+                break
+        return found
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi_sym(s) for (B, N).  Cost: |G| times that of the ansatz.
@@ -182,57 +243,48 @@ class Symmetrised(Wrapper):
     ) -> tuple[Walkers, Snapshot]:
         """Ratios, closures, log-derivatives and (with `reweight`) weights of psi_sym.
 
-        `closure_spread` is the largest over the images.
+        `closure_spread` is sum_g |w_g| times that of g s: what truncation does to ln psi_sym at most, which
+        is much where images nearly cancel.  Memory does not grow with the group.
 
         Raises:
             ValueError: with `jacobian`, where psi is exactly 0 at an image and psi_sym is not.
         """
         configs = self._shown(walkers).configs if self.reweight else walkers.configs
-        xp = array_namespace(configs)
-        parts = []
+        sums = Sums()
         for g, image in zip(self.group.elements, self._images(configs), strict=True):
             tables = {
                 moved_patch(patch, g): moved_table(table, patch, g, self.local_dim)
                 for patch, table in replacements.items()
             }
             inner = self.ansatz.start(theta, image)
-            parts.append(self.ansatz.measure(theta, inner, tables, jacobian=jacobian)[1])
-        amplitude, shares, weight = self._summed([part.amplitude for part in parts])
-        lost = self._vanishing(amplitude, [part.amplitude for part in parts])
-        if lost:  # ratios of such an image say nothing of where it leads
-            ratios = replacement_ratios(
-                lambda changed: self.log_amplitude(theta, changed),
-                configs, amplitude, replacements, self.local_dim, self.execution.chunk,
-            )  # fmt: skip
-        else:
-            ratios = {
-                patch: _mixed(
-                    shares,
-                    [
-                        part.ratios[moved_patch(patch, g)]
-                        for g, part in zip(self.group.elements, parts, strict=True)
-                    ],
-                )
-                for patch in replacements
-            }
+            part = self.ansatz.measure(theta, inner, tables, jacobian=jacobian)[1]
+            rows: dict[Any, Array] = {p: part.ratios[moved_patch(p, g)] for p in replacements}
+            if part.jacobian is not None:
+                rows[DERIVATIVES] = part.jacobian.dense()
+            sums.add(float(g.character), part, rows)
+        amplitude, shares, weight = self._summed([part.amplitude for part in sums.parts])
+        lost = self._vanishing(amplitude, [part.amplitude for part in sums.parts])
         if lost and jacobian:
             raise ValueError(
                 f"Symmetrised: psi is exactly 0 at an image of {lost} of {configs.shape[0]} "
                 "configurations whose psi_sym is not; their log-derivatives cannot be put together "
                 "from those of the images. Add a little noise to the parameters"
             )
-        derivatives = None
-        if jacobian:
-            blocks = [part.jacobian.dense() for part in parts if part.jacobian is not None]
-            derivatives = DenseJacobian(_mixed(shares, blocks))
-        spreads = [part.closure_spread for part in parts]
+        if lost:  # ratios of such an image say nothing of where it leads
+            ratios = replacement_ratios(
+                lambda changed: self.log_amplitude(theta, changed),
+                configs, amplitude, replacements, self.local_dim, self.execution.chunk,
+            )  # fmt: skip
+        else:
+            ratios = {patch: sums.over(amplitude, patch) for patch in replacements}
+        derivatives = DenseJacobian(sums.over(amplitude, DERIVATIVES)) if jacobian else None
         snapshot = Snapshot(
             configs,
             amplitude,
             ratios,
             derivatives,
             weight if self.reweight else None,
-            None if spreads[0] is None else xp.max(xp.stack(spreads), axis=0),
+            sums.spread(shares),
         )
         return walkers, snapshot
 
@@ -293,50 +345,3 @@ def inner_description(described: Mapping[str, Any]) -> dict[str, Any]:
     if found.pop("symmetrised", None) is not None:
         found["ansatz"] = found.pop("of")
     return found
-
-
-def moved_patch(patch: Patch, symmetry: Symmetry) -> Patch:
-    """Where the sites of a patch are in g s, in increasing order."""
-    return tuple(sorted(symmetry.places[site] for site in patch))
-
-
-def moved_table(table: Array, patch: Patch, symmetry: Symmetry, local_dim: int) -> Array:
-    """Replacements (d^k, R) of a patch of s, as those of the same sites in g s.
-
-    Columns stay where they are, so column r of both leads to the same configuration.
-    """
-    xp = array_namespace(table)
-    places = [symmetry.places[site] for site in patch]
-    order = tuple(sorted(range(len(patch)), key=places.__getitem__))
-    there, back = _relabelled(order, symmetry.inverts, local_dim)
-    rows = xp.take(table, to_namespace(back, xp), axis=0)
-    safe = xp.where(rows < 0, xp.zeros_like(rows), rows)
-    moved = xp.take(to_namespace(there, xp), xp.reshape(safe, (-1,)), axis=0)
-    return xp.where(rows < 0, rows, xp.astype(xp.reshape(moved, rows.shape), rows.dtype))
-
-
-@lru_cache(maxsize=256)
-def _relabelled(
-    order: tuple[int, ...], inverts: bool, local_dim: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """New local state of every old one when digit j comes from digit order[j]; and the inverse."""
-    digits = np.indices((local_dim,) * len(order)).reshape(len(order), -1)
-    digits = digits[list(order)]
-    if inverts:
-        digits = local_dim - 1 - digits
-    there = np.array(np.ravel_multi_index(tuple(digits), (local_dim,) * len(order)), dtype=np.int64)
-    return there, np.argsort(there).astype(np.int64)
-
-
-def _mixed(shares: list[Array], values: list[Array]) -> Array:
-    """sum_g w_g x_g for values (B, ...) of every image."""
-    xp = array_namespace(values[0])
-    total = None
-    for share, value in zip(shares, values, strict=True):
-        factor = share[:, None]
-        if is_complex(factor) != is_complex(value):
-            dtype = factor.dtype if is_complex(factor) else value.dtype
-            factor, value = xp.astype(factor, dtype), xp.astype(value, dtype)
-        term = factor * value
-        total = term if total is None else total + term
-    return total
