@@ -22,6 +22,7 @@ from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.settings.build import build_ansatz, build_operator
+from tnvmc.settings.comparison import comparison
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.described import Told, described
 from tnvmc.settings.load import validate
@@ -140,6 +141,7 @@ SPIN = {"symmetrise": ["spin"], "characters": {"spin inversion": -1}}
         (SPIN, "sampler.power=0.5", ("sampler.power", "conflict", 0.5)),
         (SPIN, "sampler.precision=single", ("sampler.precision", "conflict", "single")),
         (SPIN, "measure.symmetrise=['point']", ("measure.symmetrise", "conflict")),
+        ({"symmetrise": ["translation"]}, "run.seed=1", ("ansatz.symmetrise", "conflict")),
         ({"symmetrise": ["spni"]}, "run.seed=1", ("ansatz.symmetrise", "not_allowed", ["spni"])),
         ({**SPIN, "characters": {"spin inversion": 2}}, "run.seed=1",
          ("ansatz.characters", "not_allowed", {"spin inversion": 2})),
@@ -174,6 +176,21 @@ def test_characters_that_cannot_be(ansatz: Any, part: str) -> None:
     with pytest.raises(ValueError, match=r"ansatz\.symmetrise: ") as refused:
         build_ansatz(settings, build_operator(settings))
     assert part in str(refused.value)
+
+
+def test_too_large_a_group_is_told_with_its_price() -> None:
+    torus = {"shape": [10, 10], "boundary": "periodic"}
+    found = complete(validate(data(symmetrise=["translation", "point"]) | {"lattice": torus}))
+    with pytest.raises(ValueError, match="make 800 elements"):
+        build_ansatz(found, build_operator(found))
+
+
+def test_a_comparison_has_one_reference() -> None:
+    states = [{"name": "even", "D": 2, **SPIN, "characters": {"spin inversion": 1}}]
+    shared = {key: value for key, value in data().items() if key != "ansatz"}
+    with pytest.raises(ConfigError) as refused:
+        comparison({**shared, "compare": {"samples": 64}, "ansatz": states})
+    assert "characters" in refused.value.problems[0].key
 
 
 def test_exact_levels_of_the_file() -> None:

@@ -13,7 +13,13 @@ from tnvmc.backend.process import OutputLost
 from tnvmc.backend.ranks import in_use
 from tnvmc.lattice.embedding import Bonds, embedding
 from tnvmc.operators.term import Operator
-from tnvmc.report.describe import DRAWS, measured_numbers, sampling_parts, sector_text
+from tnvmc.report.describe import (
+    DRAWS,
+    measured_numbers,
+    sampling_parts,
+    sector_text,
+    symmetries_text,
+)
 from tnvmc.report.live import Bar, Output, can_show, console_on, step_numbers, working
 from tnvmc.report.numbers import duration, per_site, ten_digits
 from tnvmc.report.texts import line, step_sentence
@@ -138,6 +144,8 @@ def headline(settings: Settings, operator: Operator, n_params: int) -> str:
     sizes = ", ".join(str(D) for D in dict.fromkeys(stage.D for stage in stages) if D)
     kind = " x ".join(_named(each) for each in factors(chosen).values()) or chosen.kind
     state = " ".join([kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype)])
+    if summed := symmetries_text(chosen.model_dump()):
+        state += f", {summed}"
     steps = f"{sum(stage.settings.optimizer.steps for stage in stages)} steps"
     if settings.optimizer.seconds:
         steps = f"{settings.optimizer.seconds:g} s"

@@ -15,7 +15,15 @@ from tnvmc.settings.load import validate
 from tnvmc.storage.run_files import Damage, Json, Run, is_current, is_outdated, steps_done
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY
 
-_NO_PART = ("kind", "D", "dtype", "init")  # of [ansatz]: no part of a network
+_NO_PART = (
+    "kind",
+    "D",
+    "dtype",
+    "init",
+    "symmetrise",
+    "characters",
+    "reweight",
+)  # of [ansatz]: no part of a network
 
 
 _NUMBERS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
@@ -80,7 +88,7 @@ def facts(run: Run) -> dict[str, str]:
     D, rate, samples = ansatz.get("D"), optimizer.get("learning_rate"), sampler.get("n_samples")
     found: dict[str, list[Any]] = {"model": _model(run), "lattice": _lattice(run)}
     if kind := ansatz.get("kind"):
-        found["state"] = [kind, D and f"D = {D}", ansatz.get("dtype")]
+        found["state"] = [kind, D and f"D = {D}", ansatz.get("dtype"), symmetries_text(ansatz)]
     if kind in NETWORKS:
         parts = {key: value for key, value in ansatz.items() if key not in _NO_PART}
         known = {key: v for key, v in parts.items() if v not in (None, False, [])}
@@ -94,6 +102,15 @@ def facts(run: Run) -> dict[str, str]:
         found["optimizer"] = [kind, rate, samples and f"{samples} samples a step"]
     texts = {name: ", ".join(part for part in parts if part) for name, parts in found.items()}
     return {name: text for name, text in texts.items() if text}
+
+
+def symmetries_text(ansatz: Json) -> str:
+    """Name what a state is summed over: "symmetrised over spin (spin inversion -1)"; empty without."""
+    if not ansatz.get("symmetrise"):
+        return ""
+    odd = [name for name, chi in (ansatz.get("characters") or {}).items() if chi == -1]
+    told = f" ({', '.join(odd)} -1)" if odd else ""
+    return f"symmetrised over {', '.join(ansatz['symmetrise'])}{told}"
 
 
 def _model(run: Run) -> list[str]:

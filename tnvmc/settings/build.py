@@ -79,6 +79,10 @@ def build_operator(settings: Settings) -> Operator:
         return Operator.from_terms(lattice, terms, local_dim=hamiltonian.local_dim, name="terms")
 
 
+MOST_ELEMENTS = 512
+"""Of a group that a run from a file sums over: 8 x 8 translations and the point group."""
+
+
 def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     """Make the wave function of the [ansatz] and [contraction] sections."""
     state, chosen = _unsymmetrised(settings, operator), settings.ansatz
@@ -86,6 +90,12 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
         return state
     with _told_of("ansatz.symmetrise"):
         group = symmetry_group(operator, chosen.symmetrise, chosen.characters)
+        if len(group) > MOST_ELEMENTS:
+            raise ValueError(
+                f"{' and '.join(chosen.symmetrise)} make {len(group)} elements here, and a measurement takes as many "
+                f"times that of the state alone; at most {MOST_ELEMENTS} are taken. Leave one of them out, or "
+                "take Symmetrised in Python with a part of the group"
+            )
         if chosen.characters is None:
             _check_ground_state(operator, group, settings.sampler.magnetisation or 0)
         return Symmetrised(state, group, chosen.reweight)

@@ -93,6 +93,9 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
     weighted = _walks_on_first(settings.ansatz) and settings.ansatz.reweight is not False
     why = "goes with ansatz.sweeps = 'both' only, as chains of the first state have weights"
     yield weighted, "ansatz.symmetrise", why
+    given, closed = settings.ansatz.symmetrise, settings.lattice.boundary != "open"
+    why = "an open lattice has no translations; take lattice.boundary = 'cylinder' or 'periodic'"
+    yield not closed and "translation" in given, "ansatz.symmetrise", why
     why = (
         "the state is symmetrised already; add these to ansatz.symmetrise, or leave one of both out"
     )

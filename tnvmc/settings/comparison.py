@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.process import available_cores
 from tnvmc.limits import Json, Positive, PositiveNumber
 from tnvmc.operators.basis import Basis
+from tnvmc.operators.marshall import has_ground_state
 from tnvmc.operators.term import Operator
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import SamplerSettings, Settings
@@ -234,7 +236,10 @@ def _check(settings: Settings, common: Settings, n_samples: int, operator: Opera
     if operator.conserves_magnetisation and ours != theirs:
         told = f"the others are in the sector {theirs}; set it for all, in [sampler]"
         raise ConfigError(conflict("sampler.magnetisation", told, ours))
-    check_parts(settings, operator)
+    ansatz = check_parts(settings, operator)
+    if isinstance(ansatz, Symmetrised) and not has_ground_state(operator, ansatz.group, ours or 0):
+        told = "a comparison is one of ground states, which have others; run this state by itself"
+        raise ConfigError(conflict("ansatz.characters", told, settings.ansatz.characters))
     found = measured_samples(settings, operator)
     if found != n_samples and settings.sampler.kind == "metropolis":
         told = (

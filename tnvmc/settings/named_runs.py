@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.device import namespace_of
 from tnvmc.operators.term import Operator
 from tnvmc.settings.ansatz_settings import leading
@@ -34,8 +35,8 @@ def name_problem(where: str, name: Any, taken: Iterable[str], label: str) -> Con
     return None
 
 
-def check_parts(settings: Settings, operator: Operator) -> None:
-    """Build all that a run is made of, but for the evolution of its start.
+def check_parts(settings: Settings, operator: Operator) -> Ansatz:
+    """Build all that a run is made of, but for the evolution of its start, and give its wave function.
 
     Raises:
         ValueError: parts that do not fit together.
@@ -48,3 +49,4 @@ def check_parts(settings: Settings, operator: Operator) -> None:
         leading(settings.ansatz).init != "simple_update"
     ):  # which takes its time, and fits a PEPS or an MPS
         build_theta(settings, operator, ansatz)
+    return ansatz

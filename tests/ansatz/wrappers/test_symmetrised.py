@@ -286,3 +286,77 @@ def test_an_image_where_psi_vanishes_still_counts() -> None:
     assert abs(energy.mean + 2) < 1e-12
     with pytest.raises(ValueError, match="Add a little noise"):
         enumerated(state, theta, operator)
+
+
+def test_parameters_of_the_ground_state_get_noise_where_others_are_asked_for() -> None:
+    """Simple update ends in the singlet, of which an odd sum leaves rounding."""
+    operator = heisenberg(square(2, 4))
+    peps = PEPS(operator.lattice, 3, scheme=SRC(UNCUT))
+    state: Any = Symmetrised(peps, symmetry_group(operator, ["spin"], {"spin inversion": -1}))
+    assert not state.reweight
+    configs = initial_configs(operator, 64, 0)
+    even = initial_parameters(peps, operator)
+    assert state.share(even, configs) < 1e-20
+    with pytest.raises(ValueError, match="other characters"):
+        VMC(operator, state, theta=even)
+    assert state.share(state.initial(operator), configs) > 1e-3
+    peps_alone = initial_parameters(Symmetrised(peps, symmetry_group(operator, ["spin"])), operator)
+    assert np.array_equal(peps_alone, even)
+
+
+def test_the_spread_is_that_of_a_sum_which_cancels() -> None:
+    """Relative to psi_sym, of which 1e-5 is left, the rounding of psi is 1e5 times as large."""
+    operator = heisenberg(square(2, 4))
+    peps = PEPS(operator.lattice, 3, scheme=SRC(UNCUT))
+    state = Symmetrised(peps, symmetry_group(operator, ["spin"], {"spin inversion": -1}))
+    even = initial_parameters(peps, operator)
+    theta = even + 1e-6 * np.abs(even).max() * random_theta(peps, 3)
+    configs = initial_configs(operator, 64, 0)
+    found = state.measure(theta, state.start(theta, configs), {}, jacobian=False)[1]
+    plain = peps.measure(theta, peps.start(theta, configs), {}, jacobian=False)[1]
+    assert found.closure_spread is not None and plain.closure_spread is not None
+    assert np.median(found.closure_spread) > 1e4 * np.finfo(float).eps
+
+
+MOMENTA = [({}, 0), ({"translation by (0, 1)": -1}, 1)]
+
+
+@pytest.mark.parametrize(("characters", "momentum"), MOMENTA)
+def test_conformance_of_translations(characters: dict[str, int], momentum: int) -> None:
+    """An open chain summed over the translations of a ring, at momenta 0 and pi."""
+    operator = heisenberg(chain(4, "periodic"))
+    peps = PEPS(operator.lattice, 2, scheme=SRC(UNCUT))
+    group = symmetry_group(operator, ["translation"], characters)
+    assert [g.character for g in group.elements] == [(-1) ** (momentum * k) for k in range(4)]
+    check_ansatz(Symmetrised(peps, group, reweight=False), random_theta(peps, 1))
+
+
+@pytest.mark.parametrize(("characters", "momentum"), MOMENTA)
+def test_translations_of_a_torus(characters: dict[str, int], momentum: int, xp: Any) -> None:
+    """An open PEPS summed over 3x4 translations: psi(g s) = chi(g) psi(s), energies by dense H."""
+    operator = heisenberg(square(3, 4, "periodic"))
+    peps = PEPS(operator.lattice, 2, scheme=SRC(UNCUT))
+    group = symmetry_group(operator, ["translation"], characters)
+    assert len(group) == 12
+    state = Symmetrised(peps, group, reweight=True)
+    theta = random_theta(peps, 1)
+    configs = initial_configs(operator, 8, 3)
+    psi = dense_sum(state, theta, configs).real
+    moved = np.roll(configs.reshape(-1, 3, 4), 1, axis=2).reshape(-1, 12)
+    np.testing.assert_allclose(
+        dense_sum(state, theta, moved).real, (-1) ** momentum * psi, rtol=1e-9
+    )
+    targets = {patch: xp.asarray(table) for patch, table in operator.targets.items()}
+    walkers = state.start(xp.asarray(theta), xp.asarray(configs))
+    snapshot = state.measure(xp.asarray(theta), walkers, targets)[1]
+    found = to_host(local_energy(operator, snapshot))
+    for config, value, here in zip(configs, found, psi, strict=True):
+        expected = 0.0
+        for i, j in operator.lattice.bonds["nearest"]:
+            if config[i] == config[j]:
+                expected += 0.25
+                continue
+            other = config.copy()
+            other[[i, j]] = other[[j, i]]
+            expected += -0.25 + 0.5 * dense_sum(state, theta, other[None])[0].real / here
+        assert value == pytest.approx(expected, rel=1e-7, abs=1e-7)

@@ -89,7 +89,11 @@ class Symmetrised(Wrapper):
     with the plain |psi_sym/psi|^2.  `estimate.statistics.weighted_estimate` takes it from there.
     Walkers stay those of `ansatz`, configurations and amplitudes; snapshots are of psi_sym.
 
-    What it does not do: complex characters, representations of higher dimension, translations.
+    A PEPS with open bonds summed over the translations of a torus is a periodic state, at the price of
+    N contractions.  Memory does not grow with |G|.
+
+    What it does not do: complex characters (momenta other than 0 and pi), representations of higher
+    dimension, tempered chains, direct draws, the double layer.
 
     Raises:
         ValueError: a group of another number of sites; a state that walks on another distribution.
