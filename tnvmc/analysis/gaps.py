@@ -117,9 +117,15 @@ def energy_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> Gap:
     gap = above.energy - below.energy
     error = math.hypot(above.energy_error, below.energy_error)
     residuals = residual_energy(above), residual_energy(below)
-    floor = max(error, _RELATIVE * abs(below.energy))
+    floor = smallest_gap(above, below)
     found = [*_sign(gap, floor), *_bias(residuals, floor, above.n_sites)]
     return Gap(gap, error, *residuals, above.units, tuple(found))
+
+
+def smallest_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> float:
+    """Give one error of a gap; 1e-6 of the energy where it has none (enumeration)."""
+    error = math.hypot(above.energy_error, below.energy_error)
+    return max(error, _RELATIVE * abs(below.energy))
 
 
 def residual_energy(measured: MeasuredEnergy) -> float:

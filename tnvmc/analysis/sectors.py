@@ -13,7 +13,7 @@ from typing import Any
 from tnvmc._version import __version__
 from tnvmc.analysis.comparison import is_number
 from tnvmc.analysis.diagnostics import diagnostics_of
-from tnvmc.analysis.gaps import SIGNIFICANT, Gap, energy_gap
+from tnvmc.analysis.gaps import SIGNIFICANT, Gap, energy_gap, smallest_gap
 from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.operators.fingerprint import fingerprint
@@ -172,8 +172,8 @@ def _compared(level: Level, above: Sequence[Level], sectors: Sectors) -> Level:
         if other.name in level.orthogonal_to or numbers.exclude(theirs):
             continue
         distance = abs(level.energy - other.energy)
-        error = math.hypot(level.energy_error, other.energy_error)
-        if distance <= SIGNIFICANT * error:
+        if distance <= SIGNIFICANT * smallest_gap(level, other):
+            error = math.hypot(level.energy_error, other.energy_error)
             values = {"other": other.name, "sigmas": distance / error if error else None}
             found.append(Diagnostic("same_state", "warning", values))
     return replace(level, diagnostics=(*level.diagnostics, *found))

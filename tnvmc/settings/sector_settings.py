@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import StrictInt, StrictStr
 
 from tnvmc.limits import NonNegative, PositiveNumber
-from tnvmc.settings.ansatz_settings import Characters, Symmetries
+from tnvmc.settings.ansatz_settings import Characters, Start, Symmetries
 from tnvmc.settings.section import Section
 
 
@@ -25,5 +25,8 @@ class SectorSettings(Section):
     so it finds the first excited state, and so on."""
     penalty: PositiveNumber | None = None
     """The `orthogonal.penalty` of these states: larger than the gap. Default: that of `[[orthogonal]]`."""
+    init: Start | None = None
+    """Its `ansatz.init`. A start that has the symmetries of another level may stay with them: "random" has none.
+    Default: that of `[ansatz]`."""
     steps: NonNegative | None = None
     """Its `optimizer.steps`. Default: that of `[optimizer]`."""

@@ -28,7 +28,7 @@ from tnvmc.settings.sector_settings import SectorSettings
 _LABEL = 'a label such as "triplet"'
 _OWN_KEYS = {
     "sampler.magnetisation": "magnetisation", "optimizer.steps": "steps",
-    "ansatz.symmetrise": "symmetrise", "ansatz.characters": "characters",
+    "ansatz.symmetrise": "symmetrise", "ansatz.characters": "characters", "ansatz.init": "init",
 }  # fmt: skip
 """Keys of a run that a sector may set, and what they are called there."""
 
@@ -112,7 +112,7 @@ def _as_run(shared: Settings, own: SectorSettings, number: int, out: Path) -> Se
         "run": {"out": str(out), "seed": (shared.run.seed + number) % 2**63},
         "sampler": _given({"magnetisation": own.magnetisation}),
         "optimizer": _given({"steps": own.steps}),
-        "ansatz": of_state,
+        "ansatz": of_state | _given({"init": own.init}),
     }
     kept = [
         OrthogonalSettings(run=str(out.parent / name), penalty=own.penalty)
