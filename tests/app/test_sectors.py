@@ -191,6 +191,14 @@ def test_a_sector_above_another() -> None:
     assert strict_json(Path("elsewhere/sectors.json"))["levels"][1]["steps"] == 61
 
 
+def test_a_gap_that_is_not_converged_is_told() -> None:
+    enumerated('name = "ground"', 'name = "triplet"\nmagnetisation = 2\nsteps = 0')
+    assert main(["run", "study.toml", "--out", "out"]) == 0
+    gap = strict_json(Path("out/sectors.json"))["levels"][1]["gap"]
+    codes = [found["code"] for found in gap["diagnostics"]]
+    assert codes == ["gap_bias", "gap_far_from_exact"]
+
+
 def test_a_state_that_others_are_orthogonal_to_stays(capsys: pytest.CaptureFixture[str]) -> None:
     enumerated('name = "ground"', 'name = "excited"\northogonal_to = ["ground"]')
     assert main(["run", "study.toml", "--out", "out"]) == 0

@@ -282,6 +282,12 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("gap_negative", {"gap": -0.1, "sigmas": 4.21},
      ("lies 4.2 errors below the first sector: gaps count from that, so put the lowest first; or the first is "
      "not converged")),
+    ("gap_far_from_exact", {"exact": 0.50227, "distance": 0.0312, "sigmas": 7.84},
+     ("is +0.031 from the exact one, 0.502270 (+7.8 errors): one of the energies has a bias; take more steps, a "
+     "larger D, or another start (init)")),
+    ("gap_far_from_exact", {"exact": 0.50227, "distance": -0.0312, "sigmas": None},
+     ("is -0.031 from the exact one, 0.502270: one of the energies has a bias; take more steps, a larger D, or "
+     "another start (init)")),
     ("same_state", {"other": "ground", "sigmas": 1.24},
      ("the quantum numbers of 'ground' do not exclude these, and the energies are 1.2 errors apart: both may have "
      "the same state; give it characters, or orthogonal_to")),

@@ -6,7 +6,7 @@ Everything is read from the folders of the runs, as any other reader would.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.settings.sectors import Sectors
 from tnvmc.storage.run_files import Run, is_current, read_run
 from tnvmc.storage.run_folder import FolderError
+from tnvmc.vmc.reliability import ABOVE_EXACT, FAR_ABOVE
 
 Json = Mapping[str, Any]
 
@@ -161,7 +162,21 @@ def _above(first: Level, level: Level) -> Level:
         exact_gap = level.exact.energy - first.exact.energy
         error = math.hypot(gap.error, level.exact.error or 0.0, first.exact.error or 0.0)
         sigmas = (gap.energy - exact_gap) / error if error else None
+    if level.exact.method == first.exact.method == "exact" and exact_gap is not None:
+        gap = replace(gap, diagnostics=(*gap.diagnostics, *_far(gap, exact_gap)))
     return replace(level, gap=gap, exact_gap=exact_gap, gap_sigmas=sigmas)
+
+
+def _far(gap: Gap, exact: float) -> Iterator[Diagnostic]:
+    """Warn of a gap beyond `ABOVE_EXACT` errors from the exact one, and a hundredth of it."""
+    distance, error = gap.energy - exact, gap.error
+    if abs(distance) > max(ABOVE_EXACT * error, FAR_ABOVE * abs(exact)):
+        values = {
+            "exact": exact,
+            "distance": distance,
+            "sigmas": distance / error if error else None,
+        }
+        yield Diagnostic("gap_far_from_exact", "warning", values)
 
 
 def _compared(level: Level, above: Sequence[Level], sectors: Sectors) -> Level:
