@@ -230,6 +230,12 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("closure_spread_large", {"spread": 0.1, "threshold": 5.8e-3},
      ("closure spread is 1e-1, above 5.8e-3, the root of the relative error: amplitudes depend on "
      "the row where they are computed, by enough to change the energy; raise contraction.chi and measure.chi")),
+    ("not_orthogonal", {"number": 1, "squared": 0.953, "error": 0.004, "penalty": 0.05, "raise": ["penalty"]},
+     ("the squared overlap with the state of orthogonal.1 is 0.9530(40): the energy is not that of an excited "
+     "state; raise orthogonal.1.penalty, 5e-2 now, above the gap, or start elsewhere (run.seed)")),
+    ("overlap_unknown", {"number": 2, "squared": 0.1, "error": 0.2, "penalty": 4.0, "raise": ["n_samples"]},
+     ("the squared overlap with the state of orthogonal.2, 1e-1, has an error of 2e-1: too large to tell "
+     "whether the two are orthogonal; raise measure.n_samples")),
     ("measured_chi_too_small", {"chi": 16, "largest_chi": 24, **MOVED},
      ("the energy was measured at chi 16 and moves by 3.2 sigma (6.4e-5 per site) at 24; raise "
      "measure.chi")),
