@@ -189,7 +189,7 @@ def test_a_comparison_has_one_reference() -> None:
     states = [{"name": "even", "D": 2, **SPIN, "characters": {"spin inversion": 1}}]
     shared = {key: value for key, value in data().items() if key != "ansatz"}
     with pytest.raises(ConfigError) as refused:
-        comparison({**shared, "compare": {"samples": 64}, "ansatz": states})
+        comparison({**shared, "compare": {"samples": 4096}, "ansatz": states})
     assert "characters" in refused.value.problems[0].key
 
 

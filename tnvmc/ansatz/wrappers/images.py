@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.jacobian import is_complex
-from tnvmc.ansatz.protocol import LogAmplitude, Snapshot
+from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.lattice.lattice import Patch
 from tnvmc.operators.symmetry import Symmetry
@@ -51,7 +51,7 @@ def _relabelled(
     return there, np.argsort(there).astype(np.int64)
 
 
-DERIVATIVES = "log-derivatives"
+DERIVATIVES, RATIOS = "log-derivatives", "ratios"
 
 
 class Sums:
@@ -64,9 +64,9 @@ class Sums:
     def __init__(self) -> None:
         self.parts: list[Snapshot] = []  #: without ratios and log-derivatives
         self._scale: Array = None  #: (B,) ln of the largest |psi(g s)|
-        self._rows: dict[Any, Array] = {}
+        self._rows: dict[str, Array] = {}
 
-    def add(self, character: float, part: Snapshot, rows: Mapping[Any, Array]) -> None:
+    def add(self, character: float, part: Snapshot, rows: Mapping[str, Array]) -> None:
         """Add what an image shows."""
         amplitude = part.amplitude
         xp = array_namespace(amplitude.phase)
@@ -84,7 +84,7 @@ class Sums:
             )
         self.parts.append(replace(part, ratios={}, jacobian=None))
 
-    def over(self, amplitude: LogAmplitude, key: Any) -> Array:
+    def over(self, amplitude: LogAmplitude, key: str) -> Array:
         """The sum of one kind of rows over psi_sym, 0 where that is 0."""
         xp = array_namespace(amplitude.phase)
         zero = amplitude.phase == 0
@@ -93,6 +93,16 @@ class Sums:
         if is_complex(phase):
             phase = xp.conj(phase)  # 1 / phase, of modulus 1
         return _times(phase * xp.exp(self._scale - log_abs), self._rows[key])
+
+    def ratios(self, amplitude: LogAmplitude, replacements: Targets) -> dict[Patch, Array]:
+        """psi_sym(s') / psi_sym(s) by patch, (B, R)."""
+        found: dict[Patch, Array] = {}
+        begin, together = 0, self.over(amplitude, RATIOS) if RATIOS in self._rows else None
+        for patch, table in replacements.items():
+            assert together is not None
+            found[patch] = together[:, begin : begin + table.shape[1]]
+            begin += table.shape[1]
+        return found
 
     def spread(self, shares: list[Array]) -> Array | None:
         """sum_g |w_g| times the spread of ln|psi(g s)|, which is rounding at least: (B,)."""

@@ -32,7 +32,7 @@ from tnvmc.ansatz.protocol import (
     description_of,
 )
 from tnvmc.ansatz.wrappers.base import OF_STATE, PassesStart, Wrapper
-from tnvmc.ansatz.wrappers.images import DERIVATIVES, Sums, moved_patch, moved_table
+from tnvmc.ansatz.wrappers.images import DERIVATIVES, RATIOS, Sums, moved_patch, moved_table
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.symmetry import SymmetryGroup
 
@@ -262,7 +262,10 @@ class Symmetrised(Wrapper):
             }
             inner = self.ansatz.start(theta, image)
             part = self.ansatz.measure(theta, inner, tables, jacobian=jacobian)[1]
-            rows: dict[Any, Array] = {p: part.ratios[moved_patch(p, g)] for p in replacements}
+            rows: dict[str, Array] = {}
+            if replacements:  # in one array: a product for each patch took a tenth of the time
+                found = [part.ratios[moved_patch(patch, g)] for patch in replacements]
+                rows[RATIOS] = array_namespace(configs).concat(found, axis=1)
             if part.jacobian is not None:
                 rows[DERIVATIVES] = part.jacobian.dense()
             sums.add(float(g.character), part, rows)
@@ -280,7 +283,7 @@ class Symmetrised(Wrapper):
                 configs, amplitude, replacements, self.local_dim, self.execution.chunk,
             )  # fmt: skip
         else:
-            ratios = {patch: sums.over(amplitude, patch) for patch in replacements}
+            ratios = sums.ratios(amplitude, replacements)
         derivatives = DenseJacobian(sums.over(amplitude, DERIVATIVES)) if jacobian else None
         snapshot = Snapshot(
             configs,
