@@ -125,6 +125,7 @@ IN_ORDER = [
     "cluster",
     "watching",
     "compare",
+    "sectors",
 ]
 
 

@@ -83,8 +83,7 @@ def _errors(sigmas: float | None) -> str:
 def _below(table: SectorTable) -> list[str]:
     told = [f"not in the table: {name}: {sentence(reason)}" for name, reason in table.left_out]
     told += [f"{level.name}: {text}" for level in table.levels for text in _notes(level)]
-    other = {x.exact.method for x in table.levels if x.exact.method not in (None, "exact")}
-    return told + [f'"exact" is {method} here' for method in sorted(map(str, other))]
+    return told
 
 
 def _notes(level: Level) -> Iterator[str]:
@@ -92,6 +91,9 @@ def _notes(level: Level) -> Iterator[str]:
         level.orthogonal_to, level.overlaps[-len(level.orthogonal_to) :], strict=False
     ):
         yield f"squared overlap with {other}: {with_error(each['squared'], each['error'])}"
+    if level.exact.energy is not None and level.exact.method != "exact":
+        value = with_error(level.exact.energy, level.exact.error or 0.0)
+        yield f'"exact" is {level.exact.method}: {value} ({level.exact.source})'
     yield from map(sentence, level.diagnostics)
     if isinstance(level.gap, Gap):
         yield from (f"gap: {sentence(found)}" for found in level.gap.diagnostics)

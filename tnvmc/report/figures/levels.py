@@ -34,13 +34,18 @@ def draw_levels(levels: Sequence[Level]) -> Any:
         if len(known) > 1:
             places, heights = zip(*known, strict=True)
             ends = [[place + side * _HALF for place in places] for side in (-1, 1)]
-            axes.hlines(heights, *ends, color=style.INK, lw=1.0, ls="--", label="exact")
-            style.legend(axes)
+            axes.hlines(heights, *ends, color=style.INK, lw=1.0, ls="--", label=_known(levels))
+            style.legend(axes, loc="upper left")  # the first is the lowest, or nearly so
         axes.set_xticks(range(len(levels)), [_label(level) for level in levels])
         axes.set_xlim(-0.6, len(levels) - 0.4)
         axes.set_ylabel(f"E − E({levels[0].name}) ({levels[0].units} units)")
         style.grid(axes, "y")
     return figure
+
+
+def _known(levels: Sequence[Level]) -> str:
+    methods = {each.exact.method for each in levels if each.exact.energy is not None}
+    return "exact" if methods == {"exact"} else "reference"
 
 
 def _label(level: Level) -> str:
