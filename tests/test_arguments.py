@@ -44,6 +44,7 @@ from tnvmc import (
     Sampler,
     StopAfter,
     StopOnPlateau,
+    Symmetrised,
     TensorBoard,
     Term,
     WarmUp,
@@ -63,6 +64,7 @@ from tnvmc import (
     shastry_sutherland_lattice,
     simple_update,
     square,
+    symmetry_group,
     tfim,
     triangular,
     xxz,
@@ -208,6 +210,9 @@ NAMES: list[tuple[Callable[..., Any], str, Any]] = [
     (partial(ProductOfStates, STATE), "second", LATTICE),
     (lambda state: ProductOfStates(state, STATE), "first", 4),
     (partial(ProductOfStates, STATE, Jastrow(LATTICE)), "sweeps", "second"),
+    (partial(Symmetrised, STATE), "group", ["spin"]),
+    (lambda ansatz: Symmetrised(ansatz, symmetry_group(MODEL, ["spin"])), "ansatz", LATTICE),
+    (partial(Symmetrised, STATE, symmetry_group(MODEL, ["spin"])), "reweight", "no"),
     (Modulus, "ansatz", LATTICE),
     (Phase, "ansatz", 7),
     (partial(MPS, CHAIN, 2), "dtype", ""),
@@ -328,7 +333,7 @@ def test_every_class_and_function_is_looked_at() -> None:
         "LogAmplitude", "Observables", "UnreliableWarning", "__version__", "commutator", "from_netket",
         "from_quimb", "initial_parameters", "known_energy", "load_run", "load_state", "plot", "run_file",
         "energy_gap", "sectors_file",
-            "as_log_amplitude", "check_ansatz", "checkerboard", "fit_line", "moves_for", "symmetry_group",
+            "as_log_amplitude", "check_ansatz", "checkerboard", "fit_line", "moves_for", "symmetry_group", "SymmetryGroup",
     }  # fmt: skip
     tables = inspect.getsource(inspect.getmodule(refused) or refused).split("def called", 1)[0]
     body = tables.split("LATTICE =", 1)[1]

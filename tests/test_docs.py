@@ -115,6 +115,7 @@ IN_ORDER = [
     "networks",
     "products",
     "excited",
+    "symmetry",
     "own_hamiltonian",
     "own_observable",
     "lattices",

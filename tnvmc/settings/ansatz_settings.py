@@ -55,8 +55,7 @@ class _Ansatz(Section):
     products follow, what nothing is said of is 1. With `symmetrise` only. Default: all 1."""
     reweight: StrictBool | None = None
     """With `symmetrise`: `true` lets chains walk on psi itself, and weighs the samples; `false` accepts
-    every move by amplitudes of the sum, which takes longer and needs no weights. Default: `true` where all
-    characters are 1."""
+    every move by amplitudes of the sum, which takes longer and needs no weights. Default: `true`."""
 
 
 class PEPSSettings(_Ansatz):

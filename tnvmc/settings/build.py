@@ -98,7 +98,7 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
             )
         if chosen.characters is None:
             _check_ground_state(operator, group, settings.sampler.magnetisation or 0)
-        return Symmetrised(state, group, chosen.reweight)
+        return Symmetrised(state, group, chosen.reweight is not False)
 
 
 def _check_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: int) -> None:

@@ -73,7 +73,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     if isinstance(ansatz, AutoregressiveSettings) and sector is not None:
         of_ansatz["magnetisation"] = sector
     if ansatz.symmetrise:
-        of_ansatz["reweight"] = -1 not in (ansatz.characters or {}).values()
+        of_ansatz["reweight"] = True
     defaults: dict[str, dict[str, Any]] = {
         "ansatz": of_ansatz,
         "contraction": {"scheme": "src", "chi": chi} if leading(ansatz).kind in ("peps", "mps") else {},

@@ -38,7 +38,7 @@ def symmetrised(
     names: Iterable[str],
     *,
     characters: Mapping[str, int] | None = None,
-    reweight: bool | None = True,
+    reweight: bool = True,
     threads: int | None = None,
 ) -> Symmetrised:
     """Give the state summed over "spin" inversion, the "point" group of the lattice, or both.

@@ -48,7 +48,7 @@ def small(dtype: str = "float64", **options: Any) -> tuple[Symmetrised, np.ndarr
     given = {"left-right reflection": -1}
     group = symmetry_group(operator, ["spin", "point"], given)
     peps = PEPS(operator.lattice, 2, dtype, SRC(UNCUT))
-    return Symmetrised(peps, group, **{"reweight": True, **options}), random_theta(peps, 1)
+    return Symmetrised(peps, group, **options), random_theta(peps, 1)
 
 
 def random_theta(peps: PEPS, seed: int) -> np.ndarray:
@@ -199,7 +199,7 @@ def test_sampled_energy_is_the_exact_one() -> None:
     operator = heisenberg(chain(6))
     peps = PEPS(operator.lattice, 2)
     odd = {"spin inversion": -1, "left-right reflection": -1}
-    state = Symmetrised(peps, symmetry_group(operator, ["spin", "point"], odd), True)
+    state = Symmetrised(peps, symmetry_group(operator, ["spin", "point"], odd))
     start = initial_parameters(peps, operator)
     theta = start + 0.4 * np.abs(start).max() * random_theta(peps, 3)
     exact = enumerated(state, theta, operator, jacobian=False)
@@ -295,7 +295,6 @@ def test_parameters_of_the_ground_state_get_noise_where_others_are_asked_for() -
     operator = heisenberg(square(2, 4))
     peps = PEPS(operator.lattice, 3, scheme=SRC(UNCUT))
     state: Any = Symmetrised(peps, symmetry_group(operator, ["spin"], {"spin inversion": -1}))
-    assert not state.reweight
     configs = initial_configs(operator, 64, 0)
     even = initial_parameters(peps, operator)
     assert state.share(even, configs) < 1e-20
@@ -340,7 +339,7 @@ def test_translations_of_a_torus(characters: dict[str, int], momentum: int, xp: 
     peps = PEPS(operator.lattice, 2, scheme=SRC(UNCUT))
     group = symmetry_group(operator, ["translation"], characters)
     assert len(group) == 12
-    state = Symmetrised(peps, group, reweight=True)
+    state = Symmetrised(peps, group)
     theta = random_theta(peps, 1)
     configs = initial_configs(operator, 8, 3)
     psi = dense_sum(state, theta, configs).real

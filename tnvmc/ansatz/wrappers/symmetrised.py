@@ -33,6 +33,8 @@ from tnvmc.ansatz.protocol import (
 )
 from tnvmc.ansatz.wrappers.base import OF_STATE, PassesStart, Wrapper
 from tnvmc.ansatz.wrappers.images import DERIVATIVES, RATIOS, Sums, moved_patch, moved_table
+from tnvmc.backend.arguments import one_of
+from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.symmetry import SymmetryGroup
 
@@ -73,9 +75,8 @@ class Symmetrised(Wrapper):
         group: symmetries g with their characters chi(g) = +-1; see
             `tnvmc.operators.symmetry.symmetry_group`.
         reweight: walk with the sweeps of `ansatz` itself and weigh the samples (below); False
-            walks on |psi_sym|^2 by full amplitudes, |G| of them per move.  By default True where all
-            characters are +1: else nothing keeps psi from being mostly what the sum cancels, and
-            few samples carry the weight.
+            walks on |psi_sym|^2 by full amplitudes, |G| of them per move: for small systems, and
+            where few weighted samples are effective.
 
     A measurement costs |G| times `start` and `measure` of `ansatz` and gives ratios by
     psi_sym(s')/psi_sym(s) = sum_g w_g psi(g s')/psi(g s), w_g = chi(g) psi(g s)/psi_sym(s), and
@@ -101,9 +102,13 @@ class Symmetrised(Wrapper):
 
     abilities: ClassVar = {**OF_STATE, Initialisable: _PassesStart}
 
-    def __init__(self, ansatz: Ansatz, group: SymmetryGroup, reweight: bool | None = None) -> None:
-        if reweight is None:
-            reweight = all(g.character == 1 for g in group.elements)
+    def __init__(self, ansatz: Ansatz, group: SymmetryGroup, reweight: bool = True) -> None:
+        if not hasattr(ansatz, "log_amplitude"):
+            raise refuse("Symmetrised", "ansatz", ansatz, "a wave function, as PEPS(lattice, D=3)")
+        if not isinstance(group, SymmetryGroup):
+            example = 'a group, as symmetry_group(operator, ["spin"])'
+            raise refuse("Symmetrised", "group", group, example)
+        one_of("Symmetrised", "reweight", reweight, (True, False))
         if any(len(g.sites) != ansatz.lattice.n_sites for g in group.elements):
             raise ValueError(
                 f"Symmetrised: the group moves {len(group.elements[0].sites)} sites, the ansatz "
