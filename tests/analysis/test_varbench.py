@@ -100,6 +100,10 @@ def test_the_last_stage_and_other_states_in_the_method() -> None:
     assert "D = 3" in parsed(grown)[1]["Method"]
     symmetric = changed(measure={"chi": 16, "symmetrise": ["spin", "point"]})
     assert "(D = 4, chi = 16, symmetrised: spin, point)" in parsed(symmetric)[1]["Method"]
+    odd = {"symmetrise": ["spin"], "characters": {"spin inversion": -1}}
+    summed = changed(ansatz={"kind": "peps", "D": 4, **odd}, measure={"chi": 16})
+    told = "(D = 4, chi = 16, symmetrised: spin, spin inversion: -1)"
+    assert told in parsed(summed)[1]["Method"]
     dimers = changed(ansatz={"kind": "dimer"}, measure={})
     assert parsed(dimers)[1]["Method"] == "dimer, VMC, tnvmc 0.1.0"
     ring = changed(ansatz={"kind": "periodic_mps", "D": 8}, measure={})

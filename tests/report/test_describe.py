@@ -44,6 +44,10 @@ def test_what_is_out_of_the_ordinary() -> None:
     assert found["sampling"] == "steps drawn from |psi|^1, walks in single precision"
     assert found["network"] == "heads = 4, patch = 2 2, marshall = true"
     assert "contraction" not in found
+    odd = {"characters": {"spin inversion": -1}, "reweight": True}
+    run = changed(ansatz={"symmetrise": ["spin", "point"], **odd})
+    told = "peps, D = 3, float64, symmetrised over spin, point (spin inversion -1)"
+    assert describe.facts(run)["state"] == told
 
 
 def test_terms_are_written_out() -> None:

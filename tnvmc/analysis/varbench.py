@@ -128,8 +128,12 @@ def _method(result: Mapping[str, Any]) -> str:
     chi, names = measure.get("chi"), measure.get("symmetrise")
     details = [f"D = {D}"] if D else []
     details += [f"chi = {chi}"] if chi else []
+    ansatz = config["ansatz"]
+    names = names or ansatz.get("symmetrise")
     details += [f"symmetrised: {', '.join(names)}"] if names else []
-    kind = config["ansatz"]["kind"]
+    characters = ansatz.get("characters") or {}
+    details += [f"{name}: {chi:+d}" for name, chi in characters.items()]
+    kind = ansatz["kind"]
     name = kind.upper() if kind in ("peps", "mps") else kind.replace("_", " ").replace("mps", "MPS")
     if kind in NETWORKS:
         name = NETWORKS[kind].name

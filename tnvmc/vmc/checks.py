@@ -191,7 +191,7 @@ def _check_share(ansatz: Symmetrised, theta: Array, configs: Array) -> None:
         )
 
 
-_FEW = 64  # walkers
+_FEW = 16  # walkers: |G| amplitudes of each
 
 
 def check_inversion(operator: Operator, group: SymmetryGroup, configs: Array) -> None:

@@ -64,7 +64,7 @@ class _PassesStart(PassesStart):
         return self.with_share(super().initial(operator, seed, kind), seed)
 
 
-_PROBES = 256  # configurations
+_PROBES = 64  # configurations
 
 
 class Symmetrised(Wrapper):
@@ -182,7 +182,7 @@ class Symmetrised(Wrapper):
         """Give theta (P,), on the host, with noise where the sum over the group nearly cancels.
 
         The ground state that simple update leads to may have none of what is asked for.  All parameters
-        get the least noise, 0.03, 0.1 or 0.3 of the largest, that gives a `share` of `START_SHARE` in 256
+        get the least noise, 0.03, 0.1 or 0.3 of the largest, that gives a `share` of `START_SHARE` in 64
         random configurations.
         """
         if all(g.character == 1 for g in self.group.elements):
