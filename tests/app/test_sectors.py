@@ -23,6 +23,8 @@ from tnvmc.storage.run_folder import FolderError
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.step import OptimisationFailed
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -230,3 +232,14 @@ def test_what_cannot_be_is_refused_in_a_line(
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and told.startswith("tnvmc: sector 'triplet'")
     assert not Path("out").exists()
+
+
+@pytest.mark.slow
+def test_the_triplet_gap_of_the_example() -> None:
+    """The first two sectors of the file: an error below 0.02 J, and the exact gap within four of them."""
+    text = (ROOT / "scripts/sectors_heisenberg_4x4.toml").read_text()
+    Path("study.toml").write_text(text[: text.index('[[sector]]\nname = "even"')])
+    assert main(["run", "study.toml", "--out", "out"]) == 0
+    triplet = strict_json(Path("out/sectors.json"))["levels"][1]
+    assert triplet["exact_gap"] == pytest.approx(0.502269586, abs=1e-8)
+    assert triplet["gap"]["error"] < 0.02 and abs(triplet["gap_sigmas"]) < 4

@@ -67,3 +67,12 @@ def test_levels_are_drawn_at_their_gaps() -> None:
     heights = sorted(y for group in axes.collections for (_, y), *_ in group.get_segments())
     assert heights.count(0.8123) >= 1 and heights.count(0.819385) == 1 and heights.count(0.0) >= 2
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["reference"]
+
+
+def test_a_notebook_shows_energies_and_gaps() -> None:
+    shown = table()
+    assert "triplet -2.3167(30), gap 0.8123(40)" in repr(shown) and "odd" in repr(shown)
+    html = shown._repr_html_()
+    assert "0.8123(40)" in html and "residuals of the energies" in html
+    gap = shown.gaps["triplet"]
+    assert "0.8123(40)" in repr(gap) and "0.8123(40)" in gap._repr_html_()

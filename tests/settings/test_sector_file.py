@@ -109,6 +109,7 @@ PROBLEMS: list[tuple[Callable[[Json], Any], str, str]] = [
     (lambda s: s.update(stage=[{"steps": 2}]), "sector 'triplet': steps", "conflict"),
     (lambda s: s["ansatz"].pop("D"), "sector 'ground': ansatz.D", "missing"),
     (section("ansatz", init="nowhere.h5"), "sector 'ground'", "conflict"),
+    (lambda s: s.pop("sector"), "sector", "missing"),
     (lambda s: s.update(sector=[]), "sector", "not_allowed"),
     (lambda s: s.update(sector={"name": "a"}), "sector", "not_allowed"),
 ]

@@ -35,29 +35,32 @@ def sector_references(sectors: Sectors) -> dict[str, Reference]:
             found[name] = find_reference(sectors.operator, sector, group=group)
         else:
             lower = [(sectors.numbers[each], found[each]) for each in off]
-            found[name] = _above(sectors.operator, numbers, lower)
+            energy = _above(sectors.operator, numbers, lower)
+            if energy is None:
+                found[name] = Reference()
+            else:
+                source = f"diagonalisation, without {', '.join(off)}"
+                found[name] = Reference(energy, source, "exact")
     return found
 
 
 def _above(
     operator: Operator, numbers: QuantumNumbers, lower: Sequence[tuple[QuantumNumbers, Reference]]
-) -> Reference:
-    """Find the lowest level of some quantum numbers beside those of other states."""
+) -> float | None:
+    """Find the lowest level of some quantum numbers beside those of other states; None where it is not known."""
     n_levels = len(lower) + _SPARE
     levels = _levels(operator, numbers, n_levels)
     for theirs, reference in lower:
         own = None if theirs == numbers else _levels(operator, theirs, n_levels)
         if levels is None or reference.energy is None or reference.method != "exact":
-            return Reference()
+            return None
         here = _places(levels, reference.energy)
         if own is not None and not numbers.hold(theirs):
             there = len(_places(own, reference.energy))
             if len(here) and len(here) != there:  # a state of either characters
-                return Reference()
+                return None
         levels = np.delete(levels, here[:1])
-    if levels is None or not len(levels):
-        return Reference()
-    return Reference(float(levels[0]), f"diagonalisation, {len(lower)} levels left out", "exact")
+    return None if levels is None or not len(levels) else float(levels[0])
 
 
 def _places(levels: np.ndarray, energy: float) -> np.ndarray:

@@ -18,6 +18,7 @@ from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.settings.sectors import Sectors
+from tnvmc.shown import Shown, Table, with_error
 from tnvmc.storage.run_files import Run, is_current, read_run
 from tnvmc.storage.run_folder import FolderError
 from tnvmc.vmc.reliability import ABOVE_EXACT, FAR_ABOVE
@@ -51,8 +52,8 @@ class Level:
     diagnostics: tuple[Diagnostic, ...] = ()  #: what makes the energy less trustworthy
 
 
-@dataclass(frozen=True)
-class SectorTable:
+@dataclass(frozen=True, repr=False)
+class SectorTable(Shown):
     """Sectors in the order of their file, and those that have no energy, with the reason."""
 
     levels: tuple[Level, ...]
@@ -63,6 +64,31 @@ class SectorTable:
     def gaps(self) -> dict[str, Gap]:
         """Gaps above the first sector, by the names of the others."""
         return {level.name: level.gap for level in self.levels if level.gap is not None}
+
+    def __repr__(self) -> str:
+        rows = [
+            f"{name} {energy}" + (f", gap {gap}" if gap else "") for name, energy, gap in self._rows
+        ]
+        missing = [f"{name}: {reason.code}" for name, reason in self.left_out]
+        return f"<SectorTable ({self.about['units']} units): {'; '.join([*rows, *missing])}>"
+
+    @property
+    def _rows(self) -> list[tuple[str, str, str]]:
+        """Name, energy and gap of each."""
+        return [
+            (
+                each.name,
+                with_error(each.energy, each.energy_error),
+                "" if each.gap is None else with_error(each.gap.energy, each.gap.error),
+            )
+            for each in self.levels
+        ]
+
+    def _table(self) -> Table:
+        notes = [x for gap in self.gaps.values() for x in gap.diagnostics]
+        notes += [reason for _, reason in self.left_out]
+        title = f"sectors, {self.about['units']} units"
+        return Table(title, ("sector", "energy", "gap"), self._rows, notes)
 
     def as_dict(self) -> dict[str, Any]:
         """Give the content of sectors.json."""

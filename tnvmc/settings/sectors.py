@@ -62,7 +62,10 @@ def sectors(data: Json, overrides: Sequence[str] = (), default_name: str = "sect
     """
     merged = with_overrides(data, overrides)
     shared = validate(merged)
-    tables = _named(shared.sector or ())
+    if shared.sector is None:
+        told = "one table or more, each headed [[sector]]"
+        raise ConfigError(ConfigProblem("sector", "missing", told))
+    tables = _named(shared.sector)
     out = Path(shared.run.out or Path("runs") / default_name)
     operator = build_operator(shared)
     runs: dict[str, Settings] = {}
