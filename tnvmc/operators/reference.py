@@ -129,6 +129,16 @@ TABLE: tuple[Published, ...] = (
         "heisenberg",
         (),
         "open",
+        f"{DMRG}, chi 250 and 500 extrapolated",
+        "extrapolated",
+        {(6, 6): (-17.9655, 3.1e-3)},
+        per_site=False,
+        lattice="triangular",
+    ),
+    Published(
+        "heisenberg",
+        (),
+        "open",
         SANDVIK,
         "QMC",
         {
