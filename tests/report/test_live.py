@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -131,6 +132,27 @@ def test_nothing_on_what_is_neither() -> None:
         with progress.tally([1]) as tally:
             assert tally is None
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first at once, unless one said already what begins; then after longer and longer intervals."""
+    clock = [0.0]
+    monkeypatch.setattr(live.time, "monotonic", lambda: clock[0])
+    shown = {}
+    for begun in (False, True):
+        console, clock[0] = Console(force_terminal=False, file=io.StringIO()), 0.0
+        with live.told_in_logs(), live.working(console, begun=begun):
+            progress.begin("energy")
+            for done in progress.in_turn(range(101)):
+                clock[0] = float(done)
+        shown[begun] = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    name = PHASES["energy"]
+    assert shown[False][0] == name
+    for lines in (shown[False][1:], shown[True]):
+        shares = [int(re.fullmatch(rf"{name}  (\d+)%", line)[1]) for line in lines]  # type: ignore[index]
+        assert 4 <= len(shares) <= 5 and shares[0] == pytest.approx(live._FIRST_LINES, abs=2)
+        gaps = [after - before for before, after in itertools.pairwise(shares)]
+        assert gaps == sorted(gaps)
 
 
 class Terminal(io.StringIO):

@@ -184,7 +184,7 @@ def _exact(options: argparse.Namespace) -> int:
 def _measure(options: argparse.Namespace) -> int:
     from tnvmc.app.measure import Asked, measure_run
     from tnvmc.estimate.diagnostic import Diagnostic
-    from tnvmc.report.live import work
+    from tnvmc.report.live import told_in_logs, work
     from tnvmc.report.observables import print_observables
 
     with termination_as_exception():
@@ -193,7 +193,7 @@ def _measure(options: argparse.Namespace) -> int:
             tuple(options.operators), tuple(options.overrides), options.direct,
         )  # fmt: skip
         told: list[Diagnostic] = []
-        with work():
+        with told_in_logs(), work():
             found = measure_run(options.folder, asked, told.append)
     print_observables(found, options.folder, told)
     return 0
@@ -216,7 +216,7 @@ def _converge(options: argparse.Namespace) -> int:
 
     from tnvmc.analysis.diagnostics import diagnostics_of
     from tnvmc.app.converge import converge_run
-    from tnvmc.report.live import work
+    from tnvmc.report.live import told_in_logs, work
     from tnvmc.report.texts import line
     from tnvmc.settings.problems import ConfigError
 
@@ -224,7 +224,7 @@ def _converge(options: argparse.Namespace) -> int:
         when = {"auto": None, "yes": True, "no": False}[options.double_layer]
         if options.double_chi and when is False:
             raise ConfigError("--double-chi needs a double layer; omit --double-layer no")
-        with work():
+        with told_in_logs(), work():
             scan, found = converge_run(
                 options.folder, options.chi, options.n_samples, options.double_chi or when
             )

@@ -66,7 +66,7 @@ class RunConsole:
     def measuring(self) -> Iterator[None]:
         """Say that a measurement is made inside the block, and show how far it is."""
         self.say("measuring")
-        with working(self.console):
+        with working(self.console, begun=True):
             yield
 
     def expect(self, steps: int, n_samples: int = 0) -> None:

@@ -1,8 +1,9 @@
-"""Live lines: a bar with numbers in a terminal or in a notebook, and nothing elsewhere."""
+"""Live lines: a bar with numbers in a terminal or in a notebook; elsewhere nothing, or now and then a line."""
 
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,10 @@ COMPILING = "compiling kernels for {}, once after an installation: 20 to 40 s"
 _DROPPED_FIRST = ("worth", "rel.err", "acc", "var/N")
 _BAR, _TIME, _PERCENT = 8, 7, 4  # widths of columns
 _BETWEEN_PICTURES = 0.25  # seconds between two of a notebook
+_FIRST_LINES, _LAST_LINES = (
+    5.0,
+    80.0,
+)  # seconds between two lines of a log, doubled from one to the next
 
 
 class Output:
@@ -62,12 +67,12 @@ def can_show(console: Any) -> bool:
     return bool(console.is_terminal or console.is_jupyter)
 
 
-_in_logs = False  # whether compilations are told where nobody looks
+_in_logs = False  # whether compilations and phases are told where nobody looks
 
 
 @contextmanager
 def told_in_logs() -> Iterator[None]:
-    """Say on standard output what `compiling` says, wherever it goes, inside the block."""
+    """Say on standard output what `compiling` and `working` show, wherever it goes, inside the block."""
     global _in_logs
     before, _in_logs = _in_logs, True
     try:
@@ -178,6 +183,24 @@ def _columns(counts: bool) -> list[Any]:
     ]  # fmt: skip
 
 
+class Lines:
+    """A line that says what is computed and how far it is, after longer and longer intervals."""
+
+    def __init__(self, console: Any, begun: bool = False) -> None:
+        self._console = console
+        self._interval = _FIRST_LINES
+        self._next = time.monotonic() + self._interval if begun else -math.inf
+
+    def show(self, phase: str, share: float | None) -> None:
+        """Print a line if it is time for one."""
+        if (now := time.monotonic()) < self._next:
+            return
+        told = phase_name(phase) + (f"  {share:.0%}" if share else "")
+        self._console.print(told, markup=False, soft_wrap=True)
+        self._next = now + self._interval
+        self._interval = min(2 * self._interval, _LAST_LINES)
+
+
 @contextmanager
 def steps(
     steps: int, n_sites: int, n_samples: int | None = None
@@ -208,10 +231,14 @@ def work() -> Iterator[None]:
 
 
 @contextmanager
-def working(console: Any) -> Iterator[None]:
-    """Show the phases of what is computed inside the block, where a console can."""
+def working(console: Any, *, begun: bool = False) -> Iterator[None]:
+    """Show the phases of what is computed inside the block: in a bar, or in logs by a line now and then.
+
+    `begun` is whether a line has said already that something is computed.
+    """
     if not can_show(console):
-        yield
+        with watched(Lines(console, begun).show if _in_logs else None):
+            yield
         return
     present = ""
 
