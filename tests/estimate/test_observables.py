@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -15,6 +14,7 @@ from tnvmc import PEPS, Exact, Sampler, heisenberg, rydberg, square, tfim
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.momenta import momenta
 from tnvmc.estimate.observables import (
     Dimers,
     LocalTerms,
@@ -30,14 +30,11 @@ from tnvmc.estimate.observables import (
 from tnvmc.estimate.statistics import estimate, ratio
 from tnvmc.estimate.structure import (
     correlation_matrix,
-    momenta,
-    momentum_shape,
     staggered_square,
     staggering,
     structure_factor,
-    zone_of,
 )
-from tnvmc.lattice import GRIDS, from_bonds, triangular
+from tnvmc.lattice import from_bonds
 from tnvmc.operators.spin import kron, spin_matrices
 from tnvmc.operators.term import Term
 from tnvmc.sampling.configurations import initial_configs
@@ -317,58 +314,9 @@ def test_chains_meet_the_enumeration() -> None:
     assert abs(one_by_one.error / error[0] - 1) < 0.5
 
 
-HONEYCOMB = [(0.866 * k, 0.5 + 0.5 * (k % 2)) for k in range(5)]
-
-
-def test_momenta_of_sites_off_the_grid() -> None:
-    """Over a plane that reaches beyond the peaks of honeycombs, -q with every q; a line has a chain."""
-    lattice = from_bonds((2, 5), [(0, 1)], [*HONEYCOMB, *((x, -y) for x, y in HONEYCOMB)])
-    q = momenta(lattice)
-    assert zone_of(lattice) == "plane" and np.prod(momentum_shape(lattice)) == len(q)
-    assert np.abs(q).max() >= 4 * np.pi / 3
-    assert {tuple(each) for each in q.round(9) + 0.0} == {tuple(each) for each in -q.round(9) + 0.0}
-    steps = np.diff(np.unique(q[:, 0].round(9)))
-    assert steps.max() < 2 * np.pi / np.ptp(
-        lattice.positions()[:, 0]
-    )  # finer than the patch resolves
-    matrix = np.eye(10)
-    assert np.allclose(structure_factor(lattice, matrix), 1.0)  # no correlations: flat
-    line = from_bonds(3, [(0, 1)], [(0.0, 2.0), (1.5, 2.0), (3.0, 2.0)])
-    assert zone_of(line) == "chain" and not momenta(line)[:, 1].any()
-    assert zone_of(square(3, 3)) == "square" and zone_of(square(1, 12)) == "chain"
-    assert momentum_shape(square(2, 3)) == (2, 3)
-
-
 def test_what_needs_coordinates_or_sublattices_says_so() -> None:
     triangle = from_bonds((1, 3), [(0, 1), (1, 2), (0, 2)])
     with pytest.raises(ValueError, match="no coordinates"):
         momenta(triangle)
     with pytest.raises(ValueError, match="odd"):
         staggering(triangle)
-
-
-@pytest.mark.parametrize("boundary", ["open", "cylinder", "periodic"])
-@pytest.mark.parametrize("kind", ["triangular", "honeycomb", "kagome"])
-def test_momenta_fit_the_rings_of_a_lattice(kind: str, boundary: str) -> None:
-    """Once round a ring changes no phase, so S(q) is the same whichever image of a site is meant."""
-    lattice = GRIDS[kind](4, 6, boundary)
-    q, n = momenta(lattice), lattice.n_sites
-    assert np.allclose(np.sort(q.round(9), axis=0), np.sort((-q).round(9), axis=0))
-    matrix = np.random.default_rng(0).normal(size=(n, n))
-    matrix += matrix.T
-    expected = structure_factor(lattice, matrix)
-    (down, right), (n_rows, n_cols) = np.array(lattice.cell), lattice.shape
-    rounds = [round_ * wraps for round_, wraps in zip((n_rows * down, n_cols * right), lattice.periodic, strict=True)]  # fmt: skip
-    for vector in rounds:
-        moved = lattice.coordinates + np.outer(np.arange(n) % 3 - 1, vector)
-        assert np.allclose(structure_factor(replace(lattice, coordinates=moved), matrix), expected)
-
-
-def test_120_degree_order_peaks_at_the_corners_of_the_zone() -> None:
-    lattice = triangular(6, 6, "periodic")
-    rows, columns = np.divmod(np.arange(36), 6)
-    order = np.exp(2j * np.pi / 3 * (columns - rows))
-    factor, q = structure_factor(lattice, np.outer(order, order.conj()).real), momenta(lattice)
-    corner = np.abs(q - (4 * np.pi / 3, 0)).max(axis=1) < 1e-9
-    assert corner.sum() == 1 and factor[corner] == pytest.approx(18)
-    assert factor.max() == pytest.approx(18)

@@ -104,6 +104,10 @@ def test_where_the_largest_factor_lies() -> None:
     for zone, expected in (("square", "(−π/2, −π/4)"), ("plane", "(0.50π, 0.25π)")):
         top = maximum(factor | {"zone": zone})
         assert top is not None and top[2] == f"at q = {expected}"
+    points = {"points": {"M": q[1:2], "extended K": [[0.0, 0.0], *q[:1]]}, "zone": "hexagon"}
+    assert maximum(factor | points)[2] == "at q = M (0.50π, 0.25π)"  # type: ignore[index]
+    points["points"] = {"extended K": q}
+    assert maximum(factor | points)[2].startswith("at q = K of the extended zone")  # type: ignore[index]
     along = {"mean": [1.0, 2.0], "error": [0.1] * 2, "q": [[0, 0], [np.pi, 0]], "zone": "chain"}
     assert maximum(along) == (2.0, 0.1, "at q = π along the chain")
 

@@ -261,7 +261,7 @@ def test_the_zone_is_named_where_there_is_one(
 ) -> None:
     monkeypatch.setattr("tnvmc.report.page.NAMES", ("structure_factor",))
     run = read_run(write_run(tmp_path / "run"))
-    assert page_data(run)["in_zone"] and "Γ–X–M–Γ" in report_html(run)
+    assert page_data(run)["zone"] == "square" and "Γ–X–M–Γ" in report_html(run)
     assert run.observables is not None
     run.observables["structure_factor"]["SS"]["zone"] = "plane"
-    assert not page_data(run)["in_zone"] and "Γ–X–M–Γ" not in report_html(run)
+    assert page_data(run)["zone"] == "plane" and "Γ–X–M–Γ" not in report_html(run)

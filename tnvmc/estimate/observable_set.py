@@ -11,6 +11,7 @@ import numpy as np
 
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.momenta import momenta, momentum_shape, symmetric_points, zone_of
 from tnvmc.estimate.observables import (
     Dimers,
     LocalTerms,
@@ -23,11 +24,8 @@ from tnvmc.estimate.observables import (
 )
 from tnvmc.estimate.structure import (
     correlation_matrix,
-    momenta,
-    momentum_shape,
     staggering,
     structure_factor,
-    zone_of,
 )
 from tnvmc.lattice.colouring import colouring
 from tnvmc.lattice.lattice import Lattice, Patch
@@ -189,6 +187,7 @@ class ObservableSet:
             "n": list(momentum_shape(self.lattice)),
             "zone": zone_of(self.lattice),
             "q": momenta(self.lattice).tolist(),
+            "points": {name: q.tolist() for name, q in symmetric_points(self.lattice).items()},
             **_lists(*blocks.derive(factor)),
         }
 

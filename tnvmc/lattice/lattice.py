@@ -45,6 +45,8 @@ class Lattice:
     vacant: tuple[int, ...] = ()  #: places row * n_cols + column of the grid without a site
     cell: tuple[tuple[float, float], tuple[float, float]] = field(default=_UNIT_CELL, repr=False)
     """(y, x) that one row, and one column, lead further: what periodic boundaries repeat."""
+    period: tuple[tuple[int, int], tuple[int, int]] | None = field(default=None, repr=False)
+    """(rows, columns) that the two shortest translations of the sites lead, of a lattice with hexagonal zones."""
 
     @property
     def n_rows(self) -> int:

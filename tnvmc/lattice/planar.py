@@ -22,6 +22,11 @@ _SAME = 1e-6  # a difference of distances that is rounding
 
 _TILTED = ((math.sqrt(3) / 2, 0.5), (0.0, 1.0))  # (y, x) of one row, and of one column
 _BRICK = ((1.5, 0.0), (0.0, math.sqrt(3) / 2))
+_PERIODS = {
+    "triangular": ((1, 0), (0, 1)),
+    "honeycomb": ((1, 1), (0, 2)),
+    "kagome": ((2, 0), (0, 2)),
+}
 
 
 @spelt(pbc="boundary = 'periodic'", periodic="boundary = 'periodic'")
@@ -122,7 +127,8 @@ def _by_distance(
     bare = Lattice(kind, shape, edges, points, {}, vacant=vacant, cell=cell)
     apart = separations(points[:, None, :] - points[None, :, :], bare)
     bonds = {name: _pairs(apart, length) for name, length in _FURTHER.items()}
-    return Lattice(kind, shape, edges, points, bonds, vacant=vacant, cell=cell)
+    period = _PERIODS[kind]
+    return Lattice(kind, shape, edges, points, bonds, vacant=vacant, cell=cell, period=period)
 
 
 def _pairs(apart: np.ndarray, length: float) -> tuple[Patch, ...]:

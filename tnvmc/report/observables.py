@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -118,21 +119,40 @@ def maximum(factor: Json) -> tuple[float, float, str] | None:
 
 
 def peak(factor: Json) -> np.ndarray:
-    """Give the q (2,) of the largest S(q); over a plane the one of q and -q, which are equal, to the right."""
-    q = as_array(factor["q"])[int(np.nanargmax(as_array(factor["mean"])))]
-    to_the_left = factor.get("zone") == "plane" and tuple(q.round(9)) < (0, 0)
-    return np.asarray(-q if to_the_left else q) + 0.0  # no -0
+    """Give the q (2,) of the largest S(q); over a plane or a hexagon, where some are equal, the rightmost."""
+    q, mean = as_array(factor["q"]), as_array(factor["mean"])
+    top = int(np.nanargmax(mean))
+    if factor.get("zone") in ("plane", "hexagon"):
+        equal = np.abs(mean - mean[top]) <= _EQUAL * np.abs(mean[top])
+        top = int(np.flatnonzero(equal)[np.lexsort(q[equal].round(9).T[::-1])[-1]])
+    return q[top] + 0.0  # no -0
+
+
+_EQUAL = 1e-9  # relative: S(q) at points that a vector of the reciprocal lattice, or -1, leads to
 
 
 def _where(factor: Json, q: np.ndarray) -> str:
-    """Write q / pi (2,): a fraction on a grid, one number along a chain, decimals elsewhere."""
+    """Write q / pi (2,): a fraction on a grid, one number along a chain, name and decimals elsewhere."""
     zone = factor.get("zone", "square")
     if zone == "chain":
         return f"{_part(q[np.argmax(np.abs(q))])} along the chain"
     if zone == "square":
         return place(q)
     x, y = q.round(2) + 0.0
-    return f"({x:.2f}π, {y:.2f}π)".replace("-", "−")
+    name = next(
+        (name for name, places in (factor.get("points") or {}).items() if _is_one(q, places)), ""
+    )
+    if name.startswith(_EXTENDED):
+        name = f"{name.removeprefix(_EXTENDED)} of the extended zone"
+    return f"{name} ({x:.2f}π, {y:.2f}π)".replace("-", "−").strip()
+
+
+_EXTENDED = "extended "
+
+
+def _is_one(q: np.ndarray, places: Any) -> bool:
+    """Whether q / pi (2,) is one of some q (n, 2)."""
+    return bool(np.isclose(as_array(places) / np.pi, q, atol=1e-6).all(axis=1).any())
 
 
 def place(q: np.ndarray) -> str:

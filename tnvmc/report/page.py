@@ -116,7 +116,7 @@ def page_data(run: Run) -> dict[str, Any]:
             for row in observed(run.observables or {})
         ],
         "measured": list(_measured(run)),
-        "in_zone": _in_zone(run),
+        "zone": _zone(run),
         "bonds": _bonds(run),
         "settings": _settings(run),
         "runs_again": bool(run.config),
@@ -314,10 +314,10 @@ def _measured(run: Run) -> Iterator[str]:
         yield stale
 
 
-def _in_zone(run: Run) -> bool:
-    """Whether S(q) is given over the Brillouin zone of a grid, and not along a chain or over the plane."""
+def _zone(run: Run) -> str:
+    """Where S(q) is given: "square", "hexagon", "chain", "plane"; "square" where there is none."""
     factors = ((run.observables or {}).get("structure_factor") or {}).values()
-    return all(factor.get("zone", "square") == "square" for factor in factors)
+    return next((str(factor.get("zone", "square")) for factor in factors), "square")
 
 
 def _bonds(run: Run) -> list[Row]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.collections import LineCollection, QuadMesh
+from matplotlib.collections import LineCollection, PolyCollection, QuadMesh
 from matplotlib.colors import to_hex
 
 from tests.run_files import (
@@ -20,7 +20,8 @@ from tests.run_files import (
     write_json,
     write_run,
 )
-from tnvmc.lattice.grids import square
+from tnvmc.estimate.momenta import momenta, symmetric_points, zone_of
+from tnvmc.lattice import GRIDS, square
 from tnvmc.report.figures import HISTORIES, NAMES, Figures, draw, style
 from tnvmc.report.figures.history import history_of
 from tnvmc.report.figures.maps import _pieces
@@ -202,6 +203,59 @@ def test_a_chain_has_a_curve_and_a_plane_no_zone() -> None:
     assert cells.get_clim() == (pytest.approx(0.21), pytest.approx(0.29))
     values[12] = 1.0
     assert factor_picture("plane", values, plane)[0].lines[0].get_xdata()[0] == 0
+
+
+@pytest.mark.parametrize("boundary", ["open", "cylinder"])
+@pytest.mark.parametrize("kind", ["triangular", "kagome"])
+def test_a_hexagonal_zone_is_filled_and_cut_along_its_symmetric_points(
+    kind: str, boundary: str
+) -> None:
+    lattice = GRIDS[kind](4, 6, boundary)
+    q, points = momenta(lattice), symmetric_points(lattice)
+    corner = [*points.values()][-1][0]
+    values = 0.25 + np.isclose(q, corner).all(axis=1)
+    held = {
+        "zone": zone_of(lattice), "mean": values.tolist(), "error": [0.01] * len(q), "q": q.tolist(),
+        "points": {name: each.tolist() for name, each in points.items()},
+    }  # fmt: skip
+    run = Run(Path(), observables={"shape": [4, 6], "structure_factor": {"SS": held}})
+    zone, cut = draw([run], ["structure_factor"]).figures["structure_factor"].axes[:2]
+    (cells,) = (item for item in zone.collections if isinstance(item, PolyCollection))
+    middles = np.array([path.vertices[:-1].mean(axis=0) for path in cells.get_paths()])
+    for place in (
+        np.random.default_rng(0).dirichlet(np.ones(6), 20) @ [*points.values()][-1] / np.pi
+    ):
+        nearest = np.linalg.norm(middles - place, axis=1).argmin()
+        assert cells.get_paths()[nearest].contains_point(place, radius=1e-6)
+    (mark,) = (line for line in zone.lines if line.get_marker() == "o")
+    assert np.allclose(np.ravel(mark.get_data()), corner / np.pi)
+    names = [label.get_text() for label in cut.get_xticklabels()]
+    outer = ["M", "K"] if kind == "triangular" else [r"M$_\mathrm{e}$", r"K$_\mathrm{e}$"]
+    assert [name for name in names if name in outer] == outer
+    if boundary == "open":
+        assert cut.containers[0].lines[0].get_ydata().max() == 1.25
+
+
+@pytest.mark.parametrize("kind", ["honeycomb", "kagome"])
+def test_values_beside_sites_keep_off_the_bonds(kind: str) -> None:
+    lattice = GRIDS[kind](4, 4)
+    n = lattice.n_sites
+    bonds = [{"sites": [*bond], "mean": -0.3, "error": 0.01} for bond in lattice.bonds["nearest"]]
+    held = {
+        "shape": [4, 4], "lattice": kind, "boundary": "open", "units": "S.S", "bonds": bonds,
+        "vacant": list(lattice.vacant), "coordinates": lattice.positions().tolist(),
+        "sites": {"Sz": {"mean": [-0.0123] * n, "error": [0.0012] * n}},
+    }  # fmt: skip
+    figure = draw([Run(Path(), observables=held)], ["lattice"]).figures["lattice"]
+    axes = figure.axes[0]
+    figure.canvas.draw()
+    assert len(axes.texts) == n
+    for text in axes.texts:
+        box = text.get_window_extent()
+        for bond in bonds:
+            ends = axes.transData.transform(lattice.positions()[bond["sites"]])
+            inside = ends[0] + np.linspace(0, 1, 50)[:, None] * (ends[1] - ends[0])
+            assert not box.count_contains(inside), text.get_text()
 
 
 def test_bonds_around_a_boundary_are_stubs_and_long_ones_are_counted() -> None:

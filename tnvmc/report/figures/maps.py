@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -199,40 +200,60 @@ def _sites(figure: Any, axes: Any, observables: Json, places: Places, unit: floa
     )  # fmt: skip
     if unit >= _ROOM:
         texts = [with_error(*each) for each in zip(mean, error, strict=True)]
-        bonds = [bond["sites"] for bond in observables["bonds"] if len(bond["sites"]) == 2]
-        _values(axes, places, texts, diameter, bonds)
+        pairs = [bond["sites"] for bond in observables["bonds"] if len(bond["sites"]) == 2]
+        lines = [np.array(line) for pair in pairs for line in _pieces(pair, places)]
+        _values(axes, places, texts, _Room(unit, diameter, lines))
     white = "" if clear(mean, error).all() else f"; white: within {on_lattice.CLEAR:g} errors of 0"
     label = f"{_FIELDS[name]}, {on_lattice.errors_text(error)}{white}"
     aspect = 40 if _is_flat(places) else 24
     style.colour_bar(figure, dots, axes, label, location="bottom", pad=0.02, aspect=aspect)
 
 
-def _values(
-    axes: Any, places: Places, texts: Sequence[str], diameter: float, bonds: Sequence[Sequence[int]]
-) -> None:
+@dataclass(frozen=True)
+class _Room:
+    """What values stand beside."""
+
+    unit: float  #: points between neighbours
+    diameter: float  #: of a site, in points
+    lines: Sequence[np.ndarray]  #: bonds, (n, 2) in the coordinates of the sites
+
+
+def _values(axes: Any, places: Places, texts: Sequence[str], room: _Room) -> None:
     """Write values with their errors beside the sites, where no bond is in the way."""
     from matplotlib.patheffects import withStroke
 
-    off = 0.5 * diameter + 1.5
+    off = 0.5 * room.diameter + 1.5
     for site, text in enumerate(texts):
-        right, up = _free_side(places, site, bonds)
+        right, up = _free_side(places, site, len(text), room)
         axes.annotate(
-            text.replace("-", "−"), places.xy[site], xytext=(off * right, off * up), fontsize=6.5,
+            text.replace("-", "−"), places.xy[site], xytext=(off * right, off * up), fontsize=_SIZE,
             textcoords="offset points", zorder=3, va=_ALIGNED[round(up)][0],
             ha=_ALIGNED[round(right)][1], path_effects=[withStroke(linewidth=2, foreground="white")],
         )  # fmt: skip
 
 
 _ALIGNED = {-1: ("top", "right"), 0: ("center", "center"), 1: ("bottom", "left")}
-_SIDES = tuple(np.exp(1j * np.deg2rad([-45, 45, -135, 135, -90, 90])))
+_SIDES = tuple(np.exp(1j * np.deg2rad([-45, 45, -135, 135, -90, 90, 0, 180])))
+_SIZE, _WIDTH_OF_LETTER = 6.5, 0.56  # points; widths of digits over it
 
 
-def _free_side(places: Places, site: int, bonds: Sequence[Sequence[int]]) -> tuple[float, float]:
-    """Direction (to the right, up) that lies farthest from the bonds of a site; on a grid one for all."""
+def _free_side(places: Places, site: int, n_letters: int, room: _Room) -> tuple[float, float]:
+    """Direction (to the right, up) in which a text is farthest from all bonds; on a grid one for all."""
     chosen = _SIDES[0]
-    if not places.on_grid:
-        ends = [b if a == site else a for a, b in bonds if site in (a, b)]
-        steps = (places.xy[ends] - places.xy[site]) @ (1, 1j if places.listed else -1j)
-        gaps = [np.min(np.abs(np.angle(steps / side)), initial=np.pi) for side in _SIDES]
-        chosen = _SIDES[int(np.argmax(np.round(gaps, 6)))]
+    if not places.on_grid and room.lines:
+        upwards = np.array([1, 1 if places.listed else -1])
+        steps = np.linspace(0, 1, 25)[:, None]
+        marks = np.concatenate([line[0] + steps * (line[-1] - line[0]) for line in room.lines])
+        away = (marks - places.xy[site]) * upwards * room.unit / places.spacing
+        gaps = [_gap(away, side, n_letters, room) for side in _SIDES]
+        chosen = _SIDES[int(np.argmax(np.round(gaps, 1)))]
     return float(chosen.real), float(chosen.imag)
+
+
+def _gap(marks: np.ndarray, side: complex, n_letters: int, room: _Room) -> float:
+    """Distance in points of a text on a side of a site from the nearest of marks (n, 2)."""
+    size = np.array([n_letters * _WIDTH_OF_LETTER * _SIZE, _SIZE])
+    direction = np.array([side.real, side.imag])
+    middle = (0.5 * room.diameter + 1.5) * direction + 0.5 * size * np.round(direction)
+    beyond = np.maximum(np.abs(marks - middle) - 0.5 * size, 0.0)
+    return float(np.hypot(*beyond.T).min(initial=np.inf))

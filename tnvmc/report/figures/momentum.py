@@ -19,7 +19,7 @@ _CLOSE = 1e-6  # of q / pi
 
 
 def structure_factor(run: Run) -> Any | str:
-    """Draw S(q) over the zone and, where the points lie on it, along Gamma-X-M-Gamma.
+    """Draw S(q) over the zone and, where the points lie on it, along Gamma-X-M-Gamma or Gamma-M-K-Gamma.
 
     A chain gets a curve against q.
     """
@@ -31,7 +31,8 @@ def structure_factor(run: Run) -> Any | str:
         figure = style.new_figure()
         _along(figure.subplots(), q, factor, label)
         return figure
-    path = _path(q) if _in_zone(factor) else []
+    corners = _corners(factor, q)
+    path = _path(q, corners)
     if not path:
         figure = style.new_figure(4.6, 3.7)
         _zone(figure, figure.subplots(), q, factor, label)
@@ -41,10 +42,10 @@ def structure_factor(run: Run) -> Any | str:
     _zone(figure, zone, q, factor, "")  # the curve beside it has the label
     where, index = (np.array(column) for column in zip(*path, strict=True))
     _curve(cut, where, factor, index, label)
-    corners = (0, 1, 2, 2 + np.sqrt(2))
-    cut.set_xticks(corners, [r"$\Gamma$", "X", "M", r"$\Gamma$"])
-    for corner in corners[1:3]:
-        cut.axvline(corner, color=style.GREY, lw=0.9, ls=":")
+    ticks = _ticks(factor, corners)
+    cut.set_xticks([*ticks], [*ticks.values()])
+    for tick in [*ticks][1:-1]:
+        cut.axvline(tick, color=style.GREY, lw=0.9, ls=":")
     cut.set_ylim(bottom=min(0.0, float(np.nanmin(as_array(factor["mean"])[index]))))
     return figure
 
@@ -113,35 +114,27 @@ def _curve(axes: Any, x: np.ndarray, factor: Json, index: np.ndarray, label: str
 
 
 def _zone(figure: Any, axes: Any, q: np.ndarray, factor: Json, label: str) -> None:
-    """Cells centred on the points; those at q = pi are repeated at -pi, the dashes are the zone."""
+    """Cells centred on the points, and the largest value marked; the lines are the zones."""
     from matplotlib.ticker import MultipleLocator
 
     mean = as_array(factor["mean"])
-    (across, columns), (down, rows) = (
-        np.unique(q[:, axis].round(9), return_inverse=True) for axis in (0, 1)
-    )
-    values = np.full((len(down), len(across)), np.nan)
-    values[rows, columns] = mean
-    shifted = len(mean) < values.size  # rows of q, on a torus whose rows are
-    if _in_zone(factor) and abs(across[-1] - 1) < _CLOSE:
-        across, values = np.append(-1, across), np.concatenate([values[:, -1:], values], axis=1)
-    if _in_zone(factor) and abs(down[-1] - 1) < _CLOSE:
-        down, values = np.append(-1, down), np.concatenate([values[-1:], values], axis=0)
     low, high = span(mean, as_array(factor["error"]))
-    look = {"cmap": style.SEQUENTIAL, "shading": "nearest", "vmin": low, "vmax": high}
-    if shifted:
-        look.pop("shading")
-        cells = axes.scatter(*q.T, c=mean, marker="h", s=_MARKER, edgecolors="none", **look)
-    else:
-        cells = axes.pcolormesh(across, down, values, edgecolors="face", lw=0.2, **look)
-    if _in_zone(factor):
-        axes.plot([-1, 1, 1, -1, -1], [-1, -1, 1, 1, -1], color="white", lw=1, ls="--")
+    look = {"cmap": style.SEQUENTIAL, "edgecolors": "face", "clim": (low, high)}
+    cells = (_hexagon if factor.get("zone") == "hexagon" else _grid)(axes, q, factor, look)
     if (top := maximum(factor)) is not None:
         value, error, where = top
         if value - float(np.nanmean(mean)) > _STANDS_OUT * largest_error([error]):
-            axes.plot(*peak(factor) / np.pi, "o", ms=11, mfc="none", mec=style.VERMILION, mew=1.8)
+            axes.plot(
+                *peak(factor) / np.pi,
+                "o",
+                ms=11,
+                mfc="none",
+                mec=style.VERMILION,
+                mew=1.8,
+                clip_on=False,
+            )
         title = f"largest: {with_error(value, error)} {where}"
-        axes.set_title(title, fontweight="normal")
+        axes.set_title(title, fontweight="normal", fontsize=None if len(title) < _WIDE else "small")
     axes.set_aspect("equal")
     for axis, name in ((axes.xaxis, "x"), (axes.yaxis, "y")):
         axis.set_major_locator(MultipleLocator(0.5))
@@ -150,17 +143,114 @@ def _zone(figure: Any, axes: Any, q: np.ndarray, factor: Json, label: str) -> No
     style.colour_bar(figure, cells, axes, label)
 
 
-def _path(q: np.ndarray) -> list[tuple[float, int]]:
-    """(length along Gamma-X-M-Gamma, index) of the points on it; empty where X or M is no point."""
-    corners = np.array([[0, 0], [1, 0], [1, 1], [0, 0]], dtype=float)
+_WIDE = 45  # letters that a title has room for
+
+
+def _grid(axes: Any, q: np.ndarray, factor: Json, look: dict[str, Any]) -> Any:
+    """Cells of a grid or of a plane; those at q = pi are repeated at -pi, the dashes are the zone."""
+    (across, columns), (down, rows) = (
+        np.unique(q[:, axis].round(9), return_inverse=True) for axis in (0, 1)
+    )
+    values = np.full((len(down), len(across)), np.nan)
+    values[rows, columns] = as_array(factor["mean"])
+    if _in_zone(factor):
+        if abs(across[-1] - 1) < _CLOSE:
+            across, values = np.append(-1, across), np.concatenate([values[:, -1:], values], axis=1)
+        if abs(down[-1] - 1) < _CLOSE:
+            down, values = np.append(-1, down), np.concatenate([values[-1:], values], axis=0)
+        axes.plot([-1, 1, 1, -1, -1], [-1, -1, 1, 1, -1], color="white", lw=1, ls="--")
+    return axes.pcolormesh(across, down, values, shading="nearest", lw=0.2, **look)
+
+
+def _hexagon(axes: Any, q: np.ndarray, factor: Json, look: dict[str, Any]) -> Any:
+    """Cells up to the rim of the extended zone; the dashes are the first zone."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.patches import Polygon
+
+    points = _points(factor)
+    rim, edges = (points.get(f"extended {name}", points[name]) for name in ("K", "M"))
+    cell, mean = _cell(q), as_array(factor["mean"])
+    # cells of equal values beyond the rim reach into the zone where its edges are not those of cells
+    every = np.concatenate([q, *(q + 2 * edge for edge in edges)])
+    near = (every @ edges.T <= edges[0] @ edges[0] + (edges @ cell.T).max()).all(axis=1)
+    cells = PolyCollection(
+        every[near, None] + cell, array=np.tile(mean, 1 + len(edges))[near], lw=0.2, **look
+    )
+    axes.add_collection(cells)
+    cells.set_clip_path(axes.add_patch(Polygon(rim, fill=False, lw=0)))
+    if rim is not points["K"]:
+        axes.add_patch(Polygon(points["K"], fill=False, ec="white", lw=1, ls="--"))
+    reach = _ROOM * np.abs(rim).max(axis=0)
+    axes.set(xlim=(-reach[0], reach[0]), ylim=(-reach[1], reach[1]))
+    return cells
+
+
+_ROOM = 1.08  # of a hexagon: for the mark at its rim
+
+
+def _points(factor: Json) -> dict[str, np.ndarray]:
+    """Points of high symmetry, q / pi (n, 2) by name; of a hexagon in order around it."""
+    return {name: as_array(q) / np.pi for name, q in (factor.get("points") or {}).items()}
+
+
+def _cell(q: np.ndarray) -> np.ndarray:
+    """Corners (n, 2) of what lies nearer to 0 than to any other point of the lattice that q, (n_q, 2), belong to."""
+    from scipy.spatial import Voronoi
+
+    by_length = q[np.argsort(np.hypot(*q.T).round(9), kind="stable")][1:]
+    first = by_length[0]
+    aside = np.abs(first[0] * by_length[:, 1] - first[1] * by_length[:, 0])
+    second = by_length[int(np.argmax(aside > _CLOSE))]
+    steps = np.stack(np.meshgrid(*2 * [np.arange(-2, 3)]), axis=-1).reshape(-1, 2)
+    found = Voronoi(steps @ np.array([first, second]))
+    region = found.point_region[int(np.flatnonzero(~steps.any(axis=1))[0])]
+    return np.asarray(found.vertices[found.regions[region]])
+
+
+Corners = list[tuple[str, np.ndarray]]
+"""Names and q / pi of the corners of a path through the zone."""
+
+
+def _corners(factor: Json, q: np.ndarray) -> Corners:
+    """A path from Gamma to Gamma; empty over a plane, and where a corner is none of q."""
+    centre = (r"$\Gamma$", np.zeros(2))
+    if _in_zone(factor):
+        ends = [("X", np.array([1.0, 0.0])), ("M", np.array([1.0, 1.0]))]
+        return [centre, *ends, centre] if _all_on(q, ends) else []
+    points = _points(factor)
+    edge, corner = ("extended M", "extended K") if "extended K" in points else ("M", "K")
+    for m in points.get(edge, ()):
+        for k in points[corner]:
+            ends = [(_NAMES[edge], m), (_NAMES[corner], k)]
+            if m @ k > m @ m * (1 - _CLOSE) and _all_on(q, ends):  # side by side
+                return [centre, *ends, centre]
+    return []
+
+
+_NAMES = {"M": "M", "K": "K", "extended M": r"M$_\mathrm{e}$", "extended K": r"K$_\mathrm{e}$"}
+
+
+def _all_on(q: np.ndarray, corners: Corners) -> bool:
+    return all((np.abs(q - place).max(axis=1) < _CLOSE).any() for _, place in corners)
+
+
+def _path(q: np.ndarray, corners: Corners) -> list[tuple[float, int]]:
+    """(length along a path, index) of the q (n_q, 2) on it."""
     found, start = [], 0.0
-    for begin, end in pairwise(corners):
+    for (_, begin), (_, end) in pairwise(corners):
         length = float(np.hypot(*(end - begin)))
         along = (q - begin) @ (end - begin) / length
         off = np.abs((q - begin) @ np.array([begin[1] - end[1], end[0] - begin[0]])) / length
         near = (off < _CLOSE) & (along > -_CLOSE) & (along < length + _CLOSE)
-        if not any(np.allclose(q[i], end, atol=_CLOSE) for i in np.flatnonzero(near)):
-            return []
-        found += [(start + float(along[i]), int(i)) for i in np.flatnonzero(near)]
+        found += [(round(start + float(along[i]), 9), int(i)) for i in np.flatnonzero(near)]
         start += length
     return sorted(set(found))
+
+
+def _ticks(factor: Json, corners: Corners) -> dict[float, str]:
+    """Names of the corners of a path, and of points of the first zone on its way, by their length along it."""
+    points = _points(factor)
+    first = [(name, place) for name in ("M", "K") for place in points.get(name, ())]
+    named = [*first, *corners]
+    on_path = _path(np.array([place for _, place in named]), corners)
+    return {length: named[index][0] for length, index in on_path}
