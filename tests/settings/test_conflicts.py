@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 
 from tests.settings.complaints import problems, told
+from tnvmc.settings import checks
 from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.defaults import complete
@@ -206,3 +208,45 @@ def test_periodic_bonds_need_rings(lattice: dict[str, Any]) -> None:
     chosen = complete(validate(fitting, changes))
     ansatz: Any = build_ansatz(chosen, build_operator(chosen))
     assert ansatz.bonds == "periodic"
+
+
+KAGOME = {"kind": "kagome", "shape": [4, 4]}
+
+
+@pytest.mark.parametrize("kind", ["cnn", "vit", "patched_transformer", "rnn"])
+def test_what_reads_the_whole_grid_is_told_so_first(kind: str) -> None:
+    """Before the D that an example for a PEPS holds, and it does not take."""
+    (found,) = told(data(kind, lattice=KAGOME))
+    assert found == ("ansatz.kind", "conflict", kind)
+    first, second = told(data(kind, lattice=KAGOME), ["ansatz.D=4"])
+    assert first == found and second == ("ansatz.D", "foreign_key")
+    validate(data("rnn", lattice=KAGOME), ["ansatz.order='snake'"])
+    product = {"kind": "product_of_states", "first": {"kind": "rbm"}, "second": {"kind": kind}}
+    (found,) = told({**data(kind, lattice=KAGOME), "ansatz": product})
+    assert found == ("ansatz.second.kind", "conflict", kind)
+
+
+@pytest.mark.parametrize(
+    ("limit", "shape", "D", "kind", "fits"),
+    [
+        (16 * 2 * 6**4 * 8, [4, 4], 6, "peps", True),
+        (16 * 2 * 6**4 * 8 - 1, [4, 4], 6, "peps", False),
+        (8 * 2 * 6**2 * 8 * 2, [1, 8], 6, "peps", True),
+        (3000, [4, 4], None, "rbm", False),
+    ],
+)
+def test_what_does_not_fit_into_memory_is_refused_before_it_begins(
+    limit: int,
+    shape: list[int],
+    D: int | None,
+    kind: str,
+    fits: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checks, "memory_limit", lambda: float(limit))
+    ansatz = {"kind": kind} | ({"D": D} if D else {})
+    settings = complete(validate({**data(kind), "lattice": {"shape": shape}, "ansatz": ansatz}))
+    operator = build_operator(settings)
+    n_params = build_ansatz(settings, operator).n_params
+    with contextlib.nullcontext() if fits else pytest.raises(ConfigError, match="memory"):
+        checks.check_memory(settings, n_params, 2)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.settings.complaints import problems
+from tnvmc.settings.load import read_toml
 from tnvmc.settings.problems import ConfigError, ConfigProblem
 
 BASE: dict[str, Any] = {
@@ -33,6 +35,8 @@ STAGES = {**BASE, "stage": [{"D": 3}, {"D": 2}]}
          "product, dimer, jastrow, rbm, cnn, made, rnn, patched_transformer, vit, product_of_states; did you mean 'peps'?")),
         (BASE, "ansatz.D", ("--set ansatz.D: must be section.key=value, e.g. ansatz.D=4 "
          "(stage.2.D=4 for the second [[stage]])")),
+        (BASE, "bonds=periodic", ("--set bonds=periodic: must be section.key=value, e.g. ansatz.D=4 (stage.2.D=4 for the "
+         "second [[stage]]); did you mean lattice.bonds=periodic or ansatz.bonds=periodic?")),
         (STAGES, "stage.2.D=2",
          "stage.2.D = 2: smaller than 3, the D of the stage before; a state grows, it is not cut"),
         (STAGES, "ansatz.D=2",
@@ -64,3 +68,13 @@ def test_several_problems_are_several_lines_each_told_once() -> None:
 
 def test_long_values_are_cut() -> None:
     assert len(str(ConfigProblem("a", "conflict", "b", [1] * 99))) < 70
+
+
+def test_a_word_without_quotes(tmp_path: Path) -> None:
+    file = tmp_path / "study.toml"
+    for value, hint in (("periodic", '; words have quotes: bonds = "periodic"'), ("4 4", "")):
+        file.write_text(f"[ansatz]\nbonds = {value}  # around\n")
+        with pytest.raises(ConfigError) as error:
+            read_toml(file)
+        (line,) = error.value.lines
+        assert line.endswith(")" + hint)

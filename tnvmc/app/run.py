@@ -31,7 +31,7 @@ from tnvmc.report.console import (
 from tnvmc.report.live import told_in_logs
 from tnvmc.sampling.workers import WorkerLost
 from tnvmc.settings.build import build_ansatz, build_operator
-from tnvmc.settings.checks import check_symmetries
+from tnvmc.settings.checks import check_memory, check_symmetries
 from tnvmc.settings.comparison import samples_per_step
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load
@@ -222,6 +222,7 @@ def _set_up(
     optimizer = settings.optimizer
     console = RunConsole(optimizer.steps, operator.n_sites, optimizer.seconds)
     ansatz = build_ansatz(settings, operator)
+    check_memory(settings, ansatz.n_params, operator.local_dim)
     console.say(headline(settings, operator, ansatz.n_params))
     inner = inner_state(ansatz)
     of_grid = inner.first if isinstance(inner, ProductOfStates) else inner

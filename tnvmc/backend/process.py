@@ -10,6 +10,7 @@ record.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import signal
 import sys
@@ -134,6 +135,17 @@ def give_back_freed_memory() -> None:
         return
     with suppress(AttributeError, OSError):  # musl has none
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def memory_limit() -> float:
+    """Bytes that this process may have at most: of the machine, or of its control group; inf if not known."""
+    found = []
+    with suppress(AttributeError, OSError, ValueError):  # Windows knows none of it
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):  # of version 2, and of version 1
+        with suppress(OSError, ValueError), open(f"/sys/fs/cgroup/{name}") as file:
+            found.append(int(file.read()))
+    return min((each for each in found if each > 0), default=math.inf)
 
 
 SIGNALS = tuple(

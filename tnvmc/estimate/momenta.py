@@ -129,7 +129,7 @@ def _bond(lattice: Lattice) -> np.ndarray:
 
 def _primitive(lattice: Lattice) -> np.ndarray:
     """The two shortest translations of the pattern, (x, y) each: (2, 2)."""
-    return np.array(lattice.period) @ np.array(lattice.cell)[:, ::-1]
+    return np.asarray(np.array(lattice.period) @ np.array(lattice.cell)[:, ::-1])
 
 
 def _in_hexagon(lattice: Lattice) -> np.ndarray:

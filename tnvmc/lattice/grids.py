@@ -92,7 +92,7 @@ def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Latt
             raise ValueError(
                 f"Shastry-Sutherland lattice: {name} is {length} along a periodic direction; the "
                 "pattern of dimers repeats after 2 sites and needs an even length of at least 4. "
-                "Change the length or take open boundaries"
+                "Change the length, or take boundary = 'open'"
             )
     falling = grid_bonds(shape, edges, ((1, 1),), parity=0)
     rising = grid_bonds(shape, edges, ((1, -1),), parity=1)

@@ -143,6 +143,6 @@ def _check_period(kind: str, shape: tuple[int, int], edges: Boundary) -> None:
         if closed and (length % 2 or length < 4):
             raise ValueError(
                 f"{kind} lattice: {name} is {length} along a periodic direction; the pattern repeats "
-                "after 2 places of the grid and needs an even length of at least 4. Change the length "
-                "or take open boundaries"
+                "after 2 places of the grid and needs an even length of at least 4. Change the length, "
+                "or take boundary = 'open'"
             )

@@ -62,7 +62,8 @@ def build_lattice(settings: LatticeSettings) -> Lattice:
         return from_bonds(
             (rows, columns), settings.by_kind(), settings.coordinates, settings.vacant or ()
         )
-    return GRIDS[settings.kind](shape[0], shape[1], settings.boundary)
+    with _told_of("lattice.shape"):
+        return GRIDS[settings.kind](shape[0], shape[1], settings.boundary)
 
 
 def build_operator(settings: Settings) -> Operator:

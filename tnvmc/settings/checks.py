@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from tnvmc.ansatz.peps.rings import SHORTEST
 from tnvmc.ansatz.wrappers.mixed import SINGLE
+from tnvmc.backend.process import memory_limit
 from tnvmc.lattice.custom import follows_row
 from tnvmc.operators.products import product_matrix
 from tnvmc.operators.symmetry import symmetry_group
@@ -18,6 +22,7 @@ from tnvmc.settings.ansatz_settings import (
     PEPSSettings,
     ProductOfStatesSettings,
     all_states,
+    factors,
     leading,
 )
 from tnvmc.settings.build import build_lattice, build_operator
@@ -28,6 +33,7 @@ from tnvmc.settings.stages import SECTION_OF
 
 DECAYING = ("exponential", "cosine")
 _CLOSED = (("peps", "periodic"), ("mps", "periodic"))
+_WHOLE_GRID = ("cnn", "vit", "patched_transformer", "rnn")
 _FOLLOWS = "learning_rate = 'auto' follows the steps, not a schedule"
 _NOT_DECAYING = "goes with schedule 'exponential' or 'cosine' only"
 
@@ -107,8 +113,17 @@ def _of_lattices(settings: Settings) -> Iterator[Rule]:
     lattice, n_rows = settings.lattice, 0
     if isinstance(lattice, BondsSettings) and leading(settings.ansatz).kind == "peps":
         n_rows = 1 if isinstance(lattice.shape, int) else len(lattice.shape)
-    # Bonds that do not fit the lattice are told when the run builds it.
+    # Bonds and lengths that do not fit the lattice are told when the run builds it.
     with contextlib.suppress(ValueError):
+        n_vacant = len(build_lattice(lattice).vacant)
+        for where, state in (factors(settings.ansatz) or {"": settings.ansatz}).items():
+            key = ".".join(filter(None, ("ansatz", where, "kind")))
+            why = (
+                f"reads the whole grid, and the {lattice.kind} lattice leaves {n_vacant} of its places without a spin; "
+                "take 'peps', 'rbm', 'made' or 'rnn' with order = 'snake'"
+            )
+            whole = state.kind in _WHOLE_GRID and getattr(state, "order", "") != "snake"
+            yield n_vacant and whole, key, why, state.kind
         alone = n_rows == 1 and not follows_row(build_lattice(lattice))
         why = "gives no rows and columns, and these bonds are not those of a chain; give [n_rows, n_cols], or take ansatz.kind = 'mps'"
         yield alone, "lattice.shape", why, lattice.shape
@@ -339,3 +354,28 @@ def check_symmetries(settings: Settings, operator: Operator, direct: bool = Fals
     else:
         return
     raise ConfigError(conflict("measure.symmetrise", why))
+
+
+def check_memory(settings: Settings, n_params: int, local_dim: int) -> None:
+    """Raise `ConfigError` where the first parameters alone need more memory than there is.
+
+    Simple update keeps a tensor with all bonds of dimension D for each place of the grid; any start the parameters
+    and their first update.
+    """
+    state = leading(settings.ansatz)
+    D: Any = getattr(state, "D", None)
+    needed, what = 2 * n_params * np.dtype(state.dtype).itemsize, "its parameters and their update"
+    if state.kind == "peps" and state.init == "simple_update":
+        shape = build_lattice(settings.lattice).shape
+        n_legs = 2 * sum(length > 1 for length in shape)
+        padded = math.prod(shape) * local_dim * D**n_legs * np.dtype(float).itemsize
+        needed, what = max((needed, what), (padded, "simple update"))
+    if needed > (limit := memory_limit()):
+        key = f"ansatz.D = {D}" if D else f"ansatz.kind = '{state.kind}'"
+        raise ConfigError(
+            f"{key}: not enough memory: {what} would take {needed / _GIB:,.0f} GiB of {limit / _GIB:,.1f} GiB; "
+            f"take a smaller {'D' if D else 'network'}"
+        )
+
+
+_GIB = 2.0**30

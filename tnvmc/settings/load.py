@@ -24,6 +24,7 @@ from tnvmc.storage.files import read_plain
 S = TypeVar("S", bound=Section)
 
 _OVERRIDE = re.compile(r"\s*([\w-]+)\s*\.(?:\s*(\w+)\s*\.)?\s*([\w-]+)\s*=\s*(.*?)\s*", re.DOTALL)
+_WORD = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_][\w-]*)\s*(?:#.*)?")
 _BARE_WORD = re.compile(r"[A-Za-z_~./][\w~./\-]*")
 _STATES = ("first", "second")
 """Tables of a product of two states."""
@@ -49,10 +50,12 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file, raising `ConfigError` where it is missing or not TOML."""
+    text = ""
     try:
-        return tomllib.loads(read_plain(path, anywhere=True).decode())
+        text = read_plain(path, anywhere=True).decode()
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        told = f"not valid TOML: {error}"
+        told = f"not valid TOML: {error}{_unquoted(text, str(error))}"
     except UnicodeDecodeError:
         told = "not a text file; settings are TOML in UTF-8"
     except RecursionError:
@@ -62,6 +65,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         told = f"cannot be read ({error.strerror})"
     raise ConfigError(ConfigProblem(str(path), "file", told))
+
+
+def _unquoted(text: str, told: str) -> str:
+    """Say how a word is written, where the line of an error of TOML has one without its quotes."""
+    line = re.search(r"at line (\d+)", told)
+    given = line and _WORD.fullmatch(text.splitlines()[int(line[1]) - 1])
+    return f'; words have quotes: {given[1]} = "{given[2]}"' if given else ""
 
 
 def parse(model: type[S], table: Json, where: str) -> S:
@@ -83,10 +93,24 @@ def validate(data: Json, overrides: Sequence[str] = ()) -> Settings:
     try:
         settings = Settings.model_validate(merged)
     except ValidationError as error:
-        raise ConfigError(*(_problem(each, merged) for each in error.errors())) from None
+        found = [_problem(each, merged) for each in error.errors()]
+        raise ConfigError(*_without_foreign_keys(merged, found), *found) from None
     if problems := conflicts(settings):
         raise ConfigError(*problems)
     return settings
+
+
+def _without_foreign_keys(data: Json, found: Sequence[ConfigProblem]) -> list[ConfigProblem]:
+    """Give the problems of a state that keys of another kind hide, such as a lattice it cannot be on."""
+    own = [each.key.removeprefix("ansatz.") for each in found if each.code == "foreign_key"]
+    if len(own) < len(found) or not isinstance(table := data.get("ansatz"), dict):
+        return []
+    left = {key: value for key, value in table.items() if key not in own}
+    try:
+        settings = Settings.model_validate({**data, "ansatz": left})
+    except ValidationError:
+        return []
+    return [each for each in conflicts(settings) if each.key == "ansatz.kind"]
 
 
 def with_overrides(data: Json, overrides: Sequence[str]) -> dict[str, Any]:
@@ -95,6 +119,13 @@ def with_overrides(data: Json, overrides: Sequence[str]) -> dict[str, Any]:
     for override in overrides:
         apply_override(merged, override)
     return merged
+
+
+def _with_section(override: str) -> str:
+    """Ask for the section of a key that was given without one."""
+    key, _, value = (part.strip() for part in override.partition("="))
+    homes = [f"{name}.{key}={value}" for name in SECTIONS if value and key in keys(name)]
+    return f"; did you mean {' or '.join(homes)}?" if homes else ""
 
 
 def apply_override(data: dict[str, Any], override: str) -> None:
@@ -115,6 +146,7 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     if not form or (number and not several and not of_product):
         objection = (
             "must be section.key=value, e.g. ansatz.D=4 (stage.2.D=4 for the second [[stage]])"
+            + _with_section(override)
         )
     elif number and of_product and number not in _STATES:
         hint = nearest(number, _STATES) or f"known are {', '.join(_STATES)}"
