@@ -20,6 +20,7 @@ from typing import Any
 
 from tnvmc.backend.arguments import set_whole
 from tnvmc.backend.calls import spelt
+from tnvmc.backend.linalg import triangular_factor
 from tnvmc.backend.namespace import array_namespace
 
 Array = Any
@@ -43,9 +44,9 @@ class Fixed:
     Raises:
         ValueError: chi or n_drawn below 1.
 
-    Cost per walker and site: 2 chi^3 D^2 + chi^2 D^4 multiplications, no decomposition; per changed
-    spin as much for each row between it and the middle.  Log-derivatives are those at fixed projectors:
-    how projectors follow theta is not differentiated.
+    Cost per walker and column: 2 chi^3 D multiplications, no decomposition; columns are absorbed once for each of
+    their configurations, up to 2^8 in either half, with 2 chi^3 D^2 + chi^2 D^4 multiplications a site.  Log-derivatives
+    are those at fixed projectors: how projectors follow theta is not differentiated.
     """
 
     chi: int
@@ -180,7 +181,7 @@ def projectors(lefts: Array, rights: Array, chi: int) -> tuple[Array, Array]:
         eye = xp.eye(size, dtype=lefts.dtype)
         return eye, eye
     upper = [
-        xp.linalg.qr(xp.reshape(xp.permute_dims(_of_norm_one(part), (0, 2, 1)), (-1, size)))[1]
+        triangular_factor(xp.reshape(xp.permute_dims(_of_norm_one(part), (0, 2, 1)), (-1, size)))
         for part in (lefts, rights)
     ]
     u, s, v = xp.linalg.svd(xp.matmul(upper[0], xp.matrix_transpose(upper[1])), full_matrices=False)

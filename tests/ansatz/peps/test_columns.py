@@ -29,9 +29,10 @@ from tnvmc import (
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.finite_differences import central_differences
 from tnvmc.ansatz.jacobian import SliceJacobian
+from tnvmc.ansatz.peps import halves as halves_module
 from tnvmc.ansatz.peps.column_walks import log_derivatives
 from tnvmc.ansatz.peps.columns import Columns
-from tnvmc.ansatz.peps.halves import Halves
+from tnvmc.ansatz.peps.halves import Half, Halves
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.diagnostic import UnreliableWarning
@@ -160,7 +161,7 @@ def _with_tensors(halves: Halves, tensors: list[np.ndarray]) -> Halves:
             ]
             for row, sites in zip(half.rows, half.sites, strict=True)
         ]
-        return replace(half, sites=rows)
+        return Half.of(half.rows, rows)
 
     upper, lower = of_half(halves.upper, (0, 2, 1, 3, 4)), of_half(halves.lower, (0, 2, 3, 1, 4))
     return replace(halves, upper=upper, lower=lower, log_scales=[0.0] * len(tensors))
@@ -180,8 +181,31 @@ def test_a_sweep_leaves_what_start_makes(case: str) -> None:
     again = peps.start(theta, swept.configs)
     assert np.allclose(swept.amplitude.log_abs, again.amplitude.log_abs, atol=ROUNDING)
     for one, other in zip(swept.cache.columns, again.cache.columns, strict=True):
-        for halves in zip(one.tensors, other.tensors, strict=True):
-            assert all(np.allclose(*pair) for pair in zip(*halves, strict=True))
+        assert all(np.allclose(*pair) for pair in zip(one.ends, other.ends, strict=True))
+
+
+@pytest.mark.parametrize("most", [1, 2, 8])
+@pytest.mark.parametrize("case", CUT)
+def test_columns_that_are_not_known_beforehand_are_absorbed(
+    case: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Amplitudes, ratios and log-derivatives do not depend on how many rows are looked up."""
+    shape, D, dtype, chi = CUT[case]
+    operator = heisenberg(square(*shape))
+    found = []
+    for limit in (2**8, most):
+        monkeypatch.setattr(halves_module, "MOST_SPINS", limit)
+        peps = PEPS(operator.lattice, D, dtype, Fixed(chi, n_drawn=16))
+        theta, configs = _theta(peps), _configs(8, operator.lattice.n_sites)
+        walkers = peps.start(theta, configs)
+        known = [len(column) for half in walkers.cache.halves.halves for column in half.tables]
+        assert (limit == 2**8) or max(known) <= np.log2(most)
+        found.append(peps.measure(theta, walkers, operator.targets)[1])
+    one, other = found
+    assert np.allclose(one.amplitude.log_abs, other.amplitude.log_abs, atol=ROUNDING)
+    for patch, ratios in one.ratios.items():
+        assert np.allclose(ratios, other.ratios[patch], rtol=ROUNDING, atol=ROUNDING)
+    assert np.allclose(one.jacobian.dense(), other.jacobian.dense(), rtol=ROUNDING, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("J2", [0.0, 0.5])

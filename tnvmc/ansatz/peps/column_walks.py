@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tnvmc.ansatz.generic import acceptance, local_states
-from tnvmc.ansatz.peps.columns import Columns, advanced, closed, put
+from tnvmc.ansatz.peps.columns import Columns, advanced, after_rows, closed, put
 from tnvmc.ansatz.peps.passes import log_derivative, movable, window_ratios
 from tnvmc.ansatz.peps.windows import Window, local_spins
 from tnvmc.ansatz.protocol import LogAmplitude, SweepInfo, Targets
@@ -29,8 +29,7 @@ def sweep(
 ) -> tuple[Columns, LogAmplitude, SweepInfo]:
     """Propose every move once; `chance` are the uniform numbers (B, n_moves) and the power of |psi|^2.
 
-    Cost per walker and move: an absorption for each row between its sites and the middle, and
-    2 chi^3 D a column.
+    Cost per walker and move: 2 chi^3 D a column, and an absorption for each row that `Half.tables` leave out.
     """
     local_dim, (uniforms, power) = walk.halves.local_dim, chance
     tally = Tally(walk.configs.shape[0], local_dim, uniforms)
@@ -131,13 +130,15 @@ def log_derivatives(walk: Columns) -> list[Array]:
     lefts, rights = walk.lefts(), walk.rights()
     found: list[Array] = [None] * (n_rows * n_cols)
     for c, column in enumerate(walk.columns):
-        outers = _holes(lefts[c].tensor, column.ends(), rights[c + 1].tensor)
-        for half, tensors, outer, axes in zip(
-            walk.halves.halves, column.tensors, outers, (_FROM_ABOVE, _FROM_BELOW), strict=True
+        outers = _holes(lefts[c].tensor, column.ends, rights[c + 1].tensor)
+        for half, outer, axes in zip(
+            walk.halves.halves, outers, (_FROM_ABOVE, _FROM_BELOW), strict=True
         ):
+            states = [walk.spins(row, c) for row in half.rows]
             for k in range(len(half.rows) - 1, -1, -1):
-                site, spins = half.sites[k][c], walk.spins(half.rows[k], c)
-                outer, hole = site.adjoint(tensors[k - 1] if k else None, spins, outer)
+                site, spins = half.sites[k][c], states[k]
+                before = after_rows(half, c, states[:k])[0] if k else None
+                outer, hole = site.adjoint(before, spins, outer)
                 outer = None if outer is None else normalise(outer)[0]
                 turned = xp.permute_dims(xp.take(site.table, spins, axis=0), axes)
                 place = half.rows[k] * n_cols + c

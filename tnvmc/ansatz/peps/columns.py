@@ -1,17 +1,17 @@
 """The columns of a PEPS that is contracted by fixed projectors, at the spins of walkers.
 
-What is absorbed in a column depends on its own spins alone.  So a patch, however high it is, is replaced by
-absorbing its columns anew, from the first changed row to the middle, and closing them with what lies on the left and
-on the right.
+What is absorbed in a column depends on its own spins alone, of which there are few: it is absorbed once for each of
+them (`halves.Half.tables`), and looked up.  So a patch, however high it is, is replaced by looking its columns up, and
+closing them with what lies on the left and on the right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tnvmc.ansatz.peps.halves import Halves
+from tnvmc.ansatz.peps.halves import Absorbed, Half, Halves, code
 from tnvmc.ansatz.peps.windows import Window, local_spins
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.linalg import normalise
@@ -24,48 +24,29 @@ Array = Any
 
 @dataclass(frozen=True)
 class Column:
-    """One column of B walkers: what was absorbed, row by row, in the upper and in the lower half.
+    """One column of B walkers, absorbed from above and from below up to the middle."""
 
-    `tensors[half][k]` is (B, left, vertical, right) after k + 1 rows, scaled to largest entry 1;
-    `logs[half][k]` (B,) are the logs of all scales that were taken out.
-    """
-
-    tensors: tuple[list[Array], list[Array]]
-    logs: tuple[list[Array], list[Array]]
+    ends: tuple[
+        Array, Array
+    ]  #: what meets at the middle: (B, left, vertical, right), largest entry 1
+    log_scale: Array  #: (B,) of both
 
     def take(self, walkers: Array | None) -> Column:
         """That of some walkers; of all in order for None."""
         if walkers is None:
             return self
         xp = array_namespace(walkers)
-
-        def some(half: list[Array]) -> list[Array]:
-            return [xp.take(each, walkers, axis=0) for each in half]
-
-        (above, below), (above_logs, below_logs) = self.tensors, self.logs
-        return Column((some(above), some(below)), (some(above_logs), some(below_logs)))
-
-    def ends(self) -> tuple[Array, Array]:
-        """What meets at the middle, from above and from below: (B, left, vertical, right)."""
-        upper, lower = self.tensors
-        xp = array_namespace(upper[-1])
-        empty = (upper[-1].shape[0], 1, 1, 1)
-        return upper[-1], lower[-1] if lower else xp.ones(empty, dtype=upper[-1].dtype)
-
-    @property
-    def log_scale(self) -> Array:
-        """(B,) of both ends."""
-        return sum(logs[-1] for logs in self.logs if logs)
+        upper, lower, log = (
+            xp.take(each, walkers, axis=0) for each in (*self.ends, self.log_scale)
+        )
+        return Column((upper, lower), log)
 
     def put(self, new: Column, taken: Array, walkers: Array | None) -> Column:
         """This one, but `new` for walkers that have `taken` it; see `put`."""
-
-        def chosen(old: list[Array], made: list[Array]) -> list[Array]:
-            return [put(*each, taken, walkers) for each in zip(old, made, strict=True)]
-
-        tensors = [chosen(*each) for each in zip(self.tensors, new.tensors, strict=True)]
-        logs = [chosen(*each) for each in zip(self.logs, new.logs, strict=True)]
-        return Column((tensors[0], tensors[1]), (logs[0], logs[1]))
+        upper, lower = (
+            put(*each, taken, walkers) for each in zip(self.ends, new.ends, strict=True)
+        )
+        return Column((upper, lower), put(self.log_scale, new.log_scale, taken, walkers))
 
 
 def put(old: Array, new: Array, taken: Array, walkers: Array | None) -> Array:
@@ -91,12 +72,11 @@ class Columns:
 
     @classmethod
     def at(cls, halves: Halves, configs: Array) -> Columns:
-        """Absorb every row.  Cost: that of absorbing all sites."""
-        n_rows, n_cols = halves.shape
-        nothing = cls(halves, configs, (Column(([], []), ([], [])),) * n_cols)
+        """Absorb every row.  Cost: that of absorbing all sites, where they are not `Half.tables`."""
+        nothing = cls(halves, configs, ())
         return replace(
             nothing,
-            columns=tuple(nothing._absorbed(c, range(n_rows), {}, None) for c in range(n_cols)),
+            columns=tuple(nothing._absorbed(c, {}, None) for c in range(halves.shape[1])),
         )
 
     def spins(self, row: int, column: int, walkers: Array | None = None) -> Array:
@@ -104,25 +84,25 @@ class Columns:
         found = self.configs[:, row * self.halves.shape[1] + column]
         return found if walkers is None else array_namespace(found).take(found, walkers, axis=0)
 
-    def _absorbed(
-        self, column: int, rows: Iterable[int], spins: dict[int, Array], walkers: Array | None
-    ) -> Column:
-        """A column with other spins, by site, in some rows: absorbed anew from the first in each half."""
-        old, changed = self.columns[column].take(walkers), set(rows)
-        tensors: tuple[list[Array], list[Array]] = ([], [])
-        logs: tuple[list[Array], list[Array]] = ([], [])
-        for h, half in enumerate(self.halves.halves):
-            first = next((k for k, row in enumerate(half.rows) if row in changed), len(half.rows))
-            tensors[h].extend(old.tensors[h][:first])
-            logs[h].extend(old.logs[h][:first])
-            for row, sites in zip(half.rows[first:], half.sites[first:], strict=True):
-                states = spins.get(row * self.halves.shape[1] + column)
-                states = self.spins(row, column, walkers) if states is None else states
-                before = tensors[h][-1] if tensors[h] else None
-                made, log = normalise(sites[column].absorb(before, states))
-                logs[h].append(logs[h][-1] + log if logs[h] else log)
-                tensors[h].append(made)
-        return Column(tensors, logs)
+    def _absorbed(self, column: int, spins: dict[int, Array], walkers: Array | None) -> Column:
+        """A column with other spins, by site."""
+        xp, n_cols = array_namespace(self.configs), self.halves.shape[1]
+        ends, log = [], 0.0
+        for half in self.halves.halves:
+            states = [
+                spins[row * n_cols + column]
+                if row * n_cols + column in spins
+                else self.spins(row, column, walkers)
+                for row in half.rows
+            ]
+            if not states:
+                n_walkers, dtype = ends[0].shape[0], ends[0].dtype
+                ends.append(xp.ones((n_walkers, 1, 1, 1), dtype=dtype))
+                continue
+            made, of_half = after_rows(half, column, states)
+            ends.append(made)
+            log = log + of_half
+        return Column((ends[0], ends[1]), log)
 
     def replaced(
         self, window: Window, states: Array, walkers: Array | None = None
@@ -135,21 +115,17 @@ class Columns:
         spins = local_spins(states, window.patch, self.halves.local_dim)
         found = []
         for column in range(window.column, window.column + window.width):
-            rows = [site // n_cols for site in window.patch if site % n_cols == column]
+            changed = any(site % n_cols == column for site in window.patch)
             own = self.columns[column]
-            found.append(
-                self._absorbed(column, rows, spins, walkers) if rows else own.take(walkers)
-            )
+            found.append(self._absorbed(column, spins, walkers) if changed else own.take(walkers))
         return tuple(found)
 
     def edge(self) -> Environment:
         """Before the first column: (B, 1, 1)."""
-        first = self.columns[0].tensors[0][0]
-        xp = array_namespace(first)
-        return Environment(
-            xp.ones((first.shape[0], 1, 1), dtype=first.dtype),
-            xp.zeros_like(self.columns[0].logs[0][0]),
-        )
+        first = self.columns[0]
+        xp = array_namespace(first.log_scale)
+        one = xp.ones((first.log_scale.shape[0], 1, 1), dtype=first.ends[0].dtype)
+        return Environment(one, xp.zeros_like(first.log_scale))
 
     def amplitude(self) -> LogAmplitude:
         """psi (B,)."""
@@ -170,9 +146,30 @@ class Columns:
         return found[::-1]
 
 
+def after_rows(half: Half, column: int, states: Sequence[Array]) -> Absorbed:
+    """A column of a half at the spins (B,) of its first rows: looked up as far as it is known, then absorbed.
+
+    Cost per walker: an absorption for each row beyond `Half.tables`.
+    """
+    xp = array_namespace(states[0])
+    known = half.tables[column][: len(states)]
+    number = xp.zeros(states[0].shape[0], dtype=xp.int64)
+    for spins, sites in zip(states[: len(known)], half.sites, strict=False):
+        number = code(number, xp.astype(spins, xp.int64), sites[column].table.shape[0])
+    tensor, log = None, 0.0
+    if known:
+        tensor, log = (xp.take(each, number, axis=0) for each in known[-1])
+    for spins, sites in zip(
+        states[len(known) :], half.sites[len(known) : len(states)], strict=True
+    ):
+        tensor, scale = normalise(sites[column].absorb(tensor, spins))
+        log = log + scale
+    return tensor, log
+
+
 def advanced(env: Environment, column: Column, leftward: bool = False) -> Environment:
     """Absorb a column into an environment.  Cost per walker: 2 chi^3 D."""
-    ends = column.ends()
+    ends = column.ends
     if leftward:
         ends = tuple(array_namespace(end).permute_dims(end, (0, 3, 2, 1)) for end in ends)
     tensor, log = normalise(advance(env.tensor, *ends))

@@ -6,6 +6,7 @@ the mean over them of |psi|^2 is the norm of the state, so that a cut is best fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,12 +26,28 @@ Array = Any
 _TURNED = (0, 4, 3, 2, 1)  # (right, down, up, left) as (left, up, down, right) of `FixedSite`
 
 
+Absorbed = tuple[Array, Array]
+"""A column after some rows: tensors (B, left, vertical, right) of largest entry 1, and logs (B,) of their scales."""
+
+MOST_SPINS, MOST_NUMBERS = 2**8, 2**20
+"""Configurations of a column, and numbers of their tensors, up to which all are absorbed beforehand: in a step every
+walker has each of them about as often."""
+
+
 @dataclass(frozen=True)
 class Half:
     """The rows above or below the middle, in the order in which they are absorbed."""
 
     rows: Sequence[int]
     sites: Sequence[Sequence[FixedSite]]  #: by row and column
+    tables: Sequence[Sequence[Absorbed]]
+    """By column and row: what the rows up to it are absorbed to, for all their spins; `code` counts those.  Rows
+    with too many are left out at the end."""
+
+    @classmethod
+    def of(cls, rows: Sequence[int], sites: Sequence[Sequence[FixedSite]]) -> Half:
+        """Absorb every column for all spins."""
+        return cls(rows, sites, [_absorbed(list(column)) for column in zip(*sites, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -113,7 +130,7 @@ class _Drawn:
 def _half(drawn: _Drawn, absorbed: str, rows: Sequence[int]) -> Half:
     """Absorb the rows one after another; each cut gets its projectors on the way."""
     if not rows:
-        return Half(rows, ())
+        return Half.of(rows, ())
     layers = drawn.layers
     n_cols, xp = layers.n_cols, array_namespace(layers.tables["down"].numbers)
     beyond = drawn.beyond(rows, absorbed)
@@ -137,7 +154,31 @@ def _half(drawn: _Drawn, absorbed: str, rows: Sequence[int]) -> Half:
             normalise(site.absorb(b, mixed))[0] for site, b in zip(of_drawn, before, strict=True)
         ]
         sites.append(made)
-    return Half(rows, sites)
+    return Half.of(rows, sites)
+
+
+def code(before: Array, spins: Array, local_dim: int) -> Array:
+    """Count configurations of a column: those of the rows `before`, with one row more."""
+    return before * local_dim + spins
+
+
+def _absorbed(column: list[FixedSite]) -> list[Absorbed]:
+    """A column absorbed for all spins, row by row.  Cost: that of d + d^2 + ... absorptions of a site."""
+    xp = array_namespace(column[0].table)
+    found: list[Absorbed] = []
+    for site in column:
+        d, n_before = site.table.shape[0], found[-1][0].shape[0] if found else 1
+        every = xp.arange(n_before * d)
+        before, log = None, xp.zeros(1)
+        if found:
+            before, log = (xp.take(each, every // d, axis=0) for each in found[-1])
+        if n_before * d > MOST_SPINS or (
+            before is not None and math.prod(before.shape) > MOST_NUMBERS
+        ):
+            break
+        made, scale = normalise(site.absorb(before, every % d))
+        found.append((made, log + scale))
+    return found
 
 
 def _cuts(
