@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import oracles
+from tests.random_states import random_configs, random_theta, walked
 from tnvmc import (
     PEPS,
     VMC,
@@ -33,25 +34,12 @@ from tnvmc.ansatz.peps import halves as halves_module
 from tnvmc.ansatz.peps.column_walks import log_derivatives
 from tnvmc.ansatz.peps.columns import Columns
 from tnvmc.ansatz.peps.halves import Half, Halves
-from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.sampling.moves import moves_for
 
 ROUNDING = 1e-9  # of ratios of amplitudes that nearly cancel
 UNCUT = 10**4
-
-
-def _theta(peps: PEPS, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    theta = 1 + rng.normal(size=peps.n_params)
-    if peps.dtype.kind == "c":
-        theta = theta + 1j * rng.normal(size=peps.n_params)
-    return theta.astype(peps.dtype)
-
-
-def _configs(n: int, n_sites: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 2, size=(n, n_sites)).astype(np.int8)
 
 
 def _all_configs(n_sites: int) -> np.ndarray:
@@ -66,7 +54,7 @@ def _all_configs(n_sites: int) -> np.ndarray:
 )
 def test_uncut_it_is_the_peps(shape: tuple[int, int], D: int, dtype: str) -> None:
     peps = PEPS(square(*shape), D, dtype, Fixed(UNCUT, n_drawn=1))
-    theta, configs = _theta(peps), _configs(4, shape[0] * shape[1])
+    theta, configs = random_theta(peps, mean=1), random_configs(4, shape[0] * shape[1])
     found = peps.log_amplitude(theta, configs)
     expected = oracles.dense_state(peps.tensors(theta), shape, configs)
     assert np.allclose(found.phase * np.exp(found.log_abs), expected, rtol=1e-9, atol=0)
@@ -76,18 +64,18 @@ def test_uncut_it_is_the_peps(shape: tuple[int, int], D: int, dtype: str) -> Non
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_uncut_it_passes_the_conformance_suite(shape: tuple[int, int], dtype: str) -> None:
     peps = PEPS(square(*shape), 2, dtype, Fixed(UNCUT, n_drawn=1))
-    check_ansatz(peps, _theta(peps))
+    check_ansatz(peps, random_theta(peps, mean=1))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_uncut_rings_pass_the_conformance_suite(dtype: str) -> None:
     peps = PEPS(square(3, 3, "cylinder"), 2, dtype, Fixed(UNCUT, n_drawn=1), bonds="periodic")
-    check_ansatz(peps, _theta(peps))
+    check_ansatz(peps, random_theta(peps, mean=1))
 
 
 def test_uncut_vacant_places_pass_the_conformance_suite() -> None:
     peps = PEPS(kagome(3, 3), 2, "float64", Fixed(UNCUT, n_drawn=1))
-    check_ansatz(peps, _theta(peps))
+    check_ansatz(peps, random_theta(peps, mean=1))
 
 
 CUT: dict[str, tuple[tuple[int, int], int, str, int]] = {
@@ -104,7 +92,7 @@ def test_cut_hard_every_ratio_is_that_of_two_amplitudes(case: str) -> None:
     shape, D, dtype, chi = CUT[case]
     operator = j1j2(square(*shape), J2=0.4)
     peps = PEPS(operator.lattice, D, dtype, Fixed(chi, n_drawn=16))
-    theta, configs = _theta(peps), _configs(6, operator.lattice.n_sites)
+    theta, configs = random_theta(peps, mean=1), random_configs(6, operator.lattice.n_sites)
     last = operator.lattice.n_sites - 1
     asked = {
         (0, 1): np.array([[3, 1], [2, 0], [1, 3], [0, 2]]),
@@ -134,7 +122,7 @@ def test_cut_hard_log_derivatives_are_those_at_fixed_projectors(case: str) -> No
     shape, D, dtype, chi = CUT[case]
     scheme = Fixed(chi, n_drawn=16)
     peps = PEPS(square(*shape), D, dtype, scheme)
-    theta, configs = _theta(peps), _configs(4, shape[0] * shape[1])
+    theta, configs = random_theta(peps, mean=1), random_configs(4, shape[0] * shape[1])
     halves = Halves.build(peps.tensors(theta), shape, scheme)
 
     def at_fixed_projectors(theta: np.ndarray, configs: np.ndarray) -> Any:
@@ -172,7 +160,7 @@ def test_a_sweep_leaves_what_start_makes(case: str) -> None:
     shape, D, dtype, chi = CUT[case]
     operator = heisenberg(square(*shape))
     peps = PEPS(operator.lattice, D, dtype, Fixed(chi, n_drawn=16))
-    theta, configs = _theta(peps), _configs(8, operator.lattice.n_sites)
+    theta, configs = random_theta(peps, mean=1), random_configs(8, operator.lattice.n_sites)
     moves = moves_for(operator)
     u = uniforms(3, (0, 0), range(8), len(moves), np)
     before = peps.start(theta, configs)
@@ -196,7 +184,7 @@ def test_columns_that_are_not_known_beforehand_are_absorbed(
     for limit in (2**8, most):
         monkeypatch.setattr(halves_module, "MOST_SPINS", limit)
         peps = PEPS(operator.lattice, D, dtype, Fixed(chi, n_drawn=16))
-        theta, configs = _theta(peps), _configs(8, operator.lattice.n_sites)
+        theta, configs = random_theta(peps, mean=1), random_configs(8, operator.lattice.n_sites)
         walkers = peps.start(theta, configs)
         known = [len(column) for half in walkers.cache.halves.halves for column in half.tables]
         assert (limit == 2**8) or max(known) <= np.log2(most)
@@ -254,7 +242,7 @@ def test_the_error_falls_with_chi() -> None:
 
 def test_projectors_are_the_same_for_the_same_theta() -> None:
     peps = PEPS(square(5, 3), 3, "float64", Fixed(3))
-    theta, configs = _theta(peps), _configs(5, 15)
+    theta, configs = random_theta(peps, mean=1), random_configs(5, 15)
     one, other = (
         PEPS(square(5, 3), 3, "float64", Fixed(3)).log_amplitude(theta, part)
         for part in (configs, configs[:2])
@@ -264,7 +252,7 @@ def test_projectors_are_the_same_for_the_same_theta() -> None:
 
 def test_a_chain_needs_no_projector() -> None:
     peps = PEPS(chain(9), 4, scheme=Fixed(1))
-    theta, configs = _theta(peps), _configs(5, 9)
+    theta, configs = random_theta(peps, mean=1), random_configs(5, 9)
     expected = peps.with_scheme(Exact()).log_amplitude(theta, configs)
     assert np.allclose(peps.log_amplitude(theta, configs).log_abs, expected.log_abs, atol=ROUNDING)
 
@@ -274,18 +262,7 @@ def test_columns_are_written_against_the_array_standard(dtype: str) -> None:
     strict = pytest.importorskip("array_api_strict")
     operator = j1j2(square(4, 3))
     peps = PEPS(operator.lattice, 2, dtype, Fixed(3, n_drawn=8))
-    theta, configs = _theta(peps, 13), _configs(6, 12)
-    moves = moves_for(operator)
-
-    def walk(space: Any) -> list[np.ndarray]:
-        t, targets = space.asarray(theta), {p: space.asarray(v) for p, v in moves.items()}
-        walkers = peps.start(t, space.asarray(configs))
-        u = uniforms(3, (0, 0), range(6), len(moves), space)
-        walkers, info = peps.sweep(t, walkers, targets, u)
-        walkers, snapshot = peps.measure(t, walkers, targets)
-        jacobian: Any = snapshot.jacobian
-        parts = [walkers.configs, snapshot.amplitude.log_abs, info.accepted, *jacobian.slices]
-        return [to_host(part) for part in (*parts, *snapshot.ratios.values())]
-
-    for found, expected in zip(walk(strict), walk(np), strict=True):
-        assert np.allclose(found, expected, rtol=1e-10, atol=1e-10)
+    theta, configs = random_theta(peps, mean=1, seed=13), random_configs(6, 12)
+    found, expected = (walked(peps, operator, theta, configs, xp) for xp in (strict, np))
+    for one, other in zip(found, expected, strict=True):
+        assert np.allclose(one, other, rtol=1e-10, atol=1e-10)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests import oracles
+from tests.random_states import random_configs, random_theta
 from tnvmc import (
     PEPS,
     SRC,
@@ -46,20 +47,8 @@ def ring(shape: tuple[int, int], D: int, dtype: str = "float64", scheme: Any = N
     return PEPS(square(*shape, "cylinder"), D, dtype, scheme or SRC(UNCUT), bonds="periodic")
 
 
-def theta_of(peps: PEPS, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    theta = rng.normal(size=peps.n_params)
-    if peps.dtype.kind == "c":
-        theta = theta + 1j * rng.normal(size=peps.n_params)
-    return theta.astype(peps.dtype)
-
-
 def dense(peps: PEPS, theta: np.ndarray, configs: np.ndarray) -> np.ndarray:
     return oracles.dense_state(peps.tensors(theta), peps.lattice.shape, configs)
-
-
-def some_configs(n: int, n_sites: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 2, size=(n, n_sites)).astype(np.int8)
 
 
 @pytest.mark.parametrize("scheme", [Exact(), SRC(UNCUT), ZipUp(UNCUT)])
@@ -69,7 +58,7 @@ def some_configs(n: int, n_sites: int, seed: int = 0) -> np.ndarray:
 )
 def test_amplitude_is_that_of_the_rings(shape, D, dtype, scheme, xp) -> None:
     peps = ring(shape, D, dtype, scheme)
-    theta, configs = theta_of(peps), some_configs(4, peps.lattice.n_sites)
+    theta, configs = random_theta(peps), random_configs(4, peps.lattice.n_sites)
     found = peps.log_amplitude(xp.asarray(theta), xp.asarray(configs))
     psi = to_host(found.phase) * np.exp(to_host(found.log_abs))
     assert np.allclose(psi, dense(peps, theta, configs), rtol=ROUNDING, atol=0)
@@ -78,7 +67,7 @@ def test_amplitude_is_that_of_the_rings(shape, D, dtype, scheme, xp) -> None:
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_amplitude_of_three_rings_of_four_with_three_states(dtype: str) -> None:
     peps = ring((3, 4), 3, dtype)
-    theta, configs = theta_of(peps, 1), some_configs(3, 12)
+    theta, configs = random_theta(peps, 1), random_configs(3, 12)
     found = peps.log_amplitude(theta, configs)
     expected = dense(peps, theta, configs)
     assert np.allclose(found.phase * np.exp(found.log_abs), expected, rtol=ROUNDING, atol=0)
@@ -116,7 +105,7 @@ OPERATORS: dict[str, Any] = {
 def test_local_energy_is_a_row_of_the_dense_operator(name, shape, D, dtype, xp) -> None:
     operator: Operator = OPERATORS[name](square(*shape, "cylinder"))
     peps = ring(shape, D, dtype)
-    theta = theta_of(peps, 2)
+    theta = random_theta(peps, 2)
     configs = oracles.all_configs(operator.n_sites)
     psi = dense(peps, theta, configs)
     chosen = np.random.default_rng(1).permutation(len(configs))[:20]
@@ -131,7 +120,7 @@ def test_local_energy_is_a_row_of_the_dense_operator(name, shape, D, dtype, xp) 
 
 def test_pairs_at_any_distance() -> None:
     peps = ring((3, 4), 2)
-    theta, configs = theta_of(peps, 3), some_configs(3, 12)
+    theta, configs = random_theta(peps, 3), random_configs(3, 12)
     exchange = np.array([[-1], [2], [1], [-1]])
     asked = dict.fromkeys(combinations(range(12), 2), exchange)
     _, snapshot = peps.measure(theta, peps.start(theta, configs), asked, jacobian=False)
@@ -146,7 +135,7 @@ def test_pairs_at_any_distance() -> None:
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_log_derivatives(dtype: str) -> None:
     peps = ring((3, 3), 2, dtype)
-    theta, configs = theta_of(peps, 3), some_configs(4, 9)
+    theta, configs = random_theta(peps, 3), random_configs(4, 9)
     _, snapshot = peps.measure(theta, peps.start(theta, configs), {})
     found = snapshot.jacobian.dense()  # type: ignore[union-attr]
     expected = oracles.finite_difference_log(lambda t: dense(peps, t, configs), theta)
@@ -156,7 +145,7 @@ def test_log_derivatives(dtype: str) -> None:
 @pytest.mark.parametrize("scheme", [SRC(3), ZipUp(2)])
 def test_tensor_times_log_derivative_is_one_at_every_site(scheme: Any) -> None:
     peps = ring((4, 4), 2, "float64", scheme)
-    theta, configs = theta_of(peps, 4), some_configs(6, 16)
+    theta, configs = random_theta(peps, 4), random_configs(6, 16)
     _, snapshot = peps.measure(theta, peps.start(theta, configs), {})
     jacobian = snapshot.jacobian.dense()  # type: ignore[union-attr]
     ends = np.cumsum([0, *(int(np.prod(shape)) for shape in peps.shapes)])
@@ -170,14 +159,14 @@ def test_tensor_times_log_derivative_is_one_at_every_site(scheme: Any) -> None:
 )
 def test_conformance(shape, dtype, scheme) -> None:
     peps = ring(shape, 2, dtype, scheme)
-    check_ansatz(peps, theta_of(peps, 5))
+    check_ansatz(peps, random_theta(peps, 5))
 
 
 def test_sweeps_sample_the_born_distribution() -> None:
     """Chi-squared of the visits of rings of three against |psi|^2, on the sector of the moves."""
     operator = heisenberg(square(2, 3, "cylinder"))
     peps = ring((2, 3), 2)
-    theta = np.abs(theta_of(peps, 6)) + 0.3
+    theta = np.abs(random_theta(peps, 6)) + 0.3
     moves = moves_for(operator)
     n_walkers, n_sweeps = 400, 60
     start = np.array([0, 1, 0, 1, 0, 1], dtype=np.int8)
@@ -201,7 +190,7 @@ def test_sweeps_sample_the_born_distribution() -> None:
 @pytest.mark.parametrize(("shape", "D"), [((3, 3), 2), ((2, 4), 2), ((2, 3), 3), ((1, 5), 2)])
 def test_null_directions_are_counted(shape, D) -> None:
     peps = ring(shape, D)
-    theta = theta_of(peps, 7)
+    theta = random_theta(peps, 7)
     configs = oracles.all_configs(peps.lattice.n_sites)
     _, snapshot = peps.measure(theta, peps.start(theta, configs), {})
     jacobian = snapshot.jacobian.dense()  # type: ignore[union-attr]
@@ -212,7 +201,7 @@ def test_null_directions_are_counted(shape, D) -> None:
 
 def test_open_rows_hold_the_same_state() -> None:
     peps = ring((2, 4), 2)
-    theta, configs = theta_of(peps), oracles.all_configs(8)
+    theta, configs = random_theta(peps), oracles.all_configs(8)
     rows = opened(peps.tensors(theta), 4)
     assert [t.shape[1:] for t in rows[:4]] == [
         (1, 1, 2, 4),
@@ -255,7 +244,7 @@ def test_a_state_grows_into_periodic_bonds(bonds: Any) -> None:
     operator = heisenberg(square(2, 3, "cylinder"))
     small = PEPS(operator.lattice, 2, bonds=bonds)
     large = PEPS(operator.lattice, 3, bonds="periodic")
-    theta, configs = theta_of(small), oracles.all_configs(6)
+    theta, configs = random_theta(small), oracles.all_configs(6)
     wide = grown(small.tensors(theta), large, operator, noise=0.0)
     assert np.allclose(dense(large, wide, configs), dense(small, theta, configs))
     evolved = grown(small.tensors(theta), large, operator, evolve=1)
@@ -264,7 +253,7 @@ def test_a_state_grows_into_periodic_bonds(bonds: Any) -> None:
 
 def test_a_file_names_its_bonds(tmp_path) -> None:
     peps = ring((2, 3), 2, scheme=SRC(4))
-    theta = theta_of(peps)
+    theta = random_theta(peps)
     peps.save(tmp_path / "state.h5", theta)
     found, back = PEPS.load(tmp_path / "state.h5")
     assert (found.bonds, found.D, found.scheme) == ("periodic", 2, SRC(4))
@@ -273,17 +262,17 @@ def test_a_file_names_its_bonds(tmp_path) -> None:
     open_state, path = PEPS(peps.lattice, 3), str(tmp_path / "state.h5")
     with pytest.raises(ValueError, match=r"periodic bonds, which an open state cannot hold"):
         initial_parameters(open_state, operator, kind=path)
-    open_state.save(tmp_path / "open.h5", theta_of(open_state))
+    open_state.save(tmp_path / "open.h5", random_theta(open_state))
     wide = PEPS(peps.lattice, 3, bonds="periodic")
     started = initial_parameters(wide, operator, kind=str(tmp_path / "open.h5"))
-    psi = dense(open_state, theta_of(open_state), oracles.all_configs(6))
+    psi = dense(open_state, random_theta(open_state), oracles.all_configs(6))
     near = dense(wide, started, oracles.all_configs(6))
     assert np.linalg.norm(near - psi) < 0.1 * np.linalg.norm(psi)  # noise of 1e-2 on new bonds
 
 
 def test_single_precision() -> None:
     peps = ring((3, 4), 2, "float32", SRC(8))
-    theta, configs = np.abs(theta_of(peps)), some_configs(4, 12)
+    theta, configs = np.abs(random_theta(peps)), random_configs(4, 12)
     psi = peps.log_amplitude(theta, configs)
     assert psi.log_abs.dtype == np.float32
     expected = np.log(dense(peps, theta.astype(np.float64), configs))
@@ -292,7 +281,7 @@ def test_single_precision() -> None:
 
 def test_direct_draws_follow_their_probabilities() -> None:
     peps = ring((2, 3), 2)
-    theta, configs = np.abs(theta_of(peps, 8)) + 0.2, oracles.all_configs(6)
+    theta, configs = np.abs(random_theta(peps, 8)) + 0.2, oracles.all_configs(6)
     drawer = peps.drawer(theta, chi=64, chi_mpo=256)
     weight = oracles.exact_distribution(dense(peps, theta, configs))
     assert np.allclose(np.exp(drawer.log_prob(configs)), weight, rtol=1e-6)
@@ -301,7 +290,7 @@ def test_direct_draws_follow_their_probabilities() -> None:
 def test_symmetrised_around_the_ring() -> None:
     operator = heisenberg(square(2, 3, "cylinder"))
     peps = ring((2, 3), 2)
-    theta, configs = np.abs(theta_of(peps)), oracles.all_configs(6)
+    theta, configs = np.abs(random_theta(peps)), oracles.all_configs(6)
     group = symmetry_group(operator, ("translation",))
     found = Symmetrised(peps, group).log_amplitude(theta, configs)
     images = [dense(peps, theta, configs[:, list(g.sites)]) for g in group.elements]
@@ -339,4 +328,4 @@ def test_what_belongs_to_the_state_is_kept() -> None:
     assert peps.description()["bonds"] == "periodic"
     assert "bonds" not in PEPS(peps.lattice, 2).description()
     with pytest.raises(ValueError, match="quimb"):
-        peps.to_quimb(theta_of(peps))
+        peps.to_quimb(random_theta(peps))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import oracles
+from tests.random_states import random_configs, random_theta, walked
 from tnvmc import PEPS, SRC, Exact, ZipUp, chain, heisenberg, j1j2, rydberg, square, tfim
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.backend.namespace import to_host
@@ -27,14 +28,6 @@ LOCAL_ENERGY = (
 UNCUT = 10**4
 
 
-def _theta(peps: PEPS, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    theta = rng.normal(size=peps.n_params)
-    if peps.dtype.kind == "c":
-        theta = theta + 1j * rng.normal(size=peps.n_params)
-    return theta.astype(peps.dtype)
-
-
 def _dense(peps: PEPS, theta: np.ndarray, configs: np.ndarray) -> np.ndarray:
     lattice, tensors = peps.lattice, peps.tensors(theta)
     if lattice.vacant:  # a scalar at each such place
@@ -47,10 +40,6 @@ def _dense(peps: PEPS, theta: np.ndarray, configs: np.ndarray) -> np.ndarray:
     return oracles.dense_state(tensors, lattice.shape, configs)
 
 
-def _random_configs(n: int, n_sites: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 2, size=(n, n_sites)).astype(np.int8)
-
-
 @settings(max_examples=25)
 @given(
     shape=st.tuples(st.integers(1, 4), st.integers(1, 4)),
@@ -60,7 +49,7 @@ def _random_configs(n: int, n_sites: int, seed: int = 0) -> np.ndarray:
 )
 def test_amplitude_is_the_dense_contraction(shape: tuple, D: int, dtype: str, scheme: Any) -> None:
     peps = PEPS(square(*shape), D, dtype, scheme)
-    theta, configs = _theta(peps), _random_configs(4, shape[0] * shape[1])
+    theta, configs = random_theta(peps), random_configs(4, shape[0] * shape[1])
     found = peps.log_amplitude(theta, configs)
     expected = _dense(peps, theta, configs)
     assert np.allclose(found.phase * np.exp(found.log_abs), expected, rtol=1e-10, atol=0)
@@ -71,7 +60,7 @@ def test_amplitude_is_the_dense_contraction(shape: tuple, D: int, dtype: str, sc
 )
 def test_amplitudes_on_lattices_that_use_a_part_of_the_grid(lattice: Lattice) -> None:
     peps = PEPS(lattice, 3, scheme=SRC(UNCUT))
-    theta, configs = _theta(peps), _random_configs(16, lattice.n_sites)
+    theta, configs = random_theta(peps), random_configs(16, lattice.n_sites)
     found = peps.log_amplitude(theta, configs)
     expected = _dense(peps, theta, configs)
     assert np.allclose(found.phase * np.exp(found.log_abs), expected, rtol=1e-10, atol=0)
@@ -80,8 +69,10 @@ def test_amplitudes_on_lattices_that_use_a_part_of_the_grid(lattice: Lattice) ->
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_amplitude_to_rounding_where_nothing_cancels(dtype: str) -> None:
     peps = PEPS(square(4, 4), 3, dtype, SRC(UNCUT))
-    theta = (np.abs(_theta(peps)) * np.exp(0.2j if peps.dtype.kind == "c" else 0)).astype(dtype)
-    configs = _random_configs(16, 16)
+    theta = (np.abs(random_theta(peps)) * np.exp(0.2j if peps.dtype.kind == "c" else 0)).astype(
+        dtype
+    )
+    configs = random_configs(16, 16)
     found = peps.log_amplitude(theta, configs)
     expected = _dense(peps, theta, configs)
     assert np.max(np.abs(found.phase * np.exp(found.log_abs) / expected - 1)) < AMPLITUDE
@@ -116,7 +107,7 @@ OPERATORS: dict[str, Any] = {
 def test_local_energy_is_a_row_of_the_dense_operator(name: str, dtype: str, xp: Any) -> None:
     operator: Operator = OPERATORS[name]()
     peps = PEPS(operator.lattice, 2, dtype, SRC(UNCUT))
-    theta = _theta(peps, 2)
+    theta = random_theta(peps, 2)
     configs = oracles.all_configs(operator.n_sites)
     psi = _dense(peps, theta, configs)
     chosen = np.random.default_rng(1).permutation(len(configs))[:40]
@@ -131,7 +122,7 @@ def test_local_energy_is_a_row_of_the_dense_operator(name: str, dtype: str, xp: 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_log_derivatives(dtype: str) -> None:
     peps = PEPS(square(3, 3), 2, dtype, SRC(UNCUT))
-    theta, configs = _theta(peps, 3), _random_configs(5, 9)
+    theta, configs = random_theta(peps, 3), random_configs(5, 9)
     _, snapshot = peps.measure(theta, peps.start(theta, configs), {})
     found = snapshot.jacobian.dense()  # type: ignore[union-attr]
     expected = oracles.finite_difference_log(lambda t: _dense(peps, t, configs), theta)
@@ -145,7 +136,7 @@ def test_log_derivatives(dtype: str) -> None:
 def test_tensor_times_log_derivative_is_one_at_every_site(scheme: Any) -> None:
     """Exactly so even when truncated, since each site is divided by its own closure."""
     peps = PEPS(square(5, 4), 3, "float64", scheme)
-    theta, configs = _theta(peps, 4), _random_configs(6, 20)
+    theta, configs = random_theta(peps, 4), random_configs(6, 20)
     _, snapshot = peps.measure(theta, peps.start(theta, configs), {})
     jacobian = snapshot.jacobian.dense()  # type: ignore[union-attr]
     begin = 0
@@ -174,7 +165,7 @@ def test_tensor_times_log_derivative_is_one_at_every_site(scheme: Any) -> None:
 )
 def test_conformance(lattice: Any, dtype: str, scheme: Any) -> None:
     peps = PEPS(lattice, 2, dtype, scheme)
-    check_ansatz(peps, _theta(peps, 5))
+    check_ansatz(peps, random_theta(peps, 5))
 
 
 @pytest.mark.parametrize("name", ["heisenberg", "tfim"])
@@ -182,7 +173,7 @@ def test_sweeps_sample_the_born_distribution(name: str) -> None:
     """3x3, chi-squared of the visits against |psi|^2, on the sector that the moves reach."""
     operator: Operator = OPERATORS[name]()
     peps = PEPS(operator.lattice, 2, "float64", SRC(UNCUT))
-    theta = np.abs(_theta(peps, 6)) + 0.3
+    theta = np.abs(random_theta(peps, 6)) + 0.3
     moves = moves_for(operator)
     n_walkers, n_sweeps = 400, 60
     start = np.array([0, 1, 0, 1, 0, 1, 0, 1, 0], dtype=np.int8)
@@ -212,7 +203,7 @@ def test_log_scale_survives_large_and_small_tensors() -> None:
     lattice = square(16, 16)
     peps = PEPS(lattice, 2, "float64", SRC(4))
     tensors = [1 + 0.3 * np.random.default_rng(i).normal(size=s) for i, s in enumerate(peps.shapes)]
-    configs = _random_configs(3, 256)
+    configs = random_configs(3, 256)
     operator = heisenberg(lattice)
     results = []
     for scale in (1.0, 1e5, 1e-5):
@@ -230,7 +221,7 @@ def test_log_scale_survives_large_and_small_tensors() -> None:
 
 def test_batch_size_changes_rounding_only() -> None:
     peps = PEPS(square(4, 4), 3, "float64", SRC(4))
-    theta, configs = np.abs(_theta(peps, 8)), _random_configs(7, 16)
+    theta, configs = np.abs(random_theta(peps, 8)), random_configs(7, 16)
     whole = peps.log_amplitude(theta, configs).log_abs
     parts = [peps.log_amplitude(theta, configs[i : i + 2]).log_abs for i in range(0, 7, 2)]
     assert np.allclose(np.concatenate(parts), whole, atol=1e-12)
@@ -239,7 +230,7 @@ def test_batch_size_changes_rounding_only() -> None:
 def test_single_precision_stays_single() -> None:
     peps = PEPS(square(4, 4), 3, "float32", SRC(9))
     double = PEPS(square(4, 4), 3, "float64", SRC(9))
-    theta, configs = np.abs(_theta(double, 9)), _random_configs(5, 16)
+    theta, configs = np.abs(random_theta(double, 9)), random_configs(5, 16)
     single = peps.measure(
         theta.astype("float32"), peps.start(theta.astype("float32"), configs), {}
     )[1]
@@ -250,11 +241,11 @@ def test_single_precision_stays_single() -> None:
 
 
 def test_closure_spread_measures_truncation() -> None:
-    configs = _random_configs(20, 36)
+    configs = random_configs(20, 36)
     spreads = []
     for chi in (2, 4, 27):
         peps = PEPS(square(6, 6), 3, "float64", SRC(chi))
-        theta = np.abs(_theta(peps, 10))
+        theta = np.abs(random_theta(peps, 10))
         spreads.append(
             np.median(peps.measure(theta, peps.start(theta, configs), {})[1].closure_spread)
         )
@@ -292,7 +283,7 @@ def test_parameters_that_are_not_finite_are_refused(bad: float, scheme: Any) -> 
 
 def test_flatten_pads_smaller_bonds_and_inverts_tensors() -> None:
     small, large = PEPS(square(3, 3), 2), PEPS(square(3, 3), 4)
-    theta, configs = _theta(small, 12), _random_configs(4, 9)
+    theta, configs = random_theta(small, 12), random_configs(4, 9)
     assert np.array_equal(small.flatten(small.tensors(theta)), theta)
     grown = large.flatten(small.tensors(theta))
     found, expected = large.log_amplitude(grown, configs), small.log_amplitude(theta, configs)
@@ -309,18 +300,7 @@ def test_the_core_is_written_against_the_array_standard(scheme: Any, dtype: str)
     strict = pytest.importorskip("array_api_strict")
     operator = j1j2(square(4, 4))
     peps = PEPS(operator.lattice, 3, dtype, scheme)
-    theta, configs = _theta(peps, 13), _random_configs(6, 16)
-    moves = moves_for(operator)
-
-    def walk(space: Any) -> list[np.ndarray]:
-        t, targets = space.asarray(theta), {p: space.asarray(v) for p, v in moves.items()}
-        walkers = peps.start(t, space.asarray(configs))
-        u = uniforms(3, (0, 0), range(6), len(moves), space)
-        walkers, info = peps.sweep(t, walkers, targets, u)
-        walkers, snapshot = peps.measure(t, walkers, targets)
-        jacobian: Any = snapshot.jacobian
-        parts = [walkers.configs, snapshot.amplitude.log_abs, info.accepted, *jacobian.slices]
-        return [to_host(part) for part in (*parts, *snapshot.ratios.values())]
-
-    for found, expected in zip(walk(strict), walk(np), strict=True):
-        assert np.allclose(found, expected, rtol=1e-12, atol=1e-12)
+    theta, configs = random_theta(peps, 13), random_configs(6, 16)
+    found, expected = (walked(peps, operator, theta, configs, xp) for xp in (strict, np))
+    for one, other in zip(found, expected, strict=True):
+        assert np.allclose(one, other, rtol=1e-12, atol=1e-12)
