@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tnvmc import PEPS, SRC, Exact, ZipUp, square
-from tnvmc.contraction.schemes import Scheme, joined_sketches, random_sketch
+from tnvmc.contraction.schemes import Scheme
+from tnvmc.contraction.sketches import joined_sketches, random_sketch
 
 UNCUT = 10**4
 ROUNDING = 1e-12

@@ -16,7 +16,8 @@ import numpy as np
 from tnvmc.contraction.double_boundary import Grid, scaled
 from tnvmc.contraction.double_terms import Column, Source, Unit
 from tnvmc.contraction.row import BoundaryMPS, Row, Strip
-from tnvmc.contraction.schemes import SRC, random_sketch
+from tnvmc.contraction.schemes import SRC
+from tnvmc.contraction.sketches import random_sketch
 
 Array = Any
 

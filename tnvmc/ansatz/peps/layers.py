@@ -12,7 +12,8 @@ import numpy as np
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.packed import SiteTables, TableRow
 from tnvmc.contraction.row import BoundaryMPS
-from tnvmc.contraction.schemes import SRC, Scheme, Sketch, joined_sketches, random_sketch
+from tnvmc.contraction.schemes import SRC, Scheme
+from tnvmc.contraction.sketches import Sketch, joined_sketches, random_sketch
 
 Array = Any
 
