@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -23,6 +23,8 @@ class BesideJacobian(StructuredJacobian):
     """
 
     parts: tuple[StructuredJacobian, ...]
+    units: tuple[float, ...] | None = None
+    """Of the parameters of each part: its columns are multiplied by it.  None: 1 for all."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -37,43 +39,33 @@ class BesideJacobian(StructuredJacobian):
 
     def apply(self, v: Array) -> Array:
         """O v: (P,) -> (M,)."""
-        total = None
-        for part, own in self._with(v):
-            term = part.apply(own)
-            total = term if total is None else total + term
-        return total
+        return _sum(part.apply(unit * own) for part, unit, own in self._with(v))
 
     def adjoint(self, u: Array) -> Array:
         """O^dagger u: (M,) -> (P,)."""
-        found = [part.adjoint(u) for part in self.parts]
+        found = [unit * part.adjoint(u) for part, unit in self._in_units]
         return array_namespace(*found).concat(found)
 
     def gram(self) -> Array:
         """O O^dagger: (M, M).  Memory: two of these matrices."""
-        total = self.parts[0].gram()
-        for part in self.parts[1:]:
-            total = total + part.gram()
-        return total
+        return _sum(unit**2 * part.gram() for part, unit in self._in_units)
 
     def squares(self) -> Array:
         """|O_s|^2 of each sample: (M,)."""
-        total = self.parts[0].squares()
-        for part in self.parts[1:]:
-            total = total + part.squares()
-        return total
+        return _sum(unit**2 * part.squares() for part, unit in self._in_units)
 
     def dense(self) -> Array:
         """All of O: (M, P).  For small systems and tests."""
-        found = [part.dense() for part in self.parts]
+        found = [unit * part.dense() for part, unit in self._in_units]
         return array_namespace(*found).concat(found, axis=1)
 
     def rows(self, start: int, stop: int) -> BesideJacobian:
         """The part that belongs to samples start..stop-1."""
-        return BesideJacobian(tuple(part.rows(start, stop) for part in self.parts))
+        return replace(self, parts=tuple(part.rows(start, stop) for part in self.parts))
 
     def real_above_imaginary(self) -> BesideJacobian:
         """(M, P) complex -> (2 M, P) real; a real part has zeros below it."""
-        return BesideJacobian(tuple(part.real_above_imaginary() for part in self.parts))
+        return replace(self, parts=tuple(part.real_above_imaginary() for part in self.parts))
 
     def about(self) -> About:
         """What is told of each part."""
@@ -83,8 +75,19 @@ class BesideJacobian(StructuredJacobian):
     def _shapes(self) -> list[tuple[int, int]]:
         return [part.shape for part in self.parts]
 
-    def _with(self, v: Array) -> Iterator[tuple[StructuredJacobian, Array]]:
-        """Each part with what belongs to it of a vector (P,)."""
+    @property
+    def _in_units(self) -> Iterator[tuple[StructuredJacobian, float]]:
+        return zip(self.parts, self.units or (1.0,) * len(self.parts), strict=True)
+
+    def _with(self, v: Array) -> Iterator[tuple[StructuredJacobian, float, Array]]:
+        """Each part with its unit and what belongs to it of a vector (P,)."""
         bounds = pairwise(accumulate((n for _, n in self._shapes), initial=0))
-        for part, (begin, end) in zip(self.parts, bounds, strict=True):
-            yield part, v[begin:end]
+        for (part, unit), (begin, end) in zip(self._in_units, bounds, strict=True):
+            yield part, unit, v[begin:end]
+
+
+def _sum(terms: Iterable[Array]) -> Array:
+    total = None
+    for term in terms:
+        total = term if total is None else total + term
+    return total

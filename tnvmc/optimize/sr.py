@@ -32,6 +32,7 @@ from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.rounded import TOLERANCE, Lengths, PrecisionError, change_of, likely, refined
 from tnvmc.optimize.rule import Info, NonFiniteError, State, require_finite
 from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver, least_squares
+from tnvmc.optimize.units import in_own_units
 
 Array = Any
 Space = Literal["auto", "parameters", "samples"]
@@ -186,10 +187,12 @@ class SR:
             before = self.momentum * state["previous"]
             residual = residual - a.apply(before)
         rounded = is_rounded(a.jacobian, theta) and "covariance" not in state
+        scaled, units = in_own_units(a)
         if "covariance" in state:
-            step, space, solved, kept = self._averaged(a, residual, state)
+            step, space, solved, kept = self._averaged(a, residual, units, state)
         else:
-            (step, space, solved), kept = self._solve(a, residual, rounded), {}
+            (step, space, solved), kept = self._solve(scaled, residual, rounded), {}
+        step = step if units is None else units * step
         direction = xp.astype(step + before if self.momentum else step, theta.dtype)
         require_finite("direction of SR", direction, "raise diag_shift")
         moved = a.apply(direction)
@@ -205,7 +208,8 @@ class SR:
             "slope": float(xp.sum(xp.real(xp.conj(problem.target) * moved))),
         }
         if rounded:
-            change = self._change(a, direction, (problem.target - moved, residual), solved)
+            own = direction if units is None else direction / units
+            change = self._change(scaled, own, (problem.target - moved, residual), solved)
             info |= {"log_derivatives": "single", "rounding": change}
         carried = {"previous": direction} if self.momentum else {}
         carried |= {"single": state["single"]} if "single" in state else {}
@@ -232,13 +236,16 @@ class SR:
         return change
 
     def _averaged(
-        self, a: CenteredJacobian, residual: Array, state: State
+        self, a: CenteredJacobian, residual: Array, units: Array | None, state: State
     ) -> tuple[Array, str, SolveInfo, State]:
-        """Solve (S + shift) x = A^dagger residual with the S of this and earlier steps."""
+        """Solve (S + shift) x = A^dagger residual with the S of this and earlier steps, in `units`."""
         single = state["covariance"].dtype
         norm, kept = average.add(state, a.covariance(single), self.memory)
-        total = kept["covariance"]
+        total, force = kept["covariance"], a.adjoint(residual)
         xp = array_namespace(total)
+        if units is not None:
+            single = xp.astype(units, xp.float32)
+            total, force = single[:, None] * total * single, units * force
         entries = diagonal(total)
         require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
         n = a.shape[1]
@@ -246,11 +253,9 @@ class SR:
         share = self._share(n / (steps * _effective_rows(a)))
         trace = max(float(xp.real(xp.sum(entries))), 0.0) / norm
         if trace < average.LEAST_TRACE:
-            return (*self._solve(a, residual), average.empty(total[0, :]))
+            return (*self._solve(in_own_units(a)[0], residual), average.empty(total[0, :]))
         # The sum takes the place of the average: no copy of it is made.
-        x, solved = (self.solver or Cholesky())(
-            total, norm * a.adjoint(residual), norm * share * trace / n
-        )
+        x, solved = (self.solver or Cholesky())(total, norm * force, norm * share * trace / n)
         solved = replace(solved, shift=solved.shift / norm)
         return x, "parameters", solved, kept
 

@@ -215,6 +215,17 @@ def test_the_start_is_that_of_the_first() -> None:
         assert 0 < deviation(second, other, oracles.all_configs(6, 2, 0)) < 2 * LARGEST
 
 
+def test_a_network_starts_with_the_features_it_was_made_with() -> None:
+    """Only its readout is small: else log-derivatives of deep layers vanish to a high order."""
+    network = cnn(LATTICE, output="real")
+    state = ProductOfStates(PEPS(LATTICE, 2), network)
+    other, made = state.split(state.initial(heisenberg(LATTICE), 1))[1], network.random(1)
+    readout = network.readout
+    assert readout.any() and not readout.all()
+    np.testing.assert_array_equal(other[~readout], made[~readout])
+    assert (np.abs(other[readout]) <= np.abs(made[readout])).all()
+
+
 def test_abilities_are_those_of_the_first() -> None:
     state = products()["PEPS, RBM"]
     assert (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,25 +12,40 @@ from tnvmc.backend.namespace import to_host
 
 Array = Any
 
-LARGEST = 0.02
-"""Standard deviation of ln psi, over a few configurations, that counts as nearly constant."""
+LARGEST = 0.05
+"""Standard deviation of ln psi, over a few configurations, that counts as nearly constant.  Much smaller, and
+a step changes a network by more than it is: the log-derivatives are no guide that far."""
 
 _HALVINGS = 20
 
 
-def nearly_constant(ansatz: Ansatz, theta: np.ndarray) -> np.ndarray:
-    """Halve parameters (P,) until ln psi differs by 0.02 at most between configurations.
+@runtime_checkable
+class WithReadout(Protocol):
+    """A state whose ln psi is constant where some of its parameters vanish, whatever the others are."""
 
-    The deviation is that of ln psi over 16 configurations of one sector.  Networks whose parameters are
-    weights and biases, and Jastrow factors, get there; not at 0 itself, where the log-derivatives of a
-    network would vanish.  Parameters of a state that does not get there (tensors, or signs that are
-    fixed) come back as they are: the product starts elsewhere then.
+    @property
+    def readout(self) -> np.ndarray:
+        """Which parameters these may be: (P,) bool, all False where none are known."""
+
+
+def nearly_constant(ansatz: Ansatz, theta: np.ndarray) -> np.ndarray:
+    """Halve parameters (P,) until ln psi differs by `LARGEST` at most between configurations.
+
+    The deviation is that of ln psi over 16 configurations of one sector.  Of a network with a readout only the
+    readout is halved: the layers before it keep the features that they start with, and log-derivatives with
+    respect to the readout their size; where all weights are small, those of a deep network vanish to a high order.
+    Else, or where this is not enough, all parameters are.  Networks and Jastrow factors get there; not at 0
+    itself, where the log-derivatives of a network would vanish.  Parameters of a state that does not get there
+    (tensors, or signs that are fixed) come back as they are: the product starts elsewhere then.
     """
-    configs, smaller = probe_configs(ansatz), theta
-    for _ in range(_HALVINGS):
-        if deviation(ansatz, smaller, configs) <= LARGEST:
-            return smaller
-        smaller = smaller / 2
+    configs, everything = probe_configs(ansatz), np.ones(theta.shape, dtype=bool)
+    readout = ansatz.readout if isinstance(ansatz, WithReadout) else ~everything
+    for which in (readout, everything) if readout.any() else (everything,):
+        smaller = theta
+        for _ in range(_HALVINGS):
+            if deviation(ansatz, smaller, configs) <= LARGEST:
+                return smaller
+            smaller = np.where(which, smaller / 2, smaller)
     return theta
 
 
