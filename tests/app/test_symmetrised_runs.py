@@ -147,6 +147,7 @@ SPIN = {"symmetrise": ["spin"], "characters": {"spin inversion": -1}}
         (SPIN, "sampler.precision=single", ("sampler.precision", "conflict", "single")),
         (SPIN, "measure.symmetrise=['point']", ("measure.symmetrise", "conflict")),
         ({"symmetrise": ["translation"]}, "run.seed=1", ("ansatz.symmetrise", "conflict")),
+        ({}, "measure.symmetrise=['translation']", ("measure.symmetrise", "conflict")),
         ({"symmetrise": ["spni"]}, "run.seed=1", ("ansatz.symmetrise", "not_allowed", ["spni"])),
         ({**SPIN, "characters": {"spin inversion": 2}}, "run.seed=1",
          ("ansatz.characters", "not_allowed", {"spin inversion": 2})),

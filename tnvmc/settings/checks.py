@@ -88,6 +88,9 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
         yield plain and state.reweight is not None, f"{key}.reweight", why, state.reweight
         why = "a state within a product is not symmetrised alone; give ansatz.symmetrise"
         yield not plain and key != "ansatz", f"{key}.symmetrise", why
+    closed = settings.lattice.boundary != "open"
+    away = not closed and "translation" in settings.measure.symmetrise
+    yield away, "measure.symmetrise", _NO_TRANSLATIONS
     if not settings.ansatz.symmetrise:
         return
     sampler, drawn = settings.sampler, settings.sampler_kind == "direct"
@@ -99,9 +102,8 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
     weighted = _walks_on_first(settings.ansatz) and settings.ansatz.reweight is not False
     why = "goes with ansatz.sweeps = 'both' only, as chains of the first state have weights"
     yield weighted, "ansatz.symmetrise", why
-    given, closed = settings.ansatz.symmetrise, settings.lattice.boundary != "open"
-    why = "an open lattice has no translations; take lattice.boundary = 'cylinder' or 'periodic'"
-    yield not closed and "translation" in given, "ansatz.symmetrise", why
+    away = not closed and "translation" in settings.ansatz.symmetrise
+    yield away, "ansatz.symmetrise", _NO_TRANSLATIONS
     why = (
         "the state is symmetrised already; add these to ansatz.symmetrise, or leave one of both out"
     )
@@ -328,6 +330,11 @@ def _walks_on_first(ansatz: Any) -> bool:
         return False
     contracted = leading(ansatz).kind in ("peps", "mps")
     return ansatz.sweeps == "first" or (ansatz.sweeps is None and contracted)
+
+
+_NO_TRANSLATIONS = (
+    "an open lattice has no translations; take lattice.boundary = 'cylinder' or 'periodic'"
+)
 
 
 def check_symmetries(settings: Settings, operator: Operator, direct: bool = False) -> None:

@@ -230,9 +230,9 @@ class MeasureSettings(Section):
     ladder: StrictBool = True
     """Measure a part of the samples also at 1, 1.5 and 2 times `contraction.chi`, which takes about 10 %
     more time. Needed for the check of chi."""
-    symmetrise: tuple[Literal["spin", "point"], ...] = ()
-    """`spin`: inversion of all spins; `point`: the point group of the lattice. Lowers
-    the energy; the time is multiplied by the number of elements of the group."""
+    symmetrise: tuple[Literal["spin", "point", "translation"], ...] = ()
+    """`spin`: inversion of all spins; `point`: the point group of the lattice; `translation`: along periodic
+    directions. Lowers the energy; the time is multiplied by the number of elements of the group."""
 
 
 class RunSettings(Section):

@@ -280,7 +280,7 @@ class VMC:
             n_burn: sweeps before the first draw; by default 50 (`measurement.FRESH_BURN`) less the
                 steps that were made, and 10 at least: walkers begin where chance put them.
             n_thin: sweeps between draws.
-            symmetries: "spin", "point": restored in what is measured; see
+            symmetries: "spin", "point", "translation": restored in what is measured; see
                 `tnvmc.vmc.characters.symmetrised`.
             sampler: in place of that of the optimisation.
             progress: show how far it is, as `run` does.

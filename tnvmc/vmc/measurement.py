@@ -28,6 +28,7 @@ from tnvmc.estimate.reliability import LEAST_CHANGED, Drawn, changed_part, doubt
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
 from tnvmc.operators.basis import count_states
 from tnvmc.operators.required import require_operator
+from tnvmc.operators.symmetry import NAMES
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
@@ -68,7 +69,7 @@ class MeasurementPlan:
     chi: int | None = None  #: boundary bond dimension, for an ansatz that has one
     n_burn: int | None = None  #: None: `FRESH_BURN` less the steps that were made, `BURN` at least
     n_thin: int | None = None
-    symmetries: tuple[str, ...] = ()  #: "spin", "point": restored in what is measured
+    symmetries: tuple[str, ...] = ()  #: of `NAMES`: restored in what is measured
     sampler: Samples | None = None
 
     def __post_init__(self) -> None:
@@ -78,7 +79,7 @@ class MeasurementPlan:
             if value is not None:
                 object.__setattr__(self, name, whole("measure", name, value, lowest))
         for name in self.symmetries:
-            one_of("measure", "each of symmetries", name, ("spin", "point"))
+            one_of("measure", "each of symmetries", name, NAMES)
         if self.sampler is not None and not hasattr(self.sampler, "for_measurement"):
             raise ValueError(f"measure: sampler must be a sampler, got {shortly(self.sampler)}")
 
