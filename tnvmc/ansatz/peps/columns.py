@@ -87,7 +87,8 @@ class Columns:
     def _absorbed(self, column: int, spins: dict[int, Array], walkers: Array | None) -> Column:
         """A column with other spins, by site."""
         xp, n_cols = array_namespace(self.configs), self.halves.shape[1]
-        ends, log = [], 0.0
+        ends: list[Array] = []
+        log: Array = 0.0
         for half in self.halves.halves:
             states = [
                 spins[row * n_cols + column]
