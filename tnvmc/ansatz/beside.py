@@ -48,7 +48,7 @@ class BesideJacobian(StructuredJacobian):
 
     def gram(self) -> Array:
         """O O^dagger: (M, M).  Memory: two of these matrices."""
-        return _sum(unit**2 * part.gram() for part, unit in self._in_units)
+        return _sum(_times(part.gram(), unit**2) for part, unit in self._in_units)
 
     def squares(self) -> Array:
         """|O_s|^2 of each sample: (M,)."""
@@ -84,6 +84,13 @@ class BesideJacobian(StructuredJacobian):
         bounds = pairwise(accumulate((n for _, n in self._shapes), initial=0))
         for (part, unit), (begin, end) in zip(self._in_units, bounds, strict=True):
             yield part, unit, v[begin:end]
+
+
+def _times(own: Array, factor: float) -> Array:
+    """An array that may be changed, changed."""
+    if factor != 1:
+        own *= factor
+    return own
 
 
 def _sum(terms: Iterable[Array]) -> Array:

@@ -37,6 +37,7 @@ from tnvmc.ansatz.neural.functional import (
     SectorModule,
 )
 from tnvmc.ansatz.neural.orbits import Orbits
+from tnvmc.ansatz.neural.readout import Readout
 from tnvmc.ansatz.neural.single_precision import SinglePrecisionNetwork
 from tnvmc.ansatz.neural.sweeps import CompiledSweeps
 from tnvmc.ansatz.neural.symmetry_average import SymmetryAverage
@@ -62,15 +63,12 @@ Array = Any
 _LARGEST_CHUNK = 4096
 """Walkers with all their images that are kept in memory at once."""
 
-_READOUTS = ("readout", "head")
-"""Names of the groups of parameters of the last layers."""
-
 _JACOBIAN_BYTES, _JACOBIAN_BYTES_ON_A_GPU = 2**28, 2**32
 """Of log-derivatives that one call returns; what it needs on the way is several times as much."""
 
 
 @spelt()
-class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
+class FlaxAnsatz(Readout, CompiledSweeps, GenericAnsatz):
     """psi(s) = exp(network(s)) for a Flax module, Linen or NNX, with a flat theta.
 
     Args:
@@ -208,13 +206,6 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
     def random(self, seed: int = 0) -> np.ndarray:
         """theta (P,), on the host, as the module initialises itself."""
         return self.functional.random(seed)
-
-    @property
-    def readout(self) -> np.ndarray:
-        """Which parameters belong to the last layer of the networks here: (P,) bool; see `WithReadout`."""
-        of_pieces = self.functional.within(_READOUTS)
-        sizes = [piece.size for piece in self.functional.pieces(np.zeros(self.n_params))]
-        return np.repeat(np.asarray(of_pieces, dtype=bool), sizes)
 
     def module(self, theta: Array) -> Any:
         """The module with parameters theta (P,): an NNX module, or a bound Linen module."""
