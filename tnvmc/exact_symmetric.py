@@ -12,7 +12,7 @@ from tnvmc.operators.basis import Basis
 from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator
 
-MOST_IMAGES = 4_000_000
+MOST_IMAGES = 20_000_000
 """Configurations times elements of the group up to which `symmetric_levels` takes a few seconds."""
 
 

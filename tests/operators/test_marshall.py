@@ -9,8 +9,8 @@ import pytest
 
 from tests import oracles
 from tnvmc.lattice import chain, square
-from tnvmc.operators.marshall import check_characters, marshall_character
-from tnvmc.operators.models import heisenberg, j1j2, xxz
+from tnvmc.operators.marshall import check_characters, has_ground_state, marshall_character
+from tnvmc.operators.models import heisenberg, j1j2, tfim, xxz
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup, symmetry_group
 from tnvmc.operators.term import Operator
 
@@ -78,3 +78,27 @@ def test_no_rule_where_there_is_none() -> None:
     assert marshall_character(heisenberg(ring), mixed, 0) is None
     whole = Symmetry("identity", tuple(range(6)))
     check_characters(heisenberg(ring), SymmetryGroup((whole, mixed)), 0)
+
+
+@pytest.mark.parametrize(
+    ("operator", "proven"),
+    [
+        (heisenberg(square(2, 4)), True),
+        (heisenberg(square(2, 3)), False),  # six spins: odd under inversion
+        (j1j2(square(2, 4), J2=-0.3), True),  # ferromagnetic on a sublattice
+        (j1j2(square(2, 4), J2=0.3), None),  # both signs: Marshall's rule may fail
+        (j1j2(chain(8, "periodic"), J2=1.2), None),
+        (heisenberg(square(3, 6, "periodic")), None),  # odd rings
+        (tfim(chain(6), h=1.0), True),
+        (xxz(square(2, 4), J=1.0, Jz=-0.5), True),
+    ],
+)
+def test_only_what_signs_prove_is_called_the_ground_states(
+    operator: Operator, proven: bool | None
+) -> None:
+    group = symmetry_group(operator, ["spin"], {"spin inversion": 1})
+    assert has_ground_state(operator, group, 0) is proven
+    if proven is not None and operator.conserves_magnetisation:
+        configs, psi = ground_state(operator, 0)
+        found = [character(g, configs, psi) for g in group.elements]
+        assert np.allclose(found, 1, atol=ROUNDING) is proven

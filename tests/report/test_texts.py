@@ -236,6 +236,9 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("overlap_unknown", {"number": 2, "squared": 0.1, "error": 0.2, "penalty": 4.0, "raise": ["n_samples"]},
      ("the squared overlap with the state of orthogonal.2, 1e-1, has an error of 2e-1: too large to tell "
      "whether the two are orthogonal; raise measure.n_samples")),
+    ("below_level", {"sigmas": 12.31, "reference": -2.31, "relative": 0.0234},
+     ("the energy lies 12.3 error bars below that of the next exact level (2.3 %): a kept state is not yet an "
+     "eigenstate, so that some of it is left in this one; optimise the kept states further, then make this run again")),
     ("measured_chi_too_small", {"chi": 16, "largest_chi": 24, **MOVED},
      ("the energy was measured at chi 16 and moves by 3.2 sigma (6.4e-5 per site) at 24; raise "
      "measure.chi")),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.oracles import dense_sector, finite_difference
+from tnvmc.analysis.reference import find_reference
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.exact import exact_levels
@@ -20,8 +21,17 @@ from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Point, Problem
 from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.kept import Kept, Seen, largest_change_by_a_site, overlap, penalties
-from tnvmc.vmc.reliability import OVERLAP, of_overlaps
+from tnvmc.vmc.excited import excited_level, of_excited
+from tnvmc.vmc.kept import (
+    Kept,
+    Overlap,
+    Seen,
+    kept_states,
+    largest_change_by_a_site,
+    overlap,
+    penalties,
+)
+from tnvmc.vmc.reliability import DIAGONALISED
 from tnvmc.vmc.step import observe
 
 ROUNDING = 1e-10
@@ -141,7 +151,7 @@ def test_penalties_find_the_lowest_state_beside_the_kept_one() -> None:
     found = excited.measure()
     assert found.energy == pytest.approx(exact_levels(H, 2)[1], rel=1e-4)
     assert found.overlaps[0].squared < 1e-3
-    assert not of_overlaps(found.overlaps)
+    assert not found.diagnostics or {d.code for d in found.diagnostics} == {"measured_mean"}
 
 
 def test_states_of_another_kind_can_be_kept() -> None:
@@ -161,17 +171,60 @@ def test_a_penalty_below_the_gap_is_told() -> None:
     assert "not_orthogonal" in [each.code for each in found.diagnostics]
 
 
-def test_the_error_of_an_overlap_decides_what_is_told() -> None:
-    _, _, kept = states("float64", Enumerate())
-    psi, theta, _ = states("float64", Enumerate())
-    found = enumerated(psi, theta)
-    one = penalties([kept], Seen(psi, theta, found.snapshot, found.info), 0)[1][0]
-    codes = [
-        [each.code for each in of_overlaps([replace(one, squared=squared, error=error)])]
-        for squared, error in ((OVERLAP, 0.001), (2 * OVERLAP, 0.001), (0.0, 2 * OVERLAP))
-    ]
-    assert codes == [[], ["not_orthogonal"], ["overlap_unknown"]]
-    assert of_overlaps([replace(one, squared=0.0, error=float("nan"))])
+def excited_codes(
+    ground: VMC, squared: float, error: float, energy: tuple[float, float]
+) -> list[str]:
+    """What is told of a state with such an overlap."""
+    kept = kept_states(ground, None, ground.problem)
+    found = [Overlap(squared, error, 1.0)]
+    return [each.code for each in of_excited(energy, kept, found, DIAGONALISED)]
+
+
+def test_an_overlap_is_judged_by_what_it_does_to_the_energy() -> None:
+    ground = VMC(H, PEPS(H.lattice, 3), Enumerate())
+    ground.run(25)
+    level = exact_levels(H, 2)[1]  # 0.82 above the ground state
+
+    def codes(squared: float, error: float, of_energy: float = 0.0, off: float = 0.0) -> list[str]:
+        return excited_codes(ground, squared, error, (level + off, of_energy))
+
+    assert codes(5e-4, 0.0) == []
+    assert codes(5e-3, 1e-4) == ["not_orthogonal"]
+    assert codes(5e-3, 1e-4, of_energy=0.02) == []
+    assert codes(2e-2, 1e-3, of_energy=1.0) == ["not_orthogonal"]
+    assert codes(0.0, 0.02) == ["overlap_unknown"]
+    assert codes(0.0, float("nan")) == ["overlap_unknown"]
+    assert codes(0.0, 1e-4, of_energy=0.01, off=-0.05) == ["below_level"]
+
+
+def test_a_kept_state_that_is_no_eigenstate_is_told() -> None:
+    ground = VMC(H, PEPS(H.lattice, 3), Enumerate())
+    ground.run(25)
+    noise = np.random.default_rng(1).normal(size=ground.theta.shape)
+    rough = VMC(H, PEPS(H.lattice, 3), Enumerate(), theta=ground.theta + 0.1 * noise)
+    excited = VMC(H, PEPS(H.lattice, 3), Enumerate(), orthogonal_to=rough, seed=3)
+    excited.run(70)
+    with pytest.warns(UserWarning, match="below_level|not_orthogonal"):
+        found = excited.measure()
+    assert found.energy < exact_levels(H, 2)[1] - 1e-4
+
+
+def test_only_kept_states_that_are_the_lowest_levels_have_a_next_one() -> None:
+    ground = VMC(H, PEPS(H.lattice, 3), Enumerate())
+    ground.run(25)
+    excited = VMC(H, PEPS(H.lattice, 3), Enumerate(), orthogonal_to=ground, seed=3)
+    excited.run(70)
+    levels = exact_levels(H, 3)
+    (one,), (other,) = (kept_states(each, None, each.problem) for each in (ground, excited))
+    for kept, level in (([one], 1), ([other, one], 2)):
+        known = excited_level(kept, DIAGONALISED)
+        assert known is not None
+        assert known.energy_total == pytest.approx(levels[level], rel=1e-9)
+        reference = find_reference(H, 0, kept=kept)
+        assert reference.energy == pytest.approx(levels[level], rel=1e-9)
+    assert excited_level([other], DIAGONALISED) is None
+    assert excited_level([one, one], DIAGONALISED) is None
+    assert find_reference(H, 0, kept=[other]).energy is None
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tnvmc import PEPS, SR, SRC, VMC, Enumerate, Sampler, heisenberg, square, tfim
+from tnvmc.estimate.statistics import Estimate
 from tnvmc.vmc.trail import FEWEST, Trail
-from tnvmc.vmc.trusted import trusted
+from tnvmc.vmc.trusted import _as_good, trusted
 
 LATTICE = square(2, 3)
 
@@ -59,6 +60,17 @@ def test_the_lowest_is_measured(point: str, taken: str, told: list[str]) -> None
     found, diagnostics = trusted(vmc.method, state)
     assert np.array_equal(found.theta, points[taken])
     assert [d.code for d in diagnostics] == told
+
+
+def test_a_mean_that_is_lower_by_noise_alone_is_not_measured() -> None:
+    """From its last parameters, which are all but an eigenstate, a mean of ones about them is farther off."""
+    last = Estimate(-3.12938607, 9e-8, 1e-11, 0.5, 1.0, 4096)
+    noisy = Estimate(-3.12943, 1.3e-4, 1.4e-6, 0.5, 1.0, 4096)
+    assert not _as_good(noisy, last)
+    assert _as_good(replace(noisy, variance=2e-11), last)
+    assert not _as_good(replace(last, mean=-3.1, variance=1e-12), last)
+    assert not _as_good(None, last)
+    assert _as_good(noisy, None)
 
 
 def test_few_steps_have_no_mean() -> None:
@@ -143,8 +155,9 @@ def test_a_rule_of_ones_own_is_paced() -> None:
 
 def test_what_is_measured_can_be_had() -> None:
     vmc = automatic()
-    for _ in range(12):
-        vmc.step()
+    worse = vmc.theta + 0.1 * np.random.default_rng(1).normal(size=vmc.theta.shape)
+    here = replace(vmc.state.here, theta=worse)
+    vmc.state = replace(vmc.state, here=here, trail=Trail(2 * worse, vmc.theta, FEWEST))
     found = vmc.measure(1024)
     assert "measured_mean" in [d.code for d in found.diagnostics]
     assert vmc.state.trail is not None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tnvmc.exact import Sector, exact_ground_state, exact_levels
+from tnvmc.exact import exact_ground_state
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.marshall import has_ground_state
 from tnvmc.operators.reference import known_energy
 from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator
+from tnvmc.vmc.excited import excited_level
+from tnvmc.vmc.kept import Kept
 from tnvmc.vmc.reliability import lowest_energy
 
 DIAGONALISED_AT_ONCE = 400_000
@@ -31,18 +34,21 @@ def find_reference(
     operator: Operator,
     magnetisation: int | None = None,
     group: SymmetryGroup | None = None,
-    level: int = 0,
+    kept: Sequence[Kept] = (),
 ) -> Reference:
     """Find the exact energy: known, else by diagonalisation where that takes a few seconds.
 
     Published numbers that are not exact (QMC, other variational states) come last.  Of a state that is
-    summed over a `group` the lowest energy of its characters; that of the ground state only where it is
-    expected to have them.  `level` is the number of states of the sector below the one that is meant; with a
-    group nothing is known of it, since they may have other characters.
+    summed over a `group` the lowest energy of its characters, that of the ground state where it is
+    proven to have them (`marshall.has_ground_state`).  Of one beside `kept` states the next level
+    (`excited.excited_level`); with a group nothing is known of it.
     """
+    if kept:
+        known = None if group else excited_level(kept, DIAGONALISED_AT_ONCE)
+        return (
+            Reference() if known is None else Reference(known.energy_total, known.source, "exact")
+        )
     sector = (magnetisation or 0) if operator.conserves_magnetisation else None
-    if group is not None and level:
-        return Reference()
     if group is not None:
         own = lowest_energy(operator, sector, DIAGONALISED_AT_ONCE, group)
         if own is not None and own.method == "exact":
@@ -50,20 +56,14 @@ def find_reference(
         if not has_ground_state(operator, group, magnetisation or 0):
             return Reference()
     known = None
-    if not level:
-        with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
-            known = known_energy(operator, sector or 0)
+    with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
+        known = known_energy(operator, sector or 0)
     if known is not None and known.method == "exact":
         return Reference(known.energy_total, known.source, known.method)
-    dimension = Basis(operator.n_sites, operator.local_dim, sector).dimension
-    if level < dimension <= DIAGONALISED_AT_ONCE:
+    if Basis(operator.n_sites, operator.local_dim, sector).dimension <= DIAGONALISED_AT_ONCE:
         # A comparison that fails (memory, convergence) is no reason to give up the run.
         with contextlib.suppress(ValueError, RuntimeError):
-            named: Sector = "full" if sector is None else sector
-            if level:
-                energy = float(exact_levels(operator, level + 1, named)[level])
-                return Reference(energy, f"diagonalisation, level {level + 1}", "exact")
-            exact = exact_ground_state(operator, named)
+            exact = exact_ground_state(operator, "full" if sector is None else sector)
             return Reference(exact.energy, "diagonalisation", "exact")
     if known is not None:
         return Reference(known.energy_total, known.source, known.method, known.error)

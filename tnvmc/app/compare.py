@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.analysis.comparison import ComparisonTable, tabulate
-from tnvmc.analysis.reference import find_reference
+from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.app.run import Interrupted
 from tnvmc.app.several import (
     keep,
@@ -121,10 +121,17 @@ def _refuse_less(compared: Comparison, before: Budget) -> None:
             )
 
 
+def _reference(compared: Comparison) -> Reference:
+    """The energy that all are compared with; of excited states none, which each run finds by itself."""
+    if compared.excited:
+        return Reference()
+    return find_reference(compared.operator, compared.magnetisation)
+
+
 def _compare(compared: Comparison) -> ComparisonTable:
     """Make every run, then the table and the pictures."""
     refuse_in_use(compared)
-    reference = find_reference(compared.operator, compared.magnetisation, level=compared.level)
+    reference = _reference(compared)
     write_settings(compared, SETTINGS)
 
     def stopped(name: str, exit_status: int, because: str) -> ComparisonInterrupted:
@@ -219,9 +226,7 @@ def _held(folder: Path) -> tuple[Comparison, ComparisonTable]:
         before = json.loads(read_plain(folder / TABLE))
     reference = before.get("reference")
     if reference is None:
-        reference = asdict(
-            find_reference(compared.operator, compared.magnetisation, level=compared.level)
-        )
+        reference = asdict(_reference(compared))
     failed = {
         each["name"]: each["values"]["reason"]
         for each in before.get("left_out", ())

@@ -286,7 +286,7 @@ def _measured(
     found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
     blocks, energy = dict(found.blocks), found.total.energy(method, point)
     sector, chi = _sector(settings, vmc.operator), chi_of(method.problem.ansatz)
-    told = (*diagnostics, *of_total(energy, vmc.operator, sector, len(vmc.kept)))
+    told = (*diagnostics, *of_total(energy, vmc.operator, sector, bool(vmc.kept)))
     samples, pairs, pair_chi = of.record(blocks[ENERGY], chi), None, None
     if asked.pair_samples != 0 and observables.some_samples():
         fewer = _pair_method(method, vmc, settings, asked)

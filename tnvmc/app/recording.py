@@ -119,8 +119,8 @@ def result(vmc: VMC, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Me
             config = described(vmc, told)
             folder.write_settings(config)
             _keep_point(vmc, folder, measured.point)
-            group, level = group_of(vmc.ansatz), len(vmc.kept)
-            reference = find_reference(vmc.operator, vmc.problem.magnetisation, group, level)
+            group, sector = group_of(vmc.ansatz), vmc.problem.magnetisation
+            reference = find_reference(vmc.operator, sector, group, vmc.kept)
             found = result_of(vmc, config, measured.measurement, reference) | {"stopped": "steps"}
             chis = default_chis(vmc.ansatz)
             scan = scan_chi(measured, chis, vmc.sampler.threads).as_dicts() if chis else []

@@ -253,9 +253,9 @@ def _carry_on(
     try:
         keeper.save()
         if reference is None:
-            group, level = group_of(run.vmc.ansatz), len(run.kept)
+            group = group_of(run.vmc.ansatz)
             sector = settings.sampler.magnetisation
-            reference = find_reference(run.operator, sector, group, level)
+            reference = find_reference(run.operator, sector, group, run.kept)
         console.used = run.seconds
         with console.live(run.vmc.state.step, reference.energy):
             _optimise(run, keeper, folder, console)

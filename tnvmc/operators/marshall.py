@@ -42,18 +42,37 @@ def odd_elements(operator: Operator, group: SymmetryGroup, magnetisation: int) -
     )
 
 
-def has_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: int) -> bool:
-    """Tell whether the ground state is expected to have the characters of a group.
+def has_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: int) -> bool | None:
+    """Tell whether the ground state has the characters of a group; None where nothing is proven.
 
-    Those of Marshall's rule where it says one; else +1, as a ground state without nodes has.
+    Without positive off-diagonal elements it has no signs (Perron and Frobenius), and all its characters are
+    +1; where Marshall's signs take the positive ones away, as of an antiferromagnet on two sublattices
+    and bonds between them, their characters are its own.
     """
-    ruled = operator.conserves_magnetisation and _is_antiferromagnet(operator)
-    expected = (
-        marshall_character(operator, g, magnetisation) if ruled else None for g in group.elements
-    )
-    return all(
-        (known or 1) == g.character for known, g in zip(expected, group.elements, strict=True)
-    )
+    if _without_signs(operator, np.zeros(operator.n_sites, dtype=np.int64)):
+        return all(g.character == 1 for g in group.elements)
+    try:
+        board = checkerboard(operator.lattice)
+    except ValueError:
+        return None
+    if not operator.conserves_magnetisation or not _without_signs(operator, board):
+        return None
+    ruled = [marshall_character(operator, g, magnetisation) for g in group.elements]
+    if None in ruled:
+        return None
+    return all(known == g.character for known, g in zip(ruled, group.elements, strict=True))
+
+
+def _without_signs(operator: Operator, board: np.ndarray) -> bool:
+    """Whether no off-diagonal element is positive in the basis (-1)^(sum of states where `board` is 1) |s>."""
+    d = operator.local_dim
+    for patch, found in operator.replacements.items():
+        states = np.indices((d,) * len(patch)).reshape(len(patch), -1)
+        parity = np.asarray(board)[list(patch)] @ states % 2
+        signs = 1 - 2 * ((parity[:, None] + parity[found.targets]) % 2)
+        if np.iscomplexobj(found.elements) or (signs * found.elements > 0).any():
+            return False
+    return True
 
 
 def marshall_character(operator: Operator, element: Symmetry, magnetisation: int) -> int | None:

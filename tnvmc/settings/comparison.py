@@ -59,9 +59,9 @@ class Comparison:
     magnetisation: int
 
     @property
-    def level(self) -> int:
-        """Number of states that all of them are kept orthogonal to."""
-        return max(len(settings.orthogonal or ()) for settings in self.runs.values())
+    def excited(self) -> bool:
+        """Whether all of them are kept orthogonal to other states."""
+        return any(settings.orthogonal for settings in self.runs.values())
 
 
 def comparison(
@@ -230,6 +230,12 @@ def _steps_for(samples: int, sampler: SamplerSettings) -> int:
     return samples // each
 
 
+def _of_ground_state(operator: Operator, state: Symmetrised, magnetisation: int) -> bool:
+    """Whether a state may be the ground state by its characters; all +1 where nothing is proven."""
+    proven = has_ground_state(operator, state.group, magnetisation)
+    return all(g.character == 1 for g in state.group.elements) if proven is None else proven
+
+
 def _check(settings: Settings, common: Settings, n_samples: int, operator: Operator) -> None:
     """Build all that a run is made of, but for the evolution of its start."""
     ours, theirs = settings.sampler.magnetisation, common.sampler.magnetisation
@@ -237,7 +243,7 @@ def _check(settings: Settings, common: Settings, n_samples: int, operator: Opera
         told = f"the others are in the sector {theirs}; set it for all, in [sampler]"
         raise ConfigError(conflict("sampler.magnetisation", told, ours))
     ansatz = check_parts(settings, operator)
-    if isinstance(ansatz, Symmetrised) and not has_ground_state(operator, ansatz.group, ours or 0):
+    if isinstance(ansatz, Symmetrised) and not _of_ground_state(operator, ansatz, ours or 0):
         told = "a comparison is one of ground states, which have others; run this state by itself"
         raise ConfigError(conflict("ansatz.characters", told, settings.ansatz.characters))
     found = measured_samples(settings, operator)

@@ -300,7 +300,7 @@ class VMC:
         with recorder(out).result(self, out or "", plan) as keep, displayed(progress).work():
             found = measure(self.method, self.state, plan)
             keep(found)
-        measured = compared(found.measurement, self.problem)
+        measured = compared(found.measurement, self.problem, self.kept)
         warn_of(measured.diagnostics, "VMC.measure", _CALLER)
         return measured
 

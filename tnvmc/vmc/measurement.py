@@ -34,8 +34,9 @@ from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.characters import symmetrised
+from tnvmc.vmc.excited import of_excited
 from tnvmc.vmc.kept import Overlap, Seen, everywhere, overlap
-from tnvmc.vmc.reliability import of_energy, of_overlaps, only_configuration
+from tnvmc.vmc.reliability import DIAGONALISED, of_energy, only_configuration
 from tnvmc.vmc.sectors import elsewhere
 from tnvmc.vmc.state import Expectation, Iterate, Measurement, State
 from tnvmc.vmc.step import Method, Observation, observe
@@ -149,7 +150,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         diagnostics=(
             *diagnostics,
             *of_energy(seen, problem, moved),
-            *of_overlaps(overlaps),
+            *of_excited((energy.mean, energy.error), applied.kept, overlaps, DIAGONALISED),
             *ground,
         ),
         precision_shift=seen.precision_shift,

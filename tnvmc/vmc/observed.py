@@ -230,9 +230,8 @@ def _measured(
         fewer = _fewer(method, blocks[ENERGY].n_samples, pair_samples)
         blocks |= collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
     sector = magnetisation_of(operator, vmc.state.here.configs)
-    level = len(method.kept)
-    far = above_exact((energy.mean, energy.error), operator, sector, vmc.ansatz, level)
-    told = (*diagnostics, *of_total(energy, operator, sector, level), *far)
+    far = above_exact((energy.mean, energy.error), operator, sector, vmc.ansatz, method.kept)
+    told = (*diagnostics, *of_total(energy, operator, sector, bool(method.kept)), *far)
     return {
         **description(operator),
         "step": vmc.state.step,
@@ -257,15 +256,15 @@ def description(operator: Operator) -> dict[str, Any]:
 
 
 def of_total(
-    energy: Estimate, operator: Operator, sector: int | None, level: int = 0
+    energy: Estimate, operator: Operator, sector: int | None, excited: bool = False
 ) -> list[Diagnostic]:
     """Give what speaks against an energy: its own doubts, the exact one, other sectors.
 
-    Of an excited state, above `level` others, other sectors say nothing.
+    Of an excited state other sectors say nothing.
     """
     value = energy.mean, energy.error
     below = below_exact(value, operator, sector, DIAGONALISED)
-    others = () if level else elsewhere(value, operator, sector)
+    others = () if excited else elsewhere(value, operator, sector)
     return [*energy.diagnostics, *below, *others]
 
 

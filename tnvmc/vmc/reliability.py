@@ -15,7 +15,7 @@ from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.reliability import Drawn, changed_part, doubts
-from tnvmc.exact import Sector, exact_ground_state, exact_levels
+from tnvmc.exact import exact_ground_state
 from tnvmc.exact_symmetric import MOST_IMAGES, symmetric_levels
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.bounds import energy_bound
@@ -25,7 +25,8 @@ from tnvmc.operators.reference import KnownEnergy, known_energy
 from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.problem import Problem, Samples
-from tnvmc.vmc.kept import Overlap
+from tnvmc.vmc.excited import excited_level
+from tnvmc.vmc.kept import Kept
 from tnvmc.vmc.state import Measurement, State, StepRecord
 from tnvmc.vmc.step import Observation
 
@@ -40,9 +41,6 @@ DIAGONALISED = 2**16
 
 DIAGONALISED_IN_DOUBT = 200_000
 """The same where something else already speaks against the energy: some seconds."""
-
-OVERLAP = 0.01
-"""Largest squared overlap with a kept state: a hundredth of the gap between the two is then missing."""
 
 FEWEST_STEPS, UNSTABLE = 8, 0.25
 """Steps, and the part of them that the guard may hold back."""
@@ -124,24 +122,6 @@ def of_steps(
     return (*found, *below_exact(energy, problem.operator, sector, most, group))
 
 
-def of_overlaps(overlaps: Sequence[Overlap]) -> tuple[Diagnostic, ...]:
-    """Judge whether a state is orthogonal to the kept ones.
-
-    Codes: not_orthogonal, a squared overlap above `OVERLAP` by two errors: its energy is mixed with that
-    of the kept state by as much, and no upper bound of an excited level; overlap_unknown, an error of that size.
-    """
-    found = []
-    for number, each in enumerate(overlaps, 1):
-        values = {"number": number, **each.as_dict()}
-        if not each.error <= OVERLAP:
-            found.append(
-                Diagnostic("overlap_unknown", "warning", {**values, "raise": ["n_samples"]})
-            )
-        elif each.squared > OVERLAP + 2 * each.error:
-            found.append(Diagnostic("not_orthogonal", "warning", {**values, "raise": ["penalty"]}))
-    return tuple(found)
-
-
 def closure_threshold(energy: float, error: float) -> float:
     """Give the closure spread above which truncation may show in the energy.
 
@@ -201,7 +181,7 @@ def above_exact(
     operator: Operator,
     sector: int | None,
     ansatz: Ansatz,
-    level: int = 0,
+    kept: Sequence[Kept] = (),
 ) -> Iterator[Diagnostic]:
     """Warn of an energy far above the lowest one there is, where that is known or cheap.
 
@@ -213,9 +193,12 @@ def above_exact(
         operator: the Hamiltonian.
         sector: twice the total Sz; None for the full space.
         ansatz: of the state: what is to be raised is its "D", or the "ansatz" itself.
-        level: above how many others of the sector it is to be.
+        kept: states that it is kept orthogonal to: it is then compared with the next level.
     """
-    known = lowest_energy(operator, sector, DIAGONALISED, group_of(ansatz), level)
+    if not kept:
+        known = lowest_energy(operator, sector, DIAGONALISED, group_of(ansatz))
+    else:
+        known = None if group_of(ansatz) else excited_level(kept, DIAGONALISED)
     if known is None or not math.isfinite(energy[0]):
         return
     above, size = energy[0] - known.energy_total, max(abs(known.energy_total), 1e-300)
@@ -227,11 +210,11 @@ def above_exact(
         yield Diagnostic("above_reference", "warning", {**values, "method": method, "lacks": lacks})
 
 
-def compared(found: Measurement, problem: Problem) -> Measurement:
+def compared(found: Measurement, problem: Problem, kept: Sequence[Kept]) -> Measurement:
     """Add that an energy lies far above the exact one; of a folder the report tells it."""
-    energy, level = (found.energy, found.energy_error), len(found.overlaps)
+    energy = found.energy, found.energy_error
     operator, sector, ansatz = problem.operator, problem.magnetisation, problem.ansatz
-    far = tuple(above_exact(energy, operator, sector, ansatz, level))
+    far = tuple(above_exact(energy, operator, sector, ansatz, kept))
     return replace(found, diagnostics=(*found.diagnostics, *far)) if far else found
 
 
@@ -240,7 +223,6 @@ def lowest_energy(
     sector: int | None,
     most: int,
     group: SymmetryGroup | None = None,
-    level: int = 0,
 ) -> KnownEnergy | None:
     """Give the exact or QMC ground-state energy of a sector; None where it is not known.
 
@@ -249,37 +231,30 @@ def lowest_energy(
         sector: twice the total Sz; None for the full space.
         most: largest sector that is diagonalised.
         group: whose characters the state is to have; None: any.
-        level: number of states of the sector below the one that is meant.  With a group it is not known
-            which of them have its characters, and so is the energy.
     """
     if group is not None:
-        return None if level else _of_characters(operator, sector, most, group)
-    if not sector and not level:
+        return _of_characters(operator, sector, most, group)
+    if not sector:
         with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
             known = known_energy(operator)
             if known is not None and known.method in ("exact", "QMC"):
                 return known
-    dimension = Basis(operator.n_sites, operator.local_dim, sector).dimension
-    if not level < dimension <= most:
+    if Basis(operator.n_sites, operator.local_dim, sector).dimension > most:
         return None
-    key = (fingerprint(operator), sector, level)
+    key = (fingerprint(operator), sector)
     if key not in _KNOWN:
         _KNOWN[key] = None
         # A comparison that fails (memory, convergence) is no reason to give up the run.
         with contextlib.suppress(ValueError, RuntimeError):
-            named: Sector = "full" if sector is None else sector
-            if level:
-                energy = float(exact_levels(operator, level + 1, named)[level])
-            else:
-                energy = exact_ground_state(operator, named).energy
-            _KNOWN[key] = KnownEnergy(energy, 0.0, "diagonalisation")
+            exact = exact_ground_state(operator, "full" if sector is None else sector)
+            _KNOWN[key] = KnownEnergy(exact.energy, 0.0, "diagonalisation")
     return _KNOWN[key]
 
 
 def _of_characters(
     operator: Operator, sector: int | None, most: int, group: SymmetryGroup
 ) -> KnownEnergy | None:
-    """The lowest energy with given characters; that of the ground state where it is expected to have them."""
+    """The lowest energy with given characters; that of the ground state where it is proven to have them."""
     dimension = Basis(operator.n_sites, operator.local_dim, sector).dimension
     if dimension > most or dimension * len(group) > MOST_IMAGES:
         expected = has_ground_state(operator, group, sector or 0)

@@ -305,6 +305,17 @@ def test_parameters_of_the_ground_state_get_noise_where_others_are_asked_for() -
     assert np.array_equal(peps_alone, even)
 
 
+def test_the_ground_state_may_be_odd_so_that_even_states_need_noise_too() -> None:
+    """The singlet of six spins is odd under inversion."""
+    operator = heisenberg(square(2, 3))
+    peps = PEPS(operator.lattice, 2, scheme=SRC(UNCUT))
+    state: Any = Symmetrised(peps, symmetry_group(operator, ["spin"], {"spin inversion": 1}))
+    configs = initial_configs(operator, 64, 0)
+    assert state.share(initial_parameters(peps, operator), configs) < 1e-20
+    assert state.share(state.initial(operator), configs) > 1e-3
+    VMC(operator, state)
+
+
 def test_the_spread_is_that_of_a_sum_which_cancels() -> None:
     """Relative to psi_sym, of which 1e-5 is left, the rounding of psi is 1e5 times as large."""
     operator = heisenberg(square(2, 4))

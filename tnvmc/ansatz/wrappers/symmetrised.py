@@ -185,8 +185,6 @@ class Symmetrised(Wrapper):
         get the least noise, 0.03, 0.1 or 0.3 of the largest, that gives a `share` of `START_SHARE` in 64
         random configurations.
         """
-        if all(g.character == 1 for g in self.group.elements):
-            return theta
         rng = np.random.Generator(np.random.PCG64(seed))
         noise = rng.standard_normal(theta.shape) * np.abs(theta).max()
         pattern = np.arange(self.lattice.n_sites) % self.local_dim
