@@ -236,6 +236,33 @@ def test_a_hexagonal_zone_is_filled_and_cut_along_its_symmetric_points(
         assert cut.containers[0].lines[0].get_ydata().max() == 1.25
 
 
+@pytest.mark.parametrize("kind", ["triangular", "kagome"])
+def test_the_path_takes_the_middle_of_an_edge_that_the_title_names(kind: str) -> None:
+    """An open patch has no turns by 60 degrees: S(q) differs between the M, and -q is as high as q."""
+    lattice = GRIDS[kind](3, 3)
+    q, points = momenta(lattice), symmetric_points(lattice)
+    name = "M" if kind == "triangular" else "extended M"
+    for top in points[name]:
+        high = [np.isclose(q, sign * top, atol=1e-9).all(axis=1) for sign in (1, -1)]
+        values = 0.25 + 2.0 * np.any(high, axis=0)
+        held = {
+            "zone": zone_of(lattice), "mean": values.tolist(), "error": [0.01] * len(q), "q": q.tolist(),
+            "points": {name: each.tolist() for name, each in points.items()},
+        }  # fmt: skip
+        run = Run(Path(), observables={"shape": [3, 3], "structure_factor": {"SS": held}})
+        figure = draw([run], ["structure_factor"]).figures["structure_factor"]
+        zone, cut = figure.axes[:2]
+        ticks = {text.get_text(): text.get_position()[0] for text in cut.get_xticklabels()}
+        x, y = cut.containers[0].lines[0].get_data()
+        drawn = "M" if kind == "triangular" else r"M$_\mathrm{e}$"
+        assert y[np.argmin(np.abs(x - ticks[drawn]))] == max(y) == 2.25
+        where = zone.get_title("left").split(" (")[-1]
+        assert f"({where}" in cut.get_xlabel() and drawn in cut.get_xlabel()
+        figure.canvas.draw()
+        box = figure.get_tightbbox()  # inches
+        assert (box.min >= 0).all() and (box.max <= figure.get_size_inches()).all()
+
+
 @pytest.mark.parametrize("kind", ["honeycomb", "kagome"])
 def test_values_beside_sites_keep_off_the_bonds(kind: str) -> None:
     lattice = GRIDS[kind](4, 4)

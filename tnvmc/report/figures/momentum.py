@@ -21,6 +21,8 @@ _CLOSE = 1e-6  # of q / pi
 def structure_factor(run: Run) -> Any | str:
     """Draw S(q) over the zone and, where the points lie on it, along Gamma-X-M-Gamma or Gamma-M-K-Gamma.
 
+    Of several M that turns of the zone lead to, the path takes that where S(q) is largest: they are not alike
+    on an open patch.
     A chain gets a curve against q.
     """
     found = _measured(run)
@@ -34,10 +36,10 @@ def structure_factor(run: Run) -> Any | str:
     corners = _corners(factor, q)
     path = _path(q, corners)
     if not path:
-        figure = style.new_figure(4.6, 3.7)
+        figure = style.new_figure(4.6, 3.7, "compressed")
         _zone(figure, figure.subplots(), q, factor, label)
         return figure
-    figure = style.new_figure(8.6, 3.7)
+    figure = style.new_figure(8.6, 3.7, "compressed")
     zone, cut = figure.subplots(1, 2, width_ratios=(1.15, 1))
     _zone(figure, zone, q, factor, "")  # the curve beside it has the label
     where, index = (np.array(column) for column in zip(*path, strict=True))
@@ -46,6 +48,7 @@ def structure_factor(run: Run) -> Any | str:
     cut.set_xticks([*ticks], [*ticks.values()])
     for tick in [*ticks][1:-1]:
         cut.axvline(tick, color=style.GREY, lw=0.9, ls=":")
+    cut.set_xlabel(_chosen(factor, q, corners), fontsize="small")
     cut.set_ylim(bottom=min(0.0, float(np.nanmin(as_array(factor["mean"])[index]))))
     return figure
 
@@ -219,12 +222,34 @@ def _corners(factor: Json, q: np.ndarray) -> Corners:
         return [centre, *ends, centre] if _all_on(q, ends) else []
     points = _points(factor)
     edge, corner = ("extended M", "extended K") if "extended K" in points else ("M", "K")
-    for m in points.get(edge, ()):
+    if edge not in points:
+        return []
+    for m in sorted(points[edge], key=lambda m: _height(factor, q, m), reverse=True):
         for k in points[corner]:
             ends = [(_NAMES[edge], m), (_NAMES[corner], k)]
             if m @ k > m @ m * (1 - _CLOSE) and _all_on(q, ends):  # side by side
                 return [centre, *ends, centre]
     return []
+
+
+def _height(factor: Json, q: np.ndarray, point: np.ndarray) -> tuple[float, ...]:
+    """S at a point and its place, to sort by, equal ones as `peak` does; what is none of q comes first."""
+    at = np.flatnonzero(np.abs(q - point).max(axis=1) < _CLOSE)
+    value = float(as_array(factor["mean"])[at[0]]) if at.size else np.nan
+    return (-np.inf if np.isnan(value) else float(f"{value:.8e}"), *point.round(9))
+
+
+def _chosen(factor: Json, q: np.ndarray, corners: Corners) -> str:
+    """Say which M a path goes through where S(q) differs between them, as on an open patch; else nothing."""
+    name, through = corners[1]
+    alike = [
+        m for label, places in _points(factor).items() if _NAMES.get(label) == name for m in places
+    ]
+    heights = {_height(factor, q, m)[0] for m in alike} - {-np.inf}
+    if len(heights) <= 1:
+        return ""
+    x, y = through.round(2) + 0.0
+    return f"{name} ({x:.2f}π, {y:.2f}π): of all {name} the largest S(q)".replace("-", "−")
 
 
 _NAMES = {"M": "M", "K": "K", "extended M": r"M$_\mathrm{e}$", "extended K": r"K$_\mathrm{e}$"}

@@ -38,12 +38,15 @@ def styled() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float = 5.4, height: float = 3.5) -> Any:
-    """Make an empty figure of a size in inches that needs no window."""
+def new_figure(width: float = 5.4, height: float = 3.5, layout: str = "constrained") -> Any:
+    """Make an empty figure of a size in inches that needs no window.
+
+    Axes of equal scales need the layout "compressed": the other one cuts off titles of theirs.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)
     return figure
 
