@@ -66,7 +66,34 @@ def test_levels_are_drawn_at_their_gaps() -> None:
     (axes,) = draw_levels(table().levels).axes
     heights = sorted(y for group in axes.collections for (_, y), *_ in group.get_segments())
     assert heights.count(0.8123) >= 1 and heights.count(0.819385) == 1 and heights.count(0.0) >= 2
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["reference"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["measured", "reference"]
+
+
+def test_a_picture_of_levels_tells_sectors_of_one_magnetisation_apart() -> None:
+    rows = (
+        level("ground", -3.1),
+        level("next", -2.3, orthogonal_to=("ground", "triplet")),
+        level("odd", -2.0, symmetrise=("spin",), characters={"spin inversion": -1}),
+        level("sum", -3.1, symmetrise=("spin", "point")),
+    )
+    (axes,) = draw_levels(rows).axes
+    told = [text.get_text().split("\n") for text in axes.get_xticklabels()]
+    assert [lines[:2] for lines in told] == [[row.name, "2 Sz = 0"] for row in rows]
+    assert len({tuple(lines[2:]) for lines in told}) == len(rows)
+    assert "ground, triplet" in told[1][2] and "spin inversion −1" in told[2]
+    assert "spin, point" in told[3][2]
+
+
+def test_exact_levels_are_seen_behind_energies_that_agree() -> None:
+    gap = Gap(0.8, 0.004, 1e-4, 2e-4, "S.S", ())
+    (axes,) = draw_levels((level("a", -3.1), level("b", -2.3, gap=gap, exact_gap=0.8))).axes
+    widths = {
+        group.get_zorder(): group.get_linewidth()[0]
+        for group in axes.collections
+        if any(segment[0][1] == 0.8 and segment[0][0] < 1 < segment[1][0] for segment in group.get_segments())
+    }  # fmt: skip
+    behind, before = (widths[order] for order in sorted(widths))
+    assert behind > 2 * before
 
 
 def test_a_notebook_shows_energies_and_gaps() -> None:
