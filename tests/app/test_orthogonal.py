@@ -104,3 +104,14 @@ def test_a_run_that_is_not_finished_is_refused(ground: Path) -> None:
     (ground / "ground" / "result.json").unlink()
     with pytest.raises(ConfigError, match="--resume"):
         excited(ground)
+
+
+@pytest.mark.filterwarnings("ignore::tnvmc.UnreliableWarning")
+def test_a_kept_run_that_went_on_is_named(ground: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    excited(ground)
+    resume_run(ground / "ground", ["optimizer.steps=5"])
+    for command in (["measure"], ["converge"], ["run", "--resume"]):
+        capsys.readouterr()
+        assert main([*command, str(ground / "excited")]) == 2
+        told = capsys.readouterr().err
+        assert str(ground / "ground") in told and "--out" in told

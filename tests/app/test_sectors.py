@@ -193,6 +193,17 @@ def test_a_sector_above_another() -> None:
     assert strict_json(Path("elsewhere/sectors.json"))["levels"][1]["steps"] == 61
 
 
+def test_what_is_not_orthogonal_has_no_gap() -> None:
+    """A penalty far below the gap leaves the ground state: one warning, which names the key of the file."""
+    excited = 'name = "excited"\northogonal_to = ["ground"]\npenalty = 0.001'
+    enumerated('name = "ground"', excited, steps=20)
+    assert main(["run", "study.toml", "--out", "out"]) == 0
+    level = strict_json(Path("out/sectors.json"))["levels"][1]
+    (told,) = level["diagnostics"]
+    assert told["code"] == "not_orthogonal" and told["values"]["key"] == "sector.2.penalty"
+    assert level["overlaps"][0]["squared"] > 0.9 and level["gap"] is None
+
+
 def test_a_gap_that_is_not_converged_is_told() -> None:
     enumerated('name = "ground"', 'name = "triplet"\nmagnetisation = 2\nsteps = 0')
     assert main(["run", "study.toml", "--out", "out"]) == 0
@@ -208,6 +219,40 @@ def test_a_state_that_others_are_orthogonal_to_stays(capsys: pytest.CaptureFixtu
     assert "'ground'" in capsys.readouterr().err
     for change in ("sector.2.penalty=9.0", "sector.2.orthogonal_to=[]", "run.seed=9"):
         assert main(["run", "--resume", "out", "--set", change]) == 2
+
+
+def test_a_state_that_went_on_by_itself_is_told() -> None:
+    """The sector kept orthogonal to the old state stays, with a note; so does what has made more steps."""
+    excited = 'name = "excited"\northogonal_to = ["ground"]\ninit = "random"'
+    enumerated('name = "ground"', excited)
+    assert main(["run", "study.toml", "--out", "out"]) == 0
+
+    def notes() -> list[str]:
+        level = strict_json(Path("out/sectors.json"))["levels"][1]
+        return [found["code"] for found in level["diagnostics"]]
+
+    assert "kept_changed" not in notes()
+    assert main(["run", "--resume", "out/ground", "--set", "optimizer.steps=6"]) == 0
+    assert main(["run", "--resume", "out"]) == 0
+    assert "kept_changed" in notes()
+    levels = strict_json(Path("out/sectors.json"))["levels"]
+    assert [level["steps"] for level in levels] == [6, 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("hamiltonian.J=2.0", ("hamiltonian.J", "2.0", "1.0")),
+        ("ansatz.D=3", ("ansatz.D", "3", "2")),
+    ],
+)
+def test_another_problem_is_no_going_on(
+    change: str, words: tuple[str, ...], whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(whole, "out")
+    assert main(["run", "--resume", "out", "--set", change]) == 2
+    told = capsys.readouterr().err
+    assert all(word in told for word in words)
 
 
 def test_what_may_be_the_same_state_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -233,6 +233,10 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("not_orthogonal", {"number": 1, "squared": 0.953, "error": 0.004, "penalty": 0.05, "raise": ["penalty"]},
      ("the squared overlap with the state of orthogonal.1 is 0.9530(40): the energy is not that of an excited "
      "state; raise orthogonal.1.penalty, 5e-2 now, above the gap, or start elsewhere (run.seed)")),
+    ("not_orthogonal",
+     {"number": 1, "squared": 0.953, "error": 0.004, "penalty": 0.05, "state": "'ground'", "key": "sector.3.penalty"},
+     ("the squared overlap with 'ground' is 0.9530(40): the energy is not that of an excited "
+     "state; raise sector.3.penalty, 5e-2 now, above the gap, or start elsewhere (run.seed)")),
     ("overlap_unknown", {"number": 2, "squared": 0.1, "error": 0.2, "penalty": 4.0, "raise": ["n_samples"]},
      ("the squared overlap with the state of orthogonal.2, 1e-1, has an error of 2e-1: too large to tell "
      "whether the two are orthogonal; raise measure.n_samples")),
@@ -303,6 +307,9 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("same_state", {"other": "ground", "sigmas": None},
      ("the quantum numbers of 'ground' do not exclude these, and the energies are the same: both may have "
      "the same state; give it characters, or orthogonal_to")),
+    ("kept_changed", {"other": "ground"},
+     ("'ground' went on after this state was kept orthogonal to it, and has another state now: the gap and the overlap "
+     "do not belong together; make both again in another --out")),
     ("gap_bias_small", {"residual": 6.5e-4, "residual_below": 4.6e-5, "bias": 6e-4, "error": 3e-3},
      ("residuals of the energies (6.5e-4 and 4.6e-5 of the first, by their V-scores) are smaller than the error "
      "of the gap")),

@@ -15,7 +15,13 @@ from tnvmc.estimate.line_fit import change_over_last_quarter
 from tnvmc.estimate.plateau import cost
 from tnvmc.estimate.reliability import Drawn, doubts
 from tnvmc.vmc import reliability
-from tnvmc.vmc.reliability import ABOVE_EXACT, BELOW_EXACT, FAR_ABOVE, FEWEST_STEPS, UNSTABLE
+from tnvmc.vmc.reliability import (
+    ABOVE_EXACT,
+    BELOW_EXACT,
+    FAR_ABOVE,
+    FEWEST_STEPS,
+    UNSTABLE,
+)
 from tnvmc.vmc.second_opinion import agreement
 
 Json = Mapping[str, Any]
@@ -244,6 +250,8 @@ def _against_reference(result: Json) -> Iterator[Diagnostic]:
     above, error = result["signed_error"], result["relative_error_error"]
     method = result["exact_method"]
     if method not in ("exact", "QMC") or above is None or result["energy_error"] is None:
+        return
+    if any(found["code"] == "not_orthogonal" for found in result.get("diagnostics") or ()):
         return
     values = {"method": method, "relative": abs(above)}
     if -above > BELOW_EXACT * (error or 1e-9):

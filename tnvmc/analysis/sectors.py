@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tnvmc._version import __version__
@@ -19,8 +20,10 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.settings.sectors import Sectors
 from tnvmc.shown import Shown, Table, with_error
+from tnvmc.storage.hdf5 import StateFileError
+from tnvmc.storage.kept_files import has_changed, kept_hashes
 from tnvmc.storage.run_files import Run, is_current, read_run
-from tnvmc.storage.run_folder import FolderError
+from tnvmc.storage.run_folder import CHECKPOINT, FolderError
 from tnvmc.vmc.reliability import ABOVE_EXACT, FAR_ABOVE
 
 Json = Mapping[str, Any]
@@ -45,7 +48,9 @@ class Level:
     units: str = field(repr=False)
     exact: Reference = field(default_factory=Reference)  #: of this sector
     sigmas: float | None = None  #: energy less the exact one, in errors of both
-    gap: Gap | None = None  #: above the first sector; None of that itself
+    gap: Gap | None = (
+        None  #: above the first sector; None of that itself, and of what is not orthogonal
+    )
     exact_gap: float | None = None
     gap_sigmas: float | None = None  #: gap less the exact one, in errors of both
     overlaps: tuple[Json, ...] = ()  #: squared, with those states, and their errors
@@ -166,6 +171,7 @@ def _level(name: str, run: Run, sectors: Sectors, exact: Reference) -> Level:
     if exact.energy is not None and error:
         sigmas = (result["energy"] - exact.energy) / error
     found = [each for each in diagnostics_of(result) if each.status in ("warning", "error")]
+    found = [*map(partial(_with_key, name, sectors), found), *_changed(name, sectors)]
     return Level(
         name=name,
         exact=exact,
@@ -180,8 +186,36 @@ def _level(name: str, run: Run, sectors: Sectors, exact: Reference) -> Level:
     )
 
 
+def _with_key(name: str, sectors: Sectors, found: Diagnostic) -> Diagnostic:
+    """Name the state that a level overlaps with, and its penalty, as the file of the sectors does."""
+    others = sectors.orthogonal_to[name]
+    from_elsewhere = len(sectors.runs[name].orthogonal or ()) - len(others)
+    number = found.values.get("number", 0)
+    if found.code not in ("not_orthogonal", "overlap_unknown") or number <= from_elsewhere:
+        return found
+    place = 1 + list(sectors.runs).index(name)
+    told = {"state": f"'{others[number - from_elsewhere - 1]}'", "key": f"sector.{place}.penalty"}
+    return replace(found, values={**found.values, **told})
+
+
+def _changed(name: str, sectors: Sectors) -> Iterator[Diagnostic]:
+    """Warn of each sector that went on after this one was kept orthogonal to its state."""
+    checkpoint, others = sectors.out / name / CHECKPOINT, sectors.orthogonal_to[name]
+    if not others or not checkpoint.is_file():
+        return
+    try:
+        before = kept_hashes(checkpoint)[-len(others) :]
+    except StateFileError:
+        return
+    for other, hashed in zip(others, before, strict=False):
+        if has_changed(sectors.out / other, hashed):
+            yield Diagnostic("kept_changed", "warning", {"other": other})
+
+
 def _above(first: Level, level: Level) -> Level:
-    """Give a level with its gap above the first one."""
+    """Give a level with its gap above the first one, which a mixture with a kept state does not have."""
+    if any(found.code == "not_orthogonal" for found in level.diagnostics):
+        return level
     gap = energy_gap(level, first)
     exact_gap = sigmas = None
     if level.exact.energy is not None and first.exact.energy is not None:

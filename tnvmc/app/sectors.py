@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tnvmc.analysis.levels import sector_references
+from tnvmc.analysis.reference import Reference
 from tnvmc.analysis.sectors import SectorTable, tabulate_sectors
 from tnvmc.app.run import Interrupted
 from tnvmc.app.several import (
@@ -26,11 +28,12 @@ from tnvmc.report.figures import style
 from tnvmc.report.figures.levels import draw_levels
 from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
 from tnvmc.report.sectors import headline, markdown, plain_text
+from tnvmc.settings.config import Settings
 from tnvmc.settings.load import read_toml
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.sectors import Sectors, holds_sectors, sectors
 from tnvmc.storage.files import read_plain
-from tnvmc.storage.run_files import asks_the_same
+from tnvmc.storage.run_files import asks_the_same, is_current, read_run, steps_done
 from tnvmc.storage.run_folder import (
     CONFIG,
     RESULT,
@@ -147,18 +150,57 @@ def _refuse_others(asked: Sectors) -> None:
     }
     for name, before in begun.items():
         now, place = asked.runs[name].as_dict(), asked.out / name
-        for key, of_run in _FIXED.items():
+        for key, of_run in {**_FIXED, **_of_problem(now)}.items():
             if of_run(before) != of_run(now):
                 raise ConfigError(
-                    f"sector '{name}': {key} = {of_run(now)}: the run in {place} was begun with "
-                    f"{of_run(before)}; choose another --out"
+                    f"sector '{name}': {key} = {_told(of_run(now))}: the run in {place} was begun with "
+                    f"{_told(of_run(before))}; choose another --out"
                 )
         dependent = [each for each in begun if name in asked.orthogonal_to[each]]
-        if dependent and not asks_the_same(before, now):
+        if dependent and not _asks_no_more(before, now):
             raise ConfigError(
                 f"sector '{name}': would go on with other settings, and '{dependent[0]}' is kept orthogonal to its "
                 "state as it is; choose another --out, or change settings of that one only (sector.N.steps)"
             )
+
+
+def _of_problem(now: Mapping[str, Any]) -> dict[str, Callable[[Any], Any]]:
+    """Settings of the Hamiltonian and the state by their names, as `_FIXED`."""
+    keys = {"lattice": now["lattice"], "hamiltonian": now["hamiltonian"], "ansatz": ("kind", "D")}
+    return {
+        f"{section}.{key}": partial(_setting, section, key)
+        for section, names in keys.items()
+        for key in names
+    }
+
+
+def _setting(section: str, key: str, run: Mapping[str, Any]) -> Any:
+    return run[section].get(key)
+
+
+def _told(value: Any) -> str:
+    """Write a setting: what is not set is the default."""
+    if isinstance(value, list):
+        return ", ".join(map(_told, value)) or "none"
+    return "the default" if value is None else str(value)
+
+
+def _asks_no_more(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Tell whether a run with the settings `before` has done what it is asked for `now`, or made more steps."""
+    made, asked = before["optimizer"]["steps"], now["optimizer"]["steps"]
+    steps = {**now["optimizer"], "steps": made}
+    return asked <= made and asks_the_same(before, {**now, "optimizer": steps})
+
+
+def _make_or_keep(settings: Settings, reference: Reference) -> None:
+    """Make a run or go on with it; one that is finished and was asked for more steps by itself stays."""
+    folder = Path(settings.run.out or "")
+    if (folder / CONFIG).is_file():
+        run = read_run(folder)
+        if is_current(run) and not run.damage and _asks_no_more(run.config, settings.as_dict()):
+            print(f"finished after {steps_done(run)} steps; kept", flush=True)
+            return
+    make_run(settings, reference)
 
 
 def _make(asked: Sectors) -> SectorTable:
@@ -170,7 +212,9 @@ def _make(asked: Sectors) -> SectorTable:
     def stopped(name: str, exit_status: int, because: str) -> SectorsInterrupted:
         return SectorsInterrupted(name, asked.out, exit_status, because)
 
-    failed = make_runs(asked, lambda name: make_run(asked.runs[name], references[name]), stopped)
+    failed = make_runs(
+        asked, lambda name: _make_or_keep(asked.runs[name], references[name]), stopped
+    )
     table = tabulate_sectors(asked, references, failed)
     images = _pictures(table, asked.out / FOLDER, _FORMATS) if table.levels else {}
     keep({**_pages(asked, table), **images})

@@ -31,6 +31,7 @@ from tnvmc.settings.load import load
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
+from tnvmc.storage.kept_files import kept_hashes
 from tnvmc.storage.provenance import Provenance
 from tnvmc.storage.run_files import is_finished, read_run
 from tnvmc.storage.run_folder import (
@@ -126,9 +127,21 @@ class StagedRun:
         With `archived` also from one of `tnvmc archive`, to look at it.
 
         Raises:
-            StateFileError: see `tnvmc.vmc.checkpoint.load`.
+            StateFileError: see `tnvmc.vmc.checkpoint.load`; or a kept state that has changed.
         """
+        self._refuse_changed(path)
         self.vmc.restore(path, archived)
+
+    def _refuse_changed(self, path: Path) -> None:
+        """Raise `StateFileError` where a kept run has another state than steps so far were orthogonal to."""
+        named = self.stage.settings.orthogonal or ()
+        for number, (each, before) in enumerate(zip(named, kept_hashes(path), strict=False), 1):
+            if self.kept[number - 1].fingerprint != before:
+                raise StateFileError(
+                    f"{path.parent}: orthogonal.{number}.run = {each.run!r} holds another state than the one that "
+                    "this run was kept orthogonal to: it went on, or is another run; put it back as it "
+                    f"was, or make {path.parent} again in another folder (tnvmc run FILE.toml --out ANOTHER)"
+                )
 
     def recall(self, history: Sequence[Record]) -> None:
         """Take note of what was written to history.jsonl before the present step."""

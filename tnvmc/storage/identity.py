@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
+
+import numpy as np
 
 _KINDS = ("kind", "network")  # of an architecture: what the other keys mean
 
@@ -18,6 +21,11 @@ def kind_in(described: Mapping[str, Any]) -> str:
 def plain(value: Any) -> Any:
     """Give a value as JSON would give it back: lists for tuples, all the way down."""
     return json.loads(json.dumps(value))
+
+
+def parameters_hash(theta: np.ndarray) -> str:
+    """Give what identifies parameters (P,), bit for bit."""
+    return sha256(theta.tobytes()).hexdigest()[:16]
 
 
 def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:

@@ -23,6 +23,7 @@ from tnvmc.storage.hdf5 import (
     opened,
 )
 from tnvmc.storage.identity import differences
+from tnvmc.storage.kept_files import ORTHOGONAL
 from tnvmc.storage.provenance import PROVENANCE, Provenance
 from tnvmc.vmc.kept import Kept
 from tnvmc.vmc.state import Iterate, State, as_tree, from_tree
@@ -53,7 +54,7 @@ def identity(
         "fingerprint": fingerprint(operator),
         _RULE: type(rule).__name__,
         **({} if bonds is None else {LISTED_BONDS: bonds}),
-        **({"orthogonal": [each.fingerprint for each in kept]} if kept else {}),
+        **({ORTHOGONAL: [each.fingerprint for each in kept]} if kept else {}),
     }
 
 

@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from tnvmc.sampling import streams
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.sampling.workers import chunks, in_chunks
+from tnvmc.storage.identity import parameters_hash
 
 Array = Any
 
@@ -79,7 +79,7 @@ class Kept:
     @cached_property
     def fingerprint(self) -> str:
         """What identifies its parameters, bit for bit."""
-        return sha256(to_host(self.point.theta).tobytes()).hexdigest()[:16]
+        return parameters_hash(np.asarray(to_host(self.point.theta)))
 
     def draw(self, n_samples: int, stream: int) -> tuple[Snapshot, SampleInfo]:
         """Draw configurations of |phi|^2, with amplitudes and nothing else."""
