@@ -186,6 +186,18 @@ def test_what_is_out_of_the_ordinary_in_the_settings(tmp_path: Path) -> None:
     assert "J bond by bond" in page
 
 
+def test_an_excited_state_is_told_as_one(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    assert "orthogonal" not in told(describe(run))
+    write_toml(run / "config.toml", CONFIG | {"orthogonal": [{"run": "runs/ground"}]})
+    held = read_json(run / "result.json")
+    overlap = {"squared": 0.0012, "error": 0.0013, "penalty": 3.0}
+    write_json(run / "result.json", held | {"overlaps": [overlap]})
+    assert told(describe(run))["orthogonal"] == "to runs/ground: squared overlap 0.0012(13)"
+    page = report_html(read_run(run))
+    assert "0.0012(13)" in page and "orthogonal to ground" in page
+
+
 def test_an_error_that_is_not_known_is_not_zero(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     unknown = {"energy_error": None, "energy_per_site_error": None, "relative_error_error": None}

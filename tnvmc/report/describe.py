@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from tnvmc.ansatz.neural import NETWORKS
@@ -12,6 +13,7 @@ from tnvmc.report.numbers import short
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import COUPLINGS, PerBond
 from tnvmc.settings.load import validate
+from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Damage, Json, Run, is_current, is_outdated, steps_done
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY
 
@@ -82,7 +84,7 @@ def facts(run: Run) -> dict[str, str]:
         "model" ("j1j2, J1 = 1, J2 = 0.5"), "lattice" ("square, 6 x 6 sites, open"), "state"
         ("peps, D = 4, float64"), "network" (what a network is made of: "heads = 4, layers = 2"),
         "contraction" ("src, chi = 8 (measured at 16)"), "sampling" (what is out of the ordinary in
-        it), "sector" ("2 Sz = 0") and "optimizer" ("sr, learning rate 0.1, 256 samples a step").
+        it), "sector" ("2 Sz = 0"), "orthogonal" ("to runs/ground: squared overlap 0.0010(13)") and "optimizer" ("sr, learning rate 0.1, 256 samples a step").
     """
     ansatz, optimizer, sampler = map(run.section, ("ansatz", "optimizer", "sampler"))
     D, rate, samples = ansatz.get("D"), optimizer.get("learning_rate"), sampler.get("n_samples")
@@ -97,11 +99,27 @@ def facts(run: Run) -> dict[str, str]:
         found["contraction"] = _contraction(run)
     found["sampling"] = sampling_parts(sampler)
     found["sector"] = [sector_text(sampler)]
+    found["orthogonal"] = list(_orthogonal(run))
     if kind := optimizer.get("kind"):
         rate = None if rate is None else f"learning rate {rate}"
         found["optimizer"] = [kind, rate, samples and f"{samples} samples a step"]
     texts = {name: ", ".join(part for part in parts if part) for name, parts in found.items()}
     return {name: text for name, text in texts.items() if text}
+
+
+def orthogonal_to(run: Run) -> list[str]:
+    """Name the runs whose states this one is kept orthogonal to; empty for the lowest state of a sector."""
+    held = run.config.get("orthogonal")
+    return [str(each.get("run")) for each in held or () if isinstance(each, Mapping)]
+
+
+def _orthogonal(run: Run) -> Iterator[str]:
+    """Name them, with the squared overlaps that were measured."""
+    measured = (run.result or {}).get("overlaps") or ()
+    for name, found in zip_longest(orthogonal_to(run), measured):
+        if name is not None:
+            told = found and f": squared overlap {with_error(found['squared'], found['error'])}"
+            yield f"to {name}{told or ''}"
 
 
 def symmetries_text(ansatz: Json) -> str:

@@ -96,7 +96,10 @@ def page_data(run: Run) -> dict[str, Any]:
     A table is a list of rows, whose cells are text, or None for nothing.
     """
     told = describe.facts(run)
-    subtitle = (told.get("state"), told.get("contraction"), f"run {run.name}")
+    kept = ", ".join(Path(name).name for name in describe.orthogonal_to(run))
+    subtitle = (
+        told.get("state"), told.get("contraction"), kept and f"orthogonal to {kept}", f"run {run.name}",
+    )  # fmt: skip
     return {
         "name": run.name,
         "title": _title(told) or run.name,
