@@ -294,7 +294,7 @@ def test_exact(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "study.toml", "--set", "lattice.shape=30", "--set", "sampler.kind=enumerate"],
          "sampler.kind = 'enumerate': 1073741824 configurations"),
         (["run", "study.toml", "--set", "hamiltonian.model=heisenberg", "--set", "lattice.shape=5"],
-         "Use an even number of sites"),
+         "use an even number of sites"),
         (["run", "study.toml", "--out", "study.toml"], "is a file"),
         (["run", "study.toml", "--out", "study.toml/x"], "cannot be written"),
         (["run", "study.toml", "--set", "ansatz.init=absent.h5"], "absent.h5: no such file"),

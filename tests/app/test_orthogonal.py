@@ -115,3 +115,17 @@ def test_a_kept_run_that_went_on_is_named(ground: Path, capsys: pytest.CaptureFi
         assert main([*command, str(ground / "excited")]) == 2
         told = capsys.readouterr().err
         assert str(ground / "ground") in told and "--out" in told
+
+
+def test_what_another_hamiltonian_differs_in_is_named(ground: Path) -> None:
+    with pytest.raises(ConfigError, match=r"J 1\.0 \(now 0\.5\)"):
+        excited(ground, "hamiltonian.J=0.5")
+
+
+def test_a_folder_of_sectors_names_its_runs(ground: Path) -> None:
+    several = ground / "several"
+    several.mkdir()
+    (several / "sectors.toml").write_text("")
+    (ground / "ground").rename(several / "ground")
+    with pytest.raises(ConfigError, match=str(several / "ground")):
+        excited(ground, f"orthogonal.1.run={several}")

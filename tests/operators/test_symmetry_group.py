@@ -118,8 +118,9 @@ def test_unknown_names() -> None:
             symmetry_group(operator, names)
     with pytest.raises(ValueError, match="must be -1 or"):
         symmetry_group(operator, ["spin"], {"spin inversion": 2})
-    with pytest.raises(ValueError, match="must be -1 or"):
-        symmetry_group(operator, ["spin"], {"half turn": 1})
+    with pytest.raises(ValueError, match="spin inversion"):
+        symmetry_group(operator, ["spin"], {"spin inverson": -1})
+    assert symmetry_group(operator, "spin") == symmetry_group(operator, ["spin"])
 
 
 def test_characters_spread_over_products() -> None:

@@ -124,6 +124,7 @@ def test_settings_that_would_have_no_effect_are_refused() -> None:
         ("ansatz.d=3", "'D'"),
         ("ansatz.chi=3", "[contraction]"),
         ("sampling.n=3", "'sampler'"),
+        ("ansatz.symmetrise=spin", '["spin"]'),
     ],
 )
 def test_the_nearest_known_name_is_given(override: str, nearest: str) -> None:

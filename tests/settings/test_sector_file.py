@@ -98,6 +98,7 @@ PROBLEMS: list[tuple[Callable[[Json], Any], str, str]] = [
     (table(0, characters={"spin inversion": 2}), "sector.1.characters", "not_allowed"),
     (table(0, symmetrise=["spin"], characters={"spn": 1}), "sector 'ground'", "conflict"),
     (table(1, orthogonal_to=["ground"]), "sector 'triplet': orthogonal_to", "conflict"),
+    (table(1, orthogonal_to="ground"), "sector.2.orthogonal_to", "not_allowed"),
     (table(1, orthogonal_to=["triplet"]), "sector 'triplet': orthogonal_to", "conflict"),
     (table(0, orthogonal_to=["triplet"]), "sector 'ground': orthogonal_to", "conflict"),
     (table(1, penalty=2.0), "sector 'triplet': penalty", "conflict"),

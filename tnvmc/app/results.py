@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tnvmc._version import __version__
 from tnvmc.analysis.reference import Reference
 from tnvmc.operators.bounds import energy_bound
+from tnvmc.report.describe import orthogonal_to
 from tnvmc.report.plots import energy_picture
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.run_files import Run
@@ -53,5 +55,7 @@ def draw_energy(folder: RunFolder, result: Mapping[str, Any]) -> None:
         f"{settings['hamiltonian']['model']}, {settings['ansatz']['kind']}, "
         f"{result['n_sites']} sites, {result['n_parameters']} parameters"
     )
+    if others := orthogonal_to(settings):
+        title += f", orthogonal to {', '.join(Path(each).name for each in others)}"
     picture = energy_picture(Run(folder.path, settings, tuple(folder.history()), result), title)
     write_atomically(folder.path / PICTURE, picture)

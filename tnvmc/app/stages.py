@@ -21,6 +21,7 @@ from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.plateau import reached
+from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule
 from tnvmc.sampling.configurations import sector_of
@@ -31,9 +32,10 @@ from tnvmc.settings.load import load
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
+from tnvmc.storage.identity import differences
 from tnvmc.storage.kept_files import kept_hashes
 from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_files import is_finished, read_run
+from tnvmc.storage.run_files import is_finished, read_run, refuse_comparison
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -375,6 +377,7 @@ def kept_states(settings: Settings, operator: Operator) -> tuple[Kept, ...]:
 
 def _kept_state(path: Path, settings: Settings, operator: Operator, penalty: float | None) -> Kept:
     """The measured state of a finished run."""
+    refuse_comparison(path)
     if not (path / CONFIG).is_file():
         raise FolderError("holds no run; make that run first, or name another folder")
     check_run_folder(path)
@@ -383,7 +386,14 @@ def _kept_state(path: Path, settings: Settings, operator: Operator, penalty: flo
     device, threads = json.dumps(settings.run.device), settings.run.threads
     same = [f"run.device={device}", *([] if threads is None else [f"run.threads={threads}"])]
     own = load(path / CONFIG, [f"run.out={json.dumps(str(path))}", *same])
-    run = StagedRun(own, build_operator(own), read_stages(path / CHECKPOINT), blank=True)
+    found_for = build_operator(own)
+    apart = differences(own.as_dict()["hamiltonian"], settings.as_dict()["hamiltonian"])
+    if apart and fingerprint(found_for) != fingerprint(operator):
+        raise ValueError(
+            f"found for another Hamiltonian: {', '.join(apart)}; an excited state is orthogonal to states of the "
+            "same one"
+        )
+    run = StagedRun(own, found_for, read_stages(path / CHECKPOINT), blank=True)
     run.restore(path / CHECKPOINT, archived=True)
     vmc, point = run.vmc, measured_point(path, run, check_tied(path))
     if penalty is None:

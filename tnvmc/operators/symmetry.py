@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -113,7 +114,7 @@ class SymmetryGroup:
 
 
 def symmetry_group(
-    operator: Operator, names: Iterable[str], characters: Mapping[str, int] | None = None
+    operator: Operator, names: str | Iterable[str], characters: Mapping[str, int] | None = None
 ) -> SymmetryGroup:
     """Make the group of the symmetries asked for.
 
@@ -126,7 +127,7 @@ def symmetry_group(
         ValueError: an unknown name or character.
         NotSymmetric: the Hamiltonian does not commute with an element; contradicting characters.
     """
-    asked = tuple(dict.fromkeys(names))
+    asked = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
     unknown = [name for name in asked if name not in NAMES]
     if unknown or not asked:
         raise ValueError(f"symmetries {', '.join(asked) or '(none)'}: known are {', '.join(NAMES)}")
@@ -243,11 +244,12 @@ def _signed(elements: tuple[Symmetry, ...], characters: Mapping[str, int]) -> tu
         return elements
     by_name = {element.name: element for element in elements}
     for name, value in characters.items():
-        if name not in by_name or value not in (-1, 1):
-            raise ValueError(
-                f"character {value} of {name!r}: it must be -1 or +1, of one of "
-                f"{', '.join(by_name)}"
-            )
+        if name not in by_name:
+            close = difflib.get_close_matches(name, by_name, 1)
+            meant = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(by_name)}"
+            raise ValueError(f"character of {name!r}: no such element; {meant}")
+        if value not in (-1, 1):
+            raise ValueError(f"character {value} of {name!r}: it must be -1 or +1")
     unit = tuple(range(len(elements[0].sites)))
     known = {(unit, False): 1}
     order = [by_name[name] for name in characters] + [

@@ -107,16 +107,16 @@ def facts(run: Run) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text}
 
 
-def orthogonal_to(run: Run) -> list[str]:
-    """Name the runs whose states this one is kept orthogonal to; empty for the lowest state of a sector."""
-    held = run.config.get("orthogonal")
+def orthogonal_to(config: Json) -> list[str]:
+    """Name the runs whose states a run is kept orthogonal to, by its settings; empty for the lowest state of a sector."""
+    held = config.get("orthogonal")
     return [str(each.get("run")) for each in held or () if isinstance(each, Mapping)]
 
 
 def _orthogonal(run: Run) -> Iterator[str]:
     """Name them, with the squared overlaps that were measured."""
     measured = (run.result or {}).get("overlaps") or ()
-    for name, found in zip_longest(orthogonal_to(run), measured):
+    for name, found in zip_longest(orthogonal_to(run.config), measured):
         if name is not None:
             told = found and f": squared overlap {with_error(found['squared'], found['error'])}"
             yield f"to {name}{told or ''}"

@@ -96,7 +96,7 @@ def page_data(run: Run) -> dict[str, Any]:
     A table is a list of rows, whose cells are text, or None for nothing.
     """
     told = describe.facts(run)
-    kept = ", ".join(Path(name).name for name in describe.orthogonal_to(run))
+    kept = ", ".join(Path(name).name for name in describe.orthogonal_to(run.config))
     subtitle = (
         told.get("state"), told.get("contraction"), kept and f"orthogonal to {kept}", f"run {run.name}",
     )  # fmt: skip

@@ -266,6 +266,14 @@ def set_by_every_stage(tables: Any, section: str, key: str) -> str | None:
     return f"every stage has its own {key}; change stage.{len(tables)}.{key}, or another stage's"
 
 
+def _inverted(sampled: int) -> str:
+    """Say why a state with some magnetisation has no sign under spin inversion."""
+    return (
+        f"spin inversion takes 2 Sz = {sampled} to {-sampled}, so that such a state has no sign under it; leave "
+        "out 'spin', or take magnetisation = 0"
+    )
+
+
 def sector_problems(settings: Settings) -> Iterator[ConfigProblem]:
     """Find magnetisations of the network, the sampler and the average that clash; builds H."""
     ansatz, sampled = settings.ansatz, settings.sampler.magnetisation or 0
@@ -286,10 +294,10 @@ def sector_problems(settings: Settings) -> Iterator[ConfigProblem]:
         why = "this Hamiltonian does not conserve it; leave it out"
         yield conflict("ansatz.magnetisation", why, own)
     if conserved and inverts and sampled:
-        why = f"'spin' takes sampler.magnetisation = {sampled} to {-sampled}; leave it out"
+        why = _inverted(sampled)
         yield conflict("ansatz.average", why)
     if conserved and summed and sampled:
-        why = f"'spin' takes sampler.magnetisation = {sampled} to {-sampled}; leave it out"
+        why = _inverted(sampled)
         yield conflict("ansatz.symmetrise", why)
     if conserved and own not in (None, sampled):
         where = f"where it is sampled, at sampler.magnetisation = {sampled}"

@@ -73,6 +73,8 @@ def comparison(
         ConfigError: one line for each problem of any block, with the name of the block.
     """
     merged = with_overrides(data, overrides)
+    if "sector" in merged:
+        raise ConfigError(conflict("[[sector]]", "this file has several sectors: tnvmc run"))
     shared = {name: part for name, part in merged.items() if name not in ("ansatz", "compare")}
     blocks = _blocks(merged.get("ansatz"))
     budget = budget_of(merged.get("compare"))

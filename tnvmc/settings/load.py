@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,6 +64,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         told = "not valid TOML: nested too deeply"
     except FileNotFoundError:
         told = "no such file"
+    except IsADirectoryError:
+        told = "is a folder; give a settings file"
+        if (path / "config.toml").is_file():
+            told += f", as {path / 'config.toml'}"
     except OSError as error:
         told = f"cannot be read ({error.strerror})"
     raise ConfigError(ConfigProblem(str(path), "file", told))
@@ -244,7 +250,10 @@ def _of_key(
     key, fields = str(error["loc"][0]), model.model_fields
     where = f"{where}.{key}"
     if error["type"] != "extra_forbidden" or len(error["loc"]) > 1:
-        return _of_value(where, table, choices(properties(model)[key]), allowed(model, key))
+        schema = properties(model)[key]
+        problem = _of_value(where, table, choices(schema), allowed(model, key))
+        lists = isinstance(table.get(key), str) and '"array"' in json.dumps(schema)
+        return replace(problem, hint=f'a list: {key} = ["{table[key]}"]') if lists else problem
     homes = [name for name in SECTIONS if section and key in keys(name)]
     if section == "ansatz" and key in _STATES:
         why = "[ansatz.first] and [ansatz.second] make a product; set ansatz.kind = 'product_of_states'"

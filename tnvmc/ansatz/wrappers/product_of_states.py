@@ -219,7 +219,8 @@ def _check(first: Ansatz, second: Ansatz) -> None:
     if types[0] != types[1] or "unknown" in types:
         raise ValueError(
             f"ProductOfStates: the parameters of the first state are {types[0]}, those of the second "
-            f"{types[1]}; they are one vector of one type. Give both the same dtype; a network with real "
+            f"{types[1]}; they are one vector of one type. Give both the same dtype "
+            f"(in a file ansatz.second.dtype = {types[0]!r}); a network with real "
             "parameters and output = 'complex' has phases as well"
         )
 
