@@ -129,3 +129,12 @@ def test_a_folder_of_sectors_names_its_runs(ground: Path) -> None:
     (ground / "ground").rename(several / "ground")
     with pytest.raises(ConfigError, match=str(several / "ground")):
         excited(ground, f"orthogonal.1.run={several}")
+
+
+def test_exact_tells_the_level_of_an_excited_run(
+    ground: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["exact", str(ground / "excited.toml")]) == 0
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("level 2")]
+    levels = exact_levels(heisenberg(square(2, 2)), 2)
+    assert float(line.split()[2]) == pytest.approx(levels[1], abs=1e-9)

@@ -15,7 +15,7 @@ from tests.sector_files import SETTINGS
 from tnvmc.app import sectors as app
 from tnvmc.app.cli import main
 from tnvmc.app.run import run_file
-from tnvmc.exact import exact_ground_state
+from tnvmc.exact import exact_ground_state, exact_levels
 from tnvmc.lattice.grids import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.report.figures import style
@@ -253,6 +253,19 @@ def test_another_problem_is_no_going_on(
     assert main(["run", "--resume", "out", "--set", change]) == 2
     told = capsys.readouterr().err
     assert all(word in told for word in words)
+
+
+def test_exact_tells_the_level_of_each_sector(capsys: pytest.CaptureFixture[str]) -> None:
+    excited = 'name = "excited"\northogonal_to = ["ground"]'
+    enumerated('name = "ground"', 'name = "triplet"\nmagnetisation = 2', excited)
+    assert main(["exact", "study.toml"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = {row[0]: float(row[-2]) for row in rows if row[0] in ("ground", "triplet", "excited")}
+    operator = heisenberg(square(2, 3))
+    lowest, second = exact_levels(operator, 2, 0)
+    triplet = exact_ground_state(operator, 2).energy
+    expected = {"ground": lowest, "triplet": triplet, "excited": second}
+    assert found == pytest.approx(expected, abs=1e-9)
 
 
 def test_what_may_be_the_same_state_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,32 +133,22 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 @command(
-    "ground state by diagonalisation",
-    option("file", metavar="FILE.toml", help="settings; only [lattice] and [hamiltonian] are used"),
+    "ground state by diagonalisation, and the levels of [[sector]] and [[orthogonal]]",
+    option(
+        "file",
+        metavar="FILE.toml",
+        help="settings: [lattice] and [hamiltonian], the tables of [[sector]] and [[orthogonal]]",
+    ),
     SET,
     option("--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"),
 )
 def _exact(options: argparse.Namespace) -> int:
-    from tnvmc.exact import check_size, exact_ground_state
+    from tnvmc.app.exact import exact_text
     from tnvmc.report.live import work
-    from tnvmc.settings.build import build_operator
-    from tnvmc.settings.config import n_sites
-    from tnvmc.settings.load import read_toml, validate
-    from tnvmc.shown import fixed
 
-    settings = validate(read_toml(Path(options.file)), options.overrides)
-    check_size(n_sites(settings.lattice))
-    operator = build_operator(settings)
     with work():
-        exact = exact_ground_state(operator, "auto" if options.sector is None else options.sector)
-    space = "full space" if exact.sector is None else f"sector 2 Sz = {exact.sector}"
-    print(f"{operator.name}, {operator.n_sites} sites, {space}, dimension {exact.dimension}")
-    print(f"energy           {fixed(exact.energy, 12)}  ({exact.units} units)")
-    print(f"energy per site  {fixed(exact.energy_per_site, 12)}")
-    print(f"|(H - E) psi|    {exact.residual:.1e}")
-    if exact.inversion is not None:
-        parity = "even" if exact.inversion > 0 else "odd"
-        print(f"spin inversion   {parity}, the lower of both")
+        told = exact_text(Path(options.file), options.overrides, options.sector)
+    print(told)
     return 0
 
 

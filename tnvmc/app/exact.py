@@ -1,0 +1,97 @@
+"""``tnvmc exact``: the ground state of a settings file by diagonalisation, and the levels of its other states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tnvmc.analysis.levels import sector_references
+from tnvmc.exact import Sector, check_size, exact_ground_state, exact_levels
+from tnvmc.operators.term import Operator
+from tnvmc.report.describe import symmetries_text
+from tnvmc.report.tables import in_columns
+from tnvmc.settings.build import build_operator
+from tnvmc.settings.config import Settings, n_sites
+from tnvmc.settings.load import read_toml, validate
+from tnvmc.settings.problems import ConfigError
+from tnvmc.settings.sectors import Sectors, sectors
+from tnvmc.shown import fixed
+
+
+def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = None) -> str:
+    """Diagonalise what a settings file describes, and write what was found.
+
+    Of a file with [[sector]] the energy of each; with [[orthogonal]] also the level that its run is compared with.
+
+    Args:
+        path: of the file.
+        overrides: settings to change, as ``"hamiltonian.J=2"``.
+        sector: twice the total Sz; the smallest by default, or that of the file where it has [[orthogonal]].
+
+    Raises:
+        ConfigError: settings that cannot be used, or sectors of which none can be diagonalised in seconds.
+        TooLargeError: too many states.
+    """
+    data = read_toml(path)
+    settings = validate(data, overrides)
+    check_size(n_sites(settings.lattice))
+    if settings.sector is not None and sector is None:
+        return "\n".join(_of_sectors(sectors(data, overrides, path.stem)))
+    return "\n".join(_of_run(settings, build_operator(settings), sector))
+
+
+def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Iterator[str]:
+    """Of one sector: the lowest level, and that above the states of [[orthogonal]]."""
+    level = len(settings.orthogonal or ())
+    chosen: Sector = "auto" if sector is None else sector
+    if level and sector is None and operator.conserves_magnetisation:
+        chosen = settings.sampler.magnetisation or 0
+    exact = exact_ground_state(operator, chosen)
+    space = "full space" if exact.sector is None else f"sector 2 Sz = {exact.sector}"
+    yield f"{operator.name}, {operator.n_sites} sites, {space}, dimension {exact.dimension}"
+    yield f"energy           {fixed(exact.energy, 12)}  ({exact.units} units)"
+    yield f"energy per site  {fixed(exact.energy_per_site, 12)}"
+    yield f"|(H - E) psi|    {exact.residual:.1e}"
+    if exact.inversion is not None:
+        parity = "even" if exact.inversion > 0 else "odd"
+        yield f"spin inversion   {parity}, the lower of both"
+    if level:
+        levels = exact_levels(operator, level + 1, chosen)
+        name, rest = f"level {level + 1}", f"(above {level} of [[orthogonal]])"
+        told = "none: the sector has fewer states"
+        if len(levels) > level:
+            told = f"{fixed(float(levels[level]), 12)}  {rest}"
+        yield f"{name:<16} {told}"
+
+
+def _of_sectors(asked: Sectors) -> Iterator[str]:
+    """A line for each: what its run is compared with."""
+    operator, rows = asked.operator, [("sector", "2 Sz", "state", "energy", "per site")]
+    for name, reference in sector_references(asked).items():
+        known = reference.energy if reference.method == "exact" else None
+        rows.append(
+            (
+                name,
+                _or_dash(asked.numbers[name].magnetisation),
+                _state(asked, name),
+                "-" if known is None else fixed(known, 12),
+                "-" if known is None else fixed(known / operator.n_sites, 12),
+            )
+        )
+    if all(row[3] == "-" for row in rows[1:]):
+        raise ConfigError(
+            "no sector is diagonalised in a few seconds; --sector 2SZ takes the time for one"
+        )
+    yield f"{operator.name}, {operator.n_sites} sites, {operator.units} units"
+    yield from in_columns(rows, ">")
+
+
+def _or_dash(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _state(asked: Sectors, name: str) -> str:
+    """Name the symmetries of a state, and those it lies above: "lowest" of a sector without any."""
+    summed = symmetries_text(asked.runs[name].as_dict()["ansatz"]).removeprefix("symmetrised over ")
+    above = [f"above {', '.join(off)}"] if (off := asked.orthogonal_to[name]) else []
+    return ", ".join([*filter(None, [summed]), *above]) or "lowest"
