@@ -48,9 +48,10 @@ def _marker(number: int) -> dict[str, Any]:
 def _energies(histories: Sequence[History]) -> Any:
     """Running medians over the faint values of the steps; the final measurements as points."""
     figure = style.new_figure(9.0, 4.2)
-    panels = figure.subplots(1, 2, sharey=True)
+    panels, drawn = figure.subplots(1, 2, sharey=True), []
     for axes, against in zip(panels, ("steps", "seconds of optimisation"), strict=True):
-        ends = []
+        ends: list[float] = []
+        courses: list[Course] = []
         for number, history in enumerate(histories):
             line, marker = style.line(number), _marker(number)
             x = history.x("step" if against == "steps" else "seconds")
@@ -63,16 +64,20 @@ def _energies(histories: Sequence[History]) -> Any:
             middle = _running_median(energy)
             middle = scales.without(middle, history.is_absurd(middle))
             axes.plot(x, history.distance(middle), **line, lw=1.7)
+            courses.append((x, history.distance(middle)))
             _open_below(axes, history, x, middle, line["color"])
             _final(axes, history, x[-1], marker)
         if max(ends) > _MANY * min(ends):
             scales.logarithmic(axes, "x")
         _finish(axes, histories)
         axes.set_xlabel(against)
+        drawn.append(courses)
     panels[0].set_ylabel(histories[0].distance_label)
     for number, history in enumerate(histories):
         panels[0].plot([], [], **style.line(number) | _marker(number), label=history.label)
     _explain_below(panels[0], histories)
+    for axes, courses in zip(panels, drawn, strict=True):
+        _mark_under(axes, courses)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
     return figure
@@ -125,6 +130,28 @@ def _finish(axes: Any, histories: Sequence[History]) -> None:
     scales.logarithmic(axes, "y", min(seen) / 5 if seen and min(seen) > 0 else None)
 
 
+Course = tuple[np.ndarray, np.ndarray]
+"""Abscissas and ordinates of the line of a run."""
+
+
+def _mark_under(axes: Any, courses: Sequence[Course]) -> None:
+    """Mark at the edge which steps lie below a logarithmic axis: where a run crosses the exact energy."""
+    if axes.get_yscale() != "log":
+        return
+    count = 0
+    for number, (x, y) in enumerate(courses):
+        under = np.flatnonzero(y < axes.get_ylim()[0])
+        if not under.size:
+            continue
+        count += under.size
+        axes.plot(
+            x[under], np.zeros(under.size), "v", color=style.line(number)["color"], ms=5,
+            transform=axes.get_xaxis_transform(), clip_on=False,
+        )  # fmt: skip
+    if count:
+        axes.plot([], [], "v", color=style.INK, ms=5, label=f"steps below the axis: {count}")
+
+
 def _running_median(values: np.ndarray) -> np.ndarray:
     half = len(values) // (2 * _WINDOWS)
     padded = np.pad(values, half, mode="reflect") if half else values
@@ -135,7 +162,7 @@ def _running_median(values: np.ndarray) -> np.ndarray:
 def _variances(histories: Sequence[History], results: Mapping[str, Any]) -> Any:
     """Final energies against final variances, on the way that the steps took there."""
     figure = style.new_figure(6.4, 4.6)
-    axes = figure.subplots()
+    axes, courses = figure.subplots(), []
     for number, history in enumerate(histories):
         marker = _marker(number)
         colour = marker["color"]
@@ -144,6 +171,7 @@ def _variances(histories: Sequence[History], results: Mapping[str, Any]) -> Any:
         gone = history.is_absurd(energy) | scales.absurd(x)
         x, energy = scales.without(x, gone), scales.without(energy, gone)
         axes.plot(x, history.distance(energy), color=colour, lw=1.0, alpha=0.45)
+        courses.append((x, history.distance(energy)))
         _open_below(axes, history, x, energy, colour)
         if variance := results.get(history.label, {}).get("variance"):
             _final(axes, history, variance / history.n_sites, marker)
@@ -153,6 +181,7 @@ def _variances(histories: Sequence[History], results: Mapping[str, Any]) -> Any:
     _explain_below(axes, histories)
     scales.logarithmic(axes, "x")
     _finish(axes, histories)
+    _mark_under(axes, courses)
     units = histories[0].units
     axes.set_xlabel(f"variance of the local energy per site ({units} units squared)")
     axes.set_ylabel(histories[0].distance_label)
