@@ -65,6 +65,18 @@ def test_labels_of_a_logarithm_are_two_at_least_and_do_not_overprint(
     assert np.min(np.divide(at[1:], at[:-1])) > 1.99
 
 
+def test_labels_of_ordinary_numbers_have_no_powers() -> None:
+    """Before, 2 x 10^-1 stood beside 10^-1."""
+    for limits, powers in (((0.07, 0.37), False), ((0.001, 0.02), True), ((0.02, 900.0), True)):
+        figure = style.new_figure()
+        axes = figure.subplots()
+        axes.plot(limits, limits)
+        scales.logarithmic(axes, "y")
+        figure.canvas.draw()
+        told = [text.get_text() for text in axes.get_yticklabels(which="both") if text.get_text()]
+        assert told and all(("10^" in label) == powers for label in told), told
+
+
 def test_a_far_step_is_no_part_of_the_axis_and_the_picture_says_so(tmp_path: Path) -> None:
     far = {"energy": -1.6e22, "energy_error": 1e21, "variance": 1.6e44}
     run = changed(tmp_path, {12: far})  # not early, so that no limit of a start hides it

@@ -14,6 +14,7 @@ ROUNDING = 1e-12
 
 _NARROWEST = 0.8  # decades: of 1, 2 and 5 times a power of ten two at least are within
 _LABELS_UP_TO = 2.0  # decades over which 2 and 5 times a power of ten have labels
+_PLAIN = (0.01, 1000.0)  # between them 0.2 is easier to read than 2 x 10^-1
 _GAP = 1e4
 _FEWEST = 4  # values among which one can be told to be absurd
 
@@ -25,9 +26,9 @@ def logarithmic(
 
     Matplotlib labels nearly every tick of an axis that spans less than a decade, and on an x axis
     they overprint.  Here 1, 2 and 5 times a power of ten have labels, and the axis is widened
-    until it has two of them.
+    until it has two of them.  Between a hundredth and a thousand they are written without powers.
     """
-    from matplotlib.ticker import LogFormatterSciNotation, LogLocator
+    from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator
 
     getattr(axes, f"set_{which}scale")("log", nonpositive=nonpositive)
     axis = getattr(axes, f"{which}axis")
@@ -37,8 +38,12 @@ def logarithmic(
     low = max(low, bottom or low)
     if 0 < low < high:
         missing = max(0.0, _NARROWEST - math.log10(high / low)) / 2
-        limits = (low / 10**missing, high * 10**missing)
-        getattr(axes, f"set_{which}lim")(*limits)
+        low, high = (low / 10**missing, high * 10**missing)
+        getattr(axes, f"set_{which}lim")(low, high)
+        if _PLAIN[0] <= low and high <= _PLAIN[1] and high / low <= 10**_LABELS_UP_TO:
+            plain = FuncFormatter(lambda value, _: f"{value:g}")
+            axis.set_major_formatter(plain)
+            axis.set_minor_formatter(plain)
 
 
 def absurd(values: Any, gap: float = _GAP) -> np.ndarray:
