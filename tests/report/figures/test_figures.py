@@ -367,6 +367,30 @@ def test_several_runs_share_axes_against_steps_and_seconds(folder: Path, tmp_pat
         assert {style.BLUE.lower(), style.VERMILION.lower()} <= colours
 
 
+def test_several_exact_energies_say_whose_they_are(folder: Path, tmp_path: Path) -> None:
+    """Runs of other sectors have others; two diagonalisations of one level differ by rounding."""
+    runs = [read_run(folder)]
+    for name, energy in (("same", EXACT * (1 + 1e-15)), ("other", EXACT + 0.5)):
+        run = read_run(write_run(tmp_path / name, measured=False))
+        assert run.result is not None
+        run.result["exact_energy_per_site"] = energy / N  # type: ignore[index]
+        runs.append(run)
+    for axes in draw(runs, ["energy"]).figures["energy"].axes:
+        levels = {
+            line.get_label(): (line.get_ydata()[0], line.get_color())
+            for line in axes.lines if line.get_label().startswith("exact")
+        }  # fmt: skip
+        expected = {f"exact ({runs[0].name}, same)": EXACT, "exact (other)": EXACT + 0.5}
+        assert {label: y for label, (y, _) in levels.items()} == pytest.approx(
+            {label: energy / N for label, energy in expected.items()}
+        )
+        colours = [colour for _, colour in levels.values()]
+        assert colours == [style.line(0)["color"], style.line(2)["color"]]
+    assert (
+        labelled(draw(runs[:2], ["energy"]).figures["energy"].axes[0], "exact")[1][0] == EXACT / N
+    )
+
+
 def test_an_undefined_energy_is_left_out_and_a_single_step_is_drawn(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", finished=False, measured=False)
     lines = history()[:2]

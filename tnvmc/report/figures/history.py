@@ -235,9 +235,7 @@ def _energy(axes: Any, curves: Sequence[Curve]) -> None:
         if history.measured is not None:
             curve.final(axes, *history.measured)
     histories = [curve.history for curve in curves]
-    known = {found.exact: found.exact_label for found in histories if found.exact is not None}
-    for value, label in known.items():
-        axes.axhline(value, color=style.INK, ls="--", lw=1.1, label=label)
+    _known(axes, curves)
     limit(axes, histories)
     high = axes.get_ylim()[1]
     gone = ~histories[0].kept if len(curves) == 1 else np.zeros(0, dtype=bool)
@@ -251,6 +249,24 @@ def _energy(axes: Any, curves: Sequence[Curve]) -> None:
         absurd = found.kept & scales.absurd(np.where(found.kept, found.energy, 0.0), GAP)
         curve.mark_beyond(axes, absurd & (found.energy > high), found.energy, "top")
         curve.mark_beyond(axes, absurd & (found.energy < high), found.energy, "bottom")
+
+
+def _known(axes: Any, curves: Sequence[Curve]) -> None:
+    """Draw the known energies; several in the colours of their first runs, and with the names of all."""
+    of_energy: dict[float, list[Curve]] = {}
+    for curve in curves:
+        if curve.history.exact is not None:
+            of_energy.setdefault(round(curve.history.exact, _DECIMALS), []).append(curve)
+    for found in of_energy.values():
+        first, several = found[0], len(of_energy) > 1
+        of = f" ({', '.join(curve.history.label for curve in found)})" if several else ""
+        axes.axhline(
+            first.history.exact, color=first.line["color"] if several else style.INK, ls="--", lw=1.1,
+            label=first.history.exact_label + of,
+        )  # fmt: skip
+
+
+_DECIMALS = 9  # of energies per site: what is beyond is rounding of a diagonalisation
 
 
 def limit(axes: Any, histories: Sequence[History]) -> None:
