@@ -38,7 +38,7 @@ def styled() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float = 5.4, height: float = 3.5, layout: str = "constrained") -> Any:
+def new_figure(width: float = 5.4, height: float = 3.5, layout: Any = "constrained") -> Any:
     """Make an empty figure of a size in inches that needs no window.
 
     Axes of equal scales need the layout "compressed": the other one cuts off titles of theirs.
