@@ -267,6 +267,7 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
          "of SR from being solved"),
     ),
     ("step_shortened", {"factor": 0.313}, "step shortened to 0.31 of its length"),
+    ("step_shortened", {"factor": 0.9991}, "step shortened by less than 1 %"),
     (
         "system_not_solved",
         {"residual": 0.0213},
@@ -311,8 +312,9 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      ("'ground' went on after this state was kept orthogonal to it, and has another state now: the gap and the overlap "
      "do not belong together; make both again in another --out")),
     ("gap_bias_small", {"residual": 6.5e-4, "residual_below": 4.6e-5, "bias": 6e-4, "error": 3e-3},
-     ("residuals of the energies (6.5e-4 and 4.6e-5 of the first, by their V-scores) are smaller than the error "
-     "of the gap")),
+     ("the bias of the gap is smaller than its error: by the V-scores the energy lies about 6.5e-4 too high, that of "
+     "the first 4.6e-5")),
+    ("sector_not_begun", {}, "not begun; go on with tnvmc run --resume"),
     ("gap_bias", {"residual": 0.02, "residual_below": 0.013, "bias": 0.007, "error": 3e-3},
      ("the error of the gap holds the samples only; by the V-scores the energy may lie 2e-2 too high, and 1.3e-2 "
      "that of the first: a bias of about +0.007, known within a factor of two; a larger D or more steps lower it")),

@@ -28,6 +28,8 @@ from tnvmc.vmc.reliability import ABOVE_EXACT, FAR_ABOVE
 
 Json = Mapping[str, Any]
 
+_ROUNDING = 1e-9  # of an exact energy: the difference of two that are one level
+
 
 @dataclass(frozen=True)
 class Level:
@@ -143,6 +145,8 @@ def _level_or_reason(
 ) -> Level | Diagnostic:
     if name in failed:
         return Diagnostic("run_failed", "error", {"reason": failed[name]})
+    if not (sectors.out / name).exists():
+        return Diagnostic("sector_not_begun", "error")
     try:
         run = read_run(sectors.out / name)
     except FolderError as error:
@@ -220,6 +224,8 @@ def _above(first: Level, level: Level) -> Level:
     exact_gap = sigmas = None
     if level.exact.energy is not None and first.exact.energy is not None:
         exact_gap = level.exact.energy - first.exact.energy
+        if abs(exact_gap) <= _ROUNDING * abs(first.exact.energy):
+            exact_gap = 0.0
         error = math.hypot(gap.error, level.exact.error or 0.0, first.exact.error or 0.0)
         sigmas = (gap.energy - exact_gap) / error if error else None
     if level.exact.method == first.exact.method == "exact" and exact_gap is not None:

@@ -218,6 +218,8 @@ def _make(asked: Sectors) -> SectorTable:
     table = tabulate_sectors(asked, references, failed)
     images = _pictures(table, asked.out / FOLDER, _FORMATS) if table.levels else {}
     keep({**_pages(asked, table), **images})
+    drawn = ", ".join(str(place) for place in images)
+    print(f"table: {asked.out / PAGE}" + (f"; picture: {drawn}" if drawn else ""), flush=True)
     return table
 
 

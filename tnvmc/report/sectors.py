@@ -42,8 +42,8 @@ def markdown(table: SectorTable) -> str:
 def _lines(table: SectorTable) -> list[tuple[str, ...]]:
     """Head and rows, without columns that are empty."""
     head = (
-        "sector", "2 Sz", "symmetry", "orthogonal to", "energy", "V-score", "exact", "errors off", "gap",
-        "exact gap", "errors off",
+        "sector", "2 Sz", "symmetry", "orthogonal to", "energy", "V-score", "exact", "E: errors off", "gap",
+        "exact gap", "gap: errors off",
     )  # fmt: skip
     lines = [head, *map(_row, table.levels)]
     kept = [
@@ -96,4 +96,5 @@ def _notes(level: Level) -> Iterator[str]:
         yield f'"exact" is {level.exact.method}: {value} ({level.exact.source})'
     yield from map(sentence, level.diagnostics)
     if isinstance(level.gap, Gap):
-        yield from (f"gap: {sentence(found)}" for found in level.gap.diagnostics)
+        doubts = (found for found in level.gap.diagnostics if found.status != "good")
+        yield from (f"gap: {sentence(found)}" for found in doubts)
