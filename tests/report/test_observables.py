@@ -92,6 +92,9 @@ def test_averages_are_written_with_their_errors() -> None:
     assert rows["energy of a bond"].value == "-0.38288(36)"
     assert rows["<Sz> of a site"].value == "0"
     assert "(50)" in rows["<Sz> of a site"].detail
+    held["averages"]["sites"]["Sz"] = {"mean": 0.05555555555555447, "error": 1.1e-16}
+    rows = {row.name: row for row in observed(held)}
+    assert rows["<Sz> of a site"].value == "0.05555556"
     flat = {"sites": {"Sx": {"mean": [0.0, 0.0], "error": [0.0, 0.0]}}}
     (row,) = observed(flat)
     assert (row.value, row.detail) == ("0", "on average, all 0")

@@ -55,10 +55,10 @@ Extreme = tuple[float, float]
 
 
 def _written(mean: float, error: float) -> str:
-    """Write a number with its error; "0" where it vanishes but for rounding."""
+    """Write a number with its error; "0" where it vanishes but for rounding, which is no error either."""
     if abs(mean) < _NOTHING and not error > _NOTHING:
         return "0"
-    return with_error(mean, error)
+    return with_error(mean, 0.0 if error <= _NOTHING else error)
 
 
 def _places(error: float) -> int:
