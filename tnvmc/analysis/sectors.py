@@ -217,9 +217,9 @@ def _changed(name: str, sectors: Sectors) -> Iterator[Diagnostic]:
 
 
 def _above(first: Level, level: Level) -> Level:
-    """Give a level with its gap above the first one, which a mixture with a kept state does not have."""
+    """Give a level with its gap above the first one, which a mixture with a kept state does not have: no level is its own."""
     if any(found.code == "not_orthogonal" for found in level.diagnostics):
-        return level
+        return replace(level, sigmas=None)
     gap = energy_gap(level, first)
     exact_gap = sigmas = None
     if level.exact.energy is not None and first.exact.energy is not None:

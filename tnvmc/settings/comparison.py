@@ -74,7 +74,9 @@ def comparison(
     """
     merged = with_overrides(data, overrides)
     if "sector" in merged:
-        raise ConfigError(conflict("[[sector]]", "this file has several sectors: tnvmc run"))
+        raise ConfigError(
+            conflict("[[sector]]", "this file has several sectors, which tnvmc run makes")
+        )
     shared = {name: part for name, part in merged.items() if name not in ("ansatz", "compare")}
     blocks = _blocks(merged.get("ansatz"))
     budget = budget_of(merged.get("compare"))

@@ -253,7 +253,7 @@ def _of_key(
         schema = properties(model)[key]
         problem = _of_value(where, table, choices(schema), allowed(model, key))
         lists = isinstance(table.get(key), str) and '"array"' in json.dumps(schema)
-        return replace(problem, hint=f'a list: {key} = ["{table[key]}"]') if lists else problem
+        return replace(problem, hint=f'write {key} = ["{table[key]}"]') if lists else problem
     homes = [name for name in SECTIONS if section and key in keys(name)]
     if section == "ansatz" and key in _STATES:
         why = "[ansatz.first] and [ansatz.second] make a product; set ansatz.kind = 'product_of_states'"
