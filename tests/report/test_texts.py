@@ -232,11 +232,11 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      "the row where they are computed, by enough to change the energy; raise contraction.chi and measure.chi")),
     ("not_orthogonal", {"number": 1, "squared": 0.953, "error": 0.004, "penalty": 0.05, "raise": ["penalty"]},
      ("the squared overlap with the state of orthogonal.1 is 0.9530(40): the energy is not that of an excited "
-     "state; raise orthogonal.1.penalty, 5e-2 now, above the gap, or start elsewhere (run.seed)")),
+     "state; make more steps, raise orthogonal.1.penalty (now 0.05) above the gap, or start elsewhere (run.seed)")),
     ("not_orthogonal",
      {"number": 1, "squared": 0.953, "error": 0.004, "penalty": 0.05, "state": "'ground'", "key": "sector.3.penalty"},
      ("the squared overlap with 'ground' is 0.9530(40): the energy is not that of an excited "
-     "state; raise sector.3.penalty, 5e-2 now, above the gap, or start elsewhere (run.seed)")),
+     "state; make more steps, raise sector.3.penalty (now 0.05) above the gap, or start elsewhere (run.seed)")),
     ("overlap_unknown", {"number": 2, "squared": 0.1, "error": 0.2, "penalty": 4.0, "raise": ["n_samples"]},
      ("the squared overlap with the state of orthogonal.2, 1e-1, has an error of 2e-1: too large to tell "
      "whether the two are orthogonal; raise measure.n_samples")),
