@@ -48,6 +48,20 @@ def told(description: Description) -> dict[str, str]:
     return dict(row for row in description.rows if row[0])
 
 
+def test_warnings_of_the_measurement_stand_beside_its_energy(
+    tmp_path: Path, checkpoint: bytes
+) -> None:
+    run = run_with(tmp_path / "run", checkpoint)
+    result = read_json(run / "result.json")
+    result["convergence"]["diagnostics"] = []
+    write_json(run / "result.json", result)
+    assert "warning" not in told(describe(run))
+    walkers = {"n_walkers": 2, "draws": 8.0, "tau": 0.5}
+    found = {"code": "few_walkers", "status": "warning", "values": walkers}
+    write_json(run / "result.json", result | {"diagnostics": [found]})
+    assert told(describe(run))["warning"].startswith("2 walkers")
+
+
 def test_a_finished_run(tmp_path: Path, checkpoint: bytes) -> None:
     run = run_with(tmp_path / "run", checkpoint)
     description = describe(run)

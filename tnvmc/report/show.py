@@ -12,7 +12,7 @@ from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.report import describe as words
 from tnvmc.report.numbers import duration, per_site, ten_digits
 from tnvmc.report.observables import observed
-from tnvmc.report.texts import step_sentence
+from tnvmc.report.texts import sentence, step_sentence
 from tnvmc.storage import run_files
 from tnvmc.storage.hdf5 import StateFileError, opened, parameters_in
 from tnvmc.storage.identity import kind_in
@@ -107,6 +107,9 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
         off = f"{result['relative_error']:.1e} +- {'unknown' if error is None else f'{error:.1e}'}"
         known = f"{result['exact_method']} {ten_digits(exact)} ({result['exact_source']})"
         yield "compared", f"relative error {off}; {known}"
+    for found in diagnostics_of(result):
+        if found.status in ("warning", "error"):
+            yield found.status, sentence(found)
     for text in _observables(run):
         yield "observables", text
     version = result.get("version") or held.get("version", "unknown")
