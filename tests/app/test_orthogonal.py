@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.compare_files import strict_json
 from tests.run_files import read_history
+from tnvmc.app.archive import archive_run
 from tnvmc.app.cli import main
 from tnvmc.app.load_run import load_run
 from tnvmc.app.run import resume_run, run_file
@@ -72,6 +75,47 @@ def test_it_goes_on_bit_for_bit_also_where_both_folders_were_moved(
         (ground / name).rename(moved / name)
     resume_run(moved / "cut", ["optimizer.steps=6"])
     assert energies(moved / "cut") == energies(ground / "excited")
+
+
+@pytest.mark.filterwarnings("ignore::tnvmc.UnreliableWarning")
+def test_a_copy_keeps_to_its_own_states(
+    ground: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kept run of a copy lies in it, whatever has become of the first one, and wherever the command is given."""
+    excited(ground)
+    copy = ground / "copy"
+    for name in ("ground", "excited"):
+        shutil.copytree(ground / name, copy / name)
+    resume_run(ground / "ground", ["optimizer.steps=5"])
+    monkeypatch.chdir(copy)
+    energy = strict_json(copy / "excited/result.json")["energy"]
+    (kept,) = load_run("excited").vmc.kept
+    assert (kept.point.theta == load_run("ground").vmc.measured_theta()).all()
+    for command in (["measure"], ["converge"], ["run", "--resume"], ["show"]):
+        assert main([*command, "excited"]) == 0
+    assert "to ground:" in capsys.readouterr().out
+    assert strict_json(copy / "excited/result.json")["energy"] == energy
+
+
+@pytest.mark.filterwarnings("ignore::tnvmc.UnreliableWarning")
+def test_what_is_moved_alone_keeps_to_what_stayed(ground: Path) -> None:
+    excited(ground)
+    (ground / "alone").mkdir()
+    (ground / "excited").rename(ground / "alone/excited")
+    before = (ground / "alone/excited/result.json").read_bytes()
+    resume_run(ground / "alone/excited")
+    assert (ground / "alone/excited/result.json").read_bytes() == before  # nothing to do
+
+
+@pytest.mark.filterwarnings("ignore::tnvmc.UnreliableWarning")
+def test_archives_lie_beside_each_other(ground: Path) -> None:
+    excited(ground)
+    archives = ground / "archives"
+    for name in ("ground", "excited"):
+        archive_run(ground / name, archives / name)
+    for name in ("ground", "excited"):
+        shutil.rmtree(ground / name)
+    assert main(["measure", str(archives / "excited")]) == 0
 
 
 def test_another_kept_state_is_another_run(ground: Path) -> None:

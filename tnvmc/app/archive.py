@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from dataclasses import replace
@@ -12,9 +11,10 @@ import tomli_w
 
 from tnvmc.app.stages import StagedRun, measured_point
 from tnvmc.settings.build import build_operator
-from tnvmc.settings.load import load
+from tnvmc.settings.load import load_in_place
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.hdf5 import read_stages
+from tnvmc.storage.kept_files import moved
 from tnvmc.storage.provenance import in_toml
 from tnvmc.storage.run_files import OBSERVABLES, is_finished, read_run, refuse_comparison
 from tnvmc.storage.run_folder import (
@@ -60,7 +60,7 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
         raise FolderError(
             f"{path}: {RESULT} is not that of its last step; measure it with: tnvmc run --resume {path}"
         )
-    settings = load(path / CONFIG, [f"run.out={json.dumps(str(path))}"])
+    settings = load_in_place(path)
     done = read_stages(path / CHECKPOINT)
     run = StagedRun(settings, build_operator(settings), done, blank=True)
     run.restore(path / CHECKPOINT, archived=True)
@@ -88,8 +88,7 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
 def _settings(path: Path, out: str) -> bytes:
     """Give config.toml, sealed, with another folder."""
     text = read_plain(path / CONFIG).decode()
-    found = tomllib.loads(text)
-    found["run"]["out"] = out
+    found = moved(tomllib.loads(text), Path(out))
     provenance = in_toml(text)
     return sealed_toml(tomli_w.dumps(found) + (provenance.as_comment() if provenance else ""))
 
@@ -98,7 +97,7 @@ def _result(path: Path, out: str) -> bytes:
     """Give result.json, sealed, with another folder."""
     try:
         found = unsealed_json(read_plain(path / RESULT).decode())
-        found["config"]["run"]["out"] = out
-    except (ValueError, KeyError, TypeError):
+        found["config"] = moved(found["config"], Path(out))
+    except (AttributeError, ValueError, KeyError, TypeError):
         raise FolderError(f"{path}: {RESULT} is damaged; measure the run again") from None
     return sealed_json(found, indent=2)

@@ -20,7 +20,6 @@ from tnvmc.app.several import (
     make_runs,
     refuse_in_use,
     stopped_text,
-    with_out,
     write_settings,
 )
 from tnvmc.report.comparison import headline, markdown, plain_text
@@ -28,7 +27,7 @@ from tnvmc.report.figures import style
 from tnvmc.report.figures.comparison import draw_comparison
 from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
 from tnvmc.settings.comparison import Budget, Comparison, budget_of, comparison
-from tnvmc.settings.load import read_toml
+from tnvmc.settings.load import read_toml, with_out
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import read_plain
 from tnvmc.storage.run_files import read_run, steps_done

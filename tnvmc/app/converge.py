@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,12 @@ from typing import Any
 from tnvmc.analysis.convergence import convergence
 from tnvmc.app.stages import StagedRun
 from tnvmc.settings.build import build_operator
-from tnvmc.settings.load import load
+from tnvmc.settings.load import load_in_place
 from tnvmc.storage.files import read_plain
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.run_files import asks_the_same, refuse_comparison
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
-    CONFIG,
     RESULT,
     FolderError,
     RunFolder,
@@ -50,7 +48,7 @@ def converge_run(
     """
     path = Path(path)
     _check_finished(path)
-    settings = load(path / CONFIG, [f"run.out={json.dumps(str(path))}"])
+    settings = load_in_place(path)
     if n_samples is not None and n_samples < 1:
         raise ValueError(f"converge: n_samples is {n_samples}; it must be 1 or larger")
     provenance = check_tied(path)

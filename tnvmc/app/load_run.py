@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from tnvmc.plot import history as history_picture
 from tnvmc.report import describe
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings
-from tnvmc.settings.load import load
+from tnvmc.settings.load import load_in_place
 from tnvmc.settings.own_parts import OWN_PARTS, own_parts, refusal
 from tnvmc.shown import Shown, Table, with_error
 from tnvmc.storage.hdf5 import StateFileError, read_stages
@@ -179,7 +178,7 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> LoadedRun:
         n_sites, units = (files.config[OWN_PARTS].get(name) for name in ("n_sites", "units"))
     else:
         try:
-            settings = load(path / CONFIG, [*overrides, f"run.out={json.dumps(str(path))}"])
+            settings = load_in_place(path, overrides)
             operator = build_operator(settings)
         except ValueError as error:
             raise FolderError(f"{path}: {CONFIG}: {error}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +30,7 @@ from tnvmc.sampling.problem import Point, Samples
 from tnvmc.settings.build import build_operator, build_sampler, build_scheme
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import LatticeSettings, Settings
-from tnvmc.settings.load import load
+from tnvmc.settings.load import load, load_in_place
 from tnvmc.settings.operator_file import read_operators
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import read_plain, write_atomically
@@ -111,7 +110,7 @@ def measure_run(
     if not (path / CHECKPOINT).is_file():
         raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")
     _check_numbers(asked)
-    settings = load(path / CONFIG, [*asked.overrides, f"run.out={json.dumps(str(path))}"])
+    settings = load_in_place(path, asked.overrides)
     kept = load(path / CONFIG).lattice
     if settings.lattice != kept:
         raise ConfigError(

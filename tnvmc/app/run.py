@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 from collections.abc import Mapping, Sequence
@@ -34,7 +33,7 @@ from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.checks import check_memory, check_symmetries
 from tnvmc.settings.comparison import samples_per_step
 from tnvmc.settings.config import Settings
-from tnvmc.settings.load import load
+from tnvmc.settings.load import load, load_in_place, with_out
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.provenance import Provenance
@@ -95,7 +94,7 @@ def run_file(
             f"run_file: this is one of {launched()[1]} processes of mpiexec or srun, which would each make the whole "
             "run; start `tnvmc run FILE` there, or VMC(..., comm=MPI.COMM_WORLD) in Python"
         )
-    return new_run(load(Path(path), _with_out(overrides, out)))
+    return new_run(load(Path(path), with_out(overrides, out)))
 
 
 def new_run(settings: Settings, reference: Reference | None = None) -> dict[str, Any]:
@@ -132,7 +131,11 @@ def resume_run(
     _require_run(path)
     if file is None:
         check_settings(path / CONFIG)
-    settings = load(Path(file or path / CONFIG), _with_out(overrides, path))
+    settings = (
+        load_in_place(path, overrides)
+        if file is None
+        else load(Path(file), with_out(overrides, path))
+    )
     return continued_run(settings, own_settings=file is None)
 
 
@@ -232,11 +235,6 @@ def _set_up(
     run = StagedRun(settings, operator, done, blank=blank)
     console.expect(run.last_step)
     return run, console
-
-
-def _with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
-    # A JSON string is a TOML string too, whatever quotes and backslashes the path holds.
-    return [*overrides, *([f"run.out={json.dumps(str(out))}"] if out is not None else [])]
 
 
 def _carry_on(

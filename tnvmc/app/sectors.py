@@ -21,7 +21,6 @@ from tnvmc.app.several import (
     make_runs,
     refuse_in_use,
     stopped_text,
-    with_out,
     write_settings,
 )
 from tnvmc.report.figures import style
@@ -29,7 +28,7 @@ from tnvmc.report.figures.levels import draw_levels
 from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
 from tnvmc.report.sectors import headline, markdown, plain_text
 from tnvmc.settings.config import Settings
-from tnvmc.settings.load import read_toml
+from tnvmc.settings.load import read_toml, with_out
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.sectors import Sectors, holds_sectors, sectors
 from tnvmc.storage.files import read_plain

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -32,12 +31,6 @@ class SeveralRuns(Protocol):
     @property
     def runs(self) -> Mapping[str, Settings]:
         """Completed settings by the name of their folder, in the order in which they are made."""
-
-
-def with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
-    """Give overrides with the folder that was named, if one was."""
-    # A JSON string is a TOML string too, whatever quotes and backslashes the path holds.
-    return [*overrides, *([f"run.out={json.dumps(str(out))}"] if out is not None else [])]
 
 
 def stopped_text(where: str, command: str, because: str) -> str:

@@ -28,7 +28,7 @@ from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Point
 from tnvmc.settings.build import build_ansatz, build_operator, build_theta, build_vmc
 from tnvmc.settings.config import Settings
-from tnvmc.settings.load import load
+from tnvmc.settings.load import load_in_place
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
@@ -385,7 +385,7 @@ def _kept_state(path: Path, settings: Settings, operator: Operator, penalty: flo
         raise FolderError(f"not a finished run; go on with it first: tnvmc run --resume {path}")
     device, threads = json.dumps(settings.run.device), settings.run.threads
     same = [f"run.device={device}", *([] if threads is None else [f"run.threads={threads}"])]
-    own = load(path / CONFIG, [f"run.out={json.dumps(str(path))}", *same])
+    own = load_in_place(path, same)
     found_for = build_operator(own)
     apart = differences(own.as_dict()["hamiltonian"], settings.as_dict()["hamiltonian"])
     if apart and fingerprint(found_for) != fingerprint(operator):

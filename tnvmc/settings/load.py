@@ -22,6 +22,8 @@ from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, neares
 from tnvmc.settings.section import Section, allowed, properties
 from tnvmc.settings.term_settings import TermSettings
 from tnvmc.storage.files import read_plain
+from tnvmc.storage.kept_files import in_place
+from tnvmc.storage.run_folder import CONFIG
 
 S = TypeVar("S", bound=Section)
 
@@ -38,6 +40,23 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
     Raises:
         ConfigError: with all problems that were found.
     """
+    return complete(validate(_of_one_run(path), overrides), default_name=path.stem)
+
+
+def load_in_place(folder: Path, overrides: Sequence[str] = ()) -> Settings:
+    """Read, check and complete the settings of the run in a folder, wherever that lies now; raises as `load`."""
+    path = folder / CONFIG
+    return complete(validate(in_place(_of_one_run(path), folder), with_out(overrides, folder)))
+
+
+def with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
+    """Give overrides with the folder that was named, if one was."""
+    # A JSON string is a TOML string too, whatever quotes and backslashes the path holds.
+    return [*overrides, *([f"run.out={json.dumps(str(out))}"] if out is not None else [])]
+
+
+def _of_one_run(path: Path) -> dict[str, Any]:
+    """Read a file, refusing that of several runs, or of one that only Python can make."""
     data = read_toml(path)
     if isinstance(data.get("ansatz"), list):
         told = f"a comparison (it has [[ansatz]]); use tnvmc compare {path}"
@@ -47,7 +66,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
         raise ConfigError(ConfigProblem(str(path), "file", told))
     if own := own_parts(data):
         raise ConfigError(ConfigProblem(str(path), "file", refusal(path, own)))
-    return complete(validate(data, overrides), default_name=path.stem)
+    return data
 
 
 def read_toml(path: Path) -> dict[str, Any]:

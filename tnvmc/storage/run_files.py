@@ -17,6 +17,7 @@ import numpy as np
 
 from tnvmc.storage.files import read_plain
 from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
+from tnvmc.storage.kept_files import ORTHOGONAL, in_place
 from tnvmc.storage.provenance import PROVENANCE, Provenance, in_toml, mismatch
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, RESULT, FolderError
 from tnvmc.storage.seals import Lines, check_toml, read_lines, unsealed_json
@@ -115,7 +116,7 @@ def read_run(path: str | Path) -> Run:
         refuse_comparison(path)
         raise FolderError(f"{path}: holds no run ({', '.join(names)} are all missing)")
     damage: list[Damage] = []
-    config = _parsed(path / CONFIG, _config, damage)
+    config = _parsed(path / CONFIG, partial(_config, folder=path), damage)
     result = _parsed(path / RESULT, _result, damage)
     observables = _parsed(path / OBSERVABLES, _observables, damage)
     checkpoint = _checkpoint(path / CHECKPOINT)
@@ -209,9 +210,9 @@ def _parsed(path: Path, parse: Callable[[str], Any], damage: list[Damage]) -> An
     return None
 
 
-def _config(text: str) -> _File:
+def _config(text: str, folder: Path) -> _File:
     check_toml(text.encode())
-    return _File(tomllib.loads(text), in_toml(text))
+    return _File(in_place(tomllib.loads(text), folder), in_toml(text))
 
 
 def _history(text: str, damage: list[Damage]) -> _File:
@@ -332,6 +333,8 @@ def asks_the_same(one: Any, other: Json) -> bool:
     """Compare settings, if `one` are any, but for those that have no influence on the result."""
 
     def relevant(config: Json) -> Json:
-        return {**config, "run": (config.get("run") or {}).get("seed")}
+        # A kept run may have been moved with this one; its parameters are compared by who reads them.
+        kept = [{**each, "run": Path(each["run"]).name} for each in config.get(ORTHOGONAL) or ()]
+        return {**config, "run": (config.get("run") or {}).get("seed"), ORTHOGONAL: kept}
 
     return isinstance(one, Mapping) and relevant(one) == relevant(other)
