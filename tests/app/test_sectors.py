@@ -101,6 +101,20 @@ def test_the_table_is_shown_written_and_drawn_again(
     assert main(["plot", "out", "--format", "gif"]) == 2
 
 
+def test_the_table_is_no_wider_than_the_terminal(
+    whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = {}
+    for columns in ("200", "80"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert main(["show", str(whole)]) == 0
+        shown = capsys.readouterr().out.splitlines()
+        rows[columns] = [line for line in shown if line.startswith("ground ")]
+    assert len(rows["200"]) == 1 and len(rows["200"][0]) > 80
+    assert len(rows["80"]) == 2 and max(map(len, rows["80"])) <= 80
+    assert sorted(" ".join(rows["80"]).split()) == sorted(f"ground {rows['200'][0]}".split())
+
+
 def test_nothing_is_overwritten(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(whole, "out")
     assert main(["run", "study.toml", "--out", "out"]) == 2

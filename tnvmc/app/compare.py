@@ -26,6 +26,7 @@ from tnvmc.report.comparison import headline, markdown, plain_text
 from tnvmc.report.figures import style
 from tnvmc.report.figures.comparison import draw_comparison
 from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
+from tnvmc.report.tables import terminal_width
 from tnvmc.settings.comparison import Budget, Comparison, budget_of, comparison
 from tnvmc.settings.load import read_toml, with_out
 from tnvmc.settings.problems import ConfigError
@@ -243,5 +244,5 @@ def print_comparison(
     else:
         assert file is not None
         table = compare_file(file, out, overrides)
-    print(f"\n{headline(table)}\n\n{plain_text(table)}")
+    print(f"\n{headline(table)}\n\n{plain_text(table, terminal_width())}")
     return not any(reason.code == "run_failed" for _, reason in table.left_out)

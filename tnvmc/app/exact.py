@@ -9,7 +9,7 @@ from tnvmc.analysis.levels import sector_references
 from tnvmc.exact import Sector, check_size, exact_ground_state, exact_levels
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
-from tnvmc.report.tables import in_columns
+from tnvmc.report.tables import in_columns, terminal_width
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings, n_sites
 from tnvmc.settings.load import read_toml, validate
@@ -83,7 +83,7 @@ def _of_sectors(asked: Sectors) -> Iterator[str]:
             "no sector is diagonalised in a few seconds; --sector 2SZ takes the time for one"
         )
     yield f"{operator.name}, {operator.n_sites} sites, {operator.units} units"
-    yield from in_columns(rows, ">")
+    yield from in_columns(rows, ">", terminal_width())
 
 
 def _or_dash(value: int | None) -> str:

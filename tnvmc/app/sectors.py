@@ -27,6 +27,7 @@ from tnvmc.report.figures import style
 from tnvmc.report.figures.levels import draw_levels
 from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
 from tnvmc.report.sectors import headline, markdown, plain_text
+from tnvmc.report.tables import terminal_width
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import read_toml, with_out
 from tnvmc.settings.problems import ConfigError
@@ -293,5 +294,5 @@ def sectors_text(table: SectorTable) -> str:
     """Write what is printed of a table: ``tnvmc run`` and ``tnvmc show``."""
     text = [headline(table)]
     if table.levels or table.left_out:
-        text += ["", plain_text(table)]
+        text += ["", plain_text(table, terminal_width())]
     return "\n".join(text)

@@ -31,9 +31,10 @@ def headline(table: ComparisonTable) -> str:
     )
 
 
-def plain_text(table: ComparisonTable) -> str:
+def plain_text(table: ComparisonTable, width: int | None = None) -> str:
     """Write the table in columns, with what is left out and what is to be noted below it."""
-    return "\n".join([*in_columns(_lines(table)), *_below(table)])
+    lines = in_columns(_lines(table), "<", width)
+    return "\n".join([*lines, *_below(table)])
 
 
 def markdown(table: ComparisonTable) -> str:
