@@ -100,7 +100,7 @@ _find_sentences: Callable[[], Any] | None = None
 def tell_with(find: Callable[[], Any]) -> None:
     """Tell once what makes sentences of diagnostics: a function that gives `tnvmc.report.texts`.
 
-    As `draw_with`, so that the tables of notebooks have sentences and no lower floor makes them.
+    As `draw_with`, so that tables of notebooks and warnings have sentences and no lower level makes them.
     """
     global _find_sentences
     _find_sentences = find
@@ -111,6 +111,11 @@ def _sentence(note: object) -> str:
     if isinstance(note, str) or _find_sentences is None:
         return str(note)
     return str(_find_sentences().line(note))
+
+
+def coded(found: object) -> str:
+    """Write a diagnostic with its code, and its sentence where something makes sentences."""
+    return str(found) if _find_sentences is None else str(_find_sentences().coded(found))
 
 
 _find_plot: Callable[[], Any] | None = None

@@ -10,6 +10,7 @@ from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic, UnreliableWarning, warn_of
 from tnvmc.estimate.reliability import Drawn, changed_part, doubts
 from tnvmc.estimate.statistics import estimate
+from tnvmc.report.texts import sentence
 
 RNG = np.random.default_rng
 
@@ -82,7 +83,10 @@ def test_blocks_of_few_walkers_take_the_scatter_of_walkers_that_stay_apart() -> 
 
 
 def test_python_warns_of_what_a_command_would_print() -> None:
+    known = Diagnostic("overlap_unknown", "warning", {"number": 1, "squared": 0.1, "error": 0.2})
     told = [Diagnostic("a", "good"), Diagnostic("b", "open"), Diagnostic("c", "warning", {"x": 1})]
     with pytest.warns(UnreliableWarning) as seen:
-        warn_of([*told, Diagnostic("d", "error")], "VMC.measure")
-    assert [str(each.message) for each in seen] == ["VMC.measure: c (x = 1)", "VMC.measure: d"]
+        warn_of([*told, Diagnostic("d", "error"), known], "VMC.measure")
+    messages = [str(each.message) for each in seen]
+    assert messages[:2] == ["VMC.measure: c (x = 1)", "VMC.measure: d"]  # of another version
+    assert messages[2] == f"VMC.measure: overlap_unknown: {sentence(known)}"

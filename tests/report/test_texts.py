@@ -231,14 +231,14 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      ("closure spread is 1e-1, above 5.8e-3, the root of the relative error: amplitudes depend on "
      "the row where they are computed, by enough to change the energy; raise contraction.chi and measure.chi")),
     ("not_orthogonal", {"number": 1, "squared": 0.953, "error": 0.004, "penalty": 0.05, "raise": ["penalty"]},
-     ("the squared overlap with the state of orthogonal.1 is 0.9530(40): the energy is not that of an excited "
-     "state; make more steps, raise orthogonal.1.penalty (now 0.05) above the gap, or start elsewhere (run.seed)")),
+     ("the squared overlap with kept state 1 is 0.9530(40): the energy is not that of an excited "
+     "state; make more steps, raise its penalty (orthogonal.1.penalty in a file, now 0.05) above the gap, or start elsewhere (run.seed)")),
     ("not_orthogonal",
      {"number": 1, "squared": 0.953, "error": 0.004, "penalty": 0.05, "state": "'ground'", "key": "sector.3.penalty"},
      ("the squared overlap with 'ground' is 0.9530(40): the energy is not that of an excited "
-     "state; make more steps, raise sector.3.penalty (now 0.05) above the gap, or start elsewhere (run.seed)")),
+     "state; make more steps, raise its penalty (sector.3.penalty, now 0.05) above the gap, or start elsewhere (run.seed)")),
     ("overlap_unknown", {"number": 2, "squared": 0.1, "error": 0.2, "penalty": 4.0, "raise": ["n_samples"]},
-     ("the squared overlap with the state of orthogonal.2, 1e-1, has an error of 2e-1: too large to tell "
+     ("the squared overlap with kept state 2, 1e-1, has an error of 2e-1: too large to tell "
      "whether the two are orthogonal; raise measure.n_samples")),
     ("below_level", {"sigmas": 12.31, "reference": -2.31, "relative": 0.0234},
      ("the energy lies 12.3 error bars below that of the next exact level (2.3 %): a kept state is not yet an "

@@ -127,11 +127,8 @@ def test_a_sum_over_truncated_amplitudes_is_not_exact(scheme: Any, told: bool) -
             warnings.simplefilter("always")
             found = state.measure()
         assert ("closure_spread_large" in codes(found)) == told
-        assert [str(each.message) for each in caught if "closure_spread" in str(each.message)] == [
-            f"VMC.measure: {str(each).removeprefix('warning: ')}"
-            for each in found.diagnostics
-            if each.code == "closure_spread_large"
-        ]
+        warned = [str(each.message).split(": ")[:2] for each in caught]
+        assert (["VMC.measure", "closure_spread_large"] in warned) == told
         assert found.closure_spread is not None and (found.closure_spread > 1e-3) == told
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tnvmc.shown import coded
+
 Status = Literal["good", "open", "warning", "error"]
 """good: the check passed; open: not enough, or not known to be (more of something would tell);
 warning: the number is less certain than it looks; error: it is no number to use."""
@@ -43,7 +45,7 @@ class UnreliableWarning(UserWarning):
 
 
 def warn_of(diagnostics: Iterable[Diagnostic], where: str, stacklevel: int = 3) -> None:
-    """Emit one `UnreliableWarning` for each diagnostic that is a warning or an error.
+    """Emit one `UnreliableWarning`, code and sentence, for each diagnostic that is a warning or an error.
 
     Args:
         diagnostics: any; those that are good or open are told in reports only.
@@ -52,8 +54,7 @@ def warn_of(diagnostics: Iterable[Diagnostic], where: str, stacklevel: int = 3) 
     """
     for found in diagnostics:
         if found.status in ("warning", "error"):
-            text = f"{where}: {str(found).removeprefix(f'{found.status}: ')}"
-            warnings.warn(UnreliableWarning(text), stacklevel=stacklevel)
+            warnings.warn(UnreliableWarning(f"{where}: {coded(found)}"), stacklevel=stacklevel)
 
 
 def _told(name: str, value: Any) -> str:

@@ -43,6 +43,14 @@ def line(diagnostic: Diagnostic) -> str:
     return f"warning: {sentence(diagnostic)}" if warns else sentence(diagnostic)
 
 
+def coded(diagnostic: Diagnostic) -> str:
+    """Write a diagnostic with its code before its sentence, as warnings of Python are told."""
+    told = sentence(diagnostic)
+    if told == str(diagnostic):
+        return told.removeprefix(f"{diagnostic.status}: ")
+    return f"{diagnostic.code}: {told}"
+
+
 def step_sentence(diagnostics: Iterable[Diagnostic | Mapping[str, Any]], undone: bool) -> str:
     """Write what happened to a step; empty where nothing did."""
     told = "; ".join(map(sentence, diagnostics))
