@@ -69,15 +69,26 @@ def test_nothing_is_said_where_the_settings_are_lost() -> None:
     run = Run(Path("x"))
     assert describe.facts(run) == {}
     assert describe.units_of(run) == ""
-    assert describe.reference(run) == (None, "exact")
+    assert describe.reference(run) == (None, "exact", 0.0)
     assert describe.energy_per_site(run) is None
 
 
 def test_reference_and_units_are_looked_up_without_a_result() -> None:
-    assert describe.reference(UNFINISHED) == (pytest.approx(EXACT / N), "exact")
+    assert describe.reference(UNFINISHED) == (pytest.approx(EXACT / N), "exact", 0.0)
     assert describe.units_of(UNFINISHED) == describe.units_of(RUN) == "S.S"
     in_a_sector = replace(changed(sampler={"magnetisation": 2}), result=None)
-    assert describe.reference(in_a_sector) == (None, "exact")
+    assert describe.reference(in_a_sector) == (None, "exact", 0.0)
+
+
+def test_a_reference_has_its_error() -> None:
+    """Found in a result, and looked up without one."""
+    hamiltonian, lattice = {"model": "j1j2", "J2": 0.5}, {"shape": [6, 6]}
+    looked_up = Run(Path("x"), {"hamiltonian": hamiltonian, "lattice": lattice})
+    energy, method, error = describe.reference(looked_up)
+    assert (method, energy) == ("extrapolated", pytest.approx(-17.2474 / 36, abs=1e-5))
+    assert 0 < error < 1e-4
+    measured = {**RUN.result, "exact_method": "QMC", "exact_error": 0.32}
+    assert describe.reference(replace(RUN, result=measured))[1:] == ("QMC", 0.32 / N)
 
 
 def test_the_energy_is_the_measured_one_else_that_of_the_last_step() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,13 @@ def result_of(
     signed = error = None
     if exact:
         signed = (measured.energy - exact) / abs(exact)
-        error = measured.energy_error / abs(exact)
+        error = math.hypot(measured.energy_error, reference.error or 0.0) / abs(exact)
     values = {
         **measured.as_dict(),
         "energy_bound": energy_bound(vmc.operator),
         "exact_energy": exact,
         "exact_energy_per_site": None if exact is None else exact / n_sites,
+        "exact_error": reference.error,
         "exact_source": reference.source,
         "exact_method": reference.method,
         "relative_error": None if signed is None else abs(signed),

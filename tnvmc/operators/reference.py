@@ -207,6 +207,15 @@ TABLE: tuple[Published, ...] = (
     Published(
         "j1j2",
         (0.5,),
+        "open",
+        f"{DMRG}, chi 500 and 1000 extrapolated",
+        "extrapolated",
+        {(6, 6): (-17.2474, 3e-4)},
+        per_site=False,
+    ),
+    Published(
+        "j1j2",
+        (0.5,),
         "periodic",
         "Schulz, Ziman, Poilblanc, J. Phys. I 6, 675 (1996), exact diagonalisation",
         "exact",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tnvmc.analysis.comparison import ComparisonTable
 from tnvmc.report.describe import facts, sector_text
-from tnvmc.report.numbers import scientific, ten_digits
+from tnvmc.report.numbers import known_energy, scientific
 from tnvmc.report.tables import in_columns, in_markdown
 from tnvmc.report.texts import listed, sentence
 from tnvmc.shown import with_error
@@ -22,7 +22,9 @@ def headline(table: ComparisonTable) -> str:
     reference = "no reference energy is known"
     if known is not None:
         method, source = about["reference"]["method"], about["reference"]["source"]
-        reference = f"{method} energy per site {ten_digits(known / about['n_sites'])} ({source})"
+        error = (about["reference"].get("error") or 0.0) / about["n_sites"]
+        digits = known_energy(known / about["n_sites"], error)
+        reference = f"{method} energy per site {digits} ({source})"
     sector = sector_text(about)
     symmetries = f", symmetries {listed(about['symmetrise'])}" if about["symmetrise"] else ""
     return (

@@ -21,7 +21,7 @@ from tnvmc.report.describe import (
     symmetries_text,
 )
 from tnvmc.report.live import Bar, Output, can_show, console_on, step_numbers, working
-from tnvmc.report.numbers import duration, per_site, ten_digits
+from tnvmc.report.numbers import duration, known_energy, per_site
 from tnvmc.report.texts import line, step_sentence
 from tnvmc.settings.ansatz_settings import factors
 from tnvmc.settings.config import Settings
@@ -212,7 +212,10 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "sector", sector
     for number, each in enumerate(result.get("overlaps", ()), 1):
         yield f"|overlap {number}|^2", with_error(each["squared"], each["error"])
-    known = "not known" if exact is None else f"{ten_digits(exact)}  ({result['exact_source']})"
+    known = "not known"
+    if exact is not None:
+        error = (result.get("exact_error") or 0.0) / result["n_sites"]
+        known = f"{known_energy(exact, error)}  ({result['exact_source']})"
     yield result["exact_method"] or "exact", known
     if result["relative_error"] is not None:
         off = f"{result['relative_error']:.2e} +- {_error(result['relative_error_error'])}"

@@ -250,16 +250,18 @@ def units_of(run: Run) -> str:
     return run.units or ("" if operator is None else operator.units)
 
 
-def reference(run: Run) -> tuple[float | None, str]:
-    """Give the energy per site to compare with and how it was found; looked up, never computed."""
+def reference(run: Run) -> tuple[float | None, str, float]:
+    """Give the energy per site to compare with, how it was found, and its error; looked up, never computed."""
     if run.result is not None:
-        exact = run.result.get("exact_energy_per_site")
-        return exact, str(run.result.get("exact_method") or "exact")
+        exact, method = run.result.get("exact_energy_per_site"), run.result.get("exact_method")
+        error = (run.result.get("exact_error") or 0.0) / int(run.result["n_sites"])
+        return exact, str(method or "exact"), error
     operator = None if run.setting("sampler", "magnetisation") else _operator(run)
     known = None if operator is None else known_energy(operator)
     if operator is None or known is None:
-        return None, "exact"
-    return known.energy_total / operator.n_sites, known.method
+        return None, "exact", 0.0
+    error = 0.0 if known.method == "exact" else (known.error or 0.0) / operator.n_sites
+    return known.energy_total / operator.n_sites, known.method, error
 
 
 def energy_per_site(run: Run) -> tuple[float, float, str] | None:

@@ -27,6 +27,11 @@ def ten_digits(value: float) -> str:
     return fixed(value, 10)
 
 
+def known_energy(value: float, error: float | None) -> str:
+    """Write an energy to compare with: with its error, or ten digits where it has none."""
+    return with_error(value, error) if error else ten_digits(value)
+
+
 def short(value: float) -> str:
     """Write a small number with two digits: 1.1e-4."""
     mantissa, exponent = f"{value:.1e}".split("e")

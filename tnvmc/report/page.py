@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from tnvmc._version import __version__
 from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.report import describe
 from tnvmc.report.figures import NAMES, draw, style
-from tnvmc.report.numbers import duration, per_site, short, signed, ten_digits
+from tnvmc.report.numbers import duration, known_energy, per_site, short, signed, ten_digits
 from tnvmc.report.observables import observed, samples_text
 from tnvmc.report.plots import check_ours
 from tnvmc.report.texts import sentence
@@ -142,10 +143,11 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
     sector = describe.facts(run).get("sector")
     units = ", ".join(filter(None, [f"{describe.units_of(run)} units", sector]))
     yield with_error(energy, error), f"energy per site, {units}, {where}"
-    exact, method = describe.reference(run)
+    exact, method, known_error = describe.reference(run)
     if exact:
         off = (energy - exact) / abs(exact)
-        yield signed(off, error / abs(exact)), f"relative to {method} energy"
+        error = math.hypot(error, known_error) / abs(exact)
+        yield signed(off, error), f"relative to {method} energy"
     result: Json = run.result or {}
     if variance := _short(result, "variance", run.n_sites):
         yield variance, "variance per site"
@@ -169,13 +171,13 @@ def _words(run: Run) -> list[tuple[str, str]]:
             )
         told.append(("warning", f"the run is not finished: {steps}{state}"))
     told += [(found.status, sentence(found)) for found in diagnostics_of(result)]
-    energy, (exact, method) = describe.energy_per_site(run), describe.reference(run)
+    energy, (exact, method, known_error) = describe.energy_per_site(run), describe.reference(run)
     if all(status == "good" for status, _ in told):
         told.append(("good", "no check has raised a warning"))
     if run.result is not None and not result.get("convergence"):
         told.append(("open", "convergence in χ was not measured (tnvmc converge)"))
     if energy is not None and exact:
-        off, error = energy[0] - exact, energy[1]
+        off, error = energy[0] - exact, math.hypot(energy[1], known_error)
         side = "above" if off >= 0 else "below"
         sigma = f", {abs(off) / error:.1f} error bars" if error else ""
         part = short(abs(off / exact))
@@ -190,7 +192,7 @@ def _capital(text: str) -> str:
 
 def _comparison(run: Run) -> list[Row]:
     """Energies per site: this run, its extrapolations, the known one."""
-    found, (exact, method) = describe.energy_per_site(run), describe.reference(run)
+    found, (exact, method, known_error) = describe.energy_per_site(run), describe.reference(run)
     if found is None:
         return []
     n = run.n_sites or 1
@@ -202,13 +204,14 @@ def _comparison(run: Run) -> list[Row]:
     for source, held in energies:
         relative = in_errors = None
         if exact and held["energy"] is not None:
-            off, error = held["energy"] / n - exact, (held["energy_error"] or 0.0) / n
+            off = held["energy"] / n - exact
+            error = math.hypot((held["energy_error"] or 0.0) / n, known_error)
             relative = signed(off / abs(exact), error / abs(exact))
             in_errors = f"{off / error:+.1f}" if error else None
         rows.append(["this run", source, per_site(held, n), relative, in_errors])
     if exact:
         source = str((run.result or {}).get("exact_source") or "published")
-        rows.append([method, source, ten_digits(exact), None, None])
+        rows.append([method, source, known_energy(exact, known_error), None, None])
     return rows
 
 

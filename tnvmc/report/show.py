@@ -10,7 +10,7 @@ from typing import Any
 
 from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.report import describe as words
-from tnvmc.report.numbers import duration, per_site, ten_digits
+from tnvmc.report.numbers import duration, known_energy, per_site
 from tnvmc.report.observables import observed
 from tnvmc.report.texts import sentence, step_sentence
 from tnvmc.storage import run_files
@@ -105,7 +105,8 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
     if result.get("relative_error") is not None:
         error, exact = result["relative_error_error"], result["exact_energy_per_site"]
         off = f"{result['relative_error']:.1e} +- {'unknown' if error is None else f'{error:.1e}'}"
-        known = f"{result['exact_method']} {ten_digits(exact)} ({result['exact_source']})"
+        digits = known_energy(exact, (result.get("exact_error") or 0.0) / result["n_sites"])
+        known = f"{result['exact_method']} {digits} ({result['exact_source']})"
         yield "compared", f"relative error {off}; {known}"
     for found in diagnostics_of(result):
         if found.status in ("warning", "error"):

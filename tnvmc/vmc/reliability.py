@@ -206,7 +206,9 @@ def above_exact(
     if above > FAR_ABOVE * size and above > ABOVE_EXACT * error:
         method = "QMC" if known.method == "QMC" else "exact"
         lacks = "D" if getattr(ansatz, "D", None) else "ansatz"
-        values = {"sigmas": above / error if error else None, "relative": above / size}
+        # A sum over all configurations has no error, and an exact energy that of rounding.
+        sigmas = above / error if energy[1] else None
+        values = {"sigmas": sigmas, "relative": above / size}
         yield Diagnostic("above_reference", "warning", {**values, "method": method, "lacks": lacks})
 
 

@@ -126,8 +126,9 @@ def extrapolation(key: str, run: Run) -> Any | str:
             0, end, end_error, fmt="D", ms=6, capsize=3, color=style.VERMILION,
             label="extrapolated", clip_on=False, zorder=3,
         )  # fmt: skip
-    exact, method = reference(run)
+    exact, method, error = reference(run)
     if exact is not None:
+        axes.axhspan(exact - error, exact + error, color=style.INK, alpha=0.15, lw=0)
         axes.axhline(exact, color=style.INK, lw=1.1, ls=":", label=method)
     axes.locator_params(axis="x", nbins=6)
     room = 0.08 + 0.016 * max(map(len, labels))  # for the label of the last point

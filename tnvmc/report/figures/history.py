@@ -99,7 +99,7 @@ def history_of(run: Run) -> History | None:
         for line, so_far in zip(run.history, elapsed, strict=True)
         if line.get("energy") is not None
     )
-    exact, method = reference(run)
+    exact, method, _ = reference(run)
     measured = None
     if run.result is not None and run.result["energy_per_site"] is not None:
         error = run.result.get("energy_per_site_error") or 0.0

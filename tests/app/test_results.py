@@ -1,0 +1,41 @@
+"""What result.json says of an energy beside the one it is compared with."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from tnvmc import PEPS, VMC, Enumerate, heisenberg, square
+from tnvmc.analysis.diagnostics import diagnose
+from tnvmc.analysis.reference import Reference, find_reference
+from tnvmc.app.results import result_of
+from tnvmc.operators.models import j1j2
+
+OPERATOR = heisenberg(square(2, 2))
+CONFIG = {"contraction": {"chi": 4}, "ansatz": {"D": 1}, "sampler": {"n_walkers": 8}}
+
+
+@pytest.mark.filterwarnings("ignore::tnvmc.UnreliableWarning")
+@pytest.mark.parametrize(
+    ("method", "alarms"), [("extrapolated", 0), ("variational", 0), ("QMC", 1)]
+)
+def test_a_reference_with_an_error_is_no_bound(method: str, alarms: int, tmp_path: Path) -> None:
+    """Of an upper bound or an estimate a state may lie below; of QMC it may not, beyond both errors."""
+    vmc = VMC(OPERATOR, PEPS(OPERATOR.lattice, 1), Enumerate(threads=1))
+    measured, scans = vmc.measure(), {"chi": [], "variance": None, "bond_dimension": None}
+    for distance, told in ((0.05, 0), (0.5, alarms)):
+        known = Reference(measured.energy + distance, "somebody", method, 0.03)
+        found = result_of(vmc, CONFIG, measured, known)
+        assert found["exact_error"] == 0.03
+        error = math.hypot(measured.energy_error, 0.03) / abs(known.energy or 1)
+        assert found["relative_error_error"] == pytest.approx(error)
+        codes = [each.code for each in diagnose({**found, "stopped": "steps"}, (), scans)]
+        assert codes.count("below_reference") == told
+
+
+def test_frustrated_magnets_on_36_sites_have_the_energy_of_dmrg() -> None:
+    known = find_reference(j1j2(square(6, 6), J2=0.5))
+    assert known.method == "extrapolated" and known.error is not None and 0 < known.error < 1e-3
+    assert known.energy is not None and -17.2474 - 4e-4 < known.energy < -17.247  # below each bound
