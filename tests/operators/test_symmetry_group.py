@@ -134,6 +134,50 @@ def test_characters_spread_over_products() -> None:
     assert chi["left quarter turn with spin inversion"] == 1
 
 
+def one_dimensional(group: SymmetryGroup) -> list[tuple[int, ...]]:
+    """All real representations of one dimension: those of products of every choice of signs that is one."""
+    places = {g.key: place for place, g in enumerate(group.elements)}
+    table = np.array([[places[g.after(h)] for h in group.elements] for g in group.elements])
+    signs = np.array(list(itertools.product([1, -1], repeat=len(group))))
+    kept = [chi for chi in signs if (chi[:, None] * chi[None, :] == chi[table]).all()]
+    return [tuple(map(int, chi)) for chi in kept]
+
+
+@pytest.mark.parametrize(
+    ("operator", "names"),
+    [
+        (heisenberg(square(3, 3)), ["point"]),
+        (heisenberg(square(2, 3)), ["spin", "point"]),
+        (heisenberg(chain(6, "periodic")), ["translation"]),
+        (heisenberg(chain(4, "periodic")), ["translation", "point"]),
+    ],
+    ids=str,
+)
+def test_characters_are_found_wherever_there_are_any(operator: Operator, names: list[str]) -> None:
+    """Any one or two signs: those of a representation where one has them, else refused."""
+    group = symmetry_group(operator, names)
+    every = one_dimensional(group)
+    elements = range(1, len(group))
+    for places in [*itertools.combinations(elements, 1), *itertools.combinations(elements, 2)]:
+        for given in itertools.product([1, -1], repeat=len(places)):
+            fitting = [chi for chi in every if all(chi[p] == s for p, s in zip(places, given))]
+            named = {group.names[place]: sign for place, sign in zip(places, given, strict=True)}
+            if fitting:
+                found = symmetry_group(operator, names, named)
+                assert tuple(g.character for g in found.elements) in fitting
+            else:
+                with pytest.raises(NotSymmetric):
+                    symmetry_group(operator, names, named)
+
+
+def test_what_is_free_is_even() -> None:
+    """Of the two representations with one odd reflection that in which the diagonal is even."""
+    group = symmetry_group(heisenberg(square(3, 3)), ["point"], {"left-right reflection": -1})
+    chi = {g.name: g.character for g in group.elements}
+    assert chi["up-down reflection"] == -1 and chi["half turn"] == 1
+    assert chi["diagonal reflection"] == 1 and chi["left quarter turn"] == -1
+
+
 def test_characters_that_contradict_each_other() -> None:
     operator = heisenberg(square(3, 3))
     for given in (

@@ -120,8 +120,8 @@ def symmetry_group(
 
     "spin" is the inversion of all spins, "point" the point group of the lattice, "translation"
     those along its periodic directions; "point" and "translation" together make its space group.
-    `characters` gives -1 or +1 for some elements by their names; those of products follow, and
-    what nothing is said of is +1.
+    `characters` gives -1 or +1 for some elements by their names; those of products and conjugates follow,
+    and what is then free is +1, in the order of the elements.
 
     Raises:
         ValueError: an unknown name or character.
@@ -239,7 +239,11 @@ _INVERSION = "spin inversion"
 
 
 def _signed(elements: tuple[Symmetry, ...], characters: Mapping[str, int]) -> tuple[Symmetry, ...]:
-    """Spread the characters given over the products of their elements and of those not named."""
+    """Spread the characters given over what follows from them, and +1 over what does not.
+
+    A square has +1 in every real representation of one dimension.  The quotient by all squares is a product of
+    groups of two elements, where any sign goes with what is independent of it.
+    """
     if not characters:  # +1 everywhere goes with any group
         return elements
     by_name = {element.name: element for element in elements}
@@ -252,32 +256,43 @@ def _signed(elements: tuple[Symmetry, ...], characters: Mapping[str, int]) -> tu
             raise ValueError(f"character {value} of {name!r}: it must be -1 or +1")
     unit = tuple(range(len(elements[0].sites)))
     known = {(unit, False): 1}
+    for g in elements:
+        _extend(known, g.after(g), 1)
+    squares = set(known)
     order = [by_name[name] for name in characters] + [
         g for g in elements if g.name not in characters
     ]
     for g in order:
         if g.key in known:
             if characters.get(g.name, known[g.key]) != known[g.key]:
+                others = "the group: it is a product of squares, which have +1"
                 raise NotSymmetric(
-                    f"character {characters[g.name]:+d} of {g.name!r} contradicts the others given"
+                    f"character {characters[g.name]:+d} of {g.name!r} contradicts "
+                    f"{others if g.key in squares else 'the others given'}"
                 )
             continue
-        _extend(known, g, characters.get(g.name, 1))
+        _extend(known, g.key, characters.get(g.name, 1))
     return tuple(replace(g, character=known[g.key]) for g in elements)
 
 
-def _extend(known: dict[tuple[tuple[int, ...], bool], int], g: Symmetry, character: int) -> None:
-    """Add an element to a subgroup with its characters, and all products that follow."""
-    known[g.key] = character
-    frontier = [g.key]
+_Key = tuple[tuple[int, ...], bool]
+"""What an element does: `Symmetry.key`."""
+
+
+def _extend(known: dict[_Key, int], key: _Key, character: int) -> None:
+    """Add an element to a subgroup with its characters, and all products that follow; nothing if it is there."""
+    if key in known:
+        return
+    known[key] = character
+    frontier = [key]
     while frontier:
-        sites, inverts = frontier.pop()
-        for (others, also), chi in list(known.items()):
-            for a, b in (((sites, inverts), (others, also)), ((others, also), (sites, inverts))):
-                key = Symmetry("", *a).after(Symmetry("", *b))
-                if key not in known:
-                    known[key] = known[(sites, inverts)] * chi
-                    frontier.append(key)
+        new = frontier.pop()
+        for other, chi in list(known.items()):
+            for a, b in ((new, other), (other, new)):
+                product = Symmetry("", *a).after(Symmetry("", *b))
+                if product not in known:
+                    known[product] = known[new] * chi
+                    frontier.append(product)
 
 
 def _listed(names: Sequence[str], most: int = 3) -> str:
