@@ -36,7 +36,8 @@ class Fixed:
     """Absorb rows by projectors made from theta alone: energies are variational at every chi.
 
     Args:
-        chi: largest bond of a boundary of two rows or more; the first row from each edge stays as it is.
+        chi: largest bond of a boundary of two rows or more (columns, of a grid that is higher than wide); the first
+            row from each edge stays as it is.
         n_drawn: random superpositions of the local states that stand for the rest of the network when
             projectors are made.
         seed: of these superpositions.

@@ -47,14 +47,7 @@ class Views:
     @cached_property
     def columns(self) -> Layers:
         """The network with rows and columns exchanged."""
-        n_rows, n_cols = self.shape
-        xp = array_namespace(self.tensors[0])
-        tensors = [
-            xp.permute_dims(self.tensors[row * n_cols + column], (0, 2, 1, 4, 3))
-            for column in range(n_cols)
-            for row in range(n_rows)
-        ]
-        return Layers.build(tensors, (n_cols, n_rows), self.scheme)
+        return Layers.build(turned(self.tensors, self.shape), self.shape[::-1], self.scheme)
 
     def layers(self, by_columns: bool) -> Layers:
         """One of the two, made once for all threads."""
@@ -64,11 +57,13 @@ class Views:
     def seen(self, configs: Array, by_columns: bool) -> Array:
         """Configurations (B, N) on the grid, (B, places) in the order of a view."""
         configs = self.filling.configs(configs)
-        return _turned(configs, self.shape) if by_columns else configs
+        return turned_configs(configs, self.shape) if by_columns else configs
 
     def unseen(self, configs: Array, by_columns: bool) -> Array:
         """Configurations (B, places) of a view in the order of the sites."""
-        return self.filling.off(_turned(configs, self.shape[::-1]) if by_columns else configs)
+        return self.filling.off(
+            turned_configs(configs, self.shape[::-1]) if by_columns else configs
+        )
 
 
 class LatestViews:
@@ -99,7 +94,20 @@ class LatestViews:
         return LatestViews, ()
 
 
-def _turned(configs: Array, shape: tuple[int, int]) -> Array:
+def turned(tensors: Sequence[Array], shape: tuple[int, int]) -> list[Array]:
+    """Exchange rows and columns of tensors (.., up, left, down, right) of all places."""
+    xp = array_namespace(tensors[0])
+    return [xp.permute_dims(t, (0, 2, 1, 4, 3)) for t in turned_places(tensors, shape)]
+
+
+def turned_places(each: Sequence[T], shape: tuple[int, int]) -> list[T]:
+    """Give what belongs to each place in the order of the places where columns are counted as rows."""
+    n_rows, n_cols = shape
+    return [each[row * n_cols + column] for column in range(n_cols) for row in range(n_rows)]
+
+
+def turned_configs(configs: Array, shape: tuple[int, int]) -> Array:
+    """The same of configurations (B, places)."""
     xp = array_namespace(configs)
     grid = xp.permute_dims(xp.reshape(configs, (-1, *shape)), (0, 2, 1))
     return xp.reshape(grid, (configs.shape[0], -1))
