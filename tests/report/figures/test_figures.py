@@ -174,6 +174,26 @@ def test_coordinates_of_a_list_of_bonds_are_drawn() -> None:
     assert limits.get_xdata().max() == pytest.approx(2.0, abs=0.01)  # across the hexagon
 
 
+@pytest.mark.parametrize("coordinates", [None, [[0, 0], [1, 0], [0.5, 0.8], [1.5, 0.8]]])
+def test_momenta_point_as_the_lattice_does(coordinates: list[list[float]] | None) -> None:
+    """Rows of a grid run down, coordinates of one's own up: so does q_y, or one picture mirrors the other."""
+    q = np.pi * np.array([[x, y] for y in (-0.5, 0, 0.5, 1) for x in (-0.5, 0, 0.5, 1)])
+    factor = {"zone": "plane" if coordinates else "square", "q": q.tolist(), **_flat(16)}
+    given = {} if coordinates is None else {"coordinates": coordinates}
+    held = {
+        "shape": [2, 2],
+        "correlations": {"SS": _flat(4, 4)},
+        "structure_factor": {"SS": factor},
+    }
+    made = draw([Run(Path(), observables=held | given)], ["correlations", "structure_factor"])
+    limits = [made.figures[name].axes[0].get_ylim() for name in made.figures]
+    assert [low < high for low, high in limits] == [coordinates is not None] * 2
+
+
+def _flat(*shape: int) -> dict[str, Any]:
+    return {"mean": np.full(shape, 0.25).tolist(), "error": np.full(shape, 0.01).tolist()}
+
+
 def test_without_coordinates_pictures_say_what_is_lacking() -> None:
     reason = {"observable": "structure_factor", "reason": "coordinates"}
     told = {"code": "observable_left_out", "status": "open", "values": reason}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.report.figures import style
-from tnvmc.report.figures.places import largest_error, left_out, span
+from tnvmc.report.figures.places import largest_error, left_out, places_of, span
 from tnvmc.report.observables import maximum, peak
 from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Json, Run, as_array
@@ -37,11 +37,11 @@ def structure_factor(run: Run) -> Any | str:
     path = _path(q, corners)
     if not path:
         figure = style.new_figure(4.6, 3.7, "compressed")
-        _zone(figure, figure.subplots(), q, factor, label)
+        _zone(figure.subplots(), run, found)
         return figure
     figure = style.new_figure(8.6, 3.7, "compressed")
     zone, cut = figure.subplots(1, 2, width_ratios=(1.15, 1))
-    _zone(figure, zone, q, factor, "")  # the curve beside it has the label
+    _zone(zone, run, (factor, "", q))  # the curve beside it has the label
     where, index = (np.array(column) for column in zip(*path, strict=True))
     _curve(cut, where, factor, index, label)
     ticks = _ticks(factor, corners)
@@ -66,7 +66,7 @@ def draw_structure_factor(axes: Any, run: Run) -> str | None:
     if _is_chain(factor, q):
         _along(axes, q, factor, label)
     else:
-        _zone(axes.figure, axes, q, factor, label)
+        _zone(axes, run, found)
     return None
 
 
@@ -116,10 +116,15 @@ def _curve(axes: Any, x: np.ndarray, factor: Json, index: np.ndarray, label: str
     axes.set_ylabel(label)
 
 
-def _zone(figure: Any, axes: Any, q: np.ndarray, factor: Json, label: str) -> None:
-    """Cells centred on the points, and the largest value marked; the lines are the zones."""
+def _zone(axes: Any, run: Run, found: tuple[Json, str, np.ndarray]) -> None:
+    """Cells centred on the points, and the largest value marked; the lines are the zones.
+
+    The axes point as those of the picture of the lattice, whose row 0 is on top.
+    """
     from matplotlib.ticker import MultipleLocator
 
+    factor, label, q = found
+    places = places_of(run)
     mean = as_array(factor["mean"])
     low, high = span(mean, as_array(factor["error"]))
     look = {"cmap": style.SEQUENTIAL, "edgecolors": "face", "clim": (low, high)}
@@ -142,8 +147,10 @@ def _zone(figure: Any, axes: Any, q: np.ndarray, factor: Json, label: str) -> No
     for axis, name in ((axes.xaxis, "x"), (axes.yaxis, "y")):
         axis.set_major_locator(MultipleLocator(0.5))
         axis.set_label_text(rf"$q_{name}/\pi$")
+    if not isinstance(places, str) and not places.listed:
+        axes.invert_yaxis()
     axes.spines[:].set_visible(False)
-    style.colour_bar(figure, cells, axes, label)
+    style.colour_bar(axes.figure, cells, axes, label)
 
 
 _WIDE = 45  # letters that a title has room for
