@@ -208,7 +208,7 @@ TABLE: tuple[Published, ...] = (
         "j1j2",
         (0.5,),
         "open",
-        f"{DMRG}, chi 500 and 1000 extrapolated",
+        f"{DMRG}, chi up to 1000 extrapolated",
         "extrapolated",
         {(6, 6): (-17.2474, 3e-4)},
         per_site=False,
