@@ -233,6 +233,27 @@ def test_a_gap_that_is_not_converged_is_told() -> None:
     assert codes == ["gap_bias", "gap_far_from_exact"]
 
 
+def test_an_energy_that_another_sector_bounds_is_told() -> None:
+    """No triplet of a Heisenberg magnet lies below the lowest state with 2 Sz = 0; with signs of its own one may."""
+    odd = 'symmetrise = ["spin"]\ncharacters = {"spin inversion" = 1}\nsteps = 0'
+    enumerated(
+        'name = "ground"\nsteps = 0\ninit = "random"',
+        'name = "triplet"\nmagnetisation = 2',
+        f'name = "even"\n{odd}',
+        steps=30,
+    )
+    assert main(["run", "study.toml", "--out", "out"]) == 0
+    levels = strict_json(Path("out/sectors.json"))["levels"]
+    assert levels[0]["energy"] > levels[1]["energy"]
+    told = {
+        level["name"]: [
+            x["values"]["other"] for x in level["diagnostics"] if x["code"] == "not_lowest"
+        ]
+        for level in levels
+    }
+    assert told == {"ground": ["triplet"], "triplet": [], "even": []}
+
+
 def test_a_state_that_others_are_orthogonal_to_stays(capsys: pytest.CaptureFixture[str]) -> None:
     enumerated('name = "ground"', 'name = "excited"\northogonal_to = ["ground"]')
     assert main(["run", "study.toml", "--out", "out"]) == 0

@@ -308,6 +308,9 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("same_state", {"other": "ground", "sigmas": None},
      ("the quantum numbers of 'ground' do not exclude these, and the energies are the same: both may have "
      "the same state; give it characters, or orthogonal_to")),
+    ("not_lowest", {"other": "triplet", "distance": 0.12, "sigmas": 40.0},
+     ("is not the lowest of its sector: a state of these quantum numbers has at most the energy of 'triplet', which is "
+     "1.2e-1 lower (40.0 errors); take more steps, or another start (init, run.seed)")),
     ("kept_changed", {"other": "ground"},
      ("'ground' went on after this state was kept orthogonal to it, and has another state now: the gap and the overlap "
      "do not belong together; make both again in another --out")),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
 
+from tnvmc.exact_symmetric import symmetric_levels
 from tnvmc.lattice.grids import square
 from tnvmc.operators.models import heisenberg
-from tnvmc.operators.symmetry import NotSymmetric, symmetry_group
+from tnvmc.operators.symmetry import NotSymmetric, Symmetry, SymmetryGroup, symmetry_group
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.quantum_numbers import QuantumNumbers, quantum_numbers
@@ -39,6 +41,42 @@ def test_which_states_they_share(
 ) -> None:
     assert one.hold(other) == hold
     assert one.exclude(other) == other.exclude(one) == exclude
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "rotations", "expected"),
+    [
+        (ANY, ANY, False, True),
+        (ANY, spin(-1), False, True),
+        (spin(-1), ANY, True, False),
+        (ANY, SINGLE_FLIP, True, True),
+        (ANY, SINGLE_FLIP, False, False),
+        (SINGLE_FLIP, ANY, True, False),
+        (spin(1), SINGLE_FLIP, True, False),  # a triplet of six spins is even, a quintet is not
+        (QuantumNumbers(-2), SINGLE_FLIP, True, True),
+    ],
+)
+def test_which_lowest_states_are_in_order(
+    one: QuantumNumbers, other: QuantumNumbers, rotations: bool, expected: bool
+) -> None:
+    assert one.lies_below(other, rotations) == expected
+
+
+def test_the_order_holds_for_exact_levels() -> None:
+    """Of all pairs of sectors of six spins, with signs of the point group."""
+    group = {
+        sign: symmetry_group(OPERATOR, ["point"], {"left-right reflection": sign})
+        for sign in (1, -1)
+    }
+    numbers = [QuantumNumbers(m, g) for m in (0, 2, 4) for g in (None, *group.values())]
+    one = SymmetryGroup((Symmetry("identity", tuple(range(6))),))
+    lowest = [
+        float(symmetric_levels(OPERATOR, each.group or one, each.magnetisation, 1)[0])
+        for each in numbers
+    ]
+    pairs = list(product(zip(numbers, lowest, strict=True), repeat=2))
+    ordered = [(a, b) for (x, a), (y, b) in pairs if x.lies_below(y, rotations=True)]
+    assert len(ordered) > len(numbers) and all(a <= b + 1e-9 for a, b in ordered)
 
 
 def settings(model: str = "heisenberg", **ansatz: Any) -> Any:

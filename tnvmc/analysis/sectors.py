@@ -18,6 +18,7 @@ from tnvmc.analysis.gaps import SIGNIFICANT, Gap, energy_gap, smallest_gap
 from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.sectors import rotation_invariant
 from tnvmc.settings.sectors import Sectors
 from tnvmc.shown import Shown, Table, with_error
 from tnvmc.storage.hdf5 import StateFileError
@@ -133,6 +134,7 @@ def tabulate_sectors(
     if isinstance(first, Level):
         levels = [first, *(_above(first, level) for level in levels[1:])]
     levels = [_compared(level, levels[:place], sectors) for place, level in enumerate(levels)]
+    levels = [_bounded(level, levels, sectors) for level in levels]
     return SectorTable(
         tuple(levels),
         tuple((name, each) for name, each in found.items() if isinstance(each, Diagnostic)),
@@ -258,6 +260,24 @@ def _compared(level: Level, above: Sequence[Level], sectors: Sectors) -> Level:
             values = {"other": other.name, "sigmas": distance / error if error else None}
             found.append(Diagnostic("same_state", "warning", values))
     return replace(level, diagnostics=(*level.diagnostics, *found))
+
+
+def _bounded(level: Level, every: Sequence[Level], sectors: Sectors) -> Level:
+    """Give a level with a warning where the lowest energy of another sector proves that it is not the lowest of its own."""
+    rotations, numbers = rotation_invariant(sectors.operator), sectors.numbers
+    lower = [
+        other
+        for other in every
+        if numbers[level.name].lies_below(numbers[other.name], rotations)
+        and level.energy - other.energy > SIGNIFICANT * smallest_gap(level, other)
+    ]
+    if level.orthogonal_to or not lower:
+        return level
+    other = min(lower, key=lambda each: each.energy)
+    distance, error = level.energy - other.energy, smallest_gap(level, other)
+    values = {"other": other.name, "distance": distance, "sigmas": distance / error}
+    found = Diagnostic("not_lowest", "warning", values)
+    return replace(level, diagnostics=(*level.diagnostics, found))
 
 
 def _about(sectors: Sectors) -> dict[str, Any]:

@@ -18,7 +18,7 @@ class QuantumNumbers:
     group: SymmetryGroup | None = field(default=None, repr=False)
 
     @property
-    def characters(self) -> Mapping[object, int]:
+    def characters(self) -> Mapping[tuple[tuple[int, ...], bool], int]:
         """By what the elements do, whatever they are called."""
         elements = () if self.group is None else self.group.elements
         return {element.key: element.character for element in elements}
@@ -35,6 +35,21 @@ class QuantumNumbers:
         theirs = other.characters
         differ = any(theirs.get(key, sign) != sign for key, sign in self.characters.items())
         return self.magnetisation != other.magnetisation or differ
+
+    def lies_below(self, other: QuantumNumbers, rotations: bool) -> bool:
+        """Tell whether the lowest state of these quantum numbers lies no higher than any of the others.
+
+        So it is where the others have these too.  Where the Hamiltonian has all rotations of the spins every
+        multiplet has a state of each smaller |2 Sz|, with the same signs under rearranged sites.
+        """
+        if self.hold(other):
+            return True
+        if not rotations or self.magnetisation is None or other.magnetisation is None:
+            return False
+        if any(inverts for _, inverts in self.characters):
+            return False
+        smaller = abs(self.magnetisation) <= abs(other.magnetisation)
+        return smaller and self.characters.items() <= other.characters.items()
 
 
 def quantum_numbers(settings: Settings, operator: Operator) -> QuantumNumbers:
