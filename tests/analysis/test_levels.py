@@ -47,6 +47,23 @@ def test_levels_above_others() -> None:
     assert found == pytest.approx(levels([2, 3], 0)[:3])
 
 
+def test_levels_are_counted_within_their_quantum_numbers() -> None:
+    """From 1; a state of other characters is none of them, and takes no number."""
+    content = data() | {"lattice": {"shape": [2, 3]}}
+    content["sector"] = [
+        {"name": "a"},
+        {"name": "b", "orthogonal_to": ["a"]},
+        {"name": "c", "orthogonal_to": ["a", "b"]},
+        EVEN | {"name": "even", "orthogonal_to": ["a"]},
+        ODD | {"name": "odd", "orthogonal_to": ["a"]},
+    ]
+    found = sector_references(sectors(content))
+    numbers = {name: (each.source or "").split()[-1] for name, each in found.items()}
+    assert {name: numbers[name] for name in ("b", "c", "even", "odd")} == {
+        "b": "2", "c": "3", "even": "1", "odd": "2",
+    }  # fmt: skip
+
+
 def test_a_level_of_other_characters_takes_none_away() -> None:
     """The ground state has +1 or -1; what is orthogonal to it anyway leaves the levels as they are."""
     even, odd = levels([2, 3], 0, 1), levels([2, 3], 0, -1)

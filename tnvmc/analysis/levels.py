@@ -35,32 +35,30 @@ def sector_references(sectors: Sectors) -> dict[str, Reference]:
             found[name] = find_reference(sectors.operator, sector, group=group)
         else:
             lower = [(sectors.numbers[each], found[each]) for each in off]
-            energy = _above(sectors.operator, numbers, lower)
-            if energy is None:
-                found[name] = Reference()
-            else:
-                source = f"diagonalisation, without {', '.join(off)}"
-                found[name] = Reference(energy, source, "exact")
+            found[name] = _above(sectors.operator, numbers, lower)
     return found
 
 
 def _above(
     operator: Operator, numbers: QuantumNumbers, lower: Sequence[tuple[QuantumNumbers, Reference]]
-) -> float | None:
-    """Find the lowest level of some quantum numbers beside those of other states; None where it is not known."""
+) -> Reference:
+    """Find the lowest level of some quantum numbers beside those of other states; nothing where it is not known."""
     n_levels = len(lower) + _SPARE
     levels = _levels(operator, numbers, n_levels)
+    left = np.arange(0 if levels is None else len(levels))
     for theirs, reference in lower:
         own = None if theirs == numbers else _levels(operator, theirs, n_levels)
         if levels is None or reference.energy is None or reference.method != "exact":
-            return None
-        here = _places(levels, reference.energy)
+            return Reference()
+        here = _places(levels[left], reference.energy)
         if own is not None and not numbers.hold(theirs):
             there = len(_places(own, reference.energy))
             if len(here) and len(here) != there:  # a state of either characters
-                return None
-        levels = np.delete(levels, here[:1])
-    return None if levels is None or not len(levels) else float(levels[0])
+                return Reference()
+        left = np.delete(left, here[:1])
+    if levels is None or not len(left):
+        return Reference()
+    return Reference(float(levels[left[0]]), f"diagonalisation, level {left[0] + 1}", "exact")
 
 
 def _places(levels: np.ndarray, energy: float) -> np.ndarray:

@@ -41,7 +41,7 @@ def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = N
 
 
 def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Iterator[str]:
-    """Of one sector: the lowest level, and that above the states of [[orthogonal]]."""
+    """Of one sector: level 1, and that of a state orthogonal to those of [[orthogonal]]."""
     level = len(settings.orthogonal or ())
     chosen: Sector = "auto" if sector is None else sector
     if level and sector is None and operator.conserves_magnetisation:
@@ -57,7 +57,7 @@ def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Itera
         yield f"spin inversion   {parity}, the lower of both"
     if level:
         levels = exact_levels(operator, level + 1, chosen)
-        name, rest = f"level {level + 1}", f"(above {level} of [[orthogonal]])"
+        name, rest = f"level {level + 1}", "(orthogonal to the states of [[orthogonal]])"
         told = "none: the sector has fewer states"
         if len(levels) > level:
             told = f"{fixed(float(levels[level]), 12)}  {rest}"
@@ -91,7 +91,7 @@ def _or_dash(value: int | None) -> str:
 
 
 def _state(asked: Sectors, name: str) -> str:
-    """Name the symmetries of a state, and those it lies above: "lowest" of a sector without any."""
+    """Name the symmetries of a state, and those it is kept orthogonal to: "-" without any."""
     summed = symmetries_text(asked.runs[name].as_dict()["ansatz"]).removeprefix("symmetrised over ")
-    above = [f"above {', '.join(off)}"] if (off := asked.orthogonal_to[name]) else []
-    return ", ".join([*filter(None, [summed]), *above]) or "lowest"
+    kept = [f"orthogonal to {', '.join(off)}"] if (off := asked.orthogonal_to[name]) else []
+    return ", ".join([*filter(None, [summed]), *kept]) or "-"

@@ -22,7 +22,7 @@ class SectorSettings(Section):
     """Its `ansatz.characters`, as `{ "spin inversion" = -1 }`. Default: those of `[ansatz]`, if the symmetries are too."""
     orthogonal_to: tuple[StrictStr, ...] = ()
     """Names of sectors above it in the file with the same quantum numbers: it is kept orthogonal to their states,
-    so it finds the first excited state, and so on."""
+    so it finds level 2 of them, and so on."""
     penalty: PositiveNumber | None = None
     """The `orthogonal.penalty` of these states: larger than the gap. Default: that of `[[orthogonal]]`."""
     init: Start | None = None
