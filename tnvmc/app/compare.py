@@ -5,7 +5,6 @@ Each ansatz is an ordinary run in a folder of its own, made by the code of ``tnv
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,46 +12,35 @@ from typing import Any
 
 from tnvmc.analysis.comparison import ComparisonTable, tabulate
 from tnvmc.analysis.reference import Reference, find_reference
-from tnvmc.app.run import Interrupted
 from tnvmc.app.several import (
+    encoded,
     keep,
     make_run,
     make_runs,
+    refuse_held,
     refuse_in_use,
-    stopped_text,
+    table_before,
     write_settings,
 )
 from tnvmc.report.comparison import headline, markdown, plain_text
 from tnvmc.report.figures import style
 from tnvmc.report.figures.comparison import draw_comparison
-from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
+from tnvmc.report.plots import FOLDER, PictureError, chosen
 from tnvmc.report.tables import terminal_width
 from tnvmc.settings.comparison import Budget, Comparison, budget_of, comparison
 from tnvmc.settings.load import read_toml, with_out
 from tnvmc.settings.problems import ConfigError
-from tnvmc.storage.files import read_plain
 from tnvmc.storage.run_files import read_run, steps_done
 from tnvmc.storage.run_folder import (
     CONFIG,
-    RESULT,
     FolderError,
     check_settings,
-    refuse_occupied,
 )
 from tnvmc.storage.seals import sealed_json
 
 SETTINGS, TABLE, PAGE = "comparison.toml", "comparison.json", "comparison.md"
 
 _FORMATS = ("png", "pdf")
-
-
-class ComparisonInterrupted(Interrupted):
-    """A comparison that was stopped from outside; what its runs have done is kept."""
-
-    def __init__(self, name: str, folder: Path, exit_status: int, because: str = "") -> None:
-        command = f"tnvmc compare --resume {folder}"
-        Exception.__init__(self, stopped_text(f"ansatz '{name}'", command, because))
-        self.exit_status, self.because = exit_status, because
 
 
 def compare_file(
@@ -64,18 +52,11 @@ def compare_file(
         ConfigError: settings that cannot run, of any block; nothing has been started.
         FolderError: `out` holds a run or a comparison already.
         DiskError: no space left.
-        ComparisonInterrupted: Ctrl-C or SIGTERM, with a checkpoint written.
+        SeveralInterrupted: Ctrl-C or SIGTERM, with a checkpoint written.
     """
     path = Path(path)
     compared = comparison(read_toml(path), with_out(overrides, out), path.stem)
-    folder = compared.out
-    if (folder / SETTINGS).exists():
-        raise FolderError(
-            f"{folder}: holds a comparison already; continue it with tnvmc compare --resume "
-            f"{folder}, or choose another --out"
-        )
-    for place in (folder, *(folder / name for name in compared.runs)):
-        refuse_occupied(place)
+    refuse_held(compared, SETTINGS, "a comparison", "tnvmc compare --resume")
     return _compare(compared)
 
 
@@ -89,7 +70,7 @@ def resume_comparison(
     Raises:
         FolderError: no comparison there, or another process is at it.
         ConfigError: also a budget that is smaller, or of another kind, than the one used so far.
-        DiskError, ComparisonInterrupted: as `compare_file`.
+        DiskError, SeveralInterrupted: as `compare_file`.
     """
     folder = Path(folder)
     if not (folder / SETTINGS).is_file():
@@ -134,10 +115,12 @@ def _compare(compared: Comparison) -> ComparisonTable:
     reference = _reference(compared)
     write_settings(compared, SETTINGS)
 
-    def stopped(name: str, exit_status: int, because: str) -> ComparisonInterrupted:
-        return ComparisonInterrupted(name, compared.out, exit_status, because)
-
-    failed = make_runs(compared, lambda name: make_run(compared.runs[name], reference), stopped)
+    failed = make_runs(
+        compared,
+        lambda name: make_run(compared.runs[name], reference),
+        "ansatz",
+        f"tnvmc compare --resume {compared.out}",
+    )
     table = tabulate(compared, asdict(reference), failed)
     _write(compared, table)
     return table
@@ -167,13 +150,7 @@ def _pictures(
     """
     names = [name for name in compared.runs if name in {row.name for row in table.rows}]
     figures: Mapping[str, Any] = draw_comparison([read_run(compared.out / name) for name in names])
-    places = {
-        folder / f"{name}.{ending}": style.encode(figure, ending)
-        for name, figure in figures.items()
-        for ending in formats
-    }
-    check_ours(folder, tuple(places), style.MADE_BY)
-    return places
+    return encoded(figures, folder, formats)
 
 
 def is_comparison(folder: str | Path) -> bool:
@@ -221,17 +198,10 @@ def _held(folder: Path) -> tuple[Comparison, ComparisonTable]:
         raise FolderError(f"{folder}: holds no comparison ({SETTINGS} is missing)")
     check_settings(folder / SETTINGS)
     compared = comparison(read_toml(folder / SETTINGS), with_out((), folder))
-    before: dict[str, Any] = {}
-    if (folder / TABLE).is_file():
-        before = json.loads(read_plain(folder / TABLE))
+    before, failed = table_before(folder, TABLE)
     reference = before.get("reference")
     if reference is None:
         reference = asdict(_reference(compared))
-    failed = {
-        each["name"]: each["values"]["reason"]
-        for each in before.get("left_out", ())
-        if each["code"] == "run_failed" and not (folder / each["name"] / RESULT).is_file()
-    }
     return compared, tabulate(compared, reference, failed)
 
 

@@ -5,7 +5,6 @@ Each sector is an ordinary run in a folder of its own, made by the code of any o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,32 +13,30 @@ from typing import Any
 from tnvmc.analysis.levels import sector_references
 from tnvmc.analysis.reference import Reference
 from tnvmc.analysis.sectors import SectorTable, tabulate_sectors
-from tnvmc.app.run import Interrupted
 from tnvmc.app.several import (
+    encoded,
     keep,
     make_run,
     make_runs,
+    refuse_held,
     refuse_in_use,
-    stopped_text,
+    table_before,
     write_settings,
 )
 from tnvmc.report.figures import style
 from tnvmc.report.figures.levels import draw_levels
-from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
+from tnvmc.report.plots import FOLDER, PictureError, chosen
 from tnvmc.report.sectors import headline, markdown, plain_text
 from tnvmc.report.tables import terminal_width
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import read_toml, with_out
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.sectors import Sectors, holds_sectors, sectors
-from tnvmc.storage.files import read_plain
 from tnvmc.storage.run_files import asks_the_same, is_current, read_run, steps_done
 from tnvmc.storage.run_folder import (
     CONFIG,
-    RESULT,
     FolderError,
     check_settings,
-    refuse_occupied,
 )
 from tnvmc.storage.seals import sealed_json
 
@@ -55,15 +52,6 @@ _FIXED: Mapping[str, Callable[[Any], Any]] = {
     "penalty": lambda run: [kept.get("penalty") for kept in run.get("orthogonal", ())],
 }
 """Settings that a run which was begun keeps: with others it would be of another state."""
-
-
-class SectorsInterrupted(Interrupted):
-    """Sectors that were stopped from outside; what their runs have done is kept."""
-
-    def __init__(self, name: str, folder: Path, exit_status: int, because: str = "") -> None:
-        command = f"tnvmc run --resume {folder}"
-        Exception.__init__(self, stopped_text(f"sector '{name}'", command, because))
-        self.exit_status, self.because = exit_status, because
 
 
 def is_sector_file(path: str | Path) -> bool:
@@ -99,18 +87,11 @@ def sectors_file(
         ConfigError: settings that cannot run, of any sector; nothing has been started.
         FolderError: `out` holds a run or sectors already.
         DiskError: no space left.
-        SectorsInterrupted: Ctrl-C or SIGTERM, with a checkpoint written.
+        SeveralInterrupted: Ctrl-C or SIGTERM, with a checkpoint written.
     """
     path = Path(path)
     asked = sectors(read_toml(path), with_out(overrides, out), path.stem)
-    folder = asked.out
-    if is_sectors(folder):
-        raise FolderError(
-            f"{folder}: holds sectors already; continue them with tnvmc run --resume {folder}, or choose "
-            "another --out"
-        )
-    for place in (folder, *(folder / name for name in asked.runs)):
-        refuse_occupied(place)
+    refuse_held(asked, SETTINGS, "sectors", "tnvmc run --resume")
     return _make(asked)
 
 
@@ -124,7 +105,7 @@ def resume_sectors(
     Raises:
         FolderError: no sectors there, or another process is at them.
         ConfigError: also other quantum numbers than a run was begun with.
-        DiskError, SectorsInterrupted: as `sectors_file`.
+        DiskError, SeveralInterrupted: as `sectors_file`.
     """
     asked = _settings(Path(folder), overrides, file)
     _refuse_others(asked)
@@ -209,11 +190,11 @@ def _make(asked: Sectors) -> SectorTable:
     write_settings(asked, SETTINGS)
     references = sector_references(asked)
 
-    def stopped(name: str, exit_status: int, because: str) -> SectorsInterrupted:
-        return SectorsInterrupted(name, asked.out, exit_status, because)
-
     failed = make_runs(
-        asked, lambda name: _make_or_keep(asked.runs[name], references[name]), stopped
+        asked,
+        lambda name: _make_or_keep(asked.runs[name], references[name]),
+        "sector",
+        f"tnvmc run --resume {asked.out}",
     )
     table = tabulate_sectors(asked, references, failed)
     images = _pictures(table, asked.out / FOLDER, _FORMATS) if table.levels else {}
@@ -237,10 +218,7 @@ def _pictures(table: SectorTable, folder: Path, formats: Sequence[str]) -> dict[
     Raises:
         PictureError: a file in the way that was not made here.
     """
-    figure = draw_levels(table.levels)
-    places = {folder / f"levels.{ending}": style.encode(figure, ending) for ending in formats}
-    check_ours(folder, tuple(places), style.MADE_BY)
-    return places
+    return encoded({"levels": draw_levels(table.levels)}, folder, formats)
 
 
 def redraw_sectors(
@@ -279,14 +257,7 @@ def held_sectors(folder: Path) -> tuple[Sectors, SectorTable]:
         ConfigError: settings that cannot be read any more.
     """
     asked = _settings(folder)
-    before: dict[str, Any] = {}
-    if (folder / TABLE).is_file():
-        before = json.loads(read_plain(folder / TABLE))
-    failed = {
-        each["name"]: each["values"]["reason"]
-        for each in before.get("left_out", ())
-        if each["code"] == "run_failed" and not (folder / each["name"] / RESULT).is_file()
-    }
+    _, failed = table_before(folder, TABLE)
     return asked, tabulate_sectors(asked, sector_references(asked), failed)
 
 

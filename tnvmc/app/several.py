@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tnvmc.analysis.reference import Reference
 from tnvmc.app.run import DiskError, Interrupted, continued_run, new_run
 from tnvmc.limits import Json
+from tnvmc.report.figures import style
+from tnvmc.report.plots import check_ours
 from tnvmc.settings.config import Settings
-from tnvmc.storage.files import write_atomically
+from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import is_running, read_run
-from tnvmc.storage.run_folder import CONFIG, FolderInUse
+from tnvmc.storage.run_folder import CONFIG, RESULT, FolderError, FolderInUse, refuse_occupied
 from tnvmc.storage.seals import sealed_toml
 from tnvmc.vmc.step import OptimisationFailed
 
@@ -33,9 +36,23 @@ class SeveralRuns(Protocol):
         """Completed settings by the name of their folder, in the order in which they are made."""
 
 
-def stopped_text(where: str, command: str, because: str) -> str:
-    """Say where runs were stopped, and how they go on."""
-    return f"{because and because + '; '}stopped in {where}; continue with: {command}"
+class SeveralInterrupted(Interrupted):
+    """Runs that were stopped from outside in one of them; what they have done is kept."""
+
+    def __init__(self, where: str, command: str, exit_status: int, because: str = "") -> None:
+        told = f"{because and because + '; '}stopped in {where}; continue with: {command}"
+        Exception.__init__(self, told)
+        self.exit_status, self.because = exit_status, because
+
+
+def refuse_held(several: SeveralRuns, settings: str, what: str, command: str) -> None:
+    """Raise `FolderError` where the folder holds such runs already, or one of the places a run."""
+    if (several.out / settings).exists():
+        raise FolderError(
+            f"{several.out}: holds {what} already; continue with {command} {several.out}, or choose another --out"
+        )
+    for place in (several.out, *(several.out / name for name in several.runs)):
+        refuse_occupied(place)
 
 
 def write_settings(several: SeveralRuns, name: str) -> None:
@@ -56,15 +73,20 @@ def write_settings(several: SeveralRuns, name: str) -> None:
 def make_runs(
     several: SeveralRuns,
     make: Callable[[str], object],
-    stopped: Callable[[str, int, str], Interrupted],
+    kind: str,
+    command: str,
 ) -> dict[str, str]:
     """Make every run in turn, and give by their names why some of them failed.
 
     Args:
         several: the runs.
         make: makes the run of a name.
-        stopped: the error of what was stopped from outside, by the name of the run, the exit status and
-            the reason.
+        kind: what each is called, as "sector".
+        command: by which they go on after they were stopped.
+
+    Raises:
+        SeveralInterrupted: stopped from outside.
+        FolderInUse: another process is at one of them.
     """
     failed: dict[str, str] = {}
     for number, name in enumerate(several.runs, 1):
@@ -72,9 +94,11 @@ def make_runs(
         try:
             make(name)
         except KeyboardInterrupt as stop:  # before its first step
-            raise stopped(name, getattr(stop, "exit_status", 130), "") from None
+            status = getattr(stop, "exit_status", 130)
+            raise SeveralInterrupted(f"{kind} '{name}'", command, status) from None
         except Interrupted as stop:
-            raise stopped(name, stop.exit_status, stop.because) from None
+            because = stop.exit_status, stop.because
+            raise SeveralInterrupted(f"{kind} '{name}'", command, *because) from None
         except FolderInUse:  # two processes would share out the runs, and neither have a table
             raise
         # JAX's own errors are RuntimeErrors.
@@ -96,6 +120,34 @@ def make_run(settings: Settings, reference: Reference) -> None:
     """Make a run, or go on with it where it was begun."""
     begun = (Path(settings.run.out or "") / CONFIG).is_file()
     (continued_run if begun else new_run)(settings, reference)
+
+
+def table_before(folder: Path, name: str) -> tuple[Json, dict[str, str]]:
+    """Give the content of the last table, empty without one, and why runs failed that have no result since."""
+    before: Json = {}
+    if (folder / name).is_file():
+        before = json.loads(read_plain(folder / name))
+    failed = {
+        each["name"]: each["values"]["reason"]
+        for each in before.get("left_out", ())
+        if each["code"] == "run_failed" and not (folder / each["name"] / RESULT).is_file()
+    }
+    return before, failed
+
+
+def encoded(figures: Mapping[str, Any], folder: Path, formats: Sequence[str]) -> dict[Path, bytes]:
+    """Give the files of figures by name, each in these formats.
+
+    Raises:
+        PictureError: a file in the way that was not made here.
+    """
+    places = {
+        folder / f"{name}.{ending}": style.encode(figure, ending)
+        for name, figure in figures.items()
+        for ending in formats
+    }
+    check_ours(folder, tuple(places), style.MADE_BY)
+    return places
 
 
 def keep(files: Mapping[Path, bytes]) -> None:
