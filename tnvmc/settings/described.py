@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from itertools import combinations
 from typing import Any
 
@@ -24,12 +24,11 @@ from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of
 from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
-from tnvmc.backend.namespace import array_namespace, is_gpu, to_host
+from tnvmc.backend.namespace import array_namespace, is_gpu
 from tnvmc.contraction import schemes
 from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import GRIDS, Lattice
 from tnvmc.operators import models
-from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.symmetry import NAMES, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
@@ -42,23 +41,12 @@ from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.sampling.moves import moves_for
-from tnvmc.sampling.problem import Samples
-from tnvmc.settings.build import (
-    build_ansatz,
-    build_lattice,
-    build_operator,
-    build_optimizer,
-    build_sampler,
-    build_schedule,
-)
 from tnvmc.settings.config import MODELS, GuardSettings, SamplerSettings, Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
+from tnvmc.settings.made_again import differing, given_rate
 from tnvmc.settings.own_parts import OWN_PARTS
 from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.guard import Guard
-from tnvmc.vmc.rates import Rates, paced
 
 Section = dict[str, Any]
 
@@ -104,7 +92,7 @@ def described(vmc: VMC, told: Told) -> dict[str, Any]:
     settings: Settings | None = None
     try:
         settings = complete(validate(rough))
-        own = _differing(vmc, settings)
+        own = differing(vmc, settings)
     except ValueError:
         own = _undescribed(vmc, rough) or ["settings"]
     if vmc.given.configs:
@@ -294,7 +282,7 @@ def _optimizer(rule: Rule) -> Section:
 def _rate(vmc: VMC, steps: int) -> Section:
     if isinstance(vmc.optimizer, Paced):
         return {"learning_rate": "auto"}
-    given = _given(vmc.schedule)
+    given = given_rate(vmc.schedule)
     if isinstance(given, schedules.Cosine | schedules.Exponential):
         falls = {"learning_rate": given.start, "final_learning_rate": given.end}
         return {**falls, "schedule": type(given).__name__.lower()}
@@ -304,30 +292,6 @@ def _rate(vmc: VMC, steps: int) -> Section:
     if callable(given):
         return {}
     return {"learning_rate": given, "schedule": "constant"}
-
-
-def _given(schedule: Any) -> Any:
-    given = schedule.given if isinstance(schedule, Rates) else schedule
-    return given.value if isinstance(given, schedules.Constant) else given
-
-
-def _differing(vmc: VMC, settings: Settings) -> list[str]:
-    """The parts of a VMC that settings make in another way."""
-    lattice, operator = build_lattice(settings.lattice), build_operator(settings)
-    own = [] if lattice == vmc.operator.lattice else ["lattice"]
-    if own or fingerprint(operator) != fingerprint(vmc.operator):
-        own.append("hamiltonian")
-    if operator.units != vmc.operator.units and "hamiltonian" not in own:
-        own.append("hamiltonian")
-    checks = {
-        "ansatz": lambda: _same_state(build_ansatz(settings, operator), vmc.ansatz),
-        "sampler": lambda: _same_sampler(build_sampler(settings, operator), vmc),
-        "optimizer": lambda: _same_rule(settings, vmc),
-        "learning_rate": lambda: _same_rate(settings, vmc),
-        "guard": lambda: Guard(**settings.guard.model_dump()) == vmc.guard,
-        "moves": lambda: _same_moves(settings, vmc),
-    }
-    return own + [name for name, same in checks.items() if not own and not same()]
 
 
 def _undescribed(vmc: VMC, rough: Section) -> list[str]:
@@ -350,61 +314,3 @@ def _kinds(section: Section) -> list[Any]:
     """The kind of a state, of a product those of its states."""
     tables = [section[key] for key in ("first", "second") if key in section] or [section]
     return [table["kind"] for table in tables]
-
-
-def _same_state(built: Ansatz, used: Ansatz) -> bool:
-    if type(built) is not type(used) or description_of(built) != description_of(used):
-        return False
-    if isinstance(built, DimerCovering) and isinstance(used, DimerCovering):
-        return built.pairs == used.pairs and _same_numbers(built, used)
-    if isinstance(built, ProductOfStates) and isinstance(used, ProductOfStates):
-        pairs = (built.first, used.first), (built.second, used.second)
-        return built.sweeps == used.sweeps and all(_same_state(*pair) for pair in pairs)
-    if isinstance(built, Symmetrised) and isinstance(used, Symmetrised):
-        same = built.reweight == used.reweight
-        return same and _same_state(built.ansatz, used.ansatz)
-    of_scheme = getattr(built, "scheme", None) == getattr(used, "scheme", None)
-    freeze = tuple(getattr(built, "freeze", ())) == tuple(getattr(used, "freeze", ()))
-    return of_scheme and freeze and _same_numbers(built, used)
-
-
-def _same_numbers(built: Any, used: Any) -> bool:
-    names = ("D", "local_dim", "n_params")
-    same = all(getattr(built, name, None) == getattr(used, name, None) for name in names)
-    return same and str(getattr(built, "dtype", "")) == str(getattr(used, "dtype", ""))
-
-
-def _same_sampler(built: Samples, vmc: VMC) -> bool:
-    if type(built) is not type(vmc.sampler):
-        return False
-    one, other = (
-        {k: v for k, v in asdict(each).items() if k != "magnetisation"}  # type: ignore[call-overload]
-        for each in (built, vmc.sampler)
-    )
-    return bool(one == other)
-
-
-def _same_rule(settings: Settings, vmc: VMC) -> bool:
-    rule: Any = build_optimizer(settings.optimizer)
-    if isinstance(vmc.optimizer, Paced):
-        rule = paced(rule, vmc.operator)
-    return bool(rule == vmc.optimizer)
-
-
-def _same_rate(settings: Settings, vmc: VMC) -> bool:
-    built = build_schedule(settings.optimizer)
-    if isinstance(vmc.optimizer, Paced):
-        return built == "auto"
-    return bool(built != "auto" and _given(built) == _given(vmc.schedule))
-
-
-def _same_moves(settings: Settings, vmc: VMC) -> bool:
-    if not isinstance(vmc.sampler, Sampler):
-        return True
-    built = moves_for(vmc.operator, settings.sampler.moves)
-    return built.keys() == vmc.moves.keys() and all(
-        (to_host(built[patch]) == to_host(vmc.moves[patch])).all()
-        if built[patch].shape == vmc.moves[patch].shape
-        else False
-        for patch in built
-    )
