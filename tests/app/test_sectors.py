@@ -334,6 +334,23 @@ def test_what_cannot_be_is_refused_in_a_line(
     assert not Path("out").exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (["exact", "out"], "out/sectors.toml"),
+        (["run", "--resume", "out/sectors.toml"], "as out"),
+        (["run", "--resume", "out", "--set", "sector.triplet.steps=9"], "up to 2"),
+    ],
+)
+def test_what_is_meant_is_named(
+    command: list[str], named: str, whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(whole, "out")
+    assert main(command) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and named in told
+
+
 @pytest.mark.slow
 def test_the_triplet_gap_of_the_example() -> None:
     """The first two sectors of the file: an error below 0.02 J, and the exact gap within four of them."""

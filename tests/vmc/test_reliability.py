@@ -165,5 +165,11 @@ def test_an_energy_far_above_the_exact_one_is_told_in_python() -> None:
     operator, ansatz = heisenberg(LATTICE), PEPS(LATTICE, 1)
     found_at = [list(above_exact((energy, 0.0), operator, 0, ansatz)) for energy in near]
     assert [len(each) for each in found_at] == [0, 1]
+    sigmas = [
+        found.values["sigmas"]
+        for error in (0.0, 1e-12, 1e-3)
+        for found in above_exact((-1.0, error), operator, 0, ansatz)
+    ]
+    assert sigmas[:2] == [None, None] and 1e2 < sigmas[2] < 1e4  # rounding is no error
     noisy = abs(exact.energy_total) * 0.011 / 4.9
     assert not list(above_exact((near[1], noisy), operator, 0, ansatz))

@@ -85,8 +85,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         told = "no such file"
     except IsADirectoryError:
         told = "is a folder; give a settings file"
-        if (path / "config.toml").is_file():
-            told += f", as {path / 'config.toml'}"
+        held = [path / name for name in (CONFIG, "sectors.toml") if (path / name).is_file()]
+        told += "".join(f", as {file}" for file in held)
     except OSError as error:
         told = f"cannot be read ({error.strerror})"
     raise ConfigError(ConfigProblem(str(path), "file", told))
@@ -177,7 +177,8 @@ def apply_override(data: dict[str, Any], override: str) -> None:
         hint = nearest(number, _STATES) or f"known are {', '.join(_STATES)}"
         objection = f"unknown table '{number}'; {hint}"
     elif several and number not in map(str, range(1, len(tables) + 1)):
-        objection = f"must be {section}.N.key=value, N of {len(tables)} [[{section}]]"
+        count = f"N a number up to {len(tables)}, of [[{section}]]"
+        objection = f"must be {section}.N.key=value, {count}"
     elif value is None:
         objection = f"{text!r} is not a TOML value"
     if objection:

@@ -224,6 +224,8 @@ def require_settings(path: Path) -> None:
     """Raise `FolderError` where a folder holds no settings to resume by."""
     if (path / CONFIG).is_file():
         return
+    if path.is_file():
+        raise FolderError(f"{path}: is a file; name the folder of the run, as {path.parent}")
     told = ""
     if path.is_dir() and (path / HISTORY).is_file() and not _occupied(path):
         told = "; it was stopped before it began: start it again, with tnvmc run FILE.toml"

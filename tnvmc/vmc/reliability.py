@@ -206,8 +206,8 @@ def above_exact(
     if above > FAR_ABOVE * size and above > ABOVE_EXACT * error:
         method = "QMC" if known.method == "QMC" else "exact"
         lacks = "D" if getattr(ansatz, "D", None) else "ansatz"
-        # A sum over all configurations has no error, and an exact energy that of rounding.
-        sigmas = above / error if energy[1] else None
+        # What is left of rounding is no error.
+        sigmas = above / error if error > _SIGMA * size else None
         values = {"sigmas": sigmas, "relative": above / size}
         yield Diagnostic("above_reference", "warning", {**values, "method": method, "lacks": lacks})
 
