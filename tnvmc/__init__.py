@@ -33,6 +33,7 @@ _NAMES_OF = {
     "tnvmc.ansatz.generic": ("GenericAnsatz", "as_log_amplitude"),
     "tnvmc.ansatz.protocol": ("LogAmplitude",),
     "tnvmc.ansatz.peps.state": ("PEPS",),
+    "tnvmc.ansatz.peps.symmetries": ("sharing",),
     "tnvmc.ansatz.jastrow": ("Jastrow",),
     "tnvmc.ansatz.load_state": ("load_state",),
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),

@@ -12,7 +12,7 @@ from tnvmc.ansatz.files import REBUILD, lattice_in, load_theta
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS
-from tnvmc.ansatz.peps.files import scheme_of
+from tnvmc.ansatz.peps.files import scheme_of, sharing_in
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.ansatz.protocol import Ansatz
@@ -69,7 +69,9 @@ def _made(kind: str, lattice: Lattice, local_dim: int, found: Mapping[str, Any])
         return polar
     if kind == "PEPS":
         scheme, bonds = scheme_of(found["scheme"]), found.get("bonds", "open")
-        return PEPS(lattice, found["D"], found["dtype"], scheme, local_dim, bonds)
+        return PEPS(
+            lattice, found["D"], found["dtype"], scheme, local_dim, bonds, sharing_in(found)
+        )
     if kind in _PLAIN:
         settings = dict(found)
         if isinstance(settings.get("pairs"), list):

@@ -49,13 +49,13 @@ def has_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: in
     +1; where Marshall's signs take the positive ones away, as of an antiferromagnet on two sublattices
     and bonds between them, their characters are its own.
     """
-    if _without_signs(operator, np.zeros(operator.n_sites, dtype=np.int64)):
+    if without_signs(operator, np.zeros(operator.n_sites, dtype=np.int64)):
         return all(g.character == 1 for g in group.elements)
     try:
         board = checkerboard(operator.lattice)
     except ValueError:
         return None
-    if not operator.conserves_magnetisation or not _without_signs(operator, board):
+    if not operator.conserves_magnetisation or not without_signs(operator, board):
         return None
     ruled = [marshall_character(operator, g, magnetisation) for g in group.elements]
     if None in ruled:
@@ -63,7 +63,7 @@ def has_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: in
     return all(known == g.character for known, g in zip(ruled, group.elements, strict=True))
 
 
-def _without_signs(operator: Operator, board: np.ndarray) -> bool:
+def without_signs(operator: Operator, board: np.ndarray) -> bool:
     """Whether no off-diagonal element is positive in the basis (-1)^(sum of states where `board` is 1) |s>."""
     d = operator.local_dim
     for patch, found in operator.replacements.items():

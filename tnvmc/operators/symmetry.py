@@ -134,10 +134,14 @@ def symmetry_group(
     lattice = operator.lattice
     elements = _elements(lattice, asked)
     broken = [
-        g.name for g, kept in zip(elements, _kept(operator, elements), strict=True) if not kept
+        g.name
+        for g, kept in zip(elements, which_commute(operator, elements), strict=True)
+        if not kept
     ]
     if broken:
-        lost = [name for name in asked if not all(_kept(operator, _elements(lattice, (name,))))]
+        lost = [
+            name for name in asked if not all(which_commute(operator, _elements(lattice, (name,))))
+        ]
         raise NotSymmetric(
             f"{operator.name} changes under {_listed(broken)}, so {' and '.join(lost)} cannot be "
             f"{'a symmetry' if len(lost) == 1 else 'symmetries'} of its ground state. Leave out "
@@ -148,17 +152,17 @@ def symmetry_group(
 
 def commutes(operator: Operator, symmetry: Symmetry) -> bool:
     """Tell whether [H, g] = 0, to `COMMUTATOR_TOLERANCE`; however H is cut into terms."""
-    return next(iter(_kept(operator, (symmetry,))))
+    return next(iter(which_commute(operator, (symmetry,))))
 
 
 @lru_cache(maxsize=16)
 def is_symmetric(operator: Operator, group: SymmetryGroup) -> bool:
     """Tell whether the operator commutes with every element; remembered."""
-    return all(_kept(operator, group.elements))
+    return all(which_commute(operator, group.elements))
 
 
-def _kept(operator: Operator, elements: Sequence[Symmetry]) -> list[bool]:
-    """For each element whether <g s| H |g s'> = <s| H |s'>."""
+def which_commute(operator: Operator, elements: Sequence[Symmetry]) -> list[bool]:
+    """Tell for each element whether [H, g] = 0, <g s| H |g s'> = <s| H |s'>; see `commutes`."""
     plain = _coefficients(operator.terms)
     inverted = plain
     if any(element.inverts for element in elements):

@@ -68,6 +68,10 @@ class PEPSSettings(_Ansatz):
     """`periodic` closes every row of a cylinder to a ring (`lattice.boundary = "cylinder"`, three sites
     around or more), at a price ([cylinders](cylinders.md)). `open`: bonds of the state end at the edges of
     the grid, whatever the boundary of the lattice."""
+    sharing: StrictBool | None = None
+    """Tensors that a symmetry of the Hamiltonian takes to each other are one: the state has the symmetry, and a
+    fraction of the parameters, which few samples determine ([Shared tensors](sharing.md)). It starts from a product
+    state. Default: `false`."""
 
 
 class PeriodicMPSSettings(PEPSSettings):

@@ -11,6 +11,7 @@ from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS, PACKAGES
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.ansatz.product import DimerCovering, ProductState, pairs_of
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.ansatz.wrappers.polar import Modulus, Phase
@@ -177,9 +178,9 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
             "take kind = 'peps', or lattice.kind = 'chain'"
         )
     chosen = build_scheme(settings.contraction.scheme, settings.contraction.chi)
-    return PEPS(
-        lattice, ansatz.D, dtype=dtype, scheme=chosen, local_dim=local_dim, bonds=ansatz.bonds
-    )
+    with _told_of("ansatz.sharing"):
+        shared = sharing(operator, bonds=ansatz.bonds) if ansatz.sharing else None
+    return PEPS(lattice, ansatz.D, dtype, chosen, local_dim, ansatz.bonds, shared)
 
 
 def build_scheme(scheme: str | None, chi: int | None) -> Any:

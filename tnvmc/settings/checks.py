@@ -44,7 +44,7 @@ Rule = tuple[Any, ...]
 def conflicts(settings: Settings) -> list[ConfigProblem]:
     """Find what does not go together, in one section or in two."""
     rules = [
-        *_of_lattices(settings), *_of_terms(settings), *_of_samplers(settings),
+        *_of_lattices(settings), *_of_terms(settings), *_of_samplers(settings), *_of_sharing(settings),
         *_of_contractions(settings), *_of_symmetries(settings),
         *_of_schedules(settings),
     ]  # fmt: skip
@@ -108,6 +108,21 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
         "the state is symmetrised already; add these to ansatz.symmetrise, or leave one of both out"
     )
     yield bool(settings.measure.symmetrise), "measure.symmetrise", why
+
+
+def _of_sharing(settings: Settings) -> Iterator[Rule]:
+    """Say that simple update and tensors that are shared exclude each other."""
+    for where, state in (factors(settings.ansatz) or {"": settings.ansatz}).items():
+        if not isinstance(state, PEPSSettings) or not state.sharing:
+            continue
+        key = ".".join(filter(None, ("ansatz", where, "sharing")))
+        yield state.kind == "periodic_mps", key, "goes with kind = 'peps' or 'mps' only", True
+        evolved = "init" in state.model_fields_set and state.init == "simple_update"
+        why = "simple update turns bonds, and tensors that were equal are so no longer; take init = 'product'"
+        yield evolved, key, why, True
+        for number, stage in enumerate(settings.stage or (), 1):
+            broken = stage.kind == "simple_update" or bool(getattr(stage, "evolve", 0))
+            yield broken, f"stage.{number}", f"{why}, and evolve = 0", stage.kind
 
 
 def _of_lattices(settings: Settings) -> Iterator[Rule]:

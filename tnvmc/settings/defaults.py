@@ -74,6 +74,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         of_ansatz["magnetisation"] = sector
     if ansatz.symmetrise:
         of_ansatz["reweight"] = True
+    of_ansatz["sharing"] = False
     defaults: dict[str, dict[str, Any]] = {
         "ansatz": of_ansatz,
         "contraction": {"scheme": "src", "chi": chi} if leading(ansatz).kind in ("peps", "mps") else {},
@@ -94,8 +95,15 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
 
 def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
     """Keep the defaults of keys that a section leaves out."""
-    own = {key for key in defaults if getattr(section, key) is None}
-    return {key: value for key, value in defaults.items() if key in own or key in factors(section)}
+    own = {key for key in defaults if getattr(section, key, 0) is None}
+    found = {key: value for key, value in defaults.items() if key in own or key in factors(section)}
+    if (
+        isinstance(section, PEPSSettings)
+        and section.sharing
+        and "init" not in section.model_fields_set
+    ):
+        found["init"] = "product"  # tensors that are shared cannot be evolved
+    return found
 
 
 def _factor(state: Any, defaults: dict[str, Any], sector: int | None) -> Any:
@@ -153,6 +161,7 @@ def _with_stages(settings: Settings) -> Settings:
         if isinstance(stage, OptimiseStage):
             own["plateau"] = own["plateau"] or 0
             grows = bool(stages) and stages[-1].D != run.ansatz.D
-            own |= {"noise": NOISE, "evolve": EVOLVE} if grows else {}
+            evolve = 0 if getattr(run.ansatz, "sharing", False) else EVOLVE
+            own |= {"noise": NOISE, "evolve": evolve} if grows else {}
         stages.append(filled.model_copy(update=_unset(filled, own)))
     return as_run(settings.model_copy(update={"stage": tuple(stages)}), stages[-1])

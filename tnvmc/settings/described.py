@@ -229,6 +229,7 @@ def _ansatz(ansatz: Ansatz, init: str | None) -> Section:
             found["D"] = getattr(ansatz, "D", None)
         if isinstance(ansatz, PEPS):
             found["bonds"] = ansatz.bonds
+            found["sharing"] = ansatz.sharing is not None
     found["init"] = starts[0] if init is None else init
     return found
 

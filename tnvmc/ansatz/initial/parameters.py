@@ -12,8 +12,10 @@ import numpy as np
 
 from tnvmc.ansatz.files import lattice_in
 from tnvmc.ansatz.initial.evolution import NOISE, evolved_from_product, noisy
+from tnvmc.ansatz.initial.shared_starts import with_noise
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo, evolved
 from tnvmc.ansatz.initial.tensors import grow
+from tnvmc.ansatz.peps.files import sharing_in
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import (
     Ansatz,
@@ -30,7 +32,7 @@ from tnvmc.lattice.embedding import embedding
 from tnvmc.operators.required import require_operator
 from tnvmc.operators.term import Operator
 from tnvmc.storage.hdf5 import StateFileError, opened, read_parameters
-from tnvmc.storage.identity import differences, kind_in
+from tnvmc.storage.identity import differences, kind_in, plain
 from tnvmc.storage.run_folder import CHECKPOINT
 
 Array = Any
@@ -110,10 +112,12 @@ def grown(
         seed: of the noise.
 
     Raises:
-        ValueError: `large` has the smaller D.
+        ValueError: `large` has the smaller D; simple update of tensors that are shared.
     """
     xp = array_namespace(tensors[0])
     tensors = [to_host(tensor) for tensor in tensors]
+    if large.shared:
+        return to_namespace(_grown_shared(tensors, large, evolve, noise, seed), xp)
     if evolve:
         rng = np.random.Generator(np.random.PCG64(seed))
         here = replace(operator, lattice=large.lattice)
@@ -122,6 +126,20 @@ def grown(
     else:
         wide = grow(tensors, large.embedding, large.D, noise, seed, per_entry=True)
     return to_namespace(large.flatten(wide), xp)
+
+
+def _grown_shared(
+    tensors: Sequence[Array], large: PEPS, evolve: int, noise: float, seed: int
+) -> Array:
+    """The same of a PEPS that shares tensors, and so the noise."""
+    if evolve:
+        raise ValueError(
+            "grown: tensors that are shared cannot be evolved by simple update, after which they would be so no "
+            "longer; take evolve = 0, which opens bonds by noise"
+        )
+    assert large.shared is not None
+    theta = large.flatten(grow(tensors, large.embedding, large.D, noise=0))
+    return with_noise(large.shared, theta, noise, seed)
 
 
 _TREATMENT = ("marshall", "average", "magnetisation")
@@ -164,6 +182,7 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
         _check_embedding(ansatz, path, described)
     same_size = described["n_parameters"] == ansatz.n_params
     same_bonds = bonds == about.get("bonds", "open")
+    same_bonds &= described.get("sharing") == plain(about.get("sharing"))
     if same_size and same_bonds and described.get("D") == about.get("D"):
         return theta.astype(dtype)
     if not isinstance(ansatz, PEPS) or described["D"] > ansatz.D:
@@ -172,8 +191,20 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
             f"D = {about.get('D')}; only a PEPS grows, and none shrinks"
         )
     d = ansatz.local_dim
-    small = PEPS(ansatz.lattice, described["D"], theta.dtype.name, local_dim=d, bonds=bonds)
-    return ansatz.flatten(grow(small.tensors(theta), ansatz.embedding, ansatz.D, seed=seed))
+    shared = sharing_in(described)
+    small = PEPS(
+        ansatz.lattice, described["D"], theta.dtype.name, local_dim=d, bonds=bonds, sharing=shared
+    )
+    tensors = small.tensors(theta)
+    if not ansatz.shared:
+        return ansatz.flatten(grow(tensors, ansatz.embedding, ansatz.D, seed=seed))
+    try:
+        return _grown_shared(tensors, ansatz, 0, NOISE, seed)
+    except ValueError as error:
+        raise StateFileError(
+            f"ansatz.init = '{path}': {error}; a state that shares tensors begins from one that shares them by "
+            "the same symmetries"
+        ) from None
 
 
 def _check_embedding(ansatz: PEPS, path: Path, described: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.files import lattice_in, lattice_parts, refuse_existing
+from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.contraction import schemes
 from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import Lattice
@@ -35,6 +36,7 @@ class SavedPEPS:
     scheme: schemes.Scheme | Fixed | None  #: None: not known, as in a checkpoint
     theta: np.ndarray  #: (P,)
     bonds: Bonds = "open"
+    sharing: Sharing | None = None
 
 
 def write_peps(path: str | Path, state: SavedPEPS, *, overwrite: bool = False) -> None:
@@ -54,6 +56,7 @@ def write_peps(path: str | Path, state: SavedPEPS, *, overwrite: bool = False) -
             "local_dim": int(state.local_dim),
             "D": int(state.D),
             **({} if state.bonds == "open" else {"bonds": state.bonds}),
+            **({} if state.sharing is None else {"sharing": state.sharing.told()}),
             "n_parameters": int(state.theta.size),
         },
         **more,
@@ -86,7 +89,14 @@ def read_peps(path: str | Path) -> SavedPEPS:
             scheme_of(attribute(file, "scheme")),
             theta,
             identity.get("bonds", "open"),
+            sharing_in(identity),
         )
+
+
+def sharing_in(identity: Mapping[str, Any]) -> Sharing | None:
+    """What a file says of tensors that are shared."""
+    told = identity.get("sharing")
+    return None if told is None else Sharing.of(told)
 
 
 def told_of_scheme(scheme: Any) -> dict[str, Any] | None:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import Any, Self
 
 from tnvmc.ansatz.initial.tensors import bond_sizes
-from tnvmc.ansatz.jacobian import SliceJacobian
+from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
 from tnvmc.ansatz.peps.quimb import to_quimb
 from tnvmc.ansatz.peps.rings import check_bonds, closed, opened
+from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
 from tnvmc.ansatz.peps.vacancies import Filling
 from tnvmc.backend.arguments import numeric_type, whole
+from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.lattice.custom import follows_row
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding, sides
-from tnvmc.lattice.lattice import Lattice, require_lattice
+from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.lattice.netket import as_lattice
 from tnvmc.operators.term import Operator
 
@@ -30,7 +32,8 @@ class TensorLayout:
     and so have those where the lattice joins no neighbours (`tnvmc.lattice.embedding`).
 
     With periodic bonds the right legs of the last column meet the left ones of the first.
-    theta (P,) is the concatenation of all of them, flattened, in the order of the sites.
+    theta (P,) is the concatenation of all of them, flattened, in the order of the sites; where tensors are shared
+    (`peps.sharing`), of the free entries of one tensor of each orbit.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class TensorLayout:
         dtype: str | None = None,
         local_dim: int = 2,
         bonds: Bonds = "open",
+        sharing: Sharing | None = None,
     ) -> None:
         if isinstance(D, Lattice):
             raise TypeError("PEPS: the lattice comes first; write PEPS(lattice, D)")
@@ -56,12 +60,14 @@ class TensorLayout:
         self.bonds = check_bonds(bonds, lattice)
         self.dtype = numeric_type("PEPS", "float64" if dtype is None else dtype)
         self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
+        self.sharing = _checked(sharing, lattice)
 
     def __repr__(self) -> str:
         lattice, scheme = self.lattice, getattr(self, "scheme", None)
         size = f"{lattice.kind} {lattice.size}"
         parts = [size, f"D = {self.D}", *([f"d = {self.local_dim}"] if self.local_dim > 2 else [])]
         parts += ["periodic bonds"] if self.rings else []
+        parts += [f"shared by {len(self.sharing)} elements"] if self.sharing else []
         parts += [self.dtype.name, *([] if scheme is None else [repr(scheme)])]
         return f"<{type(self).__name__}: {', '.join(parts)}; {self.n_params} parameters>"
 
@@ -90,6 +96,13 @@ class TensorLayout:
         """Shape (d, up, left, down, right) of each site's tensor."""
         return [(self.local_dim, *sizes) for sizes in bond_sizes(self.embedding, self.D)]
 
+    @cached_property
+    def shared(self) -> SharedTensors | None:
+        """Which entries of the tensors are one parameter; None where all are free."""
+        if self.sharing is None:
+            return None
+        return SharedTensors(self.sharing, self.embedding, self.shapes)
+
     def for_operator(self, operator: Operator) -> Self:
         """The same state, complex if its dtype was left open and the Hamiltonian is complex."""
         return self._of_type("complex128") if self.follows and operator.is_complex else self
@@ -101,7 +114,7 @@ class TensorLayout:
     @property
     def n_params(self) -> int:
         """Number of entries of theta."""
-        return sum(map(prod, self.shapes))
+        return self.shared.n_params if self.shared else sum(map(prod, self.shapes))
 
     @property
     def n_null(self) -> int:
@@ -112,22 +125,31 @@ class TensorLayout:
         7, 033035 (2026)).  A bond that alone joins k sites to the others, as in a chain, cannot be filled
         beyond d^k.
         """
-        found = self.embedding
-        sizes = dict.fromkeys(found.bonds, self.D)
-        for bond, k in sides(found).items():
+        sizes = dict.fromkeys(self.embedding.bonds, self.D)
+        for bond, k in sides(self.embedding).items():
             sizes[bond] = min(self.D, self.local_dim ** min(k, 64))
-        filled = [self.local_dim] * self.lattice.n_sites
-        site_at = {place: site for site, place in enumerate(found.places)}
-        for bond, size in sizes.items():
-            for place in bond:
-                filled[site_at[place]] *= size
+        if self.sharing:
+            filled = SharedTensors(self.sharing, self.embedding, self._shapes_of(sizes))
+            return self.n_params - filled.n_params + filled.n_gauge
         gauge = sum(size**2 - 1 for size in sizes.values())
-        return self.n_params - sum(filled) + gauge + self.lattice.n_sites
+        n_filled = sum(map(prod, self._shapes_of(sizes)))
+        return self.n_params - n_filled + gauge + self.lattice.n_sites
+
+    def _shapes_of(self, sizes: Mapping[Patch, int]) -> list[tuple[int, ...]]:
+        """Shapes of the tensors with bonds of these sizes."""
+        found = self.embedding
+
+        def size(place: int, leg: int) -> int:
+            other = found.beyond(place, leg)
+            return 1 if other is None else sizes.get((min(place, other), max(place, other)), 1)
+
+        return [(self.local_dim, *(size(place, leg) for leg in range(4))) for place in found.places]
 
     def description(self) -> dict[str, Any]:
-        """Class, D, and the bonds where they are not open; see `Described`."""
-        closed = {"bonds": self.bonds} if self.rings else {}
-        return {"ansatz": type(self).__name__, "D": self.D, **closed}
+        """Class, D, the bonds where they are not open, and what is shared; see `Described`."""
+        more: dict[str, Any] = {"bonds": self.bonds} if self.rings else {}
+        more |= {"sharing": self.sharing.told()} if self.sharing else {}
+        return {"ansatz": type(self).__name__, "D": self.D, **more}
 
     def tensors(self, theta: Array) -> list[Array]:
         """Cut theta (P,) into one tensor (d, up, left, down, right) per site.
@@ -140,6 +162,8 @@ class TensorLayout:
                 f"PEPS.tensors: theta has shape {tuple(theta.shape)}, but D={self.D} on "
                 f"{self.lattice.shape} has ({self.n_params},); was it made for another D or lattice?"
             )
+        if self.shared:
+            return self.shared.tensors(theta)
         xp = array_namespace(theta)
         tensors, begin = [], 0
         for shape in self.shapes:
@@ -153,7 +177,7 @@ class TensorLayout:
 
         Raises:
             ValueError: a tensor is larger than this PEPS holds, or their number is wrong; complex
-                tensors for a real PEPS.
+                tensors for a real PEPS; tensors that differ where this one has them shared.
         """
         if len(tensors) != len(self.shapes):
             raise ValueError(f"PEPS.flatten: {len(tensors)} tensors for {len(self.shapes)} sites")
@@ -172,8 +196,10 @@ class TensorLayout:
                 )
             padded = xp.zeros(shape, dtype=getattr(xp, self.dtype.name))
             padded[tuple(slice(0, size) for size in tensor.shape)] = xp.astype(tensor, padded.dtype)
-            parts.append(xp.reshape(padded, (-1,)))
-        return xp.concat(parts)
+            parts.append(padded)
+        if self.shared:
+            return self.shared.free_entries(parts)
+        return xp.concat([xp.reshape(part, (-1,)) for part in parts])
 
     def to_quimb(self, theta: Array) -> Any:
         """Give the state as a quimb PEPS, or a MatrixProductState for one row.
@@ -208,7 +234,7 @@ def on_grid(layout: TensorLayout, theta: Array) -> list[Array]:
 
 def jacobian_of(
     layout: TensorLayout, derivatives: Sequence[Array], log_scales: Sequence[float], configs: Array
-) -> SliceJacobian:
+) -> SliceJacobian | DenseJacobian:
     """Log-derivatives by theta from those by the tensors on the grid.
 
     Args:
@@ -224,4 +250,17 @@ def jacobian_of(
         xp.reshape(derivatives[place], (configs.shape[0], -1)) * math.exp(-log_scales[place])
         for place in layout.embedding.places
     ]
+    if layout.shared:
+        return DenseJacobian(layout.shared.derivatives(slices, configs))
     return SliceJacobian(slices, configs, layout.local_dim)
+
+
+def _checked(sharing: Any, lattice: Lattice) -> Sharing | None:
+    if sharing is not None and not isinstance(sharing, Sharing):
+        raise refuse("PEPS", "sharing", sharing, "what tnvmc.sharing(hamiltonian) gives")
+    if sharing is not None and len(sharing.colours) != lattice.n_sites:
+        raise ValueError(
+            f"PEPS: sharing is of {len(sharing.colours)} sites, the lattice has {lattice.n_sites}; make it for the "
+            "same lattice"
+        )
+    return sharing

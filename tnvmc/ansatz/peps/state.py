@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.initial.evolution import evolved_from_product
+from tnvmc.ansatz.initial.shared_starts import STARTS, shared_start
 from tnvmc.ansatz.initial.tensors import random_positive
 from tnvmc.ansatz.peps.by_columns import ByColumns
 from tnvmc.ansatz.peps.by_rows import ByRows
 from tnvmc.ansatz.peps.draws import Drawer
 from tnvmc.ansatz.peps.files import SavedPEPS, read_peps, write_peps
 from tnvmc.ansatz.peps.layout import TensorLayout, open_rows
+from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.ansatz.peps.views import LatestViews
 from tnvmc.ansatz.protocol import (
     Execution,
@@ -65,6 +67,8 @@ class PEPS(PlainSweep, TensorLayout):
         local_dim: local dimension d.
         bonds: "open", or "periodic" on a cylinder, for rows that are rings: see `peps.rings`, and
             docs/cylinders.md for what they cost.
+        sharing: tensors that a symmetry takes to each other are one: `tnvmc.sharing(hamiltonian)`.  The state has
+            the symmetry then, whatever the parameters are, and a fraction of the parameters.
 
     theta is the concatenation over sites of tensors (d, up, left, down, right), legs at the edge
     having size 1.  It does not hold a norm: psi is not normalised.
@@ -82,10 +86,11 @@ class PEPS(PlainSweep, TensorLayout):
         scheme: Scheme | Fixed | None = None,
         local_dim: int = 2,
         bonds: Bonds = "open",
+        sharing: Sharing | None = None,
     ) -> None:
         if hasattr(dtype, "absorb"):
             raise TypeError(f"PEPS: dtype is {shortly(dtype)}; write scheme={dtype!r}")
-        super().__init__(lattice, D, dtype, local_dim, bonds)
+        super().__init__(lattice, D, dtype, local_dim, bonds, sharing)
         if scheme is not None and (
             isinstance(scheme, type) or not isinstance(scheme, Scheme | Fixed)
         ):
@@ -95,11 +100,13 @@ class PEPS(PlainSweep, TensorLayout):
 
     def with_scheme(self, scheme: Scheme | Fixed) -> PEPS:
         """The same state contracted in another way; theta carries over."""
-        dtype = None if self.follows else self.dtype.name
-        return PEPS(self.lattice, self.D, dtype, scheme, self.local_dim, self.bonds)
+        return self._with(scheme, None if self.follows else self.dtype.name)
 
     def _of_type(self, dtype: str) -> PEPS:
-        return PEPS(self.lattice, self.D, dtype, self.scheme, self.local_dim, self.bonds)
+        return self._with(self.scheme, dtype)
+
+    def _with(self, scheme: Scheme | Fixed, dtype: str | None) -> PEPS:
+        return PEPS(self.lattice, self.D, dtype, scheme, self.local_dim, self.bonds, self.sharing)
 
     @property
     def single(self) -> PEPS:
@@ -121,7 +128,13 @@ class PEPS(PlainSweep, TensorLayout):
         """
         self.tensors(theta)  # complains of a wrong length
         state = SavedPEPS(
-            self.lattice, self.D, self.local_dim, self.scheme, to_host(theta), self.bonds
+            self.lattice,
+            self.D,
+            self.local_dim,
+            self.scheme,
+            to_host(theta),
+            self.bonds,
+            self.sharing,
         )
         write_peps(path, state, overwrite=overwrite)
 
@@ -139,7 +152,13 @@ class PEPS(PlainSweep, TensorLayout):
         found = read_peps(path)
         theta = found.theta
         peps = cls(
-            found.lattice, found.D, theta.dtype.name, found.scheme, found.local_dim, found.bonds
+            found.lattice,
+            found.D,
+            theta.dtype.name,
+            found.scheme,
+            found.local_dim,
+            found.bonds,
+            found.sharing,
         )
         if theta.shape != (peps.n_params,):
             raise StateFileError(
@@ -180,8 +199,10 @@ class PEPS(PlainSweep, TensorLayout):
         """Whether compiled kernels absorb rows too, which are most of the work."""
         return isinstance(self.scheme, SRC) and self.scheme.compiles(self.dtype)
 
-    starts = ("simple_update", "random", "product")
-    """Evolved in imaginary time, positive random tensors, or a product state."""
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """Evolved in imaginary time, positive random tensors, or a product state; the last two where tensors are shared."""
+        return STARTS if self.sharing else ("simple_update", "random", "product")
 
     def initial(self, operator: Operator, seed: int = 0, kind: str | None = None) -> Array:
         """Make theta (P,) for an operator, complex where this is left open and the operator is.
@@ -192,17 +213,20 @@ class PEPS(PlainSweep, TensorLayout):
         Raises:
             ValueError: another kind; a real state for a complex operator.
         """
-        check_start(self, kind or "simple_update")
+        kind = kind or self.starts[0]
+        check_start(self, kind)
         if self.dtype.kind != "c" and operator.is_complex:
             if self.follows:
                 return self.for_operator(operator).initial(operator, seed, kind)
             raise real_state(operator, f"dtype = '{self.dtype.name}'")
-        n_steps = 0 if kind == "product" else 200
+        here = replace(operator, lattice=self.lattice)  # its embedding is that of the tensors
+        if self.shared:
+            return shared_start(self.shared, here, seed, kind).astype(self.dtype)
         if kind == "random":
             return self.flatten(
                 random_positive(self.lattice, self.D, self.dtype, seed, self.local_dim, self.bonds)
             )
-        here = replace(operator, lattice=self.lattice)  # its embedding is that of the tensors
+        n_steps = 0 if kind == "product" else 200
         return self.flatten(evolved_from_product(here, self.D, seed, n_steps, self.bonds)[0])
 
     @property

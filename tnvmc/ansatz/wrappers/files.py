@@ -19,6 +19,7 @@ def rebuild_of(state: Ansatz) -> dict[str, Any] | None:
     elif isinstance(state, PEPS):
         found = {"D": state.D, "dtype": state.dtype.name, "bonds": state.bonds}
         found["scheme"] = told_of_scheme(state.scheme)
+        found["sharing"] = state.sharing and state.sharing.told()
     elif isinstance(state, InFiles):
         found = state.rebuild()
     if found is None:

@@ -1,0 +1,147 @@
+"""Which tensors of a PEPS may be one tensor for a Hamiltonian, and whether its ground state allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from tnvmc.ansatz.initial.product_starts import start_vectors
+from tnvmc.ansatz.peps.sharing import Sharing
+from tnvmc.lattice.embedding import Bonds, embedding
+from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.lattice.permutations import Permutation, point_group, space_group, translations
+from tnvmc.operators.marshall import without_signs
+from tnvmc.operators.required import require_operator
+from tnvmc.operators.symmetry import Symmetry, which_commute
+from tnvmc.operators.term import Operator
+
+SHARED_BY = ("point", "translation")
+"""Symmetries whose elements may take tensors to each other."""
+
+
+def sharing(
+    operator: Operator, names: str | Iterable[str] = SHARED_BY, bonds: Bonds = "open"
+) -> Sharing:
+    """Give the tensors that the symmetries of a Hamiltonian make equal; for ``PEPS(..., sharing=)``.
+
+    Of the elements asked for those are taken that commute with the Hamiltonian, lead bonds of the network to bonds
+    of the network, and keep the sublattices of the ordered product state that simple update begins with, or
+    exchange them.
+
+    Args:
+        operator: the Hamiltonian.
+        names: "point" for reflections and rotations of the lattice, "translation" for those around rings; both by default.
+        bonds: of the PEPS, as its argument.
+
+    Raises:
+        ValueError: an unknown name; no element but the identity is left.
+    """
+    require_operator("sharing", "operator", operator)
+    asked = (names,) if isinstance(names, str) else tuple(names)
+    if not asked or not set(asked) <= set(SHARED_BY):
+        raise ValueError(
+            f"sharing: names = {', '.join(map(repr, asked)) or '()'}; known are {', '.join(SHARED_BY)}"
+        )
+    colours = _colours(operator)
+    elements = [
+        Symmetry(g.name, g.sites)
+        for g in _rearrangements(operator.lattice, asked)
+        if _keeps_colours(colours, g) and _keeps_network(operator.lattice, g, bonds)
+    ]
+    commuting = which_commute(operator, elements)
+    kept = [g.places for g, commutes in zip(elements, commuting, strict=True) if commutes]
+    if len(kept) < 2:
+        raise ValueError(
+            f"sharing: {operator.name} on this {operator.lattice.kind} lattice has no symmetry under "
+            f"{' or '.join(asked)} that a PEPS with {bonds} bonds could share tensors by; leave sharing out"
+        )
+    return Sharing(tuple(kept), tuple(map(int, colours)), _signs(operator, kept, colours, bonds))
+
+
+def is_proven(operator: Operator, found: Sharing) -> bool:
+    """Tell whether the ground state of a sector is known to have the symmetries of `found`.
+
+    It is where all off-diagonal elements are <= 0 in the basis (-1)^(colour s) |s>: a ground state is positive there
+    (Perron and Frobenius), and can be chosen to be symmetric.
+    """
+    return without_signs(operator, np.array(found.colours))
+
+
+def _colours(operator: Operator) -> np.ndarray:
+    """0 or 1 for each site (N,): which of the two vectors of the ordered product state in the plane it has."""
+    if not operator.conserves_magnetisation:
+        return np.zeros(operator.n_sites, dtype=np.int64)
+    vectors, _ = start_vectors(operator, "auto", 0)
+    differs: np.ndarray = (np.abs(vectors - vectors[0]) > 0).any(axis=1)
+    return differs.astype(np.int64)
+
+
+def _rearrangements(lattice: Lattice, asked: Sequence[str]) -> tuple[Permutation, ...]:
+    if set(asked) == set(SHARED_BY):
+        return space_group(lattice)
+    return point_group(lattice) if asked[0] == "point" else translations(lattice)
+
+
+def _keeps_colours(colours: np.ndarray, g: Permutation) -> bool:
+    moved = colours[list(g.sites)]
+    return bool((moved == colours).all() or (moved == 1 - colours).all())
+
+
+def _keeps_network(lattice: Lattice, g: Permutation, bonds: Bonds) -> bool:
+    found = embedding(lattice, bonds)
+    to = np.full(lattice.shape[0] * lattice.shape[1], -1)
+    to[[found.places[i] for i in g.sites]] = found.places
+    moved = {tuple(sorted((int(to[i]), int(to[j])))) for i, j in found.bonds}
+    return moved == set(found.bonds)
+
+
+def _signs(
+    operator: Operator, elements: Sequence[Patch], colours: np.ndarray, bonds: Bonds
+) -> tuple[tuple[Patch, tuple[int, ...]], ...]:
+    """Of each bond of the network that an element reverses."""
+    found = embedding(operator.lattice, bonds)
+    site_at = {place: site for site, place in enumerate(found.places)}
+    signs = []
+    for place, beyond in sorted(found.bonds):
+        pair = site_at[place], site_at[beyond]
+        if any((element[pair[1]], element[pair[0]]) == pair for element in elements):
+            signs.append((pair, _of_pair(operator, pair, colours)))
+    return tuple(signs)
+
+
+def _of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> tuple[int, ...]:
+    """Signs of the eigenvalues of psi(s_i, s_j), by size: the ground state of what acts on the two sites alone.
+
+    All +1 where that is not one symmetric state.
+    """
+    d = operator.local_dim
+    matrix = np.zeros((d, d, d, d), dtype=complex)
+    for term in operator.terms:
+        if set(term.sites) <= set(pair):
+            matrix += _on_pair(term.matrix, term.sites, pair, d)
+    alternating = (-1.0) ** np.arange(d)
+    one, other = (alternating ** int(colours[site]) for site in pair)
+    turned = matrix * np.einsum("a,b,c,e->abce", one, other, one, other)
+    levels, states = np.linalg.eigh(turned.reshape(d * d, d * d))
+    if levels[1] - levels[0] < 1e-9 * max(1.0, float(np.abs(levels).max())):
+        return (1,) * d
+    ground = states[:, 0].reshape(d, d)
+    ground = np.real(ground / ground.ravel()[np.abs(ground).argmax()])
+    sizes = np.linalg.eigvalsh((ground + ground.T) / 2)
+    order = np.argsort(-np.round(np.abs(sizes), 9), kind="stable")
+    # Of equal sizes the positive ones come first; one copy of an odd pair is -1 times an even one.
+    ranked = sorted(sizes[order], key=lambda x: (-round(abs(float(x)), 9), x < 0))
+    found = tuple(1 if x > -1e-9 else -1 for x in ranked)
+    return found if found[0] > 0 else tuple(-sign for sign in found)
+
+
+def _on_pair(term: np.ndarray, sites: Patch, pair: Patch, d: int) -> np.ndarray:
+    """A term on one or both sites of a pair, as (d, d, d, d)."""
+    unit = np.eye(d)
+    if len(sites) == 2:
+        both = term.reshape((d,) * 4)
+        return both if tuple(sites) == tuple(pair) else both.transpose(1, 0, 3, 2)
+    legs = "ac,be->abce" if sites[0] == pair[0] else "be,ac->abce"
+    whole: np.ndarray = np.einsum(legs, term, unit)
+    return whole
