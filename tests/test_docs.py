@@ -115,6 +115,7 @@ IN_ORDER = [
     "networks",
     "products",
     "excited",
+    "sharing",
     "symmetry",
     "own_hamiltonian",
     "own_observable",

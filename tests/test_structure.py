@@ -19,7 +19,13 @@ MOST_METHODS = 12  # public ones of a class, properties included
 
 # Constructors whose arguments are the parts that a user puts together, and a measurement, which is told
 # in one call how it is made, whether to show it and where to keep it.
-MANY_PARAMETERS = {"FlaxAnsatz.__init__", "VMC.__init__", "VMC.converge", "VMC.measure"}
+MANY_PARAMETERS = {
+    "FlaxAnsatz.__init__",
+    "PEPS.__init__",
+    "VMC.__init__",
+    "VMC.converge",
+    "VMC.measure",
+}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -123,7 +123,10 @@ def _orthogonal(run: Run) -> Iterator[str]:
 
 
 def symmetries_text(ansatz: Json) -> str:
-    """Name what a state is summed over: "symmetrised over spin (spin inversion -1)"; empty without."""
+    """Name what a state is summed over: "symmetrised over spin (spin inversion -1)", or shares; empty without."""
+    if ansatz.get("sharing"):
+        more = symmetries_text({**ansatz, "sharing": False})
+        return "tensors shared by symmetries" + (more and f", {more}")
     if not ansatz.get("symmetrise"):
         return ""
     odd = [name for name, chi in (ansatz.get("characters") or {}).items() if chi == -1]

@@ -61,6 +61,11 @@ class TensorLayout:
         self.dtype = numeric_type("PEPS", "float64" if dtype is None else dtype)
         self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
         self.sharing = _checked(sharing, lattice)
+        self.shared: SharedTensors | None = (
+            None  #: which entries are one parameter; None where all are free
+        )
+        if self.sharing:
+            self.shared = SharedTensors(self.sharing, self.embedding, self.shapes)
 
     def __repr__(self) -> str:
         lattice, scheme = self.lattice, getattr(self, "scheme", None)
@@ -95,13 +100,6 @@ class TensorLayout:
     def shapes(self) -> list[tuple[int, int, int, int, int]]:
         """Shape (d, up, left, down, right) of each site's tensor."""
         return [(self.local_dim, *sizes) for sizes in bond_sizes(self.embedding, self.D)]
-
-    @cached_property
-    def shared(self) -> SharedTensors | None:
-        """Which entries of the tensors are one parameter; None where all are free."""
-        if self.sharing is None:
-            return None
-        return SharedTensors(self.sharing, self.embedding, self.shapes)
 
     def for_operator(self, operator: Operator) -> Self:
         """The same state, complex if its dtype was left open and the Hamiltonian is complex."""

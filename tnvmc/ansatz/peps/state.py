@@ -97,6 +97,10 @@ class PEPS(PlainSweep, TensorLayout):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
         self.scheme: Scheme | Fixed = SRC(2 * self.D) if scheme is None else scheme
         self._latest = LatestViews()
+        self.starts: tuple[str, ...] = ("simple_update", "random", "product")
+        """Evolved in imaginary time, positive random tensors, a product state."""
+        if self.shared:
+            self.starts = STARTS
 
     def with_scheme(self, scheme: Scheme | Fixed) -> PEPS:
         """The same state contracted in another way; theta carries over."""
@@ -198,11 +202,6 @@ class PEPS(PlainSweep, TensorLayout):
     def _compiled(self) -> bool:
         """Whether compiled kernels absorb rows too, which are most of the work."""
         return isinstance(self.scheme, SRC) and self.scheme.compiles(self.dtype)
-
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """Evolved in imaginary time, positive random tensors, or a product state; the last two where tensors are shared."""
-        return STARTS if self.sharing else ("simple_update", "random", "product")
 
     def initial(self, operator: Operator, seed: int = 0, kind: str | None = None) -> Array:
         """Make theta (P,) for an operator, complex where this is left open and the operator is.
