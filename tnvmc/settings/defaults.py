@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from tnvmc.ansatz.peps.symmetries import is_proven, sharing
 from tnvmc.settings.ansatz_settings import (
     AutoregressiveSettings,
     NetworkSettings,
@@ -49,6 +50,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     """
     if problems := [*sector_problems(settings), *type_problems(settings)]:
         raise ConfigError(*problems)
+    settings = _with_sharing(settings)
     if settings.stage:
         settings = _with_stages(settings)
     ansatz, sampler, chi = settings.ansatz, settings.sampler, _chi(settings)
@@ -74,7 +76,6 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         of_ansatz["magnetisation"] = sector
     if ansatz.symmetrise:
         of_ansatz["reweight"] = True
-    of_ansatz["sharing"] = False
     defaults: dict[str, dict[str, Any]] = {
         "ansatz": of_ansatz,
         "contraction": {"scheme": "src", "chi": chi} if leading(ansatz).kind in ("peps", "mps") else {},
@@ -91,6 +92,29 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     return settings.changed(
         {name: _unset(getattr(settings, name), keys) for name, keys in defaults.items()}
     )
+
+
+def _with_sharing(settings: Settings) -> Settings:
+    """Decide whether a PEPS shares tensors, where nothing is said of it."""
+    state = settings.ansatz
+    if not isinstance(state, PEPSSettings) or state.sharing is not None:
+        return settings
+    return settings.changed({"ansatz": {"sharing": _shares(settings, state)}})
+
+
+def _shares(settings: Settings, state: PEPSSettings) -> bool:
+    """Tell whether the ground state is proven to have symmetries, and nothing else is asked for."""
+    started = "init" in state.model_fields_set
+    evolved = any(s.kind == "simple_update" or s.evolve for s in settings.stage or ())
+    other_level = bool(state.symmetrise or settings.orthogonal)
+    operator = hamiltonian(settings)
+    if started or evolved or other_level or state.kind != "peps" or operator is None:
+        return False
+    try:
+        found = sharing(operator, bonds=state.bonds)
+    except ValueError:  # no symmetry
+        return False
+    return is_proven(operator, found)
 
 
 def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:

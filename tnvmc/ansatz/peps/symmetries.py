@@ -8,7 +8,7 @@ import numpy as np
 
 from tnvmc.ansatz.initial.product_starts import start_vectors
 from tnvmc.ansatz.peps.sharing import Sharing
-from tnvmc.lattice.embedding import Bonds, embedding
+from tnvmc.lattice.embedding import Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.permutations import Permutation, point_group, space_group, translations
 from tnvmc.operators.marshall import without_signs
@@ -43,11 +43,11 @@ def sharing(
         raise ValueError(
             f"sharing: names = {', '.join(map(repr, asked)) or '()'}; known are {', '.join(SHARED_BY)}"
         )
-    colours = _colours(operator)
+    colours, found = _colours(operator), embedding(operator.lattice, bonds)
     elements = [
         Symmetry(g.name, g.sites)
-        for g in _rearrangements(operator.lattice, asked)
-        if _keeps_colours(colours, g) and _keeps_network(operator.lattice, g, bonds)
+        for g in _rearrangements(operator.lattice, asked, bonds)
+        if _keeps_colours(colours, g) and _keeps_network(found, g)
     ]
     commuting = which_commute(operator, elements)
     kept = [g.places for g, commutes in zip(elements, commuting, strict=True) if commutes]
@@ -56,7 +56,7 @@ def sharing(
             f"sharing: {operator.name} on this {operator.lattice.kind} lattice has no symmetry under "
             f"{' or '.join(asked)} that a PEPS with {bonds} bonds could share tensors by; leave sharing out"
         )
-    return Sharing(tuple(kept), tuple(map(int, colours)), _signs(operator, kept, colours, bonds))
+    return Sharing(tuple(kept), tuple(map(int, colours)), _signs(operator, kept, colours, found))
 
 
 def is_proven(operator: Operator, found: Sharing) -> bool:
@@ -77,7 +77,11 @@ def _colours(operator: Operator) -> np.ndarray:
     return differs.astype(np.int64)
 
 
-def _rearrangements(lattice: Lattice, asked: Sequence[str]) -> tuple[Permutation, ...]:
+def _rearrangements(
+    lattice: Lattice, asked: Sequence[str], bonds: Bonds
+) -> tuple[Permutation, ...]:
+    if bonds == "open":  # no translation leads its bonds to each other
+        return point_group(lattice) if "point" in asked else ()
     if set(asked) == set(SHARED_BY):
         return space_group(lattice)
     return point_group(lattice) if asked[0] == "point" else translations(lattice)
@@ -88,19 +92,17 @@ def _keeps_colours(colours: np.ndarray, g: Permutation) -> bool:
     return bool((moved == colours).all() or (moved == 1 - colours).all())
 
 
-def _keeps_network(lattice: Lattice, g: Permutation, bonds: Bonds) -> bool:
-    found = embedding(lattice, bonds)
-    to = np.full(lattice.shape[0] * lattice.shape[1], -1)
+def _keeps_network(found: Embedding, g: Permutation) -> bool:
+    to = np.full(found.shape[0] * found.shape[1], -1)
     to[[found.places[i] for i in g.sites]] = found.places
     moved = {tuple(sorted((int(to[i]), int(to[j])))) for i, j in found.bonds}
     return moved == set(found.bonds)
 
 
 def _signs(
-    operator: Operator, elements: Sequence[Patch], colours: np.ndarray, bonds: Bonds
+    operator: Operator, elements: Sequence[Patch], colours: np.ndarray, found: Embedding
 ) -> tuple[tuple[Patch, tuple[int, ...]], ...]:
     """Of each bond of the network that an element reverses."""
-    found = embedding(operator.lattice, bonds)
     site_at = {place: site for site, place in enumerate(found.places)}
     signs = []
     for place, beyond in sorted(found.bonds):
