@@ -65,7 +65,8 @@ def test_the_state_of_the_rule_is_kept() -> None:
     rule = Paced(SR(momentum=0.5, memory=0.9))
     state = rule.init(problem.theta)
     own = {"rate", "last", "expected"}
-    assert {"rule_previous", "rule_covariance", "rule_averaged", *own} == set(state)
+    average = {"rule_counted", "rule_squares", "rule_at"}
+    assert {"rule_previous", "rule_covariance", *average, *own} == set(state)
     _, after, _ = rule.direction(*problem.arguments, state, KEY)
     assert set(after) == set(state)
 
@@ -86,9 +87,10 @@ def test_the_slope_of_the_last_direction_is_told_by_its_samples_and_by_new_ones(
     assert info["confirmed_slope_error"] == pytest.approx(each.std() * 40**0.5)
 
 
-def test_a_step_that_was_cut_has_the_rate_of_what_was_taken() -> None:
+def test_a_step_that_was_cut_takes_back_what_the_rate_grew_by_at_most() -> None:
     rule = Paced(SR(), rate=0.4)
     state = rule.init(np.ones(3))
     assert isinstance(rule, Follows)
-    assert rule.shortened(state, 0.25)["rate"] == pytest.approx(0.1)
-    assert set(rule.shortened(state, 0.25)) == set(state)
+    for factor, left in ((0.01, math.exp(-rule.gain)), (0.95, 0.95)):
+        assert rule.shortened(state, factor)["rate"] == pytest.approx(0.4 * left)
+        assert set(rule.shortened(state, factor)) == set(state)

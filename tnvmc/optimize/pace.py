@@ -95,8 +95,12 @@ class Paced:
         return {**state, **_named(self.rule.in_double(_of_rule(state)))}
 
     def shortened(self, state: State, factor: float) -> State:
-        """The rate of what was taken: it does not grow against a limit."""
-        return {**state, "rate": factor * float(state["rate"])}
+        """A rate that does not grow against a limit: less by what a step adds to it, at most.
+
+        A limit relative to theta says little of the energy.  A network starts at a small theta, where its first
+        steps are a hundred times too long for it; a rate of what was taken needed twenty steps to recover.
+        """
+        return {**state, "rate": max(factor, math.exp(-self.gain)) * float(state["rate"])}
 
 
 def _of_rule(state: State) -> State:

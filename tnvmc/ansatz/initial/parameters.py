@@ -142,8 +142,8 @@ def _grown_shared(
     return with_noise(large.shared, theta, noise, seed)
 
 
-_TREATMENT = ("marshall", "average", "magnetisation")
-"""Of a network, without influence on its parameters: may differ from where they come from."""
+_TREATMENT = ("marshall", "average", "magnetisation", "init_scale")
+"""Of a network, without influence on what its parameters mean: may differ from where they come from."""
 
 
 def _shaping(architecture: Mapping[str, Any]) -> dict[str, Any]:

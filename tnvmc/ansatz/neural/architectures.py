@@ -61,7 +61,7 @@ class RBMConfig(Architecture):
     """A bias for each site."""
     hidden_bias: StrictBool = True
     """A bias for each hidden unit."""
-    init_scale: NonNegativeNumber = 0.01
+    init_scale: NonNegativeNumber = 0.1
     """Standard deviation of the parameters at a random start."""
 
 
