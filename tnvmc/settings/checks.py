@@ -132,15 +132,15 @@ def _of_lattices(settings: Settings) -> Iterator[Rule]:
         n_rows = 1 if isinstance(lattice.shape, int) else len(lattice.shape)
     # Bonds and lengths that do not fit the lattice are told when the run builds it.
     with contextlib.suppress(ValueError):
-        n_vacant = len(build_lattice(lattice).vacant)
         for where, state in (factors(settings.ansatz) or {"": settings.ansatz}).items():
             key = ".".join(filter(None, ("ansatz", where, "kind")))
+            whole = state.kind in _WHOLE_GRID and getattr(state, "order", "") != "snake"
+            n_vacant = len(build_lattice(lattice).vacant) if whole else 0
             why = (
                 f"reads the whole grid, and the {lattice.kind} lattice leaves {n_vacant} of its places without a spin; "
                 "take 'peps', 'rbm', 'made' or 'rnn' with order = 'snake'"
             )
-            whole = state.kind in _WHOLE_GRID and getattr(state, "order", "") != "snake"
-            yield n_vacant and whole, key, why, state.kind
+            yield n_vacant, key, why, state.kind
         alone = n_rows == 1 and not follows_row(build_lattice(lattice))
         why = "gives no rows and columns, and these bonds are not those of a chain; give [n_rows, n_cols], or take ansatz.kind = 'mps'"
         yield alone, "lattice.shape", why, lattice.shape
