@@ -21,6 +21,8 @@ from tnvmc.backend.ranks import launched, shares
 pytest.importorskip("mpi4py")
 
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
+WAITS_ASLEEP = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
+"""For MPICH: ranks that wait leave the cores to others, of which there are more than cores."""
 needs_mpiexec = pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec beside Python")
 
 SETTINGS = """
@@ -45,7 +47,7 @@ checkpoint_every = 1
 def environment() -> dict[str, str]:
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **WAITS_ASLEEP}
 
 
 def on_ranks(n: int, *arguments: str) -> list[str]:
