@@ -21,8 +21,8 @@ settings.register_profile(
 )  # a first example compiles, other programs run too
 settings.load_profile("tnvmc")
 
-COMPILED_FAST = "--xla_cpu_use_fusion_emitters=false"
-"""Flags of XLA with which it compiles in half of the time, by its older emitters of loops."""
+COMPILED_FAST = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+"""Flags of XLA with which it compiles in half of the time: its older emitters of loops, in one piece."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,12 +57,19 @@ def pytest_configure(config: pytest.Config) -> None:
 LONG = (
     "test_compiled.py",
     "test_against_netket.py",
-    "test_networks.py",
+    "test_rbm.py",
+    "test_rnn.py",
+    "test_vit.py",
+    "test_patched_transformer.py",
+    "test_ranks.py",
+    "test_columns.py",
+    "test_devices.py",
+    "test_product_of_states.py",
     "test_docs.py",
     "test_readme.py",
 )
 """Modules of which each takes a worker many seconds: the first, so that none is left for the end.  The
-kernels for all types of numbers are compiled in the first of them; the next need none, so that another
+kernels for all types of numbers are compiled in the first of them; the networks need none, so that another
 worker does not compile the same meanwhile."""
 
 

@@ -44,14 +44,14 @@ class Devices:
 
 
 def run(operator: Any, ansatz: Any, sampler: Any, rule: Any) -> VMC:
-    """Three steps and a short measurement: arrays of array_api_strict are slow, hence small states."""
+    """Two steps and a short measurement: arrays of array_api_strict are slow, hence small states."""
     start = np.random.default_rng(1).normal(size=ansatz.n_params)
     imaginary = np.random.default_rng(2).normal(size=ansatz.n_params)
     if "complex" in str(getattr(ansatz, "dtype", "")):
         start = start + 0.1j * imaginary
     theta = xp.asarray(start)
     vmc = VMC(operator, ansatz, sampler, rule, theta=theta, comm=WORLD, learning_rate=0.05)
-    vmc.run(3)
+    vmc.run(2)
     return vmc
 
 

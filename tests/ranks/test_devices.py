@@ -19,7 +19,7 @@ pytest.importorskip("array_api_strict")
 SCRIPT = str(Path(__file__).parent / "devices.py")
 
 ROUNDING = 1e-7
-"""Of three steps: sums of one process are not rounded to exact ones, by 1e-14, and SR multiplies that by at
+"""Of two steps: sums of one process are not rounded to exact ones, by 1e-14, and SR multiplies that by at
 most 1e2 at each step; no decision of a chain was seen to differ."""
 
 
