@@ -26,6 +26,7 @@ shape = [3, 2]
 model = "heisenberg"
 [ansatz]
 D = 2
+sharing = false
 [contraction]
 chi = 2
 [sampler]

@@ -72,6 +72,7 @@ ALONE = (
     + """
 [ansatz]
 D = 2
+sharing = false
 [optimizer]
 steps = 4
 """
@@ -298,7 +299,7 @@ def test_noise_on_new_bonds_is_relative_to_the_largest_entry() -> None:
 
 
 def test_growth_by_evolution_lowers_the_energy(tmp_path: Path) -> None:
-    run = staged({"D": 1, "steps": 10}, {"D": 2, "steps": 1})
+    run = staged({"D": 1, "steps": 10}, {"D": 2, "steps": 1, "evolve": 10})
     run.optimise(lambda _: None)
     record = run.next_stage(tmp_path)
     assert run.vmc.measure().energy < record["energy"] - 0.1

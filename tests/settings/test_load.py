@@ -25,7 +25,8 @@ def test_lattice_model_and_D_are_enough() -> None:
     settings = complete(validate(MINIMAL), default_name="study").as_dict()
     assert settings["lattice"] == {"kind": "square", "shape": [4, 4], "boundary": "open"}
     assert settings["hamiltonian"] == {"model": "heisenberg", "J": 1.0}
-    assert settings["ansatz"]["init"] == "simple_update"
+    assert settings["ansatz"]["sharing"] is True
+    assert settings["ansatz"]["init"] == "product"
     assert settings["measure"]["n_samples"] > settings["sampler"]["n_samples"]
     assert settings["measure"]["chi"] > settings["contraction"]["chi"] >= 3
     assert settings["run"]["out"].endswith("study")

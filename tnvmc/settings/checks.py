@@ -389,17 +389,19 @@ def check_symmetries(settings: Settings, operator: Operator, direct: bool = Fals
 def check_memory(settings: Settings, n_params: int, local_dim: int) -> None:
     """Raise `ConfigError` where the first parameters alone need more memory than there is.
 
-    Simple update keeps a tensor with all bonds of dimension D for each place of the grid; any start the parameters
-    and their first update.
+    Simple update keeps a tensor with all bonds of dimension D for each place of the grid, and so many are made of parameters
+    that tensors share; any start the parameters and their first update.
     """
     state = leading(settings.ansatz)
     D: Any = getattr(state, "D", None)
     needed, what = 2 * n_params * np.dtype(state.dtype).itemsize, "its parameters and their update"
-    if state.kind == "peps" and state.init == "simple_update":
+    if state.kind == "peps" and (state.init == "simple_update" or state.sharing):
         shape = build_lattice(settings.lattice).shape
         n_legs = 2 * sum(length > 1 for length in shape)
         padded = math.prod(shape) * local_dim * D**n_legs * np.dtype(float).itemsize
-        needed, what = max((needed, what), (padded, "simple update"))
+        needed, what = max(
+            (needed, what), (padded, "its tensors" if state.sharing else "simple update")
+        )
     if needed > (limit := memory_limit()):
         key = f"ansatz.D = {D}" if D else f"ansatz.kind = '{state.kind}'"
         raise ConfigError(

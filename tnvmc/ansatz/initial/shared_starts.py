@@ -32,7 +32,7 @@ def shared_start(shared: SharedTensors, operator: Operator, seed: int, kind: str
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     if kind == "random":
-        return np.concatenate([_random(orbit.free.size, rng) for orbit in shared.orbits])
+        return np.concatenate([_random(orbit.n_free, rng) for orbit in shared.orbits])
     if operator.conserves_magnetisation:
         vectors, _ = start_vectors(operator, "auto", seed)
     else:
@@ -55,10 +55,10 @@ def with_noise(shared: SharedTensors, theta: Array, noise: float, seed: int) -> 
     rng = np.random.Generator(np.random.PCG64(seed))
     parts, begin = [], 0
     for orbit in shared.orbits:
-        part = np.asarray(theta)[begin : begin + orbit.free.size]
+        part = np.asarray(theta)[begin : begin + orbit.n_free]
         deviates = noise * np.abs(part).max() * rng.standard_normal(part.size)
         parts.append(np.where(part == 0, deviates, part))
-        begin += orbit.free.size
+        begin += orbit.n_free
     return np.concatenate(parts)
 
 

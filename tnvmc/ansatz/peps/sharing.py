@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple, Self
 
@@ -83,16 +84,35 @@ class Member(NamedTuple):
     legs: tuple[int, ...]  #: leg l of the site is leg legs[l] of the first site
 
 
-class Orbit(NamedTuple):
+@dataclass(frozen=True)
+class Orbit:
     """Sites that are taken to each other, and the entries of their tensor that are free."""
 
     members: tuple[Member, ...]  #: the first site first
-    fixed: tuple[
-        tuple[int, ...], ...
-    ]  #: legs of the elements that leave the first site where it is
+    fixed: tuple[tuple[int, ...], ...]  #: legs of what leaves the first site where it is
     shape: tuple[int, ...]  #: of its tensor (d, up, left, down, right)
-    free: np.ndarray  #: places of the free entries
-    entry: np.ndarray  #: which free entry stands at each place
+
+    @cached_property
+    def n_free(self) -> int:
+        """Number of free entries, by Burnside's lemma: known before there is room for them."""
+        kept = (prod(self.shape[1 + min(cycle)] for cycle in _cycles(legs)) for legs in self.fixed)
+        return self.shape[0] * sum(kept) // len(self.fixed)
+
+    @cached_property
+    def _classes(self) -> tuple[np.ndarray, np.ndarray]:
+        places = np.arange(prod(self.shape)).reshape(self.shape)
+        turned = [places.transpose(0, *(1 + leg for leg in legs)) for legs in self.fixed]
+        return np.unique(np.minimum.reduce(turned).ravel(), return_inverse=True)
+
+    @property
+    def free(self) -> np.ndarray:
+        """Places of the free entries."""
+        return self._classes[0]
+
+    @property
+    def entry(self) -> np.ndarray:
+        """Which free entry stands at each place."""
+        return self._classes[1]
 
 
 class SharedTensors:
@@ -117,7 +137,7 @@ class SharedTensors:
     @property
     def n_params(self) -> int:
         """Free entries."""
-        return sum(orbit.free.size for orbit in self.orbits)
+        return sum(orbit.n_free for orbit in self.orbits)
 
     @property
     def n_gauge(self) -> int:
@@ -136,7 +156,7 @@ class SharedTensors:
         found: list[Array] = [None] * len(self.shapes)
         begin = 0
         for orbit in self.orbits:
-            end = begin + orbit.free.size
+            end = begin + orbit.n_free
             tensor = xp.reshape(xp.take(theta[begin:end], xp.asarray(orbit.entry)), orbit.shape)
             for site, legs in orbit.members:
                 moved = xp.permute_dims(tensor, (0, *(1 + leg for leg in legs)))
@@ -253,9 +273,8 @@ def _orbits(sharing: Sharing, found: Embedding, shapes: Sequence[tuple[int, ...]
             if element[first] == first and legs not in fixed:
                 fixed.append(legs)
         met |= members.keys()
-        free, entry = _free(shapes[first], fixed)
         each = tuple(Member(site, legs) for site, legs in members.items())
-        orbits.append(Orbit(each, tuple(fixed), shapes[first], free, entry))
+        orbits.append(Orbit(each, tuple(fixed), tuple(shapes[first])))
     return orbits
 
 
@@ -290,16 +309,16 @@ def _beyond(found: Embedding, place: int, leg: int) -> int:
     return other
 
 
-def _free(
-    shape: tuple[int, ...], fixed: Sequence[tuple[int, ...]]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Places of free entries of a tensor that all of `fixed` leave as it is, and the entry of each place."""
-    places = np.arange(prod(shape)).reshape(shape)
-    least = np.minimum.reduce(
-        [places.transpose(0, *(1 + leg for leg in legs)) for legs in fixed]
-    ).ravel()
-    free, entry = np.unique(least, return_inverse=True)
-    return free, entry
+def _cycles(legs: tuple[int, ...]) -> set[frozenset[int]]:
+    """Legs that a rearrangement leads to each other."""
+    cycles = set()
+    for leg in range(4):
+        cycle, here = {leg}, legs[leg]
+        while here != leg:
+            cycle.add(here)
+            here = legs[here]
+        cycles.add(frozenset(cycle))
+    return cycles
 
 
 def _bond_factors(
