@@ -189,7 +189,7 @@ class SR:
         rounded = is_rounded(a.jacobian, theta) and "covariance" not in state
         scaled, units = in_own_units(a)
         if "covariance" in state:
-            step, space, solved, kept = self._averaged(theta, a, residual, units, state)
+            step, space, solved, kept = self._averaged(a, residual, units, state)
         else:
             (step, space, solved), kept = self._solve(scaled, residual, rounded), {}
         step = step if units is None else units * step
@@ -236,31 +236,24 @@ class SR:
         return change
 
     def _averaged(
-        self,
-        theta: Array,
-        a: CenteredJacobian,
-        residual: Array,
-        units: Array | None,
-        state: State,
+        self, a: CenteredJacobian, residual: Array, units: Array | None, state: State
     ) -> tuple[Array, str, SolveInfo, State]:
         """Solve (S + shift) x = A^dagger residual with the S of this and earlier steps, in `units`."""
-        xp = array_namespace(theta)
         single = state["covariance"].dtype
-        moved = float(xp.linalg.vector_norm(a.apply(theta - state["at"])))
-        factor = average.remembered(self.memory, moved)
-        kept = average.add(state, a.covariance(single), factor, theta)
-        total, force, norm = kept["covariance"], a.adjoint(residual), kept["counted"]
+        norm, kept = average.add(state, a.covariance(single), self.memory)
+        total, force = kept["covariance"], a.adjoint(residual)
+        xp = array_namespace(total)
         if units is not None:
             single = xp.astype(units, xp.float32)
             total, force = single[:, None] * total * single, units * force
         entries = diagonal(total)
         require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
         n = a.shape[1]
-        steps = average.effective_steps(kept)
+        steps = average.effective_steps(self.memory, kept["averaged"])
         share = self._share(n / (steps * _effective_rows(a)))
         trace = max(float(xp.real(xp.sum(entries))), 0.0) / norm
         if trace < average.LEAST_TRACE:
-            return (*self._solve(in_own_units(a)[0], residual), average.empty(theta))
+            return (*self._solve(in_own_units(a)[0], residual), average.empty(total[0, :]))
         # The sum takes the place of the average: no copy of it is made.
         x, solved = (self.solver or Cholesky())(total, norm * force, norm * share * trace / n)
         solved = replace(solved, shift=solved.shift / norm)
