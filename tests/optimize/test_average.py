@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +33,7 @@ def run(rule: SR, problems: list[Any]) -> list[np.ndarray]:
 )
 def test_averages_s_and_not_the_force(theta: str, psi: str) -> None:
     first, second = (random_problem(9, (3, 2, 4), theta, psi, seed=seed) for seed in (1, 2))
+    second = replace(second, theta=first.theta)
     (a, _), (b, e) = first.least_squares(), second.least_squares()
     s = (0.5 * a.conj().T @ a + b.conj().T @ b) / 1.5
     shift = 0.1 * np.trace(s).real / len(s) * np.eye(len(s))
@@ -69,11 +71,35 @@ def test_derivatives_that_vanish_in_single_precision_are_not_taken_for_zero(thet
     assert np.array_equal(found, run(SR(0.1), [tiny])[0])
 
 
-@given(memory=st.floats(0.0, 0.99), steps=st.integers(1, 200))
-def test_effective_steps_are_those_of_kish(memory: float, steps: int) -> None:
-    weights = memory ** np.arange(steps)
+@given(factors=st.lists(st.floats(0.0, 0.99), max_size=50))
+def test_effective_steps_are_those_of_kish(factors: list[float]) -> None:
+    theta, weights = np.zeros(1), np.ones(1)
+    state = average.add(average.empty(theta), np.ones((1, 1)), 0.5, theta)
+    for factor in factors:
+        state = average.add(state, np.ones((1, 1)), factor, theta)
+        weights = np.append(factor * weights, 1.0)
     expected = weights.sum() ** 2 / (weights**2).sum()
-    assert average.effective_steps(memory, steps) == pytest.approx(expected, rel=1e-9)
+    assert average.effective_steps(state) == pytest.approx(expected, rel=1e-9)
+    assert state["covariance"][0, 0] == pytest.approx(state["counted"], rel=100 * SINGLE)
+
+
+def test_what_lies_far_behind_is_forgotten() -> None:
+    assert average.remembered(0.9, 0.0) == 0.9
+    assert average.remembered(0.9, 1.0) == pytest.approx(0.9 / math.e)
+    reach = 0.2
+    first, second = (random_problem(9, (3, 2, 4), "real", "real", seed=seed) for seed in (1, 2))
+    (a, _), (b, e) = first.least_squares(), second.least_squares()
+    away = np.linspace(-1.0, 1.0, second.theta.size)
+    for distance in (0.5, 1.0, 30.0):
+        change = distance * reach / np.linalg.norm(b @ away) * away
+        found = run(
+            SR(0.1, memory=0.9, reach=reach), [first, replace(second, theta=first.theta + change)]
+        )[1]
+        factor = 0.9 * math.exp(-(distance**2))
+        s = (factor * a.T @ a + b.T @ b) / (1 + factor)
+        shift = 0.1 * np.trace(s) / len(s) * np.eye(len(s))
+        expected = np.linalg.solve(s + shift, b.T @ e)
+        assert np.abs(found - expected).max() < 100 * SINGLE * np.abs(expected).max()
 
 
 def test_the_shift_is_largest_where_samples_are_as_many_as_parameters() -> None:

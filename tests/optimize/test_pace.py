@@ -65,7 +65,8 @@ def test_the_state_of_the_rule_is_kept() -> None:
     rule = Paced(SR(momentum=0.5, memory=0.9))
     state = rule.init(problem.theta)
     own = {"rate", "last", "expected"}
-    assert {"rule_previous", "rule_covariance", "rule_averaged", *own} == set(state)
+    average = {"rule_covariance", "rule_counted", "rule_squares", "rule_at"}
+    assert {"rule_previous", *average, *own} == set(state)
     _, after, _ = rule.direction(*problem.arguments, state, KEY)
     assert set(after) == set(state)
 

@@ -19,6 +19,7 @@ from tnvmc.lattice import Lattice, from_bonds, square
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.operators.term import Operator
+from tnvmc.optimize import average
 from tnvmc.optimize.first_order import GradientDescent
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.sr import SR
@@ -336,3 +337,19 @@ def test_a_list_of_bonds_is_kept_whole(tmp_path: Path) -> None:
         checkpoint.load(path, kept, held.here)
     checkpoint.save(path, held, {k: v for k, v in belongs.items() if k != LISTED_BONDS})
     assert checkpoint.load(path, belongs, held.here).step == 1
+
+
+def test_a_former_average_of_s_is_begun_anew(tmp_path: Path) -> None:
+    theta, n = point(0).theta, N_PARAMETERS
+    former = {"rule_covariance": np.ones((n, n), np.complex64), "rule_averaged": 7, "rate": 0.1}
+    here = Iterate(theta, point(0).configs, former)
+    checkpoint.save(tmp_path / "c.h5", State(8, here), IDENTITY)
+    wanted = {f"rule_{name}": value for name, value in average.empty(theta + 1).items()}
+    like = Iterate(theta + 1, here.configs, {**wanted, "rate": 0.2})
+    found = checkpoint.load(tmp_path / "c.h5", IDENTITY, like).here.optimizer
+    assert set(found) == set(like.optimizer)
+    assert (found["rule_counted"], found["rule_squares"], found["rate"]) == (0, 0, 0.1)
+    factor = average.remembered(0.9, 0.0)
+    own = {name.removeprefix("rule_"): value for name, value in found.items()}
+    after = average.add(own, np.eye(n), factor, theta)
+    assert np.array_equal(after["covariance"], np.eye(n))

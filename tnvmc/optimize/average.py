@@ -8,6 +8,7 @@ al., Ann. Stat. 50, 949 (2022)).  An average over the last steps has the samples
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tnvmc.backend.namespace import array_namespace
@@ -31,23 +32,43 @@ def empty(theta: Array) -> State:
     xp = array_namespace(theta)
     dtype = xp.complex64 if xp.isdtype(theta.dtype, "complex floating") else xp.float32
     n = theta.shape[0]
-    return {"covariance": xp.zeros((n, n), dtype=dtype), "averaged": 0}
+    return {
+        "covariance": xp.zeros((n, n), dtype=dtype),
+        "counted": 0.0,
+        "squares": 0.0,
+        "at": theta,
+    }
 
 
-def add(state: State, covariance: Array, memory: float) -> tuple[float, State]:
-    """Give what the sum is to be divided by, and the state with one more covariance (P, P).
+def remembered(memory: float, distance: float) -> float:
+    """Give what earlier covariances count for a state that has moved so far since the last one, in units of a reach.
 
-    The covariance of k steps ago counts memory^k.  The sum is kept in single precision: a relative
-    change of 1e-7 is far below both the noise and the shift.
+    Its overlap with that one falls as 1 - distance^2 / 2, and S with it: near a random start of a network
+    S may grow by a factor of ten in as many steps, and directions that are solved with the old one are as
+    much too long.
+    """
+    return memory * math.exp(-(distance**2))
+
+
+def add(state: State, covariance: Array, factor: float, theta: Array) -> State:
+    """Give the state with one more covariance (P, P), that of `theta`; earlier ones count `factor` less.
+
+    The sum is kept in single precision: a relative change of 1e-7 is far below both the noise and the
+    shift.  `counted` is the sum of the weights, which it is to be divided by, `squares` that of their squares.
     """
     kept = state["covariance"]
     total = array_namespace(covariance).astype(covariance, kept.dtype, copy=False)
-    if steps := int(state["averaged"]):
-        total += memory * kept
-    norm = steps + 1 if memory == 1 else (1 - memory ** (steps + 1)) / (1 - memory)
-    return norm, {"covariance": total, "averaged": steps + 1}
+    counted, squares = float(state["counted"]), float(state["squares"])
+    if counted:
+        total += factor * kept
+    return {
+        "covariance": total,
+        "counted": 1.0 + factor * counted,
+        "squares": 1.0 + factor**2 * squares,
+        "at": theta,
+    }
 
 
-def effective_steps(memory: float, steps: int) -> float:
-    """As how many equal ones `steps` weighted by powers of the memory count (Kish)."""
-    return (1 + memory) / (1 - memory) * (1 - memory**steps) / (1 + memory**steps)
+def effective_steps(state: State) -> float:
+    """As how many equal ones those of the sum count (Kish)."""
+    return float(state["counted"]) ** 2 / float(state["squares"])

@@ -62,9 +62,11 @@ class SRSettings(_Optimizer):
     """Added to the diagonal of the SR matrix, in units of the mean diagonal, so a number means the
     same in both spaces. "auto" is larger if there are about as many samples as parameters."""
     memory: Annotated[Number, Field(ge=0, lt=1)] | None = None
-    """Decay of the average of the SR matrix over steps: 0.9 averages about the last 20 steps, fewer
-    while the state changes fast; 0 uses the samples of the present step only. Above 4096 parameters it has no effect. Default: 0.9; 0 with momentum,
+    """Decay of the average of the SR matrix over steps: 0.9 averages about the last 20 steps; 0 uses the samples of the present step only. Above 4096 parameters it has no effect. Default: 0.9; 0 with momentum,
     or without noise (`enumerate`)."""
+    reach: PositiveNumber | None = None
+    """Distance between two states at which the average of S counts the older 1/e, beside `memory`. 0.2 is good for networks,
+    whose S changes much in the first steps; a PEPS loses by it. Default: none."""
     momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.0
     """Decay of SPRING, which keeps the part of the last update that the present samples do not determine.
     0 is plain SR."""

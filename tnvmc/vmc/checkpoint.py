@@ -127,7 +127,11 @@ def load(path: Path, belongs_to: Mapping[str, Any], like: Iterate, archived: boo
 def _of_this_version(found: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
     """What a rule carries, with what older versions did not have, and without what it no longer wants."""
     added = {f"{before}{name}": value for name, value in ADDED.items() for before in ("", OF_RULE)}
-    new = {name: value for name, value in added.items() if name in like}
+    new = {
+        name: like[name] if value is None else value
+        for name, value in added.items()
+        if name in like
+    }
     return new | {name: value for name, value in found.items() if name in like or name not in added}
 
 
