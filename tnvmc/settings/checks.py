@@ -120,6 +120,9 @@ def _of_sharing(settings: Settings) -> Iterator[Rule]:
         evolved = "init" in state.model_fields_set and state.init == "simple_update"
         why = "simple update turns bonds, and tensors that were equal are so no longer; take init = 'product'"
         yield evolved, key, why, True
+        odd = -1 in (settings.ansatz.characters or {}).values()
+        why_odd = "gives all its symmetries the character of the ground state; leave it out with characters of -1"
+        yield odd, key, why_odd, True
         for number, stage in enumerate(settings.stage or (), 1):
             broken = stage.kind == "simple_update" or bool(getattr(stage, "evolve", 0))
             yield broken, f"stage.{number}", f"{why}, and evolve = 0", stage.kind

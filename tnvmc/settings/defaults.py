@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tnvmc.ansatz.peps.symmetries import is_proven, sharing
+from tnvmc.ansatz.peps.symmetries import is_easy_plane, is_proven, sharing
 from tnvmc.settings.ansatz_settings import (
     AutoregressiveSettings,
     NetworkSettings,
@@ -104,7 +104,7 @@ def _with_sharing(settings: Settings) -> Settings:
 
 def _shares(settings: Settings, state: PEPSSettings) -> bool:
     """Tell whether the ground state is proven to have symmetries, and nothing else is asked for."""
-    started = "init" in state.model_fields_set
+    started = "init" in state.model_fields_set and state.init not in ("product", "random")
     evolved = any(s.kind == "simple_update" or s.evolve for s in settings.stage or ())
     other_level = bool(state.symmetrise or settings.orthogonal)
     operator = hamiltonian(settings)
@@ -114,7 +114,7 @@ def _shares(settings: Settings, state: PEPSSettings) -> bool:
         found = sharing(operator, bonds=state.bonds)
     except ValueError:  # no symmetry
         return False
-    return is_proven(operator, found)
+    return is_proven(operator, found) and is_easy_plane(operator)
 
 
 def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:

@@ -42,6 +42,8 @@ def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[st
             found += differences(old, new)
         elif key == "fingerprint":
             found.append("other terms or couplings in the Hamiltonian")
+        elif key == "sharing":
+            found.append(f"tensors {'not ' if old is None else ''}shared (ansatz.sharing)")
         elif key == "orthogonal":
             found.append("other states that it is kept orthogonal to")
         else:

@@ -30,6 +30,7 @@ from tnvmc import (
     symmetry_group,
     tfim,
     triangular,
+    xxz,
 )
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.initial.parameters import grown, initial_parameters
@@ -179,6 +180,47 @@ def test_signs_of_a_larger_bond_go_on_where_those_of_a_smaller_end(
 def test_signs_are_those_of_two_sites(name: str, expected: tuple[int, int]) -> None:
     found = sharing(OPERATORS[name])
     assert {signs for _, signs in found.signs} == {expected}
+
+
+@pytest.mark.parametrize("field", [0.0, 1.0, 1.1, 3.0])
+def test_a_field_that_is_constant_in_a_sector_changes_no_signs(field: float) -> None:
+    """Above h = J two sites alone are polarised, and the network of their signs had no ground state in it."""
+    couplings = [("Sx Sx + Sy Sy + Sz Sz", "nearest"), ("Sz", "all", -field)]
+    operator = Operator.from_products(square(2, 4), couplings)
+    assert {signs for _, signs in sharing(operator).signs} == {(1, -1)}
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        (
+            Operator.from_products(
+                square(2, 4), [("Sx Sx + Sy Sy + Sz Sz", "nearest")], local_dim=3
+            ),
+            (1, -1, 1),
+        ),
+        (j1j2(square(2, 4), J1=0.0, J2=1.0), (1, -1)),
+        (xxz(square(2, 4), J=0.0, Jz=1.0), (1, -1)),
+    ],
+)
+def test_both_signs_are_there_where_the_pair_has_them_or_does_not_tell(
+    operator: Operator, expected: tuple[int, ...]
+) -> None:
+    assert {signs for _, signs in sharing(operator).signs} == {expected}
+
+
+def test_sharing_of_another_hamiltonian_is_refused() -> None:
+    lattice = square(2, 4)
+    peps = PEPS(lattice, 2, sharing=sharing(heisenberg(lattice)))
+    lopsided = Operator.from_products(lattice, [("Sz Sz", [(0, 1)]), ("Sx", "all")])
+    with pytest.raises(ValueError, match="lacks"):
+        VMC(lopsided, peps, Enumerate(threads=1))
+
+
+def test_elements_that_are_no_group_are_refused() -> None:
+    found = sharing(OPERATORS["square"])
+    with pytest.raises(ValueError, match="no group"):
+        Sharing(found.elements[1:2], found.colours)
 
 
 def test_what_reverses_no_bond_needs_no_signs() -> None:

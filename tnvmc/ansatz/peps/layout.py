@@ -9,6 +9,8 @@ from functools import cached_property
 from math import prod
 from typing import Any, Self
 
+import numpy as np
+
 from tnvmc.ansatz.initial.tensors import bond_sizes
 from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
 from tnvmc.ansatz.peps.quimb import to_quimb
@@ -22,6 +24,7 @@ from tnvmc.lattice.custom import follows_row
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding, sides
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.lattice.netket import as_lattice
+from tnvmc.operators.symmetry import Symmetry, which_commute
 from tnvmc.operators.term import Operator
 
 Array = Any
@@ -60,7 +63,7 @@ class TensorLayout:
         self.bonds = check_bonds(bonds, lattice)
         self.dtype = numeric_type("PEPS", "float64" if dtype is None else dtype)
         self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
-        self.sharing = _checked(sharing, lattice)
+        self.sharing = _checked(sharing, lattice, local_dim)
         self.shared: SharedTensors | None = (
             None  #: which entries are one parameter; None where all are free
         )
@@ -103,6 +106,8 @@ class TensorLayout:
 
     def for_operator(self, operator: Operator) -> Self:
         """The same state, complex if its dtype was left open and the Hamiltonian is complex."""
+        if self.sharing:
+            check_sharing(self.sharing, operator)
         return self._of_type("complex128") if self.follows and operator.is_complex else self
 
     @abstractmethod
@@ -253,12 +258,27 @@ def jacobian_of(
     return SliceJacobian(slices, configs, layout.local_dim)
 
 
-def _checked(sharing: Any, lattice: Lattice) -> Sharing | None:
+def check_sharing(sharing: Sharing, operator: Operator) -> None:
+    """Raise ValueError where a Hamiltonian lacks symmetries by which tensors are shared."""
+    elements = [Symmetry("", tuple(map(int, np.argsort(each)))) for each in sharing.elements]
+    lost = sum(not kept for kept in which_commute(operator, elements))
+    if lost:
+        raise ValueError(
+            f"PEPS: sharing has {len(sharing)} symmetries, and {operator.name} lacks {lost} of them; make it for this "
+            "Hamiltonian, by tnvmc.sharing(hamiltonian)"
+        )
+
+
+def _checked(sharing: Any, lattice: Lattice, local_dim: int) -> Sharing | None:
     if sharing is not None and not isinstance(sharing, Sharing):
         raise refuse("PEPS", "sharing", sharing, "what tnvmc.sharing(hamiltonian) gives")
     if sharing is not None and len(sharing.colours) != lattice.n_sites:
         raise ValueError(
             f"PEPS: sharing is of {len(sharing.colours)} sites, the lattice has {lattice.n_sites}; make it for the "
             "same lattice"
+        )
+    if sharing is not None and any(len(signs) != local_dim for _, signs in sharing.signs):
+        raise ValueError(
+            f"PEPS: sharing is for local_dim = {len(sharing.signs[0][1])}, this PEPS has {local_dim}"
         )
     return sharing

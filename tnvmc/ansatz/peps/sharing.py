@@ -47,6 +47,15 @@ class Sharing:
     signs: tuple[tuple[Patch, tuple[int, ...]], ...] = ()
     """Of the two-site ground state on each bond that is reversed, by size, +1 or -1; see `bond_signs`."""
 
+    def __post_init__(self) -> None:
+        unit, known = tuple(range(len(self.colours))), set(self.elements)
+        moved = {tuple(g[i] for i in h) for g in self.elements for h in self.elements}
+        if unit not in known or moved != known:
+            raise ValueError(
+                f"Sharing: {len(self.elements)} elements that are no group of {len(unit)} sites; take "
+                "tnvmc.sharing(hamiltonian)"
+            )
+
     def __len__(self) -> int:
         return len(self.elements)
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tnvmc.ansatz.initial.product_starts import start_vectors
+from tnvmc.ansatz.initial.product_starts import mean_energy, product_starts, start_vectors
+from tnvmc.ansatz.peps.rings import check_bonds
 from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Lattice, Patch
@@ -38,6 +39,7 @@ def sharing(
         ValueError: an unknown name; no element but the identity is left.
     """
     require_operator("sharing", "operator", operator)
+    check_bonds(bonds, operator.lattice)
     asked = (names,) if isinstance(names, str) else tuple(names)
     if not asked or not set(asked) <= set(SHARED_BY):
         raise ValueError(
@@ -66,6 +68,22 @@ def is_proven(operator: Operator, found: Sharing) -> bool:
     (Perron and Frobenius), and can be chosen to be symmetric.
     """
     return without_signs(operator, np.array(found.colours))
+
+
+def is_easy_plane(operator: Operator) -> bool:
+    """Tell whether no ordered product state along z lies below those in the plane; True without magnetisation.
+
+    Where one does, a finite lattice has a superposition of two orders, to which a product state in the plane leads slowly.
+    """
+    if not operator.conserves_magnetisation:
+        return True
+    energies = {
+        name: mean_energy(operator, v)
+        for name, v in product_starts(operator.lattice, operator.local_dim).items()
+    }
+    along_z = min(energy for name, energy in energies.items() if name.endswith("z"))
+    in_plane = min(energy for name, energy in energies.items() if name.endswith("x"))
+    return bool(in_plane < along_z + 1e-9 * max(1.0, abs(along_z)))
 
 
 def _colours(operator: Operator) -> np.ndarray:
@@ -115,7 +133,9 @@ def _signs(
 def _of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> tuple[int, ...]:
     """Signs of the eigenvalues of psi(s_i, s_j), by size: the ground state of what acts on the two sites alone.
 
-    All +1 where that is not one symmetric state.
+    Where the magnetisation is conserved it is that with as many up as down, whatever the field, which is constant in
+    a sector.  Of equal sizes one is positive and the next negative, so that two of a bond are of both kinds where there
+    are both; so are all where the ground state of the pair is not one symmetric state.
     """
     d = operator.local_dim
     matrix = np.zeros((d, d, d, d), dtype=complex)
@@ -124,18 +144,33 @@ def _of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> tuple[int,
             matrix += _on_pair(term.matrix, term.sites, pair, d)
     alternating = (-1.0) ** np.arange(d)
     one, other = (alternating ** int(colours[site]) for site in pair)
-    turned = matrix * np.einsum("a,b,c,e->abce", one, other, one, other)
-    levels, states = np.linalg.eigh(turned.reshape(d * d, d * d))
+    turned = (matrix * np.einsum("a,b,c,e->abce", one, other, one, other)).reshape(d * d, d * d)
+    inside = np.arange(d * d)
+    if operator.conserves_magnetisation:
+        inside = np.flatnonzero(np.add.outer(np.arange(d), np.arange(d)).ravel() == d - 1)
+    levels, states = np.linalg.eigh(turned[np.ix_(inside, inside)])
     if levels[1] - levels[0] < 1e-9 * max(1.0, float(np.abs(levels).max())):
-        return (1,) * d
-    ground = states[:, 0].reshape(d, d)
-    ground = np.real(ground / ground.ravel()[np.abs(ground).argmax()])
-    sizes = np.linalg.eigvalsh((ground + ground.T) / 2)
-    order = np.argsort(-np.round(np.abs(sizes), 9), kind="stable")
-    # Of equal sizes the positive ones come first; one copy of an odd pair is -1 times an even one.
-    ranked = sorted(sizes[order], key=lambda x: (-round(abs(float(x)), 9), x < 0))
-    found = tuple(1 if x > -1e-9 else -1 for x in ranked)
-    return found if found[0] > 0 else tuple(-sign for sign in found)
+        return tuple((-1) ** k for k in range(d))
+    ground = np.zeros(d * d, dtype=complex)
+    ground[inside] = states[:, 0]
+    ground = np.real(ground / ground[np.abs(ground).argmax()]).reshape(d, d)
+    return _ranked(np.linalg.eigvalsh((ground + ground.T) / 2))
+
+
+def _ranked(values: np.ndarray) -> tuple[int, ...]:
+    """Signs of eigenvalues by size, the first one +1; those of equal size in turn."""
+    left = sorted(values, key=lambda x: (-round(abs(float(x)), 9), x < 0))
+    turn = 1 if left[0] > 0 else -1
+    signs: list[int] = []
+    while left:
+        size = abs(left[0])
+        equal = [x for x in left if abs(abs(x) - size) < 1e-9]
+        wanted = -signs[-1] * turn if signs else turn
+        chosen = next((x for x in equal if x * wanted > 0), equal[0])
+        left.remove(chosen)
+        zero = abs(chosen) < 1e-9
+        signs.append((-signs[-1] if signs else 1) if zero else int(np.sign(chosen)) * turn)
+    return tuple(signs)
 
 
 def _on_pair(term: np.ndarray, sites: Patch, pair: Patch, d: int) -> np.ndarray:
