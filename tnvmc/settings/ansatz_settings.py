@@ -71,8 +71,8 @@ class PEPSSettings(_Ansatz):
     sharing: StrictBool | None = None
     """Tensors that a symmetry of the Hamiltonian takes to each other are one: the state has the symmetry, and a
     fraction of the parameters, which few samples determine ([Shared tensors](sharing.md)). It starts from a product
-    state. Default: `true` where the ground state is proven to have such symmetries, and nothing is said of another
-    start, of simple update, of `symmetrise` or of `[[orthogonal]]`."""
+    state. Default: `true` where the ground state is proven to have such symmetries, and nothing is said of `init`,
+    of simple update, of `symmetrise` or of `[[orthogonal]]`."""
 
 
 class PeriodicMPSSettings(PEPSSettings):

@@ -104,7 +104,7 @@ def _with_sharing(settings: Settings) -> Settings:
 
 def _shares(settings: Settings, state: PEPSSettings) -> bool:
     """Tell whether the ground state is proven to have symmetries, and nothing else is asked for."""
-    started = "init" in state.model_fields_set and state.init != "product"
+    started = "init" in state.model_fields_set  # as in every run of before this key
     evolved = any(s.kind == "simple_update" or s.evolve for s in settings.stage or ())
     other_level = bool(state.symmetrise or settings.orthogonal)
     operator = hamiltonian(settings)

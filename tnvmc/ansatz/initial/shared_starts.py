@@ -30,8 +30,8 @@ def shared_start(shared: SharedTensors, operator: Operator, seed: int, kind: str
         kind: "product" for the ordered product state that simple update begins with, and noise on all entries
             that it leaves at zero; "random" for tensors of norm 1 with entries uniform in [0, 1).
     """
-    rng = np.random.Generator(np.random.PCG64(seed))
     if kind == "random":
+        rng = np.random.Generator(np.random.PCG64(seed))
         return np.concatenate([_random(orbit.n_free, rng) for orbit in shared.orbits])
     if operator.conserves_magnetisation:
         vectors, _ = start_vectors(operator, "auto", seed)
@@ -44,10 +44,8 @@ def shared_start(shared: SharedTensors, operator: Operator, seed: int, kind: str
         tensor[:, 0, 0, 0, 0] = vectors[site]
         if shared.sharing.colours[site]:
             tensor[1::2] *= -1
-        part = tensor.ravel()[orbit.free]
-        deviates = NOISE * np.abs(part).max() * rng.standard_normal(part.size)
-        parts.append(np.where(part == 0, deviates, part))
-    return np.concatenate(parts)
+        parts.append(tensor.ravel()[orbit.free])
+    return with_noise(shared, np.concatenate(parts), NOISE, seed)
 
 
 def with_noise(shared: SharedTensors, theta: Array, noise: float, seed: int) -> np.ndarray:

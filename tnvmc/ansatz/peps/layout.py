@@ -64,9 +64,8 @@ class TensorLayout:
         self.dtype = numeric_type("PEPS", "float64" if dtype is None else dtype)
         self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
         self.sharing = _checked(sharing, lattice, local_dim)
-        self.shared: SharedTensors | None = (
-            None  #: which entries are one parameter; None where all are free
-        )
+        self.shared: SharedTensors | None = None
+        """Which entries are one parameter; None where all are free."""
         if self.sharing:
             self.shared = SharedTensors(self.sharing, self.embedding, self.shapes)
 
