@@ -14,6 +14,7 @@ from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError
+from tnvmc.settings.sectors import sectors as sectors_of
 
 
 def data(
@@ -151,6 +152,20 @@ def test_a_symmetrised_state_is_not_drawn(overrides: list[str]) -> None:
     assert [p.key for p in caught.value.problems] == ["measure.symmetrise"]
     if not overrides:
         check_symmetries(settings, operator)
+
+
+def test_tensors_are_shared_by_the_lowest_state_alone() -> None:
+    """An excited state need not have the symmetries that its tensors would give it."""
+    kept = {"orthogonal": [{"run": "runs/ground"}]}
+    found = told({**data("peps"), **kept}, ["ansatz.sharing=true"])
+    assert found == [("ansatz.sharing", "conflict", True)]
+    assert validate({**data("peps"), **kept}, ["ansatz.sharing=false"]).orthogonal
+    sectors = {**data("peps"), "sector": [{"name": "a"}, {"name": "b", "orthogonal_to": ["a"]}]}
+    with pytest.raises(ConfigError) as caught:
+        sectors_of(sectors, ["ansatz.sharing=true"])
+    assert [p.key for p in caught.value.problems] == ["sector 'b': ansatz.sharing"]
+    runs = sectors_of(sectors).runs
+    assert [run.ansatz.sharing for run in runs.values()] == [True, False]
 
 
 def test_what_has_no_effect_is_refused() -> None:

@@ -13,9 +13,12 @@ from tests.oracles import dense_sector, finite_difference
 from tnvmc.analysis.reference import find_reference
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.peps.symmetries import sharing
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.exact import exact_levels
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg, tfim
+from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
@@ -73,6 +76,20 @@ def enumerated(psi: Any, theta: np.ndarray) -> Any:
     """All configurations of the sector, with log-derivatives."""
     configs = np.zeros((1, H.n_sites), dtype=np.int8)
     return observe(Problem.of(H, psi, magnetisation=0), Enumerate(), Point(theta, configs), 0)
+
+
+def test_an_excited_state_shares_no_tensors() -> None:
+    """The triplet of 2x4 sites is odd under reflections that the ground state is even under."""
+    operator = heisenberg(square(2, 4))
+    alike = PEPS(operator.lattice, 2, sharing=sharing(operator))
+    ground = VMC(operator, alike, Enumerate(threads=1))
+    with pytest.raises(ValueError, match="without sharing"):
+        VMC(operator, alike, Enumerate(threads=1), orthogonal_to=ground)
+    plain = PEPS(operator.lattice, 2)
+    assert VMC(operator, plain, Enumerate(threads=1), orthogonal_to=ground).kept
+    odd = symmetry_group(operator, "point", {"left-right reflection": -1})
+    with pytest.raises(ValueError, match="without sharing"):
+        VMC(operator, Symmetrised(alike, odd), Enumerate(threads=1))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])

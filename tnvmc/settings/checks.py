@@ -110,6 +110,12 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
     yield bool(settings.measure.symmetrise), "measure.symmetrise", why
 
 
+_EXCITED_UNSHARED = (
+    "gives all its symmetries the character of the ground state, which an excited state need not have: the next level could be "
+    "out of reach; leave it out with [[orthogonal]], and for a level of these symmetries give ansatz.symmetrise"
+)
+
+
 def _of_sharing(settings: Settings) -> Iterator[Rule]:
     """Say that simple update and tensors that are shared exclude each other."""
     for where, state in (factors(settings.ansatz) or {"": settings.ansatz}).items():
@@ -123,6 +129,8 @@ def _of_sharing(settings: Settings) -> Iterator[Rule]:
         odd = -1 in (settings.ansatz.characters or {}).values()
         why_odd = "gives all its symmetries the character of the ground state; leave it out with characters of -1"
         yield odd, key, why_odd, True
+        alone = not where and bool(settings.orthogonal)
+        yield alone, key, _EXCITED_UNSHARED, True
         for number, stage in enumerate(settings.stage or (), 1):
             broken = stage.kind == "simple_update" or bool(getattr(stage, "evolve", 0))
             yield broken, f"stage.{number}", f"{why}, and evolve = 0", stage.kind

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, real_state
-from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.backend.calls import refuse, shortly
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import available_cores
@@ -24,6 +25,7 @@ from tnvmc.sampling.problem import Samples
 from tnvmc.sampling.workers import chunks
 from tnvmc.vmc import step
 from tnvmc.vmc.guard import Guard
+from tnvmc.vmc.kept import Kept
 
 Array = Any
 
@@ -174,6 +176,24 @@ def check_sector(operator: Operator | NonHermitian, magnetisation: int | None) -
         )
 
 
+def check_orthogonal(ansatz: Ansatz, kept: Sequence[Kept]) -> None:
+    """Raise ValueError for an excited state that cannot leave the symmetries of the ground state.
+
+    Of a product with another state, which may have none of them, nothing is said.
+    """
+    if kept and shares_tensors(ansatz):
+        raise ValueError(
+            "VMC: orthogonal_to, and tensors that are shared: the state has the character of the ground state under each of "
+            "its symmetries, and the next level may have another, which is then out of reach. Make the PEPS without sharing; "
+            "for the next level of these symmetries Symmetrised(PEPS(...), symmetry_group(...))"
+        )
+
+
+def shares_tensors(ansatz: Ansatz) -> bool:
+    """Whether the symmetries of a state hold for any of its parameters, as it shares tensors."""
+    return getattr(inner_state(ansatz), "shared", None) is not None
+
+
 LEAST_SHARE = 1e-12
 """Of |psi_sym|^2 in the images of psi, below which it is what rounding leaves: 1e-6 of psi."""
 
@@ -183,6 +203,12 @@ def _check_share(ansatz: Symmetrised, theta: Array, configs: Array) -> None:
     if not float(array_namespace(theta).max(array_namespace(theta).abs(theta))) > 0:
         return  # to be filled from a checkpoint
     share = ansatz.share(theta, configs[:_FEW, :])
+    if share < LEAST_SHARE and shares_tensors(ansatz):
+        raise ValueError(
+            f"VMC: the sum over {len(ansatz.group)} symmetries leaves nothing: the tensors are shared, so that any "
+            "parameters have the characters of the ground state, which are not those asked for. Make the "
+            "PEPS without sharing (ansatz.sharing = false), or give those characters"
+        )
     if share < LEAST_SHARE:
         raise ValueError(
             f"VMC: the sum over {len(ansatz.group)} symmetries leaves {share:.1e} of |psi|^2, rounding: these "

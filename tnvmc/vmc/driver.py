@@ -34,6 +34,7 @@ from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.checks import (
     as_parameters,
     check_lattices,
+    check_orthogonal,
     check_parameters,
     check_parts,
     check_sampler,
@@ -95,8 +96,8 @@ class VMC:
             that of the sampler, of `configs` or of the operator's Hilbert space, else 0.
         moves: of Markov chains: names out of "flips", "exchanges", "pair_flips", "terms", or a table
             by patch; by default those that fit the operator (`moves_for`).
-        orthogonal_to: states that this one is kept orthogonal to, each as the VMC that found it: so that
-            the lowest excited state of the sector is found.
+        orthogonal_to: states that this one is kept orthogonal to, each as the VMC that found it: what is
+            lowered is the energy of what is orthogonal to all of them, level k with the k - 1 below it.
         penalty: energy of a full overlap with one of them, above the gap; by default
             `kept.largest_change_by_a_site`.
         device: "cpu", "gpu" or "auto"; by default where theta lies.  All arrays of the run live
@@ -108,8 +109,8 @@ class VMC:
 
     Raises:
         ValueError: two lattices; theta of a wrong shape or not finite; a real wave function for a
-            complex Hamiltonian; moves for a sampler that makes none; see also `sector_of`,
-            `check_configs`, `moves_for`.
+            complex Hamiltonian; moves for a sampler that makes none; tensors that are shared, with
+            `orthogonal_to`; see also `sector_of`, `check_configs`, `moves_for`.
         OptimisationFailed: (from `run`) energies that stay infinite or undefined.
     """
 
@@ -162,6 +163,7 @@ class VMC:
         start = Iterate(theta, configs, self.optimizer.init(theta))
         self.state = State(0, start, trail=None if schedule else Trail(theta, theta))
         self.kept = kept_states(orthogonal_to, penalty, self.problem)
+        check_orthogonal(ansatz, self.kept)
 
     def __repr__(self) -> str:
         lattice = self.operator.lattice
