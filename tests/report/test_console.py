@@ -92,6 +92,21 @@ def settings(**sampler: Any) -> Settings:
     )
 
 
+def test_the_headline_counts_what_sharing_leaves() -> None:
+    operator = heisenberg(square(6, 6))
+    given = {
+        "lattice": {"shape": [6, 6]},
+        "hamiltonian": {"model": "heisenberg"},
+        "ansatz": {"D": 3},
+    }
+    shared = complete(validate(given))
+    counted = {"symmetries": 8, "n_unshared": 3528}
+    assert (
+        "tensors shared by 8 symmetries, 462 parameters (3528 without sharing) from product"
+        in headline(shared, operator, 462, counted)
+    )
+
+
 def test_the_headline_says_how_configurations_are_drawn() -> None:
     operator = heisenberg(square(4, 4))
     plain = headline(settings(), operator, 288)

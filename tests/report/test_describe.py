@@ -50,6 +50,18 @@ def test_what_is_out_of_the_ordinary() -> None:
     assert describe.facts(run)["state"] == told
 
 
+def test_tensors_that_are_shared_are_counted() -> None:
+    found = {"symmetries": 8, "n_unshared": 1056}
+    run = replace(changed(ansatz={"sharing": True}), result={**result(), "sharing": found})
+    assert describe.facts(run)["state"] == "peps, D = 3, float64, tensors shared by 8 symmetries"
+    both = {"n_independent": 199, "sharing": found}
+    assert describe.parameters_text(both) == " (199 independent, 1056 without sharing)"
+    assert describe.parameters_text({"sharing": None}) == ""
+    early = replace(run, result=None)  # of a run without a result, or of before it was counted
+    assert describe.facts(early)["state"].endswith("tensors shared by symmetries")
+    assert describe.facts(early, {"symmetries": 8})["state"].endswith("by 8 symmetries")
+
+
 def test_terms_are_written_out() -> None:
     terms = [
         {"ops": "Sx Sx", "bonds": "nearest", "coupling": 0.5},

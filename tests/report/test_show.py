@@ -17,7 +17,7 @@ from tests.run_files import (
     write_run,
     write_toml,
 )
-from tnvmc import PEPS, SR, VMC, Sampler, heisenberg, square
+from tnvmc import PEPS, SR, VMC, Sampler, heisenberg, sharing, square
 from tnvmc.app.cli import main
 from tnvmc.report.page import report_html
 from tnvmc.report.show import Description, describe
@@ -151,6 +151,10 @@ def test_a_single_checkpoint_and_a_saved_state(tmp_path: Path, checkpoint: bytes
     found = told(describe(tmp_path / "state.h5"))
     assert found["holds"] == "a saved state"
     assert found["parameters"] == "32"
+    alike = PEPS(peps.lattice, 2, sharing=sharing(heisenberg(peps.lattice)))
+    alike.save(tmp_path / "shared.h5", np.ones(alike.n_params))
+    found = told(describe(tmp_path / "shared.h5"))
+    assert found["state"] == "PEPS, D = 2, float64, tensors shared by 8 symmetries"
     peps.save(tmp_path / "nan.h5", np.full(32, np.nan))
     with pytest.raises(ValueError, match="parameters are not finite"):
         describe(tmp_path / "nan.h5")

@@ -16,6 +16,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.report.describe import (
     DRAWS,
     measured_numbers,
+    parameters_text,
     sampling_parts,
     sector_text,
     symmetries_text,
@@ -136,22 +137,35 @@ def embedding_text(operator: Operator, bonds: Bonds = "open") -> str:
     )
 
 
-def headline(settings: Settings, operator: Operator, n_params: int) -> str:
-    """Say in a line what a run does, from its completed settings."""
+def headline(
+    settings: Settings,
+    operator: Operator,
+    n_params: int,
+    counted: Mapping[str, int] | None = None,
+) -> str:
+    """Say in a line what a run does, from its completed settings.
+
+    Args:
+        settings: completed.
+        operator: the Hamiltonian.
+        n_params: number of parameters.
+        counted: "sharing" of result.json, where tensors are shared.
+    """
     rows, _ = operator.lattice.shape
     size = f"{operator.n_sites} sites" if rows == 1 else operator.lattice.size
     chosen, stages = settings.ansatz, stages_of(settings)
     sizes = ", ".join(str(D) for D in dict.fromkeys(stage.D for stage in stages) if D)
     kind = " x ".join(_named(each) for each in factors(chosen).values()) or chosen.kind
     state = " ".join([kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype)])
-    if summed := symmetries_text(chosen.model_dump()):
+    if summed := symmetries_text(chosen.model_dump(), counted):
         state += f", {summed}"
+    number = f"{n_params} parameters{parameters_text({'sharing': counted})}"
     steps = f"{sum(stage.settings.optimizer.steps for stage in stages)} steps"
     if settings.optimizer.seconds:
         steps = f"{settings.optimizer.seconds:g} s"
     return (
         f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
-        f"{n_params} parameters from {chosen.init}; {settings.optimizer.kind}, "
+        f"{number} from {chosen.init}; {settings.optimizer.kind}, "
         + (f"{steps} in {len(stages)} stages" if settings.stage else steps)
         + "".join(f"; {part}" for part in sampling_parts(settings.sampler.model_dump()))
         + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")

@@ -51,10 +51,17 @@ def measured_numbers(result: Json, keys: Sequence[str]) -> Iterator[tuple[str, s
             yield name, written(result[key]) + _MORE.get(key, lambda result: "")(result)
 
 
-def independent_text(result: Json) -> str:
-    """Say how many of the parameters are independent of each other, where that is known: " (199 independent)"."""
-    own = result.get("n_independent")
-    return "" if own is None else f" ({own} independent)"
+def parameters_text(result: Json) -> str:
+    """Say how many of the parameters are independent of each other, and how many there were if no tensors were shared.
+
+    What is not known is left out: " (199 independent, 3528 without sharing)".
+    """
+    numbers = {
+        "independent": result.get("n_independent"),
+        "without sharing": (result.get("sharing") or {}).get("n_unshared"),
+    }
+    told = ", ".join(f"{number} {what}" for what, number in numbers.items() if number is not None)
+    return told and f" ({told})"
 
 
 def _by_move(result: Json) -> str:
@@ -65,7 +72,7 @@ def _by_move(result: Json) -> str:
 
 
 _MORE: Mapping[str, Callable[[Json], str]] = {
-    "n_parameters": independent_text,
+    "n_parameters": parameters_text,
     "acceptance": _by_move,
 }
 """What is written behind a number."""
@@ -77,8 +84,12 @@ def sector_text(held: Json) -> str:
     return "" if sector is None else f"2 Sz = {sector}"
 
 
-def facts(run: Run) -> dict[str, str]:
+def facts(run: Run, counted: Json | None = None) -> dict[str, str]:
     """Write the settings of a run in words; what they say nothing about is absent.
+
+    Args:
+        run: what its folder holds.
+        counted: "sharing" of a result, for a run that has none yet.
 
     Returns:
         "model" ("j1j2, J1 = 1, J2 = 0.5"), "lattice" ("square, 6 x 6 sites, open"), "state"
@@ -90,7 +101,8 @@ def facts(run: Run) -> dict[str, str]:
     D, rate, samples = ansatz.get("D"), optimizer.get("learning_rate"), sampler.get("n_samples")
     found: dict[str, list[Any]] = {"model": _model(run), "lattice": _lattice(run)}
     if kind := ansatz.get("kind"):
-        found["state"] = [kind, D and f"D = {D}", ansatz.get("dtype"), symmetries_text(ansatz)]
+        found["state"] = [kind, D and f"D = {D}", ansatz.get("dtype")]
+        found["state"].append(symmetries_text(ansatz, (run.result or {}).get("sharing") or counted))
     if kind in NETWORKS:
         parts = {key: value for key, value in ansatz.items() if key not in _NO_PART}
         known = {key: v for key, v in parts.items() if v not in (None, False, [])}
@@ -122,11 +134,15 @@ def _orthogonal(run: Run) -> Iterator[str]:
             yield f"to {name}{told or ''}"
 
 
-def symmetries_text(ansatz: Json) -> str:
-    """Name what a state is summed over: "symmetrised over spin (spin inversion -1)", or shares; empty without."""
-    if ansatz.get("sharing"):
+def symmetries_text(ansatz: Json, counted: Json | None = None) -> str:
+    """Name what a state is summed over: "symmetrised over spin (spin inversion -1)", or shares; empty without.
+
+    By how many symmetries tensors are shared stands in `counted`, "sharing" of result.json.
+    """
+    if ansatz.get("sharing") or counted:
         more = symmetries_text({**ansatz, "sharing": False})
-        return "tensors shared by symmetries" + (more and f", {more}")
+        number = f"{counted['symmetries']} " if counted else ""
+        return f"tensors shared by {number}symmetries" + (more and f", {more}")
     if not ansatz.get("symmetrise"):
         return ""
     odd = [name for name, chi in (ansatz.get("characters") or {}).items() if chi == -1]

@@ -84,10 +84,10 @@ def _named_once(rows: Rows) -> tuple[tuple[str, str], ...]:
 
 def _of_run(run: Run, checkpoint: Json | None) -> Rows:
     result, held = run.result or {}, checkpoint or {"identity": {}}
-    told = words.facts(run)
+    told = words.facts(run, _shared_in(held["identity"]))
     number = result.get("n_parameters", held["identity"].get("n_parameters"))
     if number is not None:
-        count = f"{number} parameters{words.independent_text(result)}"
+        count = f"{number} parameters{words.parameters_text(result)}"
         told["state"] = ", ".join([*filter(None, [told.get("state")]), count])
     yield from told.items()
     yield "progress", _progress(run, held.get("step"))
@@ -143,12 +143,19 @@ def _of_checkpoint(path: Path) -> Rows:
     if "operator" in about:
         yield "model", f"{about['operator']} (fingerprint {about['fingerprint']})"
     yield "lattice", f"{kind}, {n_rows} x {n_columns} sites, {boundary}"
-    yield "state", f"{kind_in(about)}, {D}{found['dtype']}"
+    shares = words.symmetries_text({}, _shared_in(about))
+    yield "state", f"{kind_in(about)}, {D}{found['dtype']}{shares and f', {shares}'}"
     yield "parameters", f"{about['n_parameters']}"
     if step is not None:
         yield "progress", f"{step} steps done, {found.get('n_walkers')} walkers"
     yield "version", f"tnvmc {found['version']}, written {_date(path)}"
     yield "size", _size(path)
+
+
+def _shared_in(identity: Json) -> Json | None:
+    """What a checkpoint tells of tensors that are shared, as "sharing" of a result does."""
+    told = identity.get("sharing")
+    return told and {"symmetries": len(told["elements"])}
 
 
 def _progress(run: Run, saved: int | None) -> str:

@@ -1,0 +1,40 @@
+"""By how many symmetries the tensors of a state are shared, and what it would have without."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import prod
+
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.ansatz.wrappers.polar import Modulus, Phase
+from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
+from tnvmc.ansatz.wrappers.symmetrised import inner_state
+
+
+@dataclass(frozen=True)
+class SharedCounts:
+    """Numbers that belong to tensors that are shared."""
+
+    symmetries: int  #: elements of the group, with the identity
+    n_unshared: int  #: parameters of the same state without sharing
+
+    def as_dict(self) -> dict[str, int]:
+        """Give a dict for JSON."""
+        return asdict(self)
+
+
+def shared_counts(ansatz: Ansatz) -> SharedCounts | None:
+    """Count for a PEPS that shares tensors, within a sum over symmetries or a product too; None without."""
+    state = inner_state(ansatz)
+    if isinstance(state, Modulus | Phase):
+        return shared_counts(state.ansatz)
+    if isinstance(state, ProductOfStates):
+        parts = state.first, state.second
+        found = [shared_counts(part) for part in parts]
+        held = [counts for counts in found if counts]
+        each = (c.n_unshared if c else p.n_params for c, p in zip(found, parts, strict=True))
+        return SharedCounts(held[0].symmetries, sum(each)) if held else None
+    if isinstance(state, PEPS) and state.sharing:
+        return SharedCounts(len(state.sharing), sum(map(prod, state.shapes)))
+    return None
