@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tnvmc.ansatz.peps.symmetries import is_easy_plane, is_proven, sharing
+from tnvmc.ansatz.initial.parameters import sharing_of_start
+from tnvmc.ansatz.peps.symmetries import (
+    is_easy_plane,
+    is_proven,
+    sharing,
+    signs_are_known,
+)
 from tnvmc.settings.ansatz_settings import (
     AutoregressiveSettings,
     NetworkSettings,
@@ -103,18 +109,28 @@ def _with_sharing(settings: Settings) -> Settings:
 
 
 def _shares(settings: Settings, state: PEPSSettings) -> bool:
-    """Tell whether the ground state is proven to have symmetries, and nothing else is asked for."""
-    started = "init" in state.model_fields_set  # as in every run of before this key
+    """Tell whether the ground state is proven to have symmetries, and nothing else is asked for.
+
+    A start that is named shares none, as in every run of before this key, but for a state that shares its tensors by the
+    symmetries that this Hamiltonian has: it goes on as it is.
+    """
     evolved = any(s.kind == "simple_update" or s.evolve for s in settings.stage or ())
     other_level = bool(state.symmetrise or settings.orthogonal)
     operator = hamiltonian(settings)
-    if started or evolved or other_level or state.kind != "peps" or operator is None:
+    if evolved or other_level or state.kind != "peps" or operator is None:
+        return False
+    started = "init" in state.model_fields_set
+    before = sharing_of_start(state.init) if started else None
+    if started and before is None:
         return False
     try:
         found = sharing(operator, bonds=state.bonds)
     except ValueError:  # no symmetry
         return False
-    return is_proven(operator, found) and is_easy_plane(operator)
+    if started:
+        return before == found
+    known = signs_are_known(operator, found)
+    return known and is_proven(operator, found) and is_easy_plane(operator)
 
 
 def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from tnvmc import (
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.initial.parameters import grown, initial_parameters
 from tnvmc.ansatz.peps.sharing import Sharing, bond_signs
-from tnvmc.ansatz.peps.symmetries import is_proven
+from tnvmc.ansatz.peps.symmetries import is_proven, signs_are_known
 from tnvmc.backend.namespace import to_host
 from tnvmc.exact import exact_ground_state
 from tnvmc.storage.hdf5 import StateFileError
@@ -207,6 +207,19 @@ def test_both_signs_are_there_where_the_pair_has_them_or_does_not_tell(
     operator: Operator, expected: tuple[int, ...]
 ) -> None:
     assert {signs for _, signs in sharing(operator).signs} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("operator", "known"),
+    [
+        (heisenberg(square(2, 4)), True),
+        (tfim(square(2, 4), h=1.0), True),
+        (rydberg(square(2, 4), V=7.0, delta=1.0, Omega=1.0), True),
+        (j1j2(square(2, 4), J1=0.0, J2=1.0), False),
+    ],
+)
+def test_bonds_without_terms_tell_no_signs(operator: Operator, known: bool) -> None:
+    assert signs_are_known(operator, sharing(operator)) is known
 
 
 def test_sharing_of_another_hamiltonian_is_refused() -> None:

@@ -16,6 +16,7 @@ from tnvmc.ansatz.initial.shared_starts import with_noise
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo, evolved
 from tnvmc.ansatz.initial.tensors import grow
 from tnvmc.ansatz.peps.files import sharing_in
+from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import (
     Ansatz,
@@ -205,6 +206,18 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
             f"ansatz.init = '{path}': {error}; a state that shares tensors begins from one that shares them by "
             "the same symmetries"
         ) from None
+
+
+def sharing_of_start(kind: str) -> Sharing | None:
+    """Give what the state of a run or a checkpoint shares its tensors by; None without, or where no file is read."""
+    path = Path(kind)
+    if kind in KINDS or not path.exists():
+        return None
+    try:
+        described, _ = read_parameters(path / CHECKPOINT if path.is_dir() else path)
+    except StateFileError:  # told when the parameters are made
+        return None
+    return sharing_in(inner_description(described))
 
 
 def _check_embedding(ansatz: PEPS, path: Path, described: Mapping[str, Any]) -> None:

@@ -86,6 +86,16 @@ def is_easy_plane(operator: Operator) -> bool:
     return bool(in_plane < along_z + 1e-9 * max(1.0, abs(along_z)))
 
 
+def signs_are_known(operator: Operator, found: Sharing) -> bool:
+    """Tell whether every bond with signs has terms from which they follow.
+
+    Where no term joins the two sites (J1 = 0 beside J2) both kinds of signs are taken in turn, and no other choice is
+    better; the state at D = 2 loses more than where they are known.
+    """
+    colours = np.array(found.colours)
+    return all(_ground_of_pair(operator, pair, colours) is not None for pair, _ in found.signs)
+
+
 def _colours(operator: Operator) -> np.ndarray:
     """0 or 1 for each site (N,): which of the two vectors of the ordered product state in the plane it has."""
     if not operator.conserves_magnetisation:
@@ -131,11 +141,22 @@ def _signs(
 
 
 def _of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> tuple[int, ...]:
-    """Signs of the eigenvalues of psi(s_i, s_j), by size: the ground state of what acts on the two sites alone.
+    """Signs of the eigenvalues of psi(s_i, s_j), by size; see `_ground_of_pair`.
+
+    Of equal sizes one is positive and the next negative, so that two of a bond are of both kinds where there
+    are both; so are all where the ground state of the pair is not one symmetric state.
+    """
+    ground = _ground_of_pair(operator, pair, colours)
+    if ground is None:
+        return tuple((-1) ** k for k in range(operator.local_dim))
+    return _ranked(np.linalg.eigvalsh((ground + ground.T) / 2))
+
+
+def _ground_of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> np.ndarray | None:
+    """psi(s_i, s_j) (d, d) of what acts on the two sites alone; None where there is not one ground state.
 
     Where the magnetisation is conserved it is that with as many up as down, whatever the field, which is constant in
-    a sector.  Of equal sizes one is positive and the next negative, so that two of a bond are of both kinds where there
-    are both; so are all where the ground state of the pair is not one symmetric state.
+    a sector.
     """
     d = operator.local_dim
     matrix = np.zeros((d, d, d, d), dtype=complex)
@@ -150,11 +171,11 @@ def _of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> tuple[int,
         inside = np.flatnonzero(np.add.outer(np.arange(d), np.arange(d)).ravel() == d - 1)
     levels, states = np.linalg.eigh(turned[np.ix_(inside, inside)])
     if levels[1] - levels[0] < 1e-9 * max(1.0, float(np.abs(levels).max())):
-        return tuple((-1) ** k for k in range(d))
+        return None
     ground = np.zeros(d * d, dtype=complex)
     ground[inside] = states[:, 0]
-    ground = np.real(ground / ground[np.abs(ground).argmax()]).reshape(d, d)
-    return _ranked(np.linalg.eigvalsh((ground + ground.T) / 2))
+    real: np.ndarray = np.real(ground / ground[np.abs(ground).argmax()]).reshape(d, d)
+    return real
 
 
 def _ranked(values: np.ndarray) -> tuple[int, ...]:
