@@ -11,7 +11,7 @@ import pytest
 from tnvmc import PEPS, SR, SRC, VMC, Enumerate, Sampler, heisenberg, square, tfim
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.vmc.trail import FEWEST, Trail
-from tnvmc.vmc.trusted import _as_good, trusted
+from tnvmc.vmc.trusted import _is_better, trusted
 
 LATTICE = square(2, 3)
 
@@ -66,11 +66,32 @@ def test_a_mean_that_is_lower_by_noise_alone_is_not_measured() -> None:
     """From its last parameters, which are all but an eigenstate, a mean of ones about them is farther off."""
     last = Estimate(-3.12938607, 9e-8, 1e-11, 0.5, 1.0, 4096)
     noisy = Estimate(-3.12943, 1.3e-4, 1.4e-6, 0.5, 1.0, 4096)
-    assert not _as_good(noisy, last)
-    assert _as_good(replace(noisy, variance=2e-11), last)
-    assert not _as_good(replace(last, mean=-3.1, variance=1e-12), last)
-    assert not _as_good(None, last)
-    assert _as_good(noisy, None)
+    assert not _is_better(noisy, last)
+    assert _is_better(replace(noisy, variance=1e-11), last)
+    assert not _is_better(replace(last, mean=-3.1, variance=1e-12), last)
+    assert not _is_better(None, last)
+    assert _is_better(noisy, None)
+
+
+@pytest.mark.parametrize(
+    ("mean", "variance", "better"),
+    [
+        (
+            -2.005,
+            0.3,
+            False,
+        ),  # of Rydberg atoms: the energy of this mean was twice as far from the exact one
+        (-1.995, 0.1, True),
+        (-2.1, 0.3, True),
+        (-2.1, 0.5, False),
+        (-1.9, 0.1, False),
+    ],
+)
+def test_the_variance_decides_where_energies_agree(
+    mean: float, variance: float, better: bool
+) -> None:
+    last = Estimate(-2.0, 0.01, 0.2, 0.5, 1.0, 1024)
+    assert _is_better(replace(last, mean=mean, variance=variance), last) is better
 
 
 def test_few_steps_have_no_mean() -> None:

@@ -29,7 +29,7 @@ TIMES = 4
 first by much, so that it gets as many only where those of a step do not settle it."""
 
 SCATTER = 2.0
-"""Largest variance of the mean of the iterates, over that of the last ones: their noise is within it."""
+"""Largest variance of the mean of the iterates, over that of the last ones: above it an energy that seems lower is noise."""
 
 FIRST_BY = 2.0
 """Errors by which the first parameters have to be lower than what the steps made: one is chance in one
@@ -41,10 +41,9 @@ def trusted(method: Method, state: State) -> tuple[Iterate, Told]:
 
     The last update is judged as the next step would judge it: by the same draw and the same guard.
     Where that step would undo it, the point before it is taken (measured_before_last_update).
-    With a trail, its energy is then compared with that of the mean of the iterates, which is
-    taken where it is not one error higher and its variance not twice as large (measured_mean), and with that of the first parameters,
-    which are taken where theirs is more than two errors lower (measured_first: the steps have led
-    nowhere).  Cost: draws without log-derivatives, of once, twice `TIMES` and once the samples of a step,
+    With a trail, its energy is then compared with that of the mean of the iterates, which is taken where it is
+    better (measured_mean; see `_is_better`), and with that of the first parameters, which are taken where theirs is more
+    than two errors lower (measured_first: the steps have led nowhere).  Cost: draws without log-derivatives, of once, twice `TIMES` and once the samples of a step,
     and `TIMES` more where the first parameters are not two errors higher; only the first one before
     `FEWEST` steps.
     """
@@ -69,7 +68,7 @@ def _best(method: Method, trail: Trail, last: Iterate, told: Told) -> tuple[Iter
     points = [last, replace(last, theta=trail.mean), replace(last, theta=trail.first)]
     of_last, of_mean = (_energy(method, points[i], i, TIMES) for i in range(2))
     of_first = _energy(method, points[2], 2, 1)
-    best, found = (points[1], of_mean) if _as_good(of_mean, of_last) else (last, of_last)
+    best, found = (points[1], of_mean) if _is_better(of_mean, of_last) else (last, of_last)
     if not _lower(found, of_first, FIRST_BY):
         of_first = _energy(method, points[2], 3, TIMES)
     if _lower(of_first, found, FIRST_BY):
@@ -91,14 +90,17 @@ def _energy(method: Method, point: Iterate, number: int, times: int) -> Estimate
     return seen.cost if math.isfinite(seen.cost.mean) else None
 
 
-def _as_good(mean: Estimate | None, last: Estimate | None) -> bool:
-    """Whether the mean of the iterates is to be taken: no higher by an error, and no farther from an eigenstate.
+def _is_better(mean: Estimate | None, last: Estimate | None) -> bool:
+    """Whether the mean of the iterates is to be taken: of the lower energy, or of the lower variance where energies agree.
 
-    Where its local energies scatter much more its energy is noise, which no comparison of the two would show.
+    Their energies differ by less than the noise of as many samples as are worth it, while near an eigenstate E - E_0 and the
+    variance fall together, and the variance is known to some per cent (docs/decisions/034-mean-or-last.md).
     """
-    if not _lower(mean, last, -1.0):
-        return False
-    return last is None or mean is not None and mean.variance <= SCATTER * last.variance
+    if mean is None or last is None:
+        return mean is not None
+    if abs(mean.mean - last.mean) <= math.hypot(mean.error, last.error):
+        return bool(mean.variance <= last.variance)
+    return bool(mean.mean < last.mean and mean.variance <= SCATTER * last.variance)
 
 
 def _lower(one: Estimate | None, other: Estimate | None, by: float) -> bool:
