@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.optimize.problems import random_problem
 from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.optimize import average
-from tnvmc.optimize.sr import SR, automatic_shift
+from tnvmc.optimize.sr import LEAST_PARAMETERS, SR, automatic_shift
 
 SINGLE = 1e-6  # S is kept in single precision
 KEY = (0, 0)
@@ -49,11 +49,20 @@ def test_of_the_same_samples_again_is_plain() -> None:
         assert np.abs(found - plain).max() < 100 * SINGLE * np.abs(plain).max()
 
 
-def test_of_many_parameters_each_step_is_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_parameters_each_step_is_on_its_own() -> None:
     problems = [random_problem(9, (3, 2, 4), "real", "real", seed=seed) for seed in (1, 2)]
-    monkeypatch.setattr(average, "MOST_PARAMETERS", problems[0].theta.size - 1)
-    assert not SR(memory=0.9).init(problems[0].theta)
-    assert np.array_equal(run(SR(memory=0.9), problems)[1], run(SR(), problems[1:])[0])
+    size = problems[0].theta.size
+    own, averaged = (SR(memory=0.9, averaged_up_to=most) for most in (size - 1, size))
+    assert not own.init(problems[0].theta)
+    assert np.array_equal(run(own, problems)[1], run(SR(), problems[1:])[0])
+    assert np.array_equal(run(averaged, problems)[1], run(SR(memory=0.9), problems)[1])
+
+
+def test_where_s_is_averaged_log_derivatives_stay_in_double_precision() -> None:
+    theta = np.zeros(LEAST_PARAMETERS + 1)
+    for most, single in ((0, True), (theta.size, False)):
+        rule = SR(0.1, memory=0.9, averaged_up_to=most, precision="single")
+        assert rule.takes_single(theta, 8, rule.init(theta)) == single
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e-8])

@@ -23,7 +23,7 @@ from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.ansatz.rounding import is_rounded
 from tnvmc.ansatz.structured import StructuredJacobian
-from tnvmc.backend.arguments import one_of, optional_positive, real
+from tnvmc.backend.arguments import one_of, optional_positive, real, whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy
@@ -79,10 +79,12 @@ class SR:
     space: Space = "auto"
     memory: float = 0.0
     """Decay of the average of S over steps, 0 <= memory < 1; 0 takes the S of the present samples
-    alone.  Above `average.MOST_PARAMETERS` parameters memory has no effect: there the samples of
-    twenty steps are still few, and steps were as good without.  Nor has it with a `diag_shift` below
+    alone.  Above `averaged_up_to` parameters memory has no effect, nor with a `diag_shift` below
     `average.LEAST_SHIFT`: the average is kept in single precision.  Nor with `ConjugateGradients`, which
     forms no matrix."""
+    averaged_up_to: int = average.MOST_PARAMETERS
+    """Parameters P up to which there is an average.  It gains where the samples of twenty steps outnumber them, and
+    costs M P^2 / 2 + P^3 / 3 in single precision at each step and 4 P^2 bytes, four times in memory and twice in a checkpoint."""
     reach: float | None = None
     """Distance |A (theta - theta')| between two states at which the S of one counts 1/e for the other, beside what
     `memory` takes; None: steps alone count.  A random network gains by 0.2, a PEPS from a product state loses."""
@@ -91,7 +93,7 @@ class SR:
     time for the Gram matrix.  What it may change in a direction is bounded at each step
     (`optimize.rounded`); where the bound exceeds `rounded.TOLERANCE`, the step is made again in double
     precision, and so are those after it.  "auto": single from `SINGLE_FROM` entries of O if the shift makes
-    the bound likely to be met.  It has no effect up to `LEAST_PARAMETERS` parameters, with `Eigen` or a
+    the bound likely to be met.  It has no effect up to `LEAST_PARAMETERS` parameters, where S is averaged, with `Eigen` or a
     solver of your own, or without slices."""
 
     def __post_init__(self) -> None:
@@ -101,6 +103,7 @@ class SR:
         real("SR", "momentum", self.momentum)
         optional_positive("SR", "clip", self.clip)
         optional_positive("SR", "reach", self.reach)
+        whole("SR", "averaged_up_to", self.averaged_up_to, 0)
         if self.solver is not None and not callable(self.solver):
             raise TypeError(f"SR: solver must be a solver, as Cholesky(), got {self.solver!r}")
         if not 0 <= self.momentum < 1:
@@ -118,18 +121,19 @@ class SR:
         state = {"previous": array_namespace(theta).zeros_like(theta)} if self.momentum else {}
         if self._may_round(theta):
             state["single"] = 1
+        return {**state, **average.empty(theta)} if self._averages(theta) else state
+
+    def _averages(self, theta: Array) -> bool:
         above_rounding = self.diag_shift == "auto" or self.diag_shift >= average.LEAST_SHIFT
-        few = theta.shape[0] <= average.MOST_PARAMETERS
+        few = theta.shape[0] <= self.averaged_up_to
         matrix_free = isinstance(self.solver, ConjugateGradients)
-        if not self.memory or not few or not above_rounding or matrix_free:
-            return state
-        return {**state, **average.empty(theta)}
+        return bool(self.memory) and few and above_rounding and not matrix_free
 
     def _may_round(self, theta: Array) -> bool:
         xp = array_namespace(theta)
         double = xp.finfo(theta.dtype).eps < 1e-12
         bounded = self.solver is None or isinstance(self.solver, Cholesky | ConjugateGradients)
-        many = theta.shape[0] > LEAST_PARAMETERS
+        many = theta.shape[0] > LEAST_PARAMETERS and not self._averages(theta)
         return self.precision != "double" and bounded and many and is_numpy(xp) and bool(double)
 
     def takes_single(self, theta: Array, n_samples: int, state: State) -> bool:

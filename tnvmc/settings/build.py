@@ -269,8 +269,9 @@ def build_optimizer(settings: OptimizerSettings) -> Any:
     if isinstance(settings, SRSettings):
         of_all = settings.diag_shift, settings.momentum, settings.clip
         memory, solver = settings.memory or 0.0, _solver(settings)
-        reach, precision = settings.reach, settings.precision
-        return SR(*of_all, memory=memory, solver=solver, reach=reach, precision=precision)
+        names = ("averaged_up_to", "reach", "precision")
+        others = {name: getattr(settings, name) for name in names}
+        return SR(*of_all, memory=memory, solver=solver, **others)
     rules: Any = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
     return rules[settings.kind](clip=settings.clip)
 

@@ -274,7 +274,7 @@ def _optimizer(rule: Rule) -> Section:
     found: Section = {"kind": _RULES.get(type(inner), type(inner).__name__)}
     names: tuple[str, ...] = ("clip",)
     if isinstance(inner, SR):
-        names = ("diag_shift", "memory", "momentum", "clip", "reach", "precision")
+        names = ("diag_shift", "memory", "averaged_up_to", "momentum", "clip", "reach", "precision")
         if type(inner.solver) in _SOLVERS:  # another one has no name in a file
             found["solver"] = _SOLVERS[type(inner.solver)]
     return found | {name: getattr(inner, name) for name in names if hasattr(inner, name)}

@@ -62,8 +62,11 @@ class SRSettings(_Optimizer):
     """Added to the diagonal of the SR matrix, in units of the mean diagonal, so a number means the
     same in both spaces. "auto" is larger if there are about as many samples as parameters."""
     memory: Annotated[Number, Field(ge=0, lt=1)] | None = None
-    """Decay of the average of the SR matrix over steps: 0.9 averages about the last 20 steps; 0 uses the samples of the present step only. Above 4096 parameters it has no effect. Default: 0.9; 0 with momentum,
+    """Decay of the average of the SR matrix over steps: 0.9 averages about the last 20 steps; 0 uses the samples of the present step only. Above `averaged_up_to` parameters it has no effect. Default: 0.9; 0 with momentum,
     or without noise (`enumerate`)."""
+    averaged_up_to: NonNegative = 4096
+    """Parameters up to which the SR matrix is averaged over steps. More are worth it where the samples of twenty steps outnumber
+    them and a sample is expensive: 16384 take some seconds a step and a GiB, four times."""
     reach: PositiveNumber | None = None
     """Distance between two states at which the average of S counts the older 1/e, beside `memory`. 0.2 is good for networks,
     whose S changes much in the first steps; a PEPS loses by it. Default: none."""
