@@ -11,8 +11,9 @@ import pytest
 
 from tests.drawing import enumerated, sample
 from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import ProductState
-from tnvmc.ansatz.protocol import Snapshot
+from tnvmc.ansatz.protocol import Execution, Snapshot
 from tnvmc.backend.namespace import to_host
 from tnvmc.lattice import Lattice, chain, square
 from tnvmc.operators import models
@@ -218,3 +219,12 @@ def test_default_chunks_leave_work_for_two_threads() -> None:
     assert list(map(len, chunks(64, ansatz))) == [32, 32]
     assert list(map(len, chunks(300, ansatz))) == [64, 64, 64, 64, 44]
     assert list(map(len, chunks(9, ansatz, size=4))) == [4, 4, 1]
+
+
+@pytest.mark.parametrize(("n", "fit", "found"), [(128, 41, 4 * [32]), (128, 64, [64, 64]), (300, 64, 6 * [50]), (3, 64, [2, 1]), (1, 64, [1])])  # fmt: skip
+def test_default_chunks_are_as_many_for_each_of_two_workers(
+    n: int, fit: int, found: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peps = PEPS(square(4, 4), 2)
+    monkeypatch.setattr(PEPS, "execution", Execution(fit, apart=True))
+    assert list(map(len, chunks(n, peps))) == found

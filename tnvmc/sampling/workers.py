@@ -60,8 +60,8 @@ def chunks(
     Without a size: on the host what the ansatz wants, but at most half of the walkers, so that
     two workers have work, unless it has threads of its own; on a GPU as many as fit into its free
     memory, in 1, 2, 4, ... equal chunks, so that a little more or less of it changes nothing.  Each
-    walker counts `n_replicas` times.  Several ranks have work for two workers each where the numbers of
-    a walker do not depend on its chunk (`Execution.apart`); else the chunks are those of one process.
+    walker counts `n_replicas` times.  Where the numbers of a walker do not depend on its chunk (`Execution.apart`), chunks
+    are of about equal size and as many for each of two workers on each rank; else they are those of one process.
     """
     wanted = execution_of(ansatz)
     if size is None and is_gpu(xp) and wanted.bytes_per_walker is not None:
@@ -73,8 +73,13 @@ def chunks(
         while n_chunks * fit < n:
             n_chunks *= 2
         return split(n, -(-n // n_chunks))
-    most = n if wanted.own_threads else -(-n // (2 * in_use().size if wanted.apart else 2))
-    return split(n, size or min(-(-(wanted.chunk or DEFAULT_CHUNK) // n_replicas), most))
+    if size is not None:
+        return split(n, size)
+    fit = -(-(wanted.chunk or DEFAULT_CHUNK) // n_replicas)
+    if wanted.own_threads or not wanted.apart:
+        return split(n, min(fit, n if wanted.own_threads else -(-n // 2)))
+    n_workers = 2 * in_use().size
+    return split(n, -(-n // (n_workers * -(-n // (n_workers * fit)))))
 
 
 def in_chunks(
