@@ -7,7 +7,8 @@ would be measured (median, and the largest), the seconds of all steps and those 
 energy of ten steps was first within a tenth of its last value, and the result beside that in the
 committed JSON.  "auto" has the settings that a file without any has; "fixed" draws from |psi|^2 and takes SR with a shift of 1e-2
 and a rate of 0.1 that falls to 0.01 along a cosine; "shared" is "auto" with tensors that symmetries make equal, from a
-product state.  Energies by enumeration up to 70,000 configurations, else
+product state; "growing" and "shared growing" are "auto" and "shared" with a number of samples that grows, whatever that of
+the row.  Energies by enumeration up to 70,000 configurations, else
 by a measurement of 16,384 samples, whose error is given.  One core.
 """
 
@@ -37,7 +38,7 @@ RESULTS = Path(__file__).parent / "results" / "accuracy.json"
 ENUMERATED = 70_000
 MEASURED = 16_384
 WINDOW = 10
-RULES = ["auto", "fixed", "shared"]
+RULES = ["auto", "fixed", "shared", "growing", "shared growing"]
 
 
 @dataclass(frozen=True)
@@ -83,14 +84,16 @@ ROWS = _rows()
 def optimise(row: Row, rule: str, seed: int) -> dict[str, Any]:
     """Make the steps, and give what is in the table."""
     operator = row.operator()
-    shared = sharing(operator) if rule == "shared" else None
+    shared = sharing(operator) if "shared" in rule else None
+    grows: Any = "auto" if "growing" in rule else None
     ansatz = PEPS(operator.lattice, row.D, scheme=SRC(max(4, 2 * row.D)), sharing=shared)
     rate: Any = Cosine(0.1, 0.01, row.steps) if rule == "fixed" else "auto"
-    sampler = Sampler(min(256, row.n_samples), row.n_samples, threads=1)
+    n_walkers = 128 if grows else min(256, row.n_samples)
+    sampler = Sampler(n_walkers, row.n_samples, threads=1)
     fixed: dict[str, Any] = {}
     if rule == "fixed":
         sampler, fixed = replace(sampler, power=1.0), {"optimizer": SR(1e-2)}
-    vmc = VMC(operator, ansatz, sampler, learning_rate=rate, seed=seed, **fixed)
+    vmc = VMC(operator, ansatz, sampler, learning_rate=rate, n_samples=grows, seed=seed, **fixed)
     start, began, curve = vmc.theta, process_time(), []
     for _ in range(row.steps):
         record = vmc.step()
@@ -131,7 +134,7 @@ def line(name: str, rule: str, runs: list[dict[str, Any]], before: float | None)
     ends = [run["end"] for run in runs]
     share = "" if before is None else f"{median(ends) / before:9.2f}"
     return (
-        f"{name:<26} {rule:<6} {median(run['start'] for run in runs):9.2e} {median(ends):9.2e} "
+        f"{name:<26} {rule:<14} {median(run['start'] for run in runs):9.2e} {median(ends):9.2e} "
         f"{max(ends):9.2e} {max(run['end_error'] for run in runs):8.0e} "
         f"{median(run['seconds'] for run in runs):8.0f} "
         f"{median(run['seconds_near'] for run in runs):8.0f} {share}"
@@ -149,7 +152,7 @@ def main() -> None:
     committed = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     warnings.simplefilter("ignore", UnreliableWarning)
     found = dict(json.loads(options.json.read_text()) if options.json.exists() else {})
-    print(f"{'row':<26} {'rule':<6} {'start':>9} {'end':>9} {'largest':>9} {'error':>8} "
+    print(f"{'row':<26} {'rule':<14} {'start':>9} {'end':>9} {'largest':>9} {'error':>8} "
           f"{'seconds':>8} {'near':>8} {'/before':>9}")  # fmt: skip
     with threadpool_limits(1):
         for name in options.rows:

@@ -266,6 +266,11 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
         ("log-derivatives taken in double precision from here on, since rounding keeps the equations "
          "of SR from being solved"),
     ),
+    (
+        "samples_grown",
+        {"before": 128, "n_samples": 256},
+        "noise dominates the steps: 256 samples from the next one on, 128 before",
+    ),
     ("step_shortened", {"factor": 0.313}, "step shortened to 0.31 of its length"),
     ("step_shortened", {"factor": 0.9991}, "step shortened by less than 1 %"),
     (

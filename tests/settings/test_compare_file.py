@@ -42,6 +42,14 @@ def test_all_are_measured_with_the_same_samples() -> None:
         assert run.measure.n_thin == 1
 
 
+def test_samples_do_not_grow_in_a_comparison() -> None:
+    with pytest.raises(ConfigError) as found:
+        comparison(data(), ["sampler.n_samples=auto"])
+    assert {each.key for each in found.value.problems} == {
+        f"ansatz '{name}': sampler.n_samples" for name in ("product", "PEPS D=2")
+    }
+
+
 def test_a_budget_of_samples_gives_each_its_steps() -> None:
     """16 samples a step by chains of 8 walkers, 20 by direct draws."""
     compared = comparison(data() | {"compare": {"samples": 130}})

@@ -73,6 +73,34 @@ def test_chains_only(key: str, value: Any) -> None:
         assert getattr(build_sampler(settings, build_operator(settings)), key) == value
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["optimizer.learning_rate=0.1"],
+        ["optimizer.schedule=cosine"],
+        ["optimizer.kind=adam"],
+        ["sampler.kind=direct"],
+        ["sampler.kind=enumerate"],
+    ],
+)
+def test_samples_grow_with_chains_and_a_rate_that_follows(changes: list[str]) -> None:
+    changes = ["sampler.n_samples=auto", *changes]
+    assert told(data("peps"), changes) == [("sampler.n_samples", "conflict", "auto")]
+
+
+def test_samples_that_grow_are_measured_by_the_usual_number() -> None:
+    found = complete(validate(data("peps"), ["sampler.n_samples=auto"]))
+    assert (found.sampler.n_samples, found.measure.n_samples) == ("auto", 4096)
+
+
+def test_samples_grow_in_stages_whose_rate_follows() -> None:
+    stages = [{"steps": 3}, {"steps": 3, "learning_rate": 0.1}]
+    settings = data("peps") | {"stage": stages, "sampler": {"n_samples": "auto"}}
+    assert told(settings, []) == [("stage.2.n_samples", "conflict", "auto")]
+    stages[1]["n_samples"] = 256
+    assert [each.n_samples for each in complete(validate(settings)).stage or ()] == ["auto", 256]
+
+
 def test_one_power_only() -> None:
     changes = ["sampler.power=0.5", "sampler.n_replicas=2"]
     assert told(data("rbm"), changes) == [("sampler.power", "conflict", 0.5)]

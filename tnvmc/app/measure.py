@@ -352,4 +352,6 @@ def _pair_method(method: Method, vmc: VMC, settings: Settings, asked: Asked) -> 
 
 
 def _n_samples(settings: Settings, asked: Asked) -> int:
-    return asked.n_samples or settings.measure.n_samples or settings.sampler.n_samples
+    found = asked.n_samples or settings.measure.n_samples
+    assert found is not None
+    return found

@@ -15,7 +15,7 @@ from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import find_reference
 from tnvmc.ansatz.protocol import chi_of
 from tnvmc.app.keeper import Keeper
-from tnvmc.app.results import draw_energy, result_of
+from tnvmc.app.results import draw_energy, result_of, samples_of_steps
 from tnvmc.backend.calls import as_path
 from tnvmc.backend.namespace import to_host
 from tnvmc.settings.described import Told, described
@@ -124,6 +124,8 @@ def result(vmc: VMC, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Me
             found = result_of(vmc, config, measured.measurement, reference) | {"stopped": "steps"}
             chis = default_chis(vmc.ansatz)
             scan = scan_chi(measured, chis, vmc.sampler.threads).as_dicts() if chis else []
+            if vmc.state.growth is not None:
+                found["samples_of_steps"] = samples_of_steps(folder.history())
             earlier = sum(line["seconds"] for line in folder.history())
             found["wall_time_s"] = earlier + perf_counter() - started
             found["convergence"] = convergence(found, folder.history(), scan)

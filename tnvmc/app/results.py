@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,16 @@ def result_of(
         "config": dict(config),
     }
     return finite_or_none(values)
+
+
+def samples_of_steps(history: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:
+    """Give each step from which another number of samples was drawn, and that number."""
+    found: list[dict[str, int]] = []
+    for line in history:
+        drawn = line.get("n_samples")
+        if drawn is not None and (not found or found[-1]["n_samples"] != drawn):
+            found.append({"step": line["step"], "n_samples": drawn})
+    return found
 
 
 def draw_energy(folder: RunFolder, result: Mapping[str, Any]) -> None:

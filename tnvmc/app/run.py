@@ -17,7 +17,7 @@ from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.shared import shared_counts
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.app.keeper import Keeper
-from tnvmc.app.results import draw_energy, result_of
+from tnvmc.app.results import draw_energy, result_of, samples_of_steps
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend.process import uninterrupted
 from tnvmc.backend.ranks import in_use, launched
@@ -32,7 +32,6 @@ from tnvmc.report.live import told_in_logs
 from tnvmc.sampling.workers import WorkerLost
 from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.checks import check_memory, check_symmetries
-from tnvmc.settings.comparison import samples_per_step
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load, load_in_place, with_out
 from tnvmc.settings.problems import ConfigError
@@ -266,6 +265,8 @@ def _carry_on(
             scan = _scanned(vmc, settings, measured)
         result = result_of(vmc, settings.as_dict(), measured.measurement, reference)
         result |= run.outcome(folder.path, measured, settings.measure.chi, folder.provenance)
+        if run.vmc.state.growth is not None:
+            result["samples_of_steps"] = samples_of_steps(folder.history())
         result["wall_time_s"] = earlier + perf_counter() - started
         result["convergence"] = convergence(result, folder.history(), scan)
         folder.write_result(result)
@@ -338,7 +339,7 @@ def _optimise(run: StagedRun, keeper: Keeper, folder: RunFolder, console: RunCon
 
     while True:
         folder.labels = run.labels
-        console.expect(run.last_step, samples_per_step(run.stage.settings.sampler))
+        console.expect(run.last_step)
         if run.staged:
             console.say(_stage_headline(run))
         run.optimise(on_step)

@@ -47,6 +47,7 @@ from tnvmc.storage.run_folder import (
 )
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.growth import Growth
 from tnvmc.vmc.kept import Kept, largest_change_by_a_site
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 from tnvmc.vmc.state import Iterate, Measurement, StepRecord, finite_or_none
@@ -123,6 +124,15 @@ class StagedRun:
         """Tell whether no other stage follows the present one."""
         return len(self.done) + 1 == len(self.stages)
 
+    @property
+    def _n_samples(self) -> int:
+        """Samples of a step, the number at present where it grows."""
+        if (growth := self.vmc.state.growth) is not None:
+            return growth.n_samples
+        given = self.stage.settings.sampler.n_samples
+        assert given != "auto"
+        return given
+
     def restore(self, path: Path, archived: bool = False) -> None:
         """Go on from a checkpoint of the present stage; `recall` its history then.
 
@@ -191,7 +201,7 @@ class StagedRun:
         own = self.stage.settings
         chi = own.contraction.chi
         plan = MeasurementPlan(
-            _BRIEFLY * own.sampler.n_samples, chi and _FINER * chi, own.measure.n_burn,
+            _BRIEFLY * self._n_samples, chi and _FINER * chi, own.measure.n_burn,
             symmetries=tuple(own.measure.symmetrise),
         )  # fmt: skip
         state, measured = self.vmc.state, measure(self.vmc.method, self.vmc.state, plan)
@@ -237,7 +247,7 @@ class StagedRun:
             "kind": stage.kind,
             "D": stage.D,
             "chi": stage.settings.contraction.chi,
-            "n_samples": stage.settings.sampler.n_samples,
+            "n_samples": self._n_samples,
             "steps": steps if evolution is None else evolution.n_steps,
             "stopped": self.stopped(),
             "energy": measured.energy,
@@ -290,7 +300,10 @@ class StagedRun:
                 seed=stage.settings.run.seed + stage.number,
             )
         vmc = self._vmc(stage, large, theta, step, point.configs)
-        vmc.state = replace(vmc.state, step=step)
+        growth, ended = vmc.state.growth, self.vmc.state.growth
+        if growth and ended:
+            growth = Growth(max(growth.n_samples, ended.n_samples))
+        vmc.state = replace(vmc.state, step=step, growth=growth)
         return vmc
 
     def _vmc(

@@ -46,7 +46,6 @@ class RunConsole:
         self._steps = steps
         self._n_sites = n_sites
         self._seconds = seconds
-        self._n_samples = 0
         self.used = 0.0  #: of the seconds
         self._exact: float | None = None
         self._bar: Bar | None = None
@@ -70,9 +69,9 @@ class RunConsole:
         with working(self.console, begun=True):
             yield
 
-    def expect(self, steps: int, n_samples: int = 0) -> None:
-        """Change the number of steps that the run is to make, and of samples that each draws."""
-        self._steps, self._n_samples = steps, n_samples
+    def expect(self, steps: int) -> None:
+        """Change the number of steps that the run is to make."""
+        self._steps = steps
         if self._bar is not None and not self._seconds:
             self._bar.expect(steps)
 
@@ -97,7 +96,7 @@ class RunConsole:
         number, before = record.step + 1, self.used
         if told := step_sentence(record.diagnostics, record.undone):
             self.say(f"step {number}: {told}")
-        parts = step_numbers(record, self._n_sites, self._exact, self._n_samples)
+        parts = step_numbers(record, self._n_sites, self._exact)
         numbers = " ".join(parts)
         self.used += record.seconds
         if self._bar is not None:

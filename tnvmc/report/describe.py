@@ -114,9 +114,19 @@ def facts(run: Run, counted: Json | None = None) -> dict[str, str]:
     found["orthogonal"] = list(_orthogonal(run))
     if kind := optimizer.get("kind"):
         rate = None if rate is None else f"learning rate {rate}"
-        found["optimizer"] = [kind, rate, samples and f"{samples} samples a step"]
+        found["optimizer"] = [kind, rate, _samples(run, samples)]
     texts = {name: ", ".join(part for part in parts if part) for name, parts in found.items()}
     return {name: text for name, text in texts.items() if text}
+
+
+def _samples(run: Run, given: Any) -> str | None:
+    """Write how many samples a step has: "256 samples a step", "128 to 1024 samples a step" where they grew."""
+    if given != "auto":
+        return given and f"{given} samples a step"
+    drawn = [line["n_samples"] for line in run.history if line.get("n_samples")]
+    if not drawn:
+        return None
+    return " to ".join(map(str, sorted({min(drawn), max(drawn)}))) + " samples a step"
 
 
 def orthogonal_to(config: Json) -> list[str]:

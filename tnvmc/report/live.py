@@ -202,9 +202,7 @@ class Lines:
 
 
 @contextmanager
-def steps(
-    steps: int, n_sites: int, n_samples: int | None = None
-) -> Iterator[Callable[[StepRecord], None]]:
+def steps(steps: int, n_sites: int) -> Iterator[Callable[[StepRecord], None]]:
     """Show steps inside the block, which tells of each; see `tnvmc.vmc.display.Display`."""
     console = console_on(Output(sys.stdout))
     if not can_show(console) or not steps:
@@ -217,7 +215,7 @@ def steps(
         done += 1
         if told := step_sentence(record.diagnostics, record.undone):
             console.print(f"step {record.step + 1}: {told}", markup=False, soft_wrap=True)
-        bar.update(done, *step_numbers(record, n_sites, n_samples=n_samples))
+        bar.update(done, *step_numbers(record, n_sites))
 
     with Bar(console, steps) as bar:
         yield show
@@ -254,16 +252,13 @@ def working(console: Any, *, begun: bool = False) -> Iterator[None]:
         yield
 
 
-def step_numbers(
-    record: StepRecord, n_sites: int, exact: float | None = None, n_samples: int | None = None
-) -> list[str]:
-    """Write what a step shows: energy with its error, variance, acceptance.
+def step_numbers(record: StepRecord, n_sites: int, exact: float | None = None) -> list[str]:
+    """Write what a step shows: energy with its error, variance, acceptance, what its samples are worth if less.
 
     Args:
         record: of the step.
         n_sites: energies are shown per site.
         exact: the total energy to compare with.
-        n_samples: what a step draws; where the samples are worth less, that is told.
     """
     n = n_sites
     parts = [
@@ -276,7 +271,7 @@ def step_numbers(
         parts.append(f"acc {record.acceptance:.2f}")
     if record.overlaps:
         parts.append("overlaps " + ", ".join(f"{x.squared:.3f}" for x in record.overlaps))
-    worth = record.effective_samples
-    if worth is not None and n_samples and worth < _EVEN * n_samples:
-        parts.append(f"worth {worth:.0f} of {n_samples}")
+    worth, drawn = record.effective_samples, record.n_samples
+    if worth is not None and drawn and worth < _EVEN * drawn:
+        parts.append(f"worth {worth:.0f} of {drawn}")
     return parts

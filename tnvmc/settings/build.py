@@ -39,6 +39,7 @@ from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
 from tnvmc.settings.ansatz_settings import NetworkSettings, ProductOfStatesSettings
 from tnvmc.settings.config import (
+    DEFAULT_SAMPLES,
     BondsSettings,
     ChainSettings,
     LatticeSettings,
@@ -248,11 +249,14 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
             )
         return Enumerate(magnetisation, threads)
     if sampler.kind == "direct":
+        assert sampler.n_samples != "auto"
         return DirectSampler(
             sampler.n_samples, magnetisation=magnetisation, threads=threads,
             chunk=sampler.chunk,
         )  # fmt: skip
     chains = sampler.model_dump(exclude={"kind", "magnetisation", "moves"})
+    if sampler.n_samples == "auto":
+        chains["n_samples"] = DEFAULT_SAMPLES  # VMC begins with another number
     return Sampler(**chains, threads=threads)
 
 
@@ -330,6 +334,7 @@ def build_vmc(
         build_optimizer(settings.optimizer),
         theta=theta,
         learning_rate=build_schedule(settings.optimizer, first_step),
+        n_samples="auto" if settings.sampler.n_samples == "auto" else None,
         seed=settings.run.seed,
         guard=Guard(**settings.guard.model_dump()),
         configs=configs,

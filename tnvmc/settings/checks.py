@@ -35,6 +35,7 @@ DECAYING = ("exponential", "cosine")
 _CLOSED = (("peps", "periodic"), ("mps", "periodic"))
 _WHOLE_GRID = ("cnn", "vit", "patched_transformer", "rnn")
 _FOLLOWS = "learning_rate = 'auto' follows the steps, not a schedule"
+_GROWS = "follows the steps, as learning_rate = 'auto' does, and this rate is fixed; leave out the rate, or give a number of samples"
 _NOT_DECAYING = "goes with schedule 'exponential' or 'cosine' only"
 
 Rule = tuple[Any, ...]
@@ -74,9 +75,21 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
             yield given and chains and sweeps and ansatz.dtype in SINGLE.values(), where, why, value
     why = "goes with sampler.kind = 'metropolis' only: nothing else makes moves"
     yield sampler.moves is not None and not chains, "sampler.moves", why
+    if sampler.n_samples == "auto":
+        why = "lets Markov chains make more draws; take 'metropolis', or give a number"
+        yield not chains, "sampler.n_samples", why, "auto"
+        if not settings.stage:
+            yield not _follows(settings.optimizer), "sampler.n_samples", _GROWS, "auto"
     why = "goes with n_replicas = 1 only; replicas have their own"
     both = sampler.n_replicas > 1 and sampler.power not in (1, None, "auto")
     yield both, "sampler.power", why, sampler.power
+
+
+def _follows(*rates: Any) -> bool:
+    """Whether the learning rate is one that follows the steps; of a stage before that of the section."""
+    given = [each.learning_rate for each in rates if each.learning_rate is not None][-1:]
+    falls = [each.schedule or each.final_learning_rate for each in rates]
+    return given == ["auto"] or not given and not any(falls) and rates[0].kind == "sr"
 
 
 def _of_symmetries(settings: Settings) -> Iterator[Rule]:
@@ -246,6 +259,14 @@ def _of_stage(
     if not isinstance(stage, OptimiseStage):
         yield number > 1, f"{where}.kind", "only the first stage can be", stage.kind
         return
+    grows = (stage.n_samples or settings.sampler.n_samples) == "auto"
+    yield grows and not _follows(optimizer, stage), f"{where}.n_samples", _GROWS, "auto"
+    yield (
+        stage.n_samples == "auto" and settings.sampler_kind != "metropolis",
+        f"{where}.n_samples",
+        _GROWS,
+        "auto",
+    )
     shifted = stage.diag_shift is not None and not isinstance(optimizer, SRSettings)
     yield shifted, f"{where}.diag_shift", "goes with optimizer.kind = 'sr' only"
     grows = before is not None and D is not None and D > before

@@ -107,7 +107,10 @@ def comparison(
 
 def samples_per_step(sampler: SamplerSettings) -> int:
     """Give the samples that a step of the optimisation really draws; 0 for an enumeration."""
-    return 0 if sampler.kind == "enumerate" else _drawn(sampler.n_samples, sampler)
+    if sampler.kind == "enumerate":
+        return 0
+    assert sampler.n_samples != "auto"
+    return _drawn(sampler.n_samples, sampler)
 
 
 def measured_samples(settings: Settings, operator: Operator) -> int:
@@ -209,6 +212,9 @@ def _as_run(shared: Json, block: Json, common: Settings, n_samples: int, out: Pa
 def _within(settings: Settings, budget: Budget) -> Settings:
     """Give settings whose optimisation ends with the budget."""
     optimizer = settings.optimizer
+    if settings.sampler.n_samples == "auto":
+        told = "a comparison gives each step of a state the same number of samples; give one"
+        raise ConfigError(conflict("sampler.n_samples", told, "auto"))
     timed, given = budget.seconds is not None, optimizer.model_fields_set
     for key in ("seconds",) if timed else ("seconds", "steps"):
         if key in given:

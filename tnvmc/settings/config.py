@@ -14,7 +14,12 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, create_model, mode
 from tnvmc.limits import NonNegative, Number, Positive, PositiveNumber
 from tnvmc.operators import models
 from tnvmc.settings.ansatz_settings import AnsatzSettings, AutoregressiveSettings, PEPSSettings
-from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings, StageSettings
+from tnvmc.settings.optimizer_settings import (
+    OptimizerSettings,
+    SamplesPerStep,
+    SRSettings,
+    StageSettings,
+)
 from tnvmc.settings.section import AboveOne, Path, Section, models_in
 from tnvmc.settings.sector_settings import SectorSettings
 from tnvmc.settings.term_settings import TermSettings
@@ -158,6 +163,9 @@ class ContractionSettings(Section):
     """Bond dimension of the boundary matrix product states. Default: 2 D, at least 4."""
 
 
+DEFAULT_SAMPLES = 512
+"""Samples per step where nothing is said."""
+
 Move = Literal["flips", "exchanges", "pair_flips", "terms"]
 
 
@@ -170,8 +178,10 @@ class SamplerSettings(Section):
     systems. Default: `direct` for autoregressive networks, `metropolis` for the rest."""
     n_walkers: Positive = 128
     """Number of Markov chains."""
-    n_samples: Positive = 512
-    """Samples per step: each walker is measured n_samples / n_walkers times, rounded up."""
+    n_samples: SamplesPerStep = DEFAULT_SAMPLES
+    """Samples per step: each walker is measured n_samples / n_walkers times, rounded up. "auto" begins with
+    few and doubles them, up to 4096, as noise comes to dominate the steps; with `metropolis` and
+    `learning_rate = "auto"` only."""
     n_burn: NonNegative = 1
     """Sweeps before the first sample of a step; chains continue from step to step, so one is enough."""
     n_thin: Positive = 1
@@ -220,7 +230,7 @@ class MeasureSettings(Section):
     """The measurement at the end."""
 
     n_samples: Positive | None = None
-    """Samples. Default: 8 times those of a step."""
+    """Samples. Default: 8 times those of a step; 4096 if those are "auto"."""
     n_burn: NonNegative | None = None
     """Sweeps before the first sample. Default: 10, or 50 if no step has been made."""
     n_thin: Positive | None = None

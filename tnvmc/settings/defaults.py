@@ -21,7 +21,7 @@ from tnvmc.settings.ansatz_settings import (
 )
 from tnvmc.settings.build import default_dtype
 from tnvmc.settings.checks import DECAYING, hamiltonian, sector_problems, type_problems
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import DEFAULT_SAMPLES, Settings
 from tnvmc.settings.optimizer_settings import OptimiseStage, OptimizerSettings, SRSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.section import Section
@@ -90,7 +90,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         },
         "optimizer": _optimizer(settings.optimizer, settings.sampler_kind != "enumerate"),
         "measure": {
-            "n_samples": 8 * sampler.n_samples, "n_thin": sampler.n_thin, "chi": chi and 2 * chi,
+            "n_samples": 8 * (DEFAULT_SAMPLES if sampler.n_samples == "auto" else sampler.n_samples), "n_thin": sampler.n_thin, "chi": chi and 2 * chi,
         },
         # threads stay unset: a run that is resumed elsewhere has other cores
         "run": {"out": os.path.join("runs", default_name)},

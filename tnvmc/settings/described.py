@@ -262,6 +262,8 @@ def _sampler(vmc: VMC) -> Section:
         takes = type(sampler) is Sampler or name in ("n_samples", "chunk")
         if name not in ("kind", "magnetisation", "moves") and takes and hasattr(sampler, name):
             found[name] = getattr(sampler, name)
+    if vmc.state.growth is not None:
+        found["n_samples"] = "auto"
     found["magnetisation"] = vmc.problem.magnetisation
     moves = vmc.given.moves
     if moves is not None and not isinstance(moves, Mapping):

@@ -74,8 +74,9 @@ def _same_numbers(built: Any, used: Any) -> bool:
 def _same_sampler(built: Samples, vmc: VMC) -> bool:
     if type(built) is not type(vmc.sampler):
         return False
+    apart = {"magnetisation"} if vmc.state.growth is None else {"magnetisation", "n_samples"}
     one, other = (
-        {k: v for k, v in asdict(each).items() if k != "magnetisation"}  # type: ignore[call-overload]
+        {k: v for k, v in asdict(each).items() if k not in apart}  # type: ignore[call-overload]
         for each in (built, vmc.sampler)
     )
     return bool(one == other)

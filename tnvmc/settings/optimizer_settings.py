@@ -21,6 +21,7 @@ SMALLEST_WINDOW = 5
 Window = (
     Annotated[StrictInt, Field(ge=0, le=0)] | Annotated[StrictInt, Field(ge=SMALLEST_WINDOW)] | None
 )
+SamplesPerStep = Positive | Literal["auto"]
 Rate = PositiveNumber | Literal["auto"]
 Rates = Rate | Annotated[list[PositiveNumber], Field(min_length=1)]
 
@@ -108,8 +109,8 @@ class _Stage(Section):
     """`simple_update`, for the first stage only: the start, by imaginary-time evolution at its D."""
     D: Positive | None = None
     """At least that of the previous stage. Default: `ansatz.D`."""
-    n_samples: Positive | None = None
-    """Samples per step. Default: `sampler.n_samples`."""
+    n_samples: SamplesPerStep | None = None
+    """Samples per step; "auto" goes on with those of the stage before. Default: `sampler.n_samples`."""
     chi: Positive | None = None
     """Boundary bond dimension. Default: `contraction.chi`, else 2 D of the stage, at least 4."""
 

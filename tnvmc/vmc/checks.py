@@ -26,6 +26,7 @@ from tnvmc.sampling.workers import chunks
 from tnvmc.vmc import step
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.kept import Kept
+from tnvmc.vmc.state import State
 
 Array = Any
 
@@ -228,6 +229,24 @@ def check_inversion(operator: Operator, group: SymmetryGroup, configs: Array) ->
         raise NotSymmetric(
             f"spin inversion takes the sector 2 Sz = {sector} to 2 Sz = {-sector}, where these "
             "walkers never are; it is a symmetry of states with Sz = 0. Leave 'spin' out"
+        )
+
+
+def check_restored(
+    path: Path, operator: Operator, found: State, present: State, archived: bool
+) -> None:
+    """Raise ValueError for a state whose walkers lie in another sector, or that measures other points."""
+    sectors = [magnetisation_of(operator, each.here.configs) for each in (present, found)]
+    if sectors[0] != sectors[1]:
+        raise ValueError(
+            f"{path}: its walkers have 2 Sz = {sectors[1]}, those here {sectors[0]}; make the "
+            f"VMC with magnetisation = {sectors[1]}"
+        )
+    kept = archived and found.trail is None
+    if not kept and (found.trail is None) != (present.trail is None):
+        raise ValueError(
+            f"{path}: written with{'out' if found.trail is None else ''} learning_rate='auto', which "
+            "says what is measured; make the VMC alike"
         )
 
 

@@ -17,9 +17,9 @@ class Display(Protocol):
     """Shows what is under way; nothing that is computed depends on it, nor ends with it."""
 
     def steps(
-        self, steps: int, n_sites: int, n_samples: int | None = None
+        self, steps: int, n_sites: int
     ) -> AbstractContextManager[Callable[[StepRecord], None]]:
-        """Show steps inside a block, which tells of each; `n_samples` is what a step draws."""
+        """Show steps inside a block, which tells of each."""
 
     def work(self) -> AbstractContextManager[None]:
         """Show the phases of what is computed inside a block; see `tnvmc.backend.progress`."""
@@ -29,7 +29,7 @@ class Silent:
     """Shows nothing."""
 
     def steps(
-        self, steps: int, n_sites: int, n_samples: int | None = None
+        self, steps: int, n_sites: int
     ) -> AbstractContextManager[Callable[[StepRecord], None]]:
         """Take note of nothing."""
         return nullcontext(lambda record: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -37,12 +38,14 @@ from tnvmc.vmc.checks import (
     check_orthogonal,
     check_parameters,
     check_parts,
+    check_restored,
     check_sampler,
     check_sector,
     check_state,
 )
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.display import displayed
+from tnvmc.vmc.growth import Growth, growing
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.history import History
 from tnvmc.vmc.kept import Kept, everywhere, kept_states
@@ -65,7 +68,7 @@ _CALLER = 5
 
 
 @spelt(
-    n_samples="Sampler(n_samples=...)", n_walkers="Sampler(n_walkers=...)", steps="vmc.run(steps)",
+    n_walkers="Sampler(n_walkers=...)", steps="vmc.run(steps)",
     chi="PEPS(lattice, D, scheme=SRC(chi=...))", D="PEPS(lattice, D=...)",
     diag_shift="SR(diag_shift=...)",
 )  # fmt: skip
@@ -89,6 +92,8 @@ class VMC:
             what each step has shown (`Paced`), and a measurement of the mean of the iterates, or of
             the last or the first where their energy is lower (`vmc.trusted`).  By default "auto"
             with `SR`, 0.1 with other rules.
+        n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the steps (`Growth`),
+            whatever that of the sampler.
         seed: key of all random numbers.
         guard: limits on steps; see `Guard`.
         configs: (W, N) where the walkers start; drawn when absent.
@@ -123,6 +128,7 @@ class VMC:
         *,
         theta: Array | None = None,
         learning_rate: float | Callable[[int], float] | Literal["auto"] | None = None,
+        n_samples: Literal["auto"] | None = None,
         seed: int = 0,
         guard: Guard | None = None,
         configs: Array | None = None,
@@ -161,7 +167,9 @@ class VMC:
         configs = to_namespace(self._configs(configs, magnetisation), xp)
         check_state(operator, ansatz, theta, configs)
         start = Iterate(theta, configs, self.optimizer.init(theta))
-        self.state = State(0, start, trail=None if schedule else Trail(theta, theta))
+        growth = growing(n_samples, self.sampler, ansatz.n_params, follows=schedule is None)
+        trail = None if schedule else Trail(theta, theta)
+        self.state = State(0, start, trail=trail, growth=growth)
         self.kept = kept_states(orthogonal_to, penalty, self.problem)
         check_orthogonal(ansatz, self.kept)
 
@@ -195,7 +203,11 @@ class VMC:
     @property
     def method(self) -> step.Method:
         """How steps are made."""
-        sampler = everywhere(self.sampler) if self.kept else self.sampler
+        return self._method(self.state.growth)
+
+    def _method(self, growth: Growth | None) -> step.Method:
+        sampler = self.sampler if growth is None else growth.applied(self.sampler)
+        sampler = everywhere(sampler) if self.kept else sampler
         how = sampler, self.optimizer, self.schedule, self.guard
         return step.Method(self.problem, *how, kept=self.kept)
 
@@ -233,7 +245,7 @@ class VMC:
         """
         steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
         told, records = Observers(callback), History([], n_sites, self.operator.units)
-        show_steps = displayed(progress).steps(steps, n_sites, self.sampler.n_samples)
+        show_steps = displayed(progress).steps(steps, n_sites)
         with recorder(out).steps(self, out or "", steps) as told.keep, show_steps as show:
             for _ in range(steps):
                 records.append(self.step(told))
@@ -256,7 +268,7 @@ class VMC:
 
     def advance(self, state: State) -> tuple[State, StepRecord]:
         """Make one step: a function of the state, and of the clock where the schedule reads it."""
-        return step.advance(self.method, state)
+        return step.advance(self._method(state.growth), state)
 
     @spelt()
     @led
@@ -417,19 +429,9 @@ class VMC:
         identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer, self.kept)
         path = as_path("VMC.restore", path)
         found = checkpoint.load(path, identity, self.state.here, archived)
-        sectors = self.problem.magnetisation, magnetisation_of(self.operator, found.here.configs)
-        if sectors[0] != sectors[1]:
-            raise ValueError(
-                f"{path}: its walkers have 2 Sz = {sectors[1]}, those here {sectors[0]}; make the "
-                f"VMC with magnetisation = {sectors[1]}"
-            )
-        kept = archived and found.trail is None
-        if not kept and (found.trail is None) != (self.state.trail is None):
-            raise ValueError(
-                f"{path}: written with{'out' if found.trail is None else ''} learning_rate='auto', which "
-                "says what is measured; make the VMC alike"
-            )
-        self.state = found
+        check_restored(path, self.operator, found, self.state, archived)
+        followed = found.growth is not None and self.state.growth is not None
+        self.state = found if followed else replace(found, growth=self.state.growth)
 
     def _configs(self, given: Array | None, magnetisation: int | None) -> Array:
         """Give the configurations to start from, checked."""

@@ -109,9 +109,9 @@ def of_steps(
         return tuple(found)
     if not math.isfinite(last.energy):
         return (*found, Diagnostic("energy_not_finite", "error"))
-    if sampler.n_samples is not None:
+    if sampler.n_samples is not None and last.n_samples is not None:
         drawn = Drawn(
-            -(-sampler.n_samples // sampler.n_walkers) * sampler.n_walkers, sampler.n_walkers, last.tau, last.r_hat,
+            last.n_samples, sampler.n_walkers, last.tau, last.r_hat,
             effective_samples=last.effective_samples,
         )  # fmt: skip
         found += doubts(drawn)

@@ -11,6 +11,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.sampling.problem import Point
 from tnvmc.shown import Shown, Table, drawn, with_error
+from tnvmc.vmc.growth import Growth
 from tnvmc.vmc.guard import Recent
 from tnvmc.vmc.kept import Overlap
 from tnvmc.vmc.trail import Trail
@@ -34,6 +35,7 @@ class State:
     good: Iterate | None = None  #: where to go back to; None when `here` itself was found good
     recent: Recent = field(default_factory=Recent)
     trail: Trail | None = None  #: None where only the last point is to be measured
+    growth: Growth | None = None  #: of the number of samples; None where it is fixed
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,8 +45,9 @@ class StepRecord(Shown):
     `step` counts the steps before, from 0 on; what is shown to people names steps from 1 on.
     `energy` and `variance` are totals of the state that the step found, before its update.
     `diagnostics` tell why a step was undone (codes as `Guard.objection`, sampling_failed,
-    direction_not_finite), that it was shortened (step_shortened), or that its log-derivatives were taken
-    again, in double precision (log_derivatives_in_double).
+    direction_not_finite), that it was shortened (step_shortened), that its log-derivatives were taken
+    again, in double precision (log_derivatives_in_double), or that the next steps draw more samples
+    (samples_grown).
     """
 
     step: int
@@ -65,6 +68,7 @@ class StepRecord(Shown):
     acceptance_by_move: Mapping[str, float] | None = None  #: for each kind (`MOVE_KINDS`)
     power: float | None = None  #: of |psi|^2 that the chains drew from; None where there are none
     overlaps: tuple[Overlap, ...] = ()  #: with states that it is kept orthogonal to
+    n_samples: int | None = None  #: that were drawn; None where that failed
 
     def __str__(self) -> str:
         text = (
@@ -87,7 +91,7 @@ class StepRecord(Shown):
             ("variance", f"{self.variance:.3g}", "total"),
         ]
         more = (
-            "learning_rate", "step_norm", "acceptance", "tau", "r_hat", "effective_samples",
+            "n_samples", "learning_rate", "step_norm", "acceptance", "tau", "r_hat", "effective_samples",
             "closure_spread", "power",
         )  # fmt: skip
         rows += [
@@ -286,6 +290,8 @@ def as_tree(state: State) -> dict[str, Any]:
     if state.trail is not None:
         trail = state.trail
         tree["trail"] = {"first": trail.first, "mean": trail.mean, "count": trail.count}
+    if state.growth is not None:
+        tree["growth"] = asdict(state.growth)
     return tree if state.good is None else tree | {"good": iterate(state.good)}
 
 
@@ -302,6 +308,7 @@ def from_tree(tree: Mapping[str, Any]) -> State:
     }
     good = Iterate(**tree["good"]) if "good" in tree else None
     trail = Trail(**tree["trail"]) if "trail" in tree else None
+    growth = Growth(**tree["growth"]) if "growth" in tree else None
     return State(
-        int(tree["step"]), Iterate(**tree["here"]), good, Recent(**series, **recent), trail
+        int(tree["step"]), Iterate(**tree["here"]), good, Recent(**series, **recent), trail, growth
     )

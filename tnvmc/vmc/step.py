@@ -22,6 +22,7 @@ from tnvmc.optimize.rounded import TOLERANCE, PrecisionError
 from tnvmc.optimize.rule import Follows, NonFiniteError, Rounds, Rule
 from tnvmc.optimize.sr import unsolved
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples, Wanted
+from tnvmc.vmc.growth import Growth
 from tnvmc.vmc.guard import Guard, Recent
 from tnvmc.vmc.kept import Kept, Overlap, Seen, penalties
 from tnvmc.vmc.state import Iterate, State, StepRecord
@@ -126,6 +127,7 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
             seen = observe(method.problem, method.sampler, state.here, state.step, kept=method.kept)
             moved = _moved(method, state, seen, learning_rate)
         outcome = replace(moved, diagnostics=(*coarse, *moved.diagnostics))
+    outcome = _grown(outcome, state.growth)
     record = StepRecord(
         **(_NOTHING_SEEN if seen is None else seen.statistics()),
         step=state.step,
@@ -136,6 +138,7 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
         optimizer=outcome.info,
         seconds=perf_counter() - started,
         power=None if seen is None else seen.info.power,
+        n_samples=None if seen is None else int(seen.local.shape[0]),
     )
     return outcome.state, record
 
@@ -164,6 +167,15 @@ class _Outcome:
     step_norm: float = 0.0
     diagnostics: tuple[Diagnostic, ...] = ()
     info: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _grown(outcome: _Outcome, growth: Growth | None) -> _Outcome:
+    """Let the number of samples follow what the rule has found of the last direction."""
+    if growth is None:
+        return outcome
+    grown = growth.after(outcome.info.get("correlation"))
+    state = replace(outcome.state, growth=grown)
+    return replace(outcome, state=state, diagnostics=(*outcome.diagnostics, *grown.told(growth)))
 
 
 _NOTHING_SEEN: dict[str, Any] = {

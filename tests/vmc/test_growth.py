@@ -1,0 +1,134 @@
+"""A number of samples that grows: when, how it is told, and that it goes on bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.lattice import chain
+from tnvmc.operators.models import tfim
+from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.direct import DirectSampler
+from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.vmc import growth
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.growth import AGAINST, MOST, Growth, first_number
+
+OPERATOR = tfim(chain(4, "periodic"), h=1.0)
+ANSATZ = PeriodicMPS(OPERATOR.lattice, D=2)
+SAMPLER = Sampler(n_walkers=16, threads=1)
+
+
+def study(sampler: Any = SAMPLER, **options: Any) -> VMC:
+    return VMC(OPERATOR, ANSATZ, sampler, theta=ANSATZ.random(seed=3), seed=1, **options)
+
+
+def growing(threads: int = 1) -> VMC:
+    return study(replace(SAMPLER, threads=threads), n_samples="auto")
+
+
+def drawn(vmc: VMC, steps: int) -> list[int | None]:
+    return [record.n_samples for record in vmc.run(steps)]
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples grow within a few steps, twice at most."""
+    monkeypatch.setattr(growth, "AGAINST", 0.01)
+    monkeypatch.setattr(growth, "FEWEST", 16)
+    monkeypatch.setattr(growth, "MOST", 64)
+
+
+def test_only_what_speaks_against_the_rate_counts() -> None:
+    found = Growth(128).after(0.5)
+    assert found == Growth(128, 0.0)
+    found = found.after(-0.7).after(-0.5).after(0.2)
+    assert found == Growth(128, pytest.approx(1.0))
+    assert found.after(None) == found
+    assert found.after(1.0 - AGAINST - 1e-9) == Growth(256, 0.0)
+    assert found.after(1.0 - AGAINST + 1e-9).n_samples == 128
+
+
+def test_they_end_at_the_most() -> None:
+    found = Growth(MOST).after(-9.0)
+    assert found.n_samples == MOST
+    assert found.told(Growth(MOST)) == ()
+
+
+def test_the_first_number_follows_parameters_and_walkers() -> None:
+    assert first_number(42, 128) == 128
+    assert first_number(10, 16) == 128
+    assert first_number(10, 200) == 200
+    assert first_number(10, 100) == 200  # two draws of each
+    assert first_number(128 * 20, 128) == 128
+    assert first_number(128 * 20 + 1, 128) == 256
+    assert first_number(10**9, 128) == MOST
+
+
+@pytest.mark.usefixtures("soon")
+def test_steps_draw_more_and_tell_of_it() -> None:
+    vmc = growing()
+    records = vmc.run(12)
+    numbers = [record.n_samples for record in records]
+    assert numbers[0] == 16 and numbers[-1] == 64
+    changes = [k for k in range(11) if numbers[k + 1] != numbers[k]]
+    told = [k for k in range(12) if "samples_grown" in [d.code for d in records[k].diagnostics]]
+    assert told == changes and len(told) == 2
+    (found,) = (d for d in records[told[0]].diagnostics if d.code == "samples_grown")
+    assert found.values == {"before": 16, "n_samples": 32}
+
+
+def test_a_number_that_has_not_grown_changes_nothing() -> None:
+    vmc, plain = growing(), study(Sampler(16, 128, threads=1))
+    vmc.run(4), plain.run(4)
+    assert np.array_equal(vmc.theta, plain.theta)
+
+
+@pytest.mark.usefixtures("soon")
+def test_the_rule_is_the_same_for_any_workers_and_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    whole, shared = growing(), growing(threads=2)
+    numbers = drawn(whole, 12)
+    assert drawn(shared, 12) == numbers
+    for stop in (numbers.index(32), numbers.index(64) + 1):
+        first, second = growing(), growing()
+        first.run(stop)
+        first.save(tmp_path / "c.h5")
+        second.restore(tmp_path / "c.h5")
+        assert drawn(second, 12 - stop) == numbers[stop:]
+        assert (
+            np.array_equal(second.theta, whole.theta) and second.state.growth == whole.state.growth
+        )
+    assert np.array_equal(whole.theta, shared.theta)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_checkpoint_goes_on_with_or_without_it(tmp_path: Path) -> None:
+    grown, plain = growing(), study()
+    grown.run(12)
+    grown.save(tmp_path / "grown.h5")
+    plain.restore(tmp_path / "grown.h5")
+    assert drawn(plain, 1) == [512] and plain.state.growth is None
+    plain = study(Sampler(16, 16, threads=1))
+    plain.run(1)
+    plain.save(tmp_path / "plain.h5")
+    grown.restore(tmp_path / "plain.h5")
+    assert drawn(grown, 1) == [64]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"n_samples": 256}, "Sampler"),
+        ({"n_samples": "auto", "learning_rate": 0.1}, "learning_rate"),
+        ({"n_samples": "auto", "sampler": Enumerate()}, "Enumerate"),
+        ({"n_samples": "auto", "sampler": DirectSampler()}, "DirectSampler"),
+    ],
+)
+def test_what_it_does_not_go_with(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        study(**options)
