@@ -9,12 +9,15 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.pictures import composed_only
+from tnvmc.app.cli import main
 from tnvmc.backend.mpi import ranks_of as ranks_in_use
 from tnvmc.backend.ranks import launched, shares
 
@@ -84,52 +87,80 @@ def test_other_numbers_and_states_and_rules(tmp_path: Path, n: int) -> None:
     assert results("more", n, tmp_path) == results("more", 1, tmp_path)
 
 
+@dataclass(frozen=True)
+class Told:
+    """What all ranks said of one command."""
+
+    statuses: list[int]
+    output: str
+    errors: str
+
+
+def commands(n: int, folder: Path, *each: Sequence[str]) -> list[Told]:
+    """Commands on n ranks in one launch, which ends with the status of the last."""
+    folder.mkdir()
+    (folder / "commands.json").write_text(json.dumps(each))
+    done = finished(n, str(Path(__file__).parent / "commands.py"), str(folder))
+    assert (folder / "0.json").exists(), done.stderr
+    of_ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(n)]
+    found = [
+        Told([*statuses], "".join(outputs), "".join(errors))
+        for statuses, outputs, errors in (zip(*of_one) for of_one in zip(*of_ranks))
+    ]
+    assert done.returncode == found[-1].statuses[0], done.stderr
+    return found
+
+
 @needs_mpiexec
-def test_a_command_on_ranks_writes_one_folder_and_complains_once(tmp_path: Path) -> None:
-    """It is resumed on another number of ranks, and is then the run of one process."""
-    file = tmp_path / "run.toml"
-    file.write_text(SETTINGS)
-    tnvmc = ("-m", "tnvmc", "run")
-    done = finished(
-        2, *tnvmc, str(file), "--out", str(tmp_path / "a"), "--set", "optimizer.steps=2"
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("written to") == 1
-    done = finished(3, *tnvmc, "--resume", str(tmp_path / "a"), "--set", "optimizer.steps=4")
-    assert done.returncode == 0, done.stderr
-    done = finished(1, *tnvmc, str(file), "--out", str(tmp_path / "b"))
-    assert done.returncode == 0, done.stderr
-    one, other = (energies(tmp_path / name) for name in "ab")
-    assert one == other
-    done = finished(2, *tnvmc, str(file), "--out", str(tmp_path / "a"))
-    assert done.returncode == 2
-    assert done.stderr.count("holds a run already") == 1
-    few = finished(
-        2, *tnvmc, str(file), "--out", str(tmp_path / "c"), "--set", "sampler.n_walkers=1"
-    )
-    assert few.returncode == 2
-    assert few.stderr.count("tnvmc: ") == 1
+def test_commands_on_ranks_write_one_folder_and_complain_once(tmp_path: Path) -> None:
+    """A run is resumed on another number of ranks, and is then the run of one process; so is a comparison."""
+    run, compare = compared_files(tmp_path)
+
+    def out(name: str) -> tuple[str, str]:
+        return "--out", str(tmp_path / name)
+
+    begun, again, compared, few = commands(
+        2, tmp_path / "two ranks",
+        ["run", run, *out("a"), "--set", "optimizer.steps=2"],
+        ["run", run, *out("a")],
+        ["compare", compare, *out("of two")],
+        ["run", run, *out("c"), "--set", "sampler.n_walkers=1"],
+    )  # fmt: skip
+    assert begun.statuses == [0, 0], begun.errors
+    assert begun.output.count("written to") == 1
+    assert again.statuses == [2, 2]
+    assert again.errors.count("holds a run already") == 1
+    assert compared.statuses == [0, 0], compared.errors
+    assert compared.output.count("[2/2] product") == 1
+    assert few.statuses == [2, 2]
+    assert few.errors.count("tnvmc: ") == 1
     assert not (tmp_path / "c").exists()
+    resume = ["run", "--resume", str(tmp_path / "a"), "--set", "optimizer.steps=4"]
+    [resumed] = commands(3, tmp_path / "three ranks", resume)
+    assert resumed.statuses == [0, 0, 0], resumed.errors
+    with composed_only():
+        assert main(["run", run, *out("b")]) == main(["compare", compare, *out("of one")]) == 0
+    assert energies(tmp_path / "a") == energies(tmp_path / "b")
+    one, two = (rows(tmp_path / name) for name in ("of one", "of two"))
+    assert one == two and len(one) == 2
 
 
-@needs_mpiexec
-def test_a_comparison_on_ranks_is_that_of_one(tmp_path: Path) -> None:
-    file = tmp_path / "compare.toml"
-    file.write_text(
+def compared_files(folder: Path) -> tuple[str, str]:
+    """Settings of a run, and of a comparison with a product state."""
+    run, compare = folder / "run.toml", folder / "compare.toml"
+    run.write_text(SETTINGS)
+    compare.write_text(
         "[compare]\nsteps = 2\n"
         + SETTINGS.replace("[ansatz]", '[[ansatz]]\nname = "peps"').replace("steps = 4", "")
         + '[[ansatz]]\nname = "product"\nkind = "product"\n'
     )
-    tables = []
-    for n in (1, 2):
-        out = tmp_path / str(n)
-        done = finished(n, "-m", "tnvmc", "compare", str(file), "--out", str(out))
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.count("[2/2] product") == 1
-        rows = json.loads((out / "comparison.json").read_text())["rows"]
-        tables.append([(row["name"], row["energy"], row["steps"]) for row in rows])
-    assert len(tables[0]) == 2
-    assert tables[0] == tables[1]
+    return str(run), str(compare)
+
+
+def rows(folder: Path) -> list[tuple[Any, ...]]:
+    """Names, energies and steps of a comparison."""
+    found = json.loads((folder / "comparison.json").read_text())["rows"]
+    return [(row["name"], row["energy"], row["steps"]) for row in found]
 
 
 def energies(folder: Path) -> list[Any]:
