@@ -52,10 +52,23 @@ def dense_hamiltonian(operator: Any) -> np.ndarray:
 
 
 def dense_sector(operator: Any, magnetisation: int) -> np.ndarray:
-    """The block of `dense_hamiltonian` with this twice-total-Sz."""
-    configs = all_configs(operator.lattice.n_sites, operator.local_dim, magnetisation)
-    rows = [config_index(config, operator.local_dim) for config in configs]
-    return dense_hamiltonian(operator)[np.ix_(rows, rows)]
+    """The block of `dense_hamiltonian` with this twice-total-Sz, column by column, element by element."""
+    d = operator.local_dim
+    configs = all_configs(operator.lattice.n_sites, d, magnetisation)
+    place = {tuple(config): row for row, config in enumerate(configs.tolist())}
+    total = np.zeros((len(configs), len(configs)), dtype=complex)
+    for config, column in place.items():
+        for term in operator.terms:
+            elements = term.matrix[:, config_index([config[site] for site in term.sites], d)]
+            for states, element in zip(
+                all_configs(len(term.sites), d).tolist(), elements, strict=True
+            ):
+                changed = list(config)
+                for site, state in zip(term.sites, states, strict=True):
+                    changed[site] = state
+                if tuple(changed) in place:
+                    total[place[tuple(changed)], column] += element
+    return total if np.any(total.imag) else total.real
 
 
 def dense_amplitude(

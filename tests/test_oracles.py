@@ -12,6 +12,7 @@ from tests.oracles import (
     dense_amplitude,
     dense_hamiltonian,
     dense_local_energy,
+    dense_sector,
     dense_state,
     embed,
     exact_distribution,
@@ -20,6 +21,7 @@ from tests.oracles import (
 )
 from tnvmc.lattice import chain
 from tnvmc.operators import heisenberg
+from tnvmc.operators.term import Operator
 
 
 def open_tensors(shape: tuple[int, int], bond: int, seed: int) -> list[np.ndarray]:
@@ -95,3 +97,19 @@ def test_configs_distribution_and_derivatives() -> None:
     complex_theta = np.array([0.3 + 0.5j])
     log = finite_difference_log(lambda t: np.array([t[0] ** 3]), complex_theta)
     assert np.allclose(log, [[3 / complex_theta[0]]], atol=1e-8)
+
+
+def test_a_sector_is_a_block_of_the_whole() -> None:
+    """Of a model with terms of one, two and three sites, one of which leaves the sector."""
+    raise_third = np.kron(np.diag([1.0, 2.0, 3.0, 5.0]), [[0.0, 1j], [-1j, 0.0]])
+    exchange = np.kron([[0, 1], [0, 0]], [[0, 0], [1, 0]])
+    terms = [
+        ((0,), np.diag([0.3, -0.2])),
+        ((3, 1), exchange + exchange.T),
+        ((2, 0, 3), raise_third),
+    ]
+    operator = Operator.from_terms(chain(4), terms)
+    rows = [config_index(config) for config in all_configs(4, 2, 0)]
+    expected = dense_hamiltonian(operator)[np.ix_(rows, rows)]
+    np.testing.assert_allclose(dense_sector(operator, 0), expected, atol=1e-15)
+    assert np.abs(expected).sum() > 4

@@ -26,7 +26,7 @@ blocks.WIDTH = 5  # several blocks of few parameters
 pieces.WIDTH, pieces.FORMED = 3, 100  # several pieces of a site, single ones dealt out for MANY
 joint._ROWS = 50  # several blocks of few samples
 
-STEPS = 3
+STEPS = 2
 H = tnvmc.heisenberg(tnvmc.square(3, 4))
 TILTED = tnvmc.tfim(tnvmc.square(2, 4), h=1.0)
 CHAIN = tnvmc.heisenberg(tnvmc.chain(8, "periodic"))

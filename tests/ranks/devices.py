@@ -24,7 +24,7 @@ from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 
 WORLD = MPI.COMM_WORLD
 WALKERS = Sampler(n_walkers=7, n_samples=14)
-MANY = Sampler(n_walkers=24, n_samples=72)  # more than parameters
+MANY = Sampler(n_walkers=12, n_samples=36)  # more than parameters of a PEPS of 2 x 2 sites
 N_DEVICES, FILE = int(sys.argv[1]), Path(sys.argv[2])
 
 
@@ -58,13 +58,14 @@ def run(operator: Any, ansatz: Any, sampler: Any, rule: Any) -> VMC:
 def states() -> dict[str, Any]:
     """What is compared between numbers of ranks."""
     operator, closed = heisenberg(square(3, 2)), heisenberg(chain(6, "periodic"))
-    peps = PEPS(operator.lattice, 2, scheme=SRC(3))
-    complex_peps = PEPS(operator.lattice, 2, scheme=SRC(3), dtype="complex128")
+    plaquette = heisenberg(square(2, 2))
+    peps, small = PEPS(operator.lattice, 2, scheme=SRC(3)), PEPS(plaquette.lattice, 2)
+    complex_peps = PEPS(plaquette.lattice, 2, dtype="complex128")
     return {
         "slices": (operator, peps, WALKERS, SR(space="samples")),
-        "parameters": (operator, peps, MANY, SR(space="parameters")),
-        "iterated": (operator, peps, WALKERS, SR(solver=ConjugateGradients(1e-8))),
-        "complex": (operator, complex_peps, WALKERS, SR(space="samples")),
+        "parameters": (plaquette, small, MANY, SR(space="parameters")),
+        "iterated": (plaquette, small, WALKERS, SR(solver=ConjugateGradients(1e-8))),
+        "complex": (plaquette, complex_peps, WALKERS, SR(space="samples")),
         "ring": (closed, MPS(closed.lattice, D=3), WALKERS, SR(space="samples")),
     }  # fmt: skip
 

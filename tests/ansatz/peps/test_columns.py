@@ -61,16 +61,24 @@ def test_uncut_it_is_the_peps(shape: tuple[int, int], D: int, dtype: str) -> Non
     assert np.allclose(found.phase * np.exp(found.log_abs), expected, rtol=1e-9, atol=0)
 
 
-@pytest.mark.parametrize("shape", [(3, 3), (1, 5), (5, 1), (2, 3)])
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ((3, 3), "complex128"),
+        ((1, 5), "float64"),
+        ((5, 1), "complex128"),
+        ((2, 3), "float64"),
+        ((3, 2), "float64"),
+    ],
+)
 def test_uncut_it_passes_the_conformance_suite(shape: tuple[int, int], dtype: str) -> None:
     peps = PEPS(square(*shape), 2, dtype, Fixed(UNCUT, n_drawn=1))
     check_ansatz(peps, random_theta(peps, mean=1))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_uncut_rings_pass_the_conformance_suite(dtype: str) -> None:
-    peps = PEPS(square(3, 3, "cylinder"), 2, dtype, Fixed(UNCUT, n_drawn=1), bonds="periodic")
+@pytest.mark.parametrize(("shape", "dtype"), [((3, 3), "float64"), ((2, 3), "complex128")])
+def test_uncut_rings_pass_the_conformance_suite(shape: tuple[int, int], dtype: str) -> None:
+    peps = PEPS(square(*shape, "cylinder"), 2, dtype, Fixed(UNCUT, n_drawn=1), bonds="periodic")
     check_ansatz(peps, random_theta(peps, mean=1))
 
 
@@ -202,6 +210,12 @@ def _dense(J2: float) -> np.ndarray:
     return oracles.dense_sector(j1j2(square(3, 4), J2=J2), 0)
 
 
+@cache
+def _start(J2: float) -> np.ndarray:
+    operator = j1j2(square(3, 4), J2=J2)
+    return PEPS(operator.lattice, 3).initial(operator)
+
+
 @pytest.mark.parametrize("J2", [0.0, 0.5])
 @pytest.mark.parametrize("chi", [1, 2, 3])
 def test_energies_are_those_of_one_function_and_not_below_the_ground_state(
@@ -209,7 +223,7 @@ def test_energies_are_those_of_one_function_and_not_below_the_ground_state(
 ) -> None:
     operator = j1j2(square(3, 4), J2=J2)
     peps = PEPS(operator.lattice, 3, "float64", Fixed(chi))
-    vmc = VMC(operator, peps, Enumerate(), theta=peps.initial(operator))
+    vmc = VMC(operator, peps, Enumerate(), theta=_start(J2))
     configs = oracles.all_configs(12, magnetisation=0)  # which are what is enumerated
     psi = peps.log_amplitude(vmc.theta, configs)
     vector = psi.phase * np.exp(psi.log_abs - psi.log_abs.max())
