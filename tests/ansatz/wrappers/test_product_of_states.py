@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,18 +73,26 @@ def random_theta(state: Any, seed: int = 0) -> np.ndarray:
     return theta.astype(state.dtype)
 
 
-def products(sweeps: Any = None) -> dict[str, ProductOfStates]:
+PAIRS = ("PEPS, Jastrow", "PEPS, RBM", "complex", "phases", "ring, CNN")
+
+
+@cache
+def pairs() -> dict[str, tuple[Any, Any]]:
+    """The factors by name, which all tests here share: networks keep what was compiled for them."""
     ring, plaquette = chain(5, "periodic"), square(2, 2)
     real = PEPS(LATTICE, 2, "float64", SRC(UNCUT))
     turned = PEPS(plaquette, 2, "complex128", SRC(UNCUT))
-    pairs = {
+    return {
         "PEPS, Jastrow": (real, Jastrow(LATTICE)),
         "PEPS, RBM": (real, rbm()),
         "complex": (turned, Jastrow(plaquette, "distance", dtype="complex128")),
         "phases": (real, cnn(LATTICE, output="complex")),
         "ring, CNN": (PeriodicMPS(ring, 2), cnn(ring)),
     }
-    return {name: ProductOfStates(a, b, sweeps) for name, (a, b) in pairs.items()}
+
+
+def product(name: str, sweeps: Any = None) -> ProductOfStates:
+    return ProductOfStates(*pairs()[name], sweeps)
 
 
 def dense(state: Any, theta: np.ndarray, configs: np.ndarray) -> np.ndarray:
@@ -91,10 +100,10 @@ def dense(state: Any, theta: np.ndarray, configs: np.ndarray) -> np.ndarray:
     return np.asarray(found.phase * np.exp(found.log_abs))
 
 
-@pytest.mark.parametrize("name", products())
+@pytest.mark.parametrize("name", PAIRS)
 def test_conforms(name: str) -> None:
     """With sweeps of both: |psi|^2 is stationary, and everything is that of one wave function."""
-    state = products("both")[name]
+    state = product(name, "both")
     check_ansatz(state, random_theta(state))
 
 
@@ -103,9 +112,10 @@ def test_conforms_on_the_chosen_backend(xp: Any) -> None:
     check_ansatz(state, xp.asarray(random_theta(state)))
 
 
-@pytest.mark.parametrize("name", products())
+@pytest.mark.parametrize("name", PAIRS)
 def test_amplitudes_ratios_and_log_derivatives(name: str) -> None:
-    state, configs = products()[name], oracles.all_configs(products()[name].lattice.n_sites)
+    state = product(name)
+    configs = oracles.all_configs(state.lattice.n_sites)
     theta = random_theta(state)
     own, other = state.split(theta)
     expected = dense(state.first, own, configs) * dense(state.second, other, configs)
@@ -130,14 +140,14 @@ def test_amplitudes_ratios_and_log_derivatives(name: str) -> None:
 
 
 def test_slices_stay_slices() -> None:
-    state = products()["PEPS, RBM"]
+    state = product("PEPS, RBM")
     theta = random_theta(state)
     found = state.measure(theta, state.start(theta, oracles.all_configs(6)), {})[1].jacobian
     assert isinstance(found, BesideJacobian) and isinstance(found.parts[0], SliceJacobian)
 
 
 def test_real_parts_above_imaginary_ones() -> None:
-    state = products()["phases"]
+    state = product("phases")
     theta = random_theta(state)
     found = state.measure(theta, state.start(theta, oracles.all_configs(6)), {})[1].jacobian
     assert found is not None
@@ -153,7 +163,7 @@ def test_weighted_sweeps_of_the_first_keep_the_distribution(name: str, power: fl
 
     The error of a sum over K copies with weights w_s has the variance sum_s w_s^2 / K at most.
     """
-    state = products("first")[name]
+    state = product(name, "first")
     theta, configs = random_theta(state), oracles.all_configs(state.lattice.n_sites)
     start = np.abs(dense(state.first, state.split(theta)[0], configs)) ** (2 * power)
     start /= start.sum()
@@ -185,7 +195,7 @@ def test_weighted_sweeps_of_the_first_keep_the_distribution(name: str, power: fl
 @pytest.mark.parametrize("sampler", [Sampler(64, 4096), DirectSampler(4096, n_pilot=0)])
 def test_samplers_agree_with_enumeration(sampler: Any) -> None:
     operator = heisenberg(LATTICE)
-    state = products()["PEPS, Jastrow"]
+    state = product("PEPS, Jastrow")
     theta = random_theta(state, 4)
     exact = VMC(operator, state, Enumerate(), theta=theta).measure()
     found = VMC(operator, state, sampler, theta=theta).measure(n_samples=4096)
@@ -208,7 +218,8 @@ def test_enumerated_descent_goes_below_both() -> None:
 
 def test_the_start_is_that_of_the_first() -> None:
     operator = heisenberg(LATTICE)
-    for second in (Jastrow(LATTICE), rbm(), cnn(LATTICE, output="complex")):
+    for name in ("PEPS, Jastrow", "PEPS, RBM", "phases"):
+        second = pairs()[name][1]
         state = ProductOfStates(PEPS(LATTICE, 2), second)
         own, other = state.split(state.initial(operator, 1))
         np.testing.assert_array_equal(own, state.first.initial(operator, 1))
@@ -227,12 +238,12 @@ def test_a_network_starts_with_the_features_it_was_made_with() -> None:
 
 
 def test_abilities_are_those_of_the_first() -> None:
-    state = products()["PEPS, RBM"]
+    state = product("PEPS, RBM")
     assert (
         isinstance(state, Truncated) and isinstance(state, Tempered) and isinstance(state, Drawable)
     )
     assert chi_of(state) == UNCUT and chi_of(with_chi(state, 7)) == 7
-    ring = products()["ring, CNN"]
+    ring = product("ring, CNN")
     assert not isinstance(ring, Truncated) and ring.sweeps == "both" and state.sweeps == "first"
 
 
@@ -288,7 +299,7 @@ def test_what_does_not_go_together_is_refused() -> None:
 
 @pytest.mark.parametrize("which", [Modulus, Phase])
 def test_modulus_and_phase(which: Any) -> None:
-    inner = cnn(LATTICE, output="complex")
+    inner = pairs()["phases"][1]
     theta, configs = inner.random(1), oracles.all_configs(6)
     check_ansatz(which(inner), theta, rtol=FORWARD)
     psi, found = dense(inner, theta, configs), dense(which(inner), theta, configs)
@@ -297,7 +308,7 @@ def test_modulus_and_phase(which: Any) -> None:
 
 
 def test_signs_of_one_and_modulus_of_the_other() -> None:
-    peps, network = PEPS(LATTICE, 2, "float64", SRC(UNCUT)), rbm()
+    peps, network = pairs()["PEPS, RBM"]
     state = ProductOfStates(Phase(peps), Modulus(network), "both")
     theta = random_theta_of(state)
     check_ansatz(state, theta)
@@ -320,7 +331,7 @@ def test_the_modulus_of_complex_parameters_is_refused() -> None:
 def test_single_precision_keeps_both_parts(tmp_path: Any) -> None:
     """Rounded slices beside dense columns: a step is that of double precision to their rounding."""
     operator = heisenberg(LATTICE)
-    state = products()["PEPS, RBM"]
+    state = product("PEPS, RBM")
     theta = random_theta(state)
     found = []
     for precision in ("double", "single"):
