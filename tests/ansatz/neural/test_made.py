@@ -26,9 +26,9 @@ def test_larger_local_dimension_in_a_sector() -> None:
     check_autoregressive(noisy(lambda: make(rngs=nnx.Rngs(2))))
 
 
-@pytest.mark.parametrize("output", ["real", "complex"])
-def test_conformance(output: str) -> None:
-    make = partial(MADE, square(2, 2), features=(5,), output=output)
+def test_conformance() -> None:
+    """Of a real output; complex ones are made by what all autoregressive networks share."""
+    make = partial(MADE, square(2, 2), features=(5,), output="real")
     ansatz = FlaxAnsatz(square(2, 2), lambda rngs: make(rngs=rngs))
     check_ansatz(ansatz, 3 * ansatz.random(1))
 

@@ -32,7 +32,9 @@ def test_networks_of_the_grid_refuse(kind: str, keys: dict[str, Any]) -> None:
         network(kind, **keys)
 
 
-@pytest.mark.parametrize(("kind", "keys"), [("rbm", {}), ("rnn", {"order": "snake", "hidden": 3})])
+@pytest.mark.parametrize(
+    ("kind", "keys"), [("rbm", {}), ("rnn", {"order": "snake", "hidden": 3, "output": "complex"})]
+)
 def test_others_have_one_input_a_site(kind: str, keys: dict[str, Any]) -> None:
     ansatz = network(kind, **keys)
     check_ansatz(ansatz, ansatz.initial(None, 0))  # type: ignore[arg-type]
