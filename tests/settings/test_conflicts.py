@@ -101,6 +101,13 @@ def test_samples_grow_in_stages_whose_rate_follows() -> None:
     assert [each.n_samples for each in complete(validate(settings)).stage or ()] == ["auto", 256]
 
 
+@pytest.mark.parametrize("kind", ["direct", "enumerate"])
+def test_a_stage_is_told_that_samples_of_chains_alone_grow(kind: str) -> None:
+    settings = data("peps") | {"stage": [{"steps": 3, "n_samples": "auto"}]}
+    (found,) = problems(settings, [f"sampler.kind={kind}"])
+    assert found.key == "stage.1.n_samples" and "Markov chains" in found.allowed
+
+
 def test_one_power_only() -> None:
     changes = ["sampler.power=0.5", "sampler.n_replicas=2"]
     assert told(data("rbm"), changes) == [("sampler.power", "conflict", 0.5)]

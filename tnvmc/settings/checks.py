@@ -36,6 +36,7 @@ _CLOSED = (("peps", "periodic"), ("mps", "periodic"))
 _WHOLE_GRID = ("cnn", "vit", "patched_transformer", "rnn")
 _FOLLOWS = "learning_rate = 'auto' follows the steps, not a schedule"
 _GROWS = "follows the steps, as learning_rate = 'auto' does, and this rate is fixed; leave out the rate, or give a number of samples"
+_GROWS_IN_CHAINS = "lets Markov chains make more draws; take 'metropolis', or give a number"
 _NOT_DECAYING = "goes with schedule 'exponential' or 'cosine' only"
 
 Rule = tuple[Any, ...]
@@ -76,8 +77,7 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     why = "goes with sampler.kind = 'metropolis' only: nothing else makes moves"
     yield sampler.moves is not None and not chains, "sampler.moves", why
     if sampler.n_samples == "auto":
-        why = "lets Markov chains make more draws; take 'metropolis', or give a number"
-        yield not chains, "sampler.n_samples", why, "auto"
+        yield not chains, "sampler.n_samples", _GROWS_IN_CHAINS, "auto"
         if not settings.stage:
             yield not _follows(settings.optimizer), "sampler.n_samples", _GROWS, "auto"
     why = "goes with n_replicas = 1 only; replicas have their own"
@@ -261,12 +261,9 @@ def _of_stage(
         return
     grows = (stage.n_samples or settings.sampler.n_samples) == "auto"
     yield grows and not _follows(optimizer, stage), f"{where}.n_samples", _GROWS, "auto"
-    yield (
-        stage.n_samples == "auto" and settings.sampler_kind != "metropolis",
-        f"{where}.n_samples",
-        _GROWS,
-        "auto",
-    )
+    in_chains = settings.sampler_kind == "metropolis"
+    own = stage.n_samples == "auto"
+    yield own and not in_chains, f"{where}.n_samples", _GROWS_IN_CHAINS, "auto"
     shifted = stage.diag_shift is not None and not isinstance(optimizer, SRSettings)
     yield shifted, f"{where}.diag_shift", "goes with optimizer.kind = 'sr' only"
     grows = before is not None and D is not None and D > before
