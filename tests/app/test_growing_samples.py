@@ -94,3 +94,26 @@ def test_a_run_from_python_is_described_by_it(tmp_path: Path) -> None:
     loaded = load_run(tmp_path / "run")
     assert loaded.settings is not None and loaded.settings.sampler.n_samples == "auto"
     assert loaded.own == [] and loaded.vmc.state.growth == vmc.state.growth
+
+
+def test_samples_grow_from_a_given_number_of_the_stage_before(tmp_path: Path) -> None:
+    text = SETTINGS + "[[stage]]\nsteps = 2\nn_samples = 20\n[[stage]]\nsteps = 1\n"
+    folder = run(tmp_path, text)
+    assert drawn(folder) == [24, 24, 24]
+    assert read_json(folder / "result.json")["stages"][1]["n_samples"] == 24
+
+
+def test_a_stage_is_announced_with_growing_samples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, SETTINGS + "[[stage]]\nsteps = 1\n")
+    assert "growing samples, 1 steps" in capsys.readouterr().out
+
+
+def test_settings_of_a_run_from_python_hold_the_samples_that_were_measured(tmp_path: Path) -> None:
+    hamiltonian = heisenberg(square(2, 2))
+    vmc = VMC(hamiltonian, PEPS(hamiltonian.lattice, 2), Sampler(8, threads=1), n_samples="auto")
+    vmc.run(2, out=tmp_path / "run")
+    measured = vmc.measure(out=tmp_path / "run")
+    result = read_json(tmp_path / "run" / "result.json")
+    assert result["config"]["measure"]["n_samples"] == measured.n_samples == 8

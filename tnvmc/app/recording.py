@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -38,7 +39,7 @@ from tnvmc.vmc.chi_scan import default_chis, scan_chi
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import Measured, MeasurementPlan
 from tnvmc.vmc.reliability import group_of
-from tnvmc.vmc.state import Iterate, State, StepRecord, as_tree
+from tnvmc.vmc.state import Iterate, StepRecord, as_tree
 
 START = "start.h5"
 """The parameters that a run began with, where they were given rather than made."""
@@ -136,9 +137,9 @@ def result(vmc: VMC, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Me
 
 
 def _measure_section(vmc: VMC, plan: MeasurementPlan) -> dict[str, Any]:
-    sampler: Any = vmc.sampler
+    sampler: Any = vmc.method.sampler  # of the present number of samples
     found = {
-        "n_samples": plan.n_samples or vmc.sampler.n_samples,
+        "n_samples": plan.n_samples or sampler.n_samples,
         "n_burn": plan.n_burn,
         "n_thin": plan.n_thin or getattr(sampler, "n_thin", None),
         "chi": plan.chi or chi_of(vmc.ansatz),
@@ -153,7 +154,7 @@ def _keep_point(vmc: VMC, folder: RunFolder, point: Iterate) -> None:
     if point.theta is vmc.theta:
         kept.unlink(missing_ok=True)
         return
-    state = State(vmc.state.step, point, None, vmc.state.recent, vmc.state.trail)
+    state = replace(vmc.state, here=point, good=None)
     checkpoint.save(kept, state, _identity(vmc), provenance=folder.provenance)
 
 

@@ -300,9 +300,11 @@ class StagedRun:
                 seed=stage.settings.run.seed + stage.number,
             )
         vmc = self._vmc(stage, large, theta, step, point.configs)
-        growth, ended = vmc.state.growth, self.vmc.state.growth
-        if growth and ended:
-            growth = Growth(max(growth.n_samples, ended.n_samples))
+        growth = vmc.state.growth
+        if growth and self.stage.kind == "optimise":
+            walkers = stage.settings.sampler.n_walkers
+            whole_draws = -(-self._n_samples // walkers) * walkers
+            growth = Growth(max(growth.n_samples, whole_draws))
         vmc.state = replace(vmc.state, step=step, growth=growth)
         return vmc
 
