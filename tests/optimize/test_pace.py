@@ -60,6 +60,19 @@ def test_the_correlation_of_what_is_constant_is_0() -> None:
     assert along(least_squares(*problem.arguments), np.zeros_like(theta)) == (0, 0, 0)
 
 
+@pytest.mark.parametrize(("noise", "says"), [(1e-14, False), (1e-9, True)])
+def test_local_energies_that_differ_by_rounding_say_nothing_of_the_rate(
+    noise: float, says: bool
+) -> None:
+    problem = random_problem(40, (3, 2, 4), "real", "real")
+    theta, jacobian, energy, weight = problem.arguments
+    rule = Paced(GradientDescent(), rate=0.1)
+    state = {**rule.init(theta), "last": np.ones_like(theta)}
+    nearly = -7.0 + noise * energy
+    _, after, info = rule.direction(theta, jacobian, nearly, weight, state, KEY)
+    assert (info["correlation"] != 0) == says and (after["rate"] != 0.1) == says
+
+
 def test_the_state_of_the_rule_is_kept() -> None:
     problem = random_problem(9, (3, 2, 4), "real", "real")
     rule = Paced(SR(momentum=0.5, memory=0.9))

@@ -74,6 +74,8 @@ class Paced:
         )
         problem = least_squares(theta, jacobian, local_energy, weight)
         correlation, confirmed, error = along(problem, state["last"])
+        if _all_equal(problem.target, local_energy):
+            correlation = 0.0
         rate = min(self.largest, float(state["rate"]) * math.exp(self.gain * correlation))
         info = {**info, "paced_rate": rate, "correlation": correlation}
         if (expected := float(state["expected"])) > 0:
@@ -109,6 +111,16 @@ def _of_rule(state: State) -> State:
 
 def _named(state: State) -> State:
     return {f"{OF_RULE}{name}": value for name, value in state.items()}
+
+
+def _all_equal(target: Array, local_energy: Array) -> bool:
+    """Whether local energies differ by rounding alone, as those of an eigenstate do, and say nothing of a rate."""
+    xp = array_namespace(local_energy)
+    spread = float(xp.sqrt(xp.sum(xp.abs(target) ** 2)))
+    return spread <= _ROUNDING * float(xp.max(xp.abs(local_energy)))
+
+
+_ROUNDING = 1e-12  # of the largest local energy, which is a sum of hundreds of terms
 
 
 class Along(NamedTuple):
