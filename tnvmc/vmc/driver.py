@@ -90,7 +90,7 @@ class VMC:
         theta: (P,) initial parameters; by default those of `initial_parameters`.
         learning_rate: a number; a schedule: a function of the step; or "auto": a rate that follows
             what each step has shown (`Paced`), and a measurement of the mean of the iterates, or of
-            the last or the first where their energy is lower (`vmc.trusted`).  By default "auto"
+            the last or the first where they are better (`vmc.trusted`).  By default "auto"
             with `SR`, 0.1 with other rules.
         n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the steps (`Growth`),
             whatever that of the sampler.
