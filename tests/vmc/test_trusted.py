@@ -11,7 +11,7 @@ import pytest
 from tnvmc import PEPS, SR, SRC, VMC, Enumerate, Sampler, heisenberg, square, tfim
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.vmc.trail import FEWEST, Trail
-from tnvmc.vmc.trusted import _is_better, trusted
+from tnvmc.vmc.trusted import _is_better, samples_of_comparison, trusted
 
 LATTICE = square(2, 3)
 
@@ -60,6 +60,13 @@ def test_the_lowest_is_measured(point: str, taken: str, told: list[str]) -> None
     found, diagnostics = trusted(vmc.method, state)
     assert np.array_equal(found.theta, points[taken])
     assert [d.code for d in diagnostics] == told
+
+
+@pytest.mark.parametrize(
+    ("of_a_step", "compared"), [(256, 1024), (1024, 4096), (1500, 3000), (3000, 3000), (8192, 8192)]
+)
+def test_samples_of_a_comparison(of_a_step: int, compared: int) -> None:
+    assert samples_of_comparison(of_a_step) == compared
 
 
 def test_a_mean_that_is_lower_by_noise_alone_is_not_measured() -> None:

@@ -25,8 +25,12 @@ BURN = 10
 """Sweeps before the first draw of a measurement, by walkers that have moved with the steps."""
 
 TIMES = 4
-"""Samples of each energy that is compared, over those of a step: mean and last differ by little, the
-first by much, so that it gets as many only where those of a step do not settle it."""
+"""Samples of each energy that is compared, over those of a step, up to `ENOUGH`: mean and last differ by little,
+the first by much, so that it gets as many only where those of a step do not settle it."""
+
+ENOUGH = 4096
+"""Samples by which variances, which decide where energies agree, are known to some per cent: more would
+change no choice, and cost as much as the measurement itself."""
 
 SCATTER = 2.0
 """Largest variance of the mean of the iterates, over that of the last ones: above it an energy that seems lower is noise."""
@@ -43,9 +47,9 @@ def trusted(method: Method, state: State) -> tuple[Iterate, Told]:
     Where that step would undo it, the point before it is taken (measured_before_last_update).
     With a trail, its energy is then compared with that of the mean of the iterates, which is taken where it is
     better (measured_mean; see `_is_better`), and with that of the first parameters, which are taken where theirs is more
-    than two errors lower (measured_first: the steps have led nowhere).  Cost: draws without log-derivatives, of once, twice `TIMES` and once the samples of a step,
-    and `TIMES` more where the first parameters are not two errors higher; only the first one before
-    `FEWEST` steps.
+    than two errors lower (measured_first: the steps have led nowhere).  Cost: draws without log-derivatives, two of the samples of a step
+    and two of `TIMES` as many (or of the multiple that is not above `ENOUGH`), and one more of these where the first
+    parameters are not two errors higher; only the first one before `FEWEST` steps.
     """
     point, told = _before_a_bad_update(method, state)
     if state.trail is None or state.trail.count < FEWEST:
@@ -66,11 +70,11 @@ def _before_a_bad_update(method: Method, state: State) -> tuple[Iterate, Told]:
 
 def _best(method: Method, trail: Trail, last: Iterate, told: Told) -> tuple[Iterate, Told]:
     points = [last, replace(last, theta=trail.mean), replace(last, theta=trail.first)]
-    of_last, of_mean = (_energy(method, points[i], i, TIMES) for i in range(2))
-    of_first = _energy(method, points[2], 2, 1)
+    of_last, of_mean = (_energy(method, points[i], i, thorough=True) for i in range(2))
+    of_first = _energy(method, points[2], 2, thorough=False)
     best, found = (points[1], of_mean) if _is_better(of_mean, of_last) else (last, of_last)
     if not _lower(found, of_first, FIRST_BY):
-        of_first = _energy(method, points[2], 3, TIMES)
+        of_first = _energy(method, points[2], 3, thorough=True)
     if _lower(of_first, found, FIRST_BY):
         return points[2], (Diagnostic("measured_first", "warning", _compared(of_first, found)),)
     if best is last:
@@ -78,11 +82,18 @@ def _best(method: Method, trail: Trail, last: Iterate, told: Told) -> tuple[Iter
     return best, (Diagnostic("measured_mean", "good", _compared(of_mean, of_last)),)
 
 
-def _energy(method: Method, point: Iterate, number: int, times: int) -> Estimate | None:
-    """The energy of a point by so many times the samples of a step; None where psi fails there."""
+def samples_of_comparison(n_samples: int) -> int:
+    """The samples of each energy that is compared, where a step has so many: a multiple of them, as walkers need it."""
+    return n_samples * max(1, min(TIMES, ENOUGH // n_samples))
+
+
+def _energy(method: Method, point: Iterate, number: int, thorough: bool) -> Estimate | None:
+    """The energy of a point, by the samples of a step or of a comparison; None where psi fails there."""
     n_samples = getattr(method.sampler, "n_samples", None)  # an enumeration has none
+    if n_samples is not None and thorough:
+        n_samples = samples_of_comparison(n_samples)
     progress.begin("iterates")
-    sampler = method.sampler.for_measurement(n_samples and times * n_samples, BURN)
+    sampler = method.sampler.for_measurement(n_samples, BURN)
     try:
         seen = observe(method.problem, sampler, point, streams.CHOICE + number, False, method.kept)
     except ValueError:  # psi vanishes, or a decomposition failed
