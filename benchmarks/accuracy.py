@@ -57,12 +57,18 @@ def heisenberg(L: int) -> Operator:
     return models.heisenberg(square(L, L))
 
 
+def cylinder() -> Operator:
+    """4 x 4, periodic along one direction, which the bonds of the state do not follow."""
+    return models.heisenberg(square(4, 4, boundary="cylinder"))
+
+
 def _rows() -> dict[str, Row]:
     of_4, of_6 = -0.5743254416 * 16, -0.6035218345 * 36
     found = {
         f"heisenberg 4x4 D=2 {n}": Row(lambda: heisenberg(4), of_4, 2, n, 100)
         for n in (256, 512, 1024)
     }
+    found["heisenberg cylinder 4x4 D=2 512"] = Row(cylinder, -10.264289620979, 2, 512, 100)
     for D in (2, 3):
         found[f"heisenberg 6x6 D={D} 1024"] = Row(lambda: heisenberg(6), of_6, D, 1024, 100)
     found["heisenberg 6x6 D=4 512"] = Row(lambda: heisenberg(6), of_6, 4, 512, 60)

@@ -35,7 +35,8 @@ Energies are totals in the units of the model, sampled with the state at rest af
 error of independent chains with the autocorrelation time tau of the local energies, in draws; effective is the number of independent
 samples by ranks (Geyer's monotone sequence). The expectation value of the exact amplitudes is an upper bound of the
 ground-state energy; those here are cut at chi, and closure spread is the relative scatter that this leaves in an amplitude.
-E_inf, the energy at infinite temperature, is 0 for all of these models but Rydberg atoms. dof is the number of sites.
+E_inf, the energy at infinite temperature, is 0 for all of these models but Rydberg atoms. dof is the number of sites. A relative
+error below zero is an energy below the one that it is compared with.
 
 """
 
@@ -57,7 +58,7 @@ def row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
     ansatz, measure = config["ansatz"], config["measure"]
     kind = ansatz.get("kind", "peps")
     state = f"{kind} D={ansatz['D']}" if "D" in ansatz else kind
-    error = found.get("relative_error")
+    error = found.get("signed_error")
     return (
         f"[{name}]({name}/config.toml)",
         f"{state}, {found['n_parameters']}",

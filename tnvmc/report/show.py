@@ -104,7 +104,8 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
     yield "measured", _measured(run)
     if result.get("relative_error") is not None:
         error, exact = result["relative_error_error"], result["exact_energy_per_site"]
-        off = f"{result['relative_error']:.1e} +- {'unknown' if error is None else f'{error:.1e}'}"
+        signed = result.get("signed_error", result["relative_error"])
+        off = f"{signed:.1e} +- {'unknown' if error is None else f'{error:.1e}'}"
         digits = known_energy(exact, (result.get("exact_error") or 0.0) / result["n_sites"])
         known = f"{result['exact_method']} {digits} ({result['exact_source']})"
         yield "compared", f"relative error {off}; {known}"
