@@ -142,6 +142,24 @@ def test_any_shape(
     np.testing.assert_allclose(centred_jacobian.covariance(), matrix.conj().T @ matrix, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("shape", [(7, 3, 4, 2), (5, 4, 100, 3), (11, 7, 2, 100)])
+def test_a_covariance_is_added_in_pieces(
+    dtype: Any, shape: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pieces of rows and of columns that divide neither number, and single ones that hold all."""
+    n_samples, n_sites, rows, width = shape
+    for name, value in (("_DENSE_ROWS", rows), ("_DENSE_ENTRIES", 1), ("_WIDTH", width)):
+        monkeypatch.setattr(f"tnvmc.ansatz.centred.{name}", value)
+    jacobian = random_slices(n_samples, (2,) * n_sites, 2, dtype, 0)
+    weight = weights(n_samples, 1)
+    matrix = centred(dumb_dense(jacobian), weight)
+    exact = matrix.conj().T @ matrix
+    total = 2 * exact
+    CenteredJacobian(jacobian, weight).add_covariance(total)
+    np.testing.assert_allclose(total, 3 * exact, atol=1e-12)
+
+
 def test_equal_spins_everywhere() -> None:
     jacobian = random_slices(40, (4, 4, 4), dtype=np.float64)
     ordered = SliceJacobian(jacobian.slices, np.zeros((40, 3), dtype=np.int8))

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.optimize.problems import random_problem
+from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.optimize import average
 from tnvmc.optimize.sr import LEAST_PARAMETERS, SR, automatic_shift
@@ -83,9 +84,10 @@ def test_derivatives_that_vanish_in_single_precision_are_not_taken_for_zero(thet
 @given(factors=st.lists(st.floats(0.0, 0.99), max_size=50))
 def test_effective_steps_are_those_of_kish(factors: list[float]) -> None:
     theta, weights = np.zeros(1), np.ones(1)
-    state = average.add(average.empty(theta), np.ones((1, 1)), 0.5, theta)
+    one = CenteredJacobian(DenseJacobian(np.array([[1.0], [-1.0]])), np.full(2, 0.5))
+    state = average.add(average.empty(theta), one, 0.5, theta)
     for factor in factors:
-        state = average.add(state, np.ones((1, 1)), factor, theta)
+        state = average.add(state, one, factor, theta)
         weights = np.append(factor * weights, 1.0)
     expected = weights.sum() ** 2 / (weights**2).sum()
     assert average.effective_steps(state) == pytest.approx(expected, rel=1e-9)

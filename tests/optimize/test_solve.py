@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tnvmc.backend.namespace import to_host
-from tnvmc.optimize.solve import Cholesky, Eigen
+from tnvmc.optimize.solve import Cholesky, Eigen, factorised
 
 SPACES = {"numpy": np, "strict": strict}
 
@@ -65,6 +65,24 @@ def test_matrices_of_single_precision_are_solved_in_double(
     else:  # rounding of the matrix has made it negative
         assert smallest == 1e-9
     assert info.shift == smallest
+
+
+def test_a_usual_average_of_s_is_not_factorised_in_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pivots fall below n eps; the residual shows that the factor is good."""
+    taken = []
+
+    def counted(matrix: np.ndarray, shift: float) -> Any:
+        taken.append(matrix.dtype)
+        return factorised(matrix, shift)
+
+    monkeypatch.setattr("tnvmc.optimize.solve.factorised", counted)
+    rows = np.random.default_rng(0).normal(size=(250, 500)) / np.sqrt(250)  # fewer than parameters
+    matrix, rhs = (rows.T @ rows).astype(np.float32), vector(500, "float64")
+    x, info = Cholesky()(matrix, rhs, 2e-5)
+    assert info.condition > 1 / (500 * np.finfo(np.float32).eps)
+    assert taken == [np.float32]
+    residual = matrix.astype(float) @ x + 2e-5 * x - rhs
+    assert np.linalg.norm(residual) < 1e-7 * np.linalg.norm(rhs)
 
 
 def test_single_precision_without_room_for_the_rhs_is_left() -> None:

@@ -13,7 +13,9 @@ import h5py
 import numpy as np
 import pytest
 
+from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.ansatz.files import LISTED_BONDS, listed
+from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.lattice import Lattice, from_bonds, square
 from tnvmc.operators.fingerprint import fingerprint
@@ -351,5 +353,7 @@ def test_a_former_average_of_s_is_begun_anew(tmp_path: Path) -> None:
     assert (found["rule_counted"], found["rule_squares"], found["rate"]) == (0, 0, 0.1)
     factor = average.remembered(0.9, 0.0)
     own = {name.removeprefix("rule_"): value for name, value in found.items()}
-    after = average.add(own, np.eye(n), factor, theta)
-    assert np.array_equal(after["covariance"], np.eye(n))
+    unit = np.sqrt(n) * np.vstack([np.eye(n), -np.eye(n)])
+    a = CenteredJacobian(DenseJacobian(unit), np.full(2 * n, 0.5 / n))
+    after = average.add(own, a, factor, theta)
+    assert after["covariance"] == pytest.approx(np.eye(n), abs=1e-6)  # in single precision

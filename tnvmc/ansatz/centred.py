@@ -8,12 +8,19 @@ from typing import Any
 from tnvmc.ansatz.jacobian import conj, dagger, structured
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.ansatz.structured import StructuredJacobian
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.namespace import array_namespace, is_numpy
 
 Array = Any
 
 _DENSE_ENTRIES = 2**21
-"""Entries of O that `covariance` makes dense at a time (16 MiB of float64), or P^2 if more."""
+"""Entries of O that `add_covariance` makes dense at a time (16 MiB of float64)."""
+
+_DENSE_ROWS = 512
+"""Rows of O that it makes dense at least: below, adding to S takes longer than the products."""
+
+_WIDTH = 512
+"""Rows of S that are computed at a time, on NumPy: those of a matrix as large as S are memory new to
+the process at each step, and touching it took as long as the products (13,110 parameters)."""
 
 
 @dataclass(frozen=True)
@@ -96,29 +103,30 @@ class CenteredJacobian:
         """A^dagger A v: (P,), without the matrix."""
         return self.adjoint(self.apply(v))
 
-    def covariance(self, dtype: Any = None) -> Array:
-        """S = A^dagger A: (P, P), for P <= M, in the precision of A or another.  Cost M P^2.
+    def covariance(self) -> Array:
+        """S = A^dagger A: (P, P), for P <= M, in double precision where the weights are.  Cost M P^2."""
+        xp, n_params = array_namespace(self.weight), self.shape[1]
+        dtype = self._mean(0).dtype
+        total = xp.zeros((n_params, n_params), dtype=dtype)
+        self.add_covariance(total)
+        return total
 
-        Centred rows are made dense in pieces, of the size of S or 16 MiB, so nothing cancels.
+    def add_covariance(self, total: Array) -> None:
+        """Add S to a matrix (P, P) in its place and in its precision.  Cost M P^2, half of it on NumPy.
+
+        Centred rows are made dense in pieces, so nothing cancels, and no second matrix is made.
         """
         xp = array_namespace(self.weight)
         jacobian, n_params = structured(self.jacobian), self.shape[1]
         n_samples = self.weight.shape[0]
-        step = max(1, n_params // 2, _DENSE_ENTRIES // max(1, n_params))
-        total = None
+        step = max(_DENSE_ROWS, _DENSE_ENTRIES // max(1, n_params))
         for part in range(self.parts):
             mean, offset = self._mean(part), part * n_samples
             for start in range(0, n_samples, step):
                 stop = min(start + step, n_samples)
                 rows = jacobian.rows(offset + start, offset + stop).dense() - mean
                 rows *= xp.sqrt(self.weight[start:stop])[:, None]
-                rows = rows if dtype is None else xp.astype(rows, dtype)
-                term = dagger(rows) @ rows
-                if total is None:
-                    total = term
-                else:
-                    total += term
-        return total
+                _add_square(total, xp.astype(rows, total.dtype, copy=False))
 
     def _mean(self, part: int) -> Array:
         """<O> of one part: (P,)."""
@@ -126,3 +134,15 @@ class CenteredJacobian:
         zeros = xp.zeros_like(self.weight)
         pieces = [self.weight if i == part else zeros for i in range(self.parts)]
         return conj(self.jacobian.adjoint(xp.concat(pieces)))
+
+
+def _add_square(total: Array, rows: Array) -> None:
+    """Add rows^dagger rows to total (P, P): on NumPy one triangle of it, which is the other one too."""
+    if not is_numpy(array_namespace(total)):
+        total += dagger(rows) @ rows
+        return
+    for start in range(0, len(total), _WIDTH):
+        stop = min(start + _WIDTH, len(total))
+        piece = dagger(rows[:, start:stop]) @ rows[:, start:]
+        total[start:stop, start:] += piece
+        total[stop:, start:stop] += dagger(piece[:, stop - start :])

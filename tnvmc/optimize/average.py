@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.optimize.rule import State
 
@@ -51,17 +52,16 @@ def remembered(memory: float, distance: float) -> float:
     return memory * math.exp(-(distance**2))
 
 
-def add(state: State, covariance: Array, factor: float, theta: Array) -> State:
-    """Give the state with one more covariance (P, P), that of `theta`; earlier ones count `factor` less.
+def add(state: State, a: CenteredJacobian, factor: float, theta: Array) -> State:
+    """Give the state with the covariance (P, P) of one more A, that at `theta`; earlier ones count `factor` less.
 
     The sum is kept in single precision: a relative change of 1e-7 is far below both the noise and the
     shift.  `counted` is the sum of the weights, which it is to be divided by, `squares` that of their squares.
     """
-    kept = state["covariance"]
-    total = array_namespace(covariance).astype(covariance, kept.dtype, copy=False)
     counted, squares = float(state["counted"]), float(state["squares"])
-    if counted:
-        total += factor * kept
+    kept = state["covariance"]
+    total = factor * kept if counted else array_namespace(kept).zeros_like(kept)
+    a.add_covariance(total)
     return {
         "covariance": total,
         "counted": 1.0 + factor * counted,

@@ -254,12 +254,11 @@ class SR:
     ) -> tuple[Array, str, SolveInfo, State]:
         """Solve (S + shift) x = A^dagger residual with the S of this and earlier steps, in `units`."""
         xp = array_namespace(theta)
-        single = state["covariance"].dtype
         factor = self.memory
         if self.reach is not None:
             moved = float(xp.linalg.vector_norm(a.apply(theta - state["at"])))
             factor = average.remembered(self.memory, moved / self.reach)
-        kept = average.add(state, a.covariance(single), factor, theta)
+        kept = average.add(state, a, factor, theta)
         total, force, norm = kept["covariance"], a.adjoint(residual), kept["counted"]
         if units is not None:
             single = xp.astype(units, xp.float32)
