@@ -60,6 +60,10 @@ def test_the_table_has_what_a_reader_needs() -> None:
         assert words in text
 
 
+def test_an_energy_below_the_known_one_has_a_negative_error() -> None:
+    assert "-3.60e-05 +- 3.3e-05" in shown({**RESULT, "signed_error": -3.6e-5})
+
+
 def test_what_is_not_known_is_left_out_or_said() -> None:
     unknown = {
         **RESULT,

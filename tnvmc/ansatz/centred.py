@@ -16,7 +16,7 @@ _DENSE_ENTRIES = 2**21
 """Entries of O that `add_covariance` makes dense at a time (16 MiB of float64)."""
 
 _DENSE_ROWS = 512
-"""Rows of O that it makes dense at least: below, adding to S takes longer than the products."""
+"""Rows of O that it makes dense at least, so that S is read and written few times."""
 
 _WIDTH = 512
 """Rows of S that are computed at a time, on NumPy: those of a matrix as large as S are memory new to

@@ -296,7 +296,7 @@ def _refined(matrix: np.ndarray, rhs: np.ndarray, shift: float) -> tuple[Array, 
     """Solve by a factor in single precision; None where the residual does not become small.
 
     The residual tells whether the factor is good, not its pivots: a bound from these would refuse most
-    averages of S, whose condition is 1e4, where the residual falls by a factor of 30 and more each time.
+    averages of S, whose condition is 1e4, where the residual falls by a factor of ten and more each time.
     """
     pivots, solve = factorised(matrix, shift)
     if pivots is None:

@@ -231,9 +231,7 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         known = f"{known_energy(exact, error)}  ({result['exact_source']})"
     yield result["exact_method"] or "exact", known
     if result["relative_error"] is not None:
-        signed = result.get(
-            "signed_error", result["relative_error"]
-        )  # below a reference it is negative
+        signed = result.get("signed_error", result["relative_error"])
         yield "relative error", f"{signed:.2e} +- {_error(result['relative_error_error'])}"
     if result["variance"] is not None:
         yield "variance per site", f"{result['variance'] / result['n_sites']:.3e}"
