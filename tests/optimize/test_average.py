@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.optimize.problems import random_problem
 from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.ansatz.jacobian import DenseJacobian
+from tnvmc.backend.process import using_threads
 from tnvmc.optimize import average
 from tnvmc.optimize.sr import LEAST_PARAMETERS, SR, automatic_shift
 
@@ -48,6 +49,17 @@ def test_of_the_same_samples_again_is_plain() -> None:
     plain = run(SR(0.1), [problem])[0]
     for found in run(SR(0.1, memory=0.9), 3 * [problem]):
         assert np.abs(found - plain).max() < 100 * SINGLE * np.abs(plain).max()
+
+
+@pytest.mark.parametrize("theta", ["real", "complex"])
+def test_bits_do_not_depend_on_the_number_of_threads(theta: str) -> None:
+    problems = [random_problem(30, (200, 160), theta, theta, seed=seed) for seed in (1, 2)]
+    assert problems[0].theta.size > 512  # rows that a thread takes
+    found = []
+    for n_threads in (1, 2, 3):
+        with using_threads(n_threads):
+            found.append(run(SR(0.1, memory=0.5), problems)[1])
+    assert all(np.array_equal(found[0], each) for each in found[1:])
 
 
 def test_of_many_parameters_each_step_is_on_its_own() -> None:

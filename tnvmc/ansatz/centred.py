@@ -9,6 +9,7 @@ from tnvmc.ansatz.jacobian import conj, dagger, structured
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.ansatz.structured import StructuredJacobian
 from tnvmc.backend.namespace import array_namespace, is_numpy
+from tnvmc.backend.process import one_blas_thread, side_by_side
 
 Array = Any
 
@@ -141,8 +142,12 @@ def _add_square(total: Array, rows: Array) -> None:
     if not is_numpy(array_namespace(total)):
         total += dagger(rows) @ rows
         return
-    for start in range(0, len(total), _WIDTH):
+
+    def add(start: int) -> None:
         stop = min(start + _WIDTH, len(total))
         piece = dagger(rows[:, start:stop]) @ rows[:, start:]
         total[start:stop, start:] += piece
         total[stop:, start:stop] += dagger(piece[:, stop - start :])
+
+    with one_blas_thread(), side_by_side() as run:  # no two of them write to one place
+        run(add, range(0, len(total), _WIDTH))

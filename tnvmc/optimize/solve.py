@@ -17,8 +17,10 @@ from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.ansatz.jacobian import is_complex, stack_real
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.arguments import real
+from tnvmc.backend.cholesky import lower_factor
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
+from tnvmc.backend.process import one_blas_thread, side_by_side
 from tnvmc.optimize.rule import NonFiniteError, require_finite
 
 Array = Any
@@ -273,20 +275,26 @@ def factorised(
     With `overwrite` the factor takes the place of a matrix in C order.
     """
     xp = array_namespace(matrix)
-    n = matrix.shape[0]
-    flat = xp.asarray(xp.reshape(matrix, (-1,)), copy=not overwrite)
-    flat[:: n + 1] += shift
-    shifted = xp.reshape(flat, (n, n))
     try:
-        if not is_numpy(xp):
-            pivots = xp.abs(diagonal(xp.linalg.cholesky(shifted)))
-            return pivots, lambda b: xp.linalg.solve(shifted, b[:, None])[:, 0]
-        from scipy.linalg import cho_factor, cho_solve
-
-        # In place: the transpose of C order is LAPACK's order, and it is the complex conjugate.
-        factor = cho_factor(shifted.T, lower=True, overwrite_a=True, check_finite=False)
+        if is_numpy(xp):
+            return _factorised_by_tiles(matrix, shift, overwrite)
+        n = matrix.shape[0]
+        flat = xp.asarray(xp.reshape(matrix, (-1,)), copy=not overwrite)
+        flat[:: n + 1] += shift
+        shifted = xp.reshape(flat, (n, n))
+        pivots = xp.abs(diagonal(xp.linalg.cholesky(shifted)))
+        return pivots, lambda b: xp.linalg.solve(shifted, b[:, None])[:, 0]
     except np.linalg.LinAlgError:
         return None, lambda b: b
+
+
+def _factorised_by_tiles(
+    matrix: np.ndarray, shift: float, overwrite: bool
+) -> tuple[Array, Callable[[Array], Array]]:
+    from scipy.linalg import cho_solve
+
+    # The transpose of C order is LAPACK's order, and it is the complex conjugate.
+    factor = lower_factor(matrix, shift, overwrite=overwrite).T, False
     return np.abs(np.diagonal(factor[0])), lambda b: cho_solve(
         factor, b.conj(), check_finite=False
     ).conj()
@@ -322,9 +330,17 @@ _MOST_REFINEMENTS = 8
 
 def _times(matrix: np.ndarray, x: np.ndarray) -> np.ndarray:
     """A x in double precision for A of single precision, in pieces that stay in the cache."""
-    rows = 64
-    pieces = (matrix[i : i + rows].astype(x.dtype) @ x for i in range(0, len(matrix), rows))
-    return np.concatenate(list(pieces))
+
+    def times(start: int) -> np.ndarray:
+        rows = range(start, min(start + _ROWS, len(matrix)), _IN_CACHE)
+        return np.concatenate([matrix[i : i + _IN_CACHE].astype(x.dtype) @ x for i in rows])
+
+    with one_blas_thread(), side_by_side() as run:
+        return np.concatenate(run(times, range(0, len(matrix), _ROWS)))
+
+
+_ROWS = 512  # that a thread takes, a multiple of those that stay in its cache
+_IN_CACHE = 64
 
 
 def _are_rounding(pivots: Array) -> bool:
