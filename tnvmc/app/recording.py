@@ -64,7 +64,7 @@ def steps(vmc: VMC, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], N
     """Keep the steps of a block in a new folder, or in that of the run that this VMC goes on with.
 
     Config.toml says what the run is (`settings.described`), history.jsonl tells of each step, and
-    checkpoint.h5 holds the state: every 10 steps, every minute and at the end, also of a block that
+    checkpoint.h5 holds the state: every 10 steps, every minute (see `Keeper`) and at the end, also of a block that
     ends with an exception.
 
     Raises:

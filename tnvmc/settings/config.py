@@ -257,7 +257,7 @@ class RunSettings(Section):
     threads: Positive | None = None
     """Number of parallel workers; processes for tensor networks. Default: the number of cores."""
     checkpoint_every: Positive = 10
-    """Steps between checkpoints; one is written every minute as well."""
+    """Steps between checkpoints; one is written every minute as well, or after thirty times what one takes."""
 
 
 class OrthogonalSettings(Section):

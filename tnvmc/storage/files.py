@@ -14,7 +14,7 @@ from typing import IO
 _OURS, _UNDER_WAY = ".tnvmc.", ".tmp"  # how names of temporary files begin and end
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes | memoryview) -> None:
     """Replace a file: temporary file in the same folder, fsync, rename, fsync of the folder.
 
     The temporary file is locked as long as its process lives, so `clear_leftovers`, which comes

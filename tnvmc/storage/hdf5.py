@@ -33,10 +33,11 @@ class StateFileError(ValueError):
     """A file that is damaged, of another program or version, or of another problem."""
 
 
-def encoded(tree: Mapping[str, Any], attributes: Mapping[str, Any]) -> bytes:
+def encoded(tree: Mapping[str, Any], attributes: Mapping[str, Any]) -> memoryview:
     """Give the content of a file: a tree of arrays, numbers and None, and attributes as JSON.
 
-    Made in memory: an error of the disk is then an OSError of a plain write, with its errno.
+    Made in memory: an error of the disk is then an OSError of a plain write, with its errno.  No second
+    copy of it is made: an averaged S alone may be a GiB.
     """
     import h5py
 
@@ -48,7 +49,10 @@ def encoded(tree: Mapping[str, Any], attributes: Mapping[str, Any]) -> bytes:
         for name, value in attributes.items():
             file.attrs[name] = json.dumps(value)
         _write(file, tree)
-    return sealed(image.getvalue())
+    seal = _seal(image.getbuffer())
+    image.seek(0, io.SEEK_END)
+    image.write(seal)
+    return image.getbuffer()
 
 
 def _write(group: Any, tree: Mapping[str, Any]) -> None:
@@ -119,7 +123,11 @@ def opened(path: Path) -> Iterator[Any]:
 
 def sealed(image: bytes) -> bytes:
     """Give the content of a file: an HDF5 image and the checksum behind it."""
-    return image + _SEAL + hashlib.sha256(image).digest()
+    return image + _seal(image)
+
+
+def _seal(image: bytes | memoryview) -> bytes:
+    return _SEAL + hashlib.sha256(image).digest()
 
 
 def _unsealed(path: Path, content: bytes) -> memoryview:
