@@ -15,9 +15,10 @@ DTYPES = ["float32", "float64", "complex64", "complex128"]
 def positive(n: int, dtype: str, seed: int = 0) -> np.ndarray:
     """A matrix whose eigenvalues are of order 1 to 4."""
     rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(2 * n, n)).astype(dtype) / np.sqrt(2 * n)
+    rows = rng.normal(size=(2 * n, n)) / np.sqrt(2 * n)
     if np.dtype(dtype).kind == "c":
-        rows = rows + (1j * rng.normal(size=rows.shape) / np.sqrt(2 * n)).astype(dtype)
+        rows = rows + 1j * rng.normal(size=rows.shape) / np.sqrt(2 * n)
+    rows = rows.astype(dtype)
     return rows.conj().T @ rows
 
 
@@ -33,7 +34,7 @@ def test_the_factor_is_that_of_lapack(n: int, dtype: str) -> None:
     before = matrix.copy()
     lower = np.tril(lower_factor(matrix, 0.5))
     expected = np.linalg.cholesky(matrix + 0.5 * np.eye(n, dtype=dtype))
-    assert lower.dtype == matrix.dtype
+    assert lower.dtype == matrix.dtype == np.dtype(dtype)
     np.testing.assert_allclose(lower, expected, rtol=0, atol=bound(n, matrix))
     np.testing.assert_array_equal(matrix, before)
 

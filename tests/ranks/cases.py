@@ -20,11 +20,13 @@ import tnvmc
 from tnvmc import MPS, PEPS, SR, SRC, VMC, Adam, GradientDescent, RandomSign, Sampler
 from tnvmc.ansatz import blocks, joint, pieces
 from tnvmc.ansatz.product import ProductState
+from tnvmc.backend import cholesky
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 
 blocks.WIDTH = 5  # several blocks of few parameters
 pieces.WIDTH, pieces.FORMED = 3, 100  # several pieces of a site, single ones dealt out for MANY
 joint._ROWS = 50  # several blocks of few samples
+cholesky.TILE = 16  # several rows of tiles of few parameters
 
 STEPS = 2
 H = tnvmc.heisenberg(tnvmc.square(3, 4))
@@ -84,6 +86,8 @@ GROUPS: Mapping[str, Mapping[str, Callable[[], VMC]]] = {
         "ring": ring,
         "enumeration": lambda: small(tnvmc.Enumerate()),
         "averaged S": one,
+        "averaged S, complex": lambda: one(SR(memory=0.9), MANY, dtype="complex128"),
+        "averaged S of a product": lambda: product(SR(memory=0.9), MANY),
         "parameters": lambda: one(SR(space="parameters"), MANY),
         "complex": lambda: one(SR(momentum=0.9), dtype="complex128"),
         "conjugate gradients": lambda: one(SR(solver=ConjugateGradients(1e-6))),

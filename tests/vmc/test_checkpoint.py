@@ -356,4 +356,4 @@ def test_a_former_average_of_s_is_begun_anew(tmp_path: Path) -> None:
     unit = np.sqrt(n) * np.vstack([np.eye(n), -np.eye(n)])
     a = CenteredJacobian(DenseJacobian(unit), np.full(2 * n, 0.5 / n))
     after = average.add(own, a, factor, theta)
-    assert after["covariance"] == pytest.approx(np.eye(n), abs=1e-6)  # in single precision
+    assert after["covariance"].dense() == pytest.approx(np.eye(n), abs=1e-6)  # in single precision

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tnvmc.ansatz.jacobian import conj, dagger, structured
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.ansatz.structured import StructuredJacobian
-from tnvmc.backend.namespace import array_namespace, is_numpy
-from tnvmc.backend.process import one_blas_thread, side_by_side
+from tnvmc.backend.namespace import array_namespace
 
 Array = Any
 
 _DENSE_ENTRIES = 2**21
-"""Entries of O that `add_covariance` makes dense at a time (16 MiB of float64)."""
+"""Entries of O that are made dense at a time (16 MiB of float64)."""
 
 _DENSE_ROWS = 512
-"""Rows of O that it makes dense at least, so that S is read and written few times."""
-
-_WIDTH = 512
-"""Rows of S that are computed at a time, on NumPy: those of a matrix as large as S are memory new to
-the process at each step, and touching it took as long as the products (13,110 parameters)."""
+"""Rows of O that are made dense at least, so that S is read and written few times."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class CenteredJacobian:
         """Trace of A A^dagger, which is that of A^dagger A.  Cost: one look at O, and `adjoint`."""
         xp = array_namespace(self.weight)
         squares = xp.reshape(structured(self.jacobian).squares(), (self.parts, -1))
-        means = sum(float(xp.sum(xp.abs(self._mean(part)) ** 2)) for part in range(self.parts))
+        means = sum(float(xp.sum(xp.abs(self.mean(part)) ** 2)) for part in range(self.parts))
         return float(xp.sum(self.weight * squares)) - means
 
     def gram(self) -> Array:
@@ -100,36 +96,35 @@ class CenteredJacobian:
         """A A^dagger u: (parts * M,), without the matrix."""
         return self.apply(self.adjoint(u))
 
-    def covariance_times(self, v: Array) -> Array:
-        """A^dagger A v: (P,), without the matrix."""
-        return self.adjoint(self.apply(v))
-
     def covariance(self) -> Array:
-        """S = A^dagger A: (P, P), for P <= M, in double precision where the weights are.  Cost M P^2."""
+        """S = A^dagger A: (P, P), for P <= M, in double precision where the weights are.  Cost M P^2.
+
+        On processors `tnvmc.ansatz.covariance.Covariance` is faster, and has half of it.
+        """
         xp, n_params = array_namespace(self.weight), self.shape[1]
-        dtype = self._mean(0).dtype
-        total = xp.zeros((n_params, n_params), dtype=dtype)
+        total = xp.zeros((n_params, n_params), dtype=self.mean(0).dtype)
         self.add_covariance(total)
         return total
 
     def add_covariance(self, total: Array) -> None:
-        """Add S to a matrix (P, P) in its place and in its precision.  Cost M P^2, half of it on NumPy.
-
-        Centred rows are made dense in pieces, so nothing cancels, and no second matrix is made.
-        """
+        """Add S to a matrix (P, P) in its place and in its precision.  Cost M P^2."""
         xp = array_namespace(self.weight)
-        jacobian, n_params = structured(self.jacobian), self.shape[1]
-        n_samples = self.weight.shape[0]
-        step = max(_DENSE_ROWS, _DENSE_ENTRIES // max(1, n_params))
-        for part in range(self.parts):
-            mean, offset = self._mean(part), part * n_samples
-            for start in range(0, n_samples, step):
-                stop = min(start + step, n_samples)
-                rows = jacobian.rows(offset + start, offset + stop).dense() - mean
-                rows *= xp.sqrt(self.weight[start:stop])[:, None]
-                _add_square(total, xp.astype(rows, total.dtype, copy=False))
+        for rows in self.dense_rows():
+            rows = xp.astype(rows, total.dtype, copy=False)
+            total += dagger(rows) @ rows
 
-    def _mean(self, part: int) -> Array:
+    def dense_rows(self) -> Iterator[Array]:
+        """Rows of A in pieces (m, P): what is centred first does not cancel later."""
+        xp, jacobian = array_namespace(self.weight), structured(self.jacobian)
+        n_samples = self.weight.shape[0]
+        means = [self.mean(part) for part in range(self.parts)]
+        for part, piece in row_pieces(self.parts, n_samples, self.shape[1]):
+            offset = part * n_samples
+            rows = jacobian.rows(offset + piece.start, offset + piece.stop).dense() - means[part]
+            rows *= xp.sqrt(self.weight[piece])[:, None]
+            yield rows
+
+    def mean(self, part: int) -> Array:
         """<O> of one part: (P,)."""
         xp = array_namespace(self.weight)
         zeros = xp.zeros_like(self.weight)
@@ -137,17 +132,8 @@ class CenteredJacobian:
         return conj(self.jacobian.adjoint(xp.concat(pieces)))
 
 
-def _add_square(total: Array, rows: Array) -> None:
-    """Add rows^dagger rows to total (P, P): on NumPy one triangle of it, which is the other one too."""
-    if not is_numpy(array_namespace(total)):
-        total += dagger(rows) @ rows
-        return
-
-    def add(start: int) -> None:
-        stop = min(start + _WIDTH, len(total))
-        piece = dagger(rows[:, start:stop]) @ rows[:, start:]
-        total[start:stop, start:] += piece
-        total[stop:, start:stop] += dagger(piece[:, stop - start :])
-
-    with one_blas_thread(), side_by_side() as run:  # no two of them write to one place
-        run(add, range(0, len(total), _WIDTH))
+def row_pieces(n_parts: int, n_samples: int, n_params: int) -> list[tuple[int, slice]]:
+    """Samples of each part that are made dense together: the same for any number of ranks."""
+    step = max(_DENSE_ROWS, _DENSE_ENTRIES // max(1, n_params))
+    pieces = [slice(i, min(i + step, n_samples)) for i in range(0, n_samples, step)]
+    return [(part, piece) for part in range(n_parts) for piece in pieces]

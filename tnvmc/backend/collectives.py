@@ -50,6 +50,12 @@ class Collectives:
         self._count(len(sent), self.rank != 0, 1)
         return [pickle.loads(each) for each in received or ()]
 
+    def broadcast(self, array: np.ndarray, root: int) -> None:
+        """See `Ranks.broadcast`."""
+        for piece in pieces(bytes_of(array)):
+            self.comm.Bcast(piece, root=root)
+        self._count(array.nbytes, self.rank == root, self.size - 1)
+
     def add_up(self, array: np.ndarray, root: int = 0) -> None:
         """See `Ranks.add_up`."""
         from mpi4py import MPI

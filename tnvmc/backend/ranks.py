@@ -69,6 +69,9 @@ class Ranks:
         """Send one contiguous array to each rank, and fill one from each; that of the own rank is copied."""
         received[0][...] = sent[0].reshape(received[0].shape)
 
+    def broadcast(self, array: np.ndarray, root: int) -> None:
+        """Fill contiguous arrays of all ranks with that of `root`."""
+
     def add_up(self, array: np.ndarray, root: int = 0) -> None:
         """Sum contiguous arrays of all ranks, into that of `root`, in no fixed order.
 

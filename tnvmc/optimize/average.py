@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.backend.namespace import array_namespace, is_numpy
-from tnvmc.backend.process import side_by_side
+from tnvmc.ansatz.covariance import Covariance
+from tnvmc.backend.cholesky import tiles_of
+from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
+from tnvmc.backend.triangle import n_stored
 from tnvmc.optimize.rule import State
 
 Array = Any
@@ -38,7 +40,7 @@ def empty(theta: Array) -> State:
     dtype = xp.complex64 if xp.isdtype(theta.dtype, "complex floating") else xp.float32
     n = theta.shape[0]
     return {
-        "covariance": xp.zeros((n, n), dtype=dtype),
+        "covariance": xp.zeros(n_stored(n) if is_numpy(xp) else (n, n), dtype=dtype),
         "counted": 0.0,
         "squares": 0.0,
         "at": theta,
@@ -62,9 +64,14 @@ def add(state: State, a: CenteredJacobian, factor: float, theta: Array) -> State
     shift.  `counted` is the sum of the weights, which it is to be divided by, `squares` that of their squares.
     """
     counted, squares = float(state["counted"]), float(state["squares"])
-    kept = state["covariance"]
-    total = _scaled(kept, factor) if counted else array_namespace(kept).zeros_like(kept)
-    a.add_covariance(total)
+    kept, factor = state["covariance"], factor if counted else 0.0
+    if is_numpy(array_namespace(theta)):
+        if not isinstance(kept, Covariance):  # of a file, or of no step yet
+            kept = Covariance.of_numbers(kept, len(theta))
+        total = kept.plus(a, factor)
+    else:
+        total = factor * kept
+        a.add_covariance(total)
     return {
         "covariance": total,
         "counted": 1.0 + factor * counted,
@@ -73,22 +80,15 @@ def add(state: State, a: CenteredJacobian, factor: float, theta: Array) -> State
     }
 
 
-def _scaled(matrix: Array, factor: float) -> Array:
-    """A multiple of a matrix, as a new array."""
-    if not is_numpy(array_namespace(matrix)):
-        return factor * matrix
-    total = np.empty_like(matrix)
-
-    def scale(start: int) -> None:
-        rows = slice(start, start + _ROWS)
-        np.multiply(matrix[rows], factor, out=total[rows])
-
-    with side_by_side() as run:  # most of the time goes into memory that is new to the process
-        run(scale, range(0, len(matrix), _ROWS))
-    return total
-
-
-_ROWS = 512  # that a thread takes
+def in_form_of(found: Array, wanted: Array) -> Array:
+    """Give an S of a file as this version has it, and the kind of arrays: half of it on processors, else all."""
+    if found.ndim == wanted.ndim:
+        return found
+    xp = array_namespace(found)
+    if found.ndim == 2:
+        return np.concatenate([found[tile, : tile.stop].ravel() for tile in tiles_of(len(found))])
+    whole = Covariance.of_numbers(to_host(found), wanted.shape[0]).dense()
+    return to_namespace(whole, xp)
 
 
 def effective_steps(state: State) -> float:

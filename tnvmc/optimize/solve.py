@@ -14,13 +14,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from tnvmc.ansatz.centred import CenteredJacobian
+from tnvmc.ansatz.covariance import Covariance
 from tnvmc.ansatz.jacobian import is_complex, stack_real
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.arguments import real
 from tnvmc.backend.cholesky import lower_factor
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
-from tnvmc.backend.process import one_blas_thread, side_by_side
 from tnvmc.optimize.rule import NonFiniteError, require_finite
 
 Array = Any
@@ -188,7 +188,7 @@ class SolveInfo:
 class Solver(Protocol):
     """Solves (A + shift) x = b: matrix (n, n), rhs (n,); neither is changed.
 
-    The matrix may be of single precision (an averaged S) where rhs is of double, as x is to be.
+    The matrix may be of single precision where rhs is of double, as x is to be.
     """
 
     def __call__(self, matrix: Array, rhs: Array, shift: float) -> tuple[Array, SolveInfo]:
@@ -231,49 +231,61 @@ class Eigen:
 class Cholesky:
     """Factorises A + shift; where that fails (A is singular, shift too small), `fallback` solves.
 
-    A matrix of single precision, for an rhs of double, is factorised so on NumPy, and x refined with
-    residuals in double; where that does not converge, it is factorised in double.  Cost: n^3 / 3, in double twice as long.
+    Also takes a `Covariance`, which is factorised where it is.  One of single precision, for an rhs of
+    double, is factorised so, and x refined with residuals in double; where that does not converge, it is
+    factorised in double.  Cost: n^3 / 3, in double twice as long.
     """
 
     fallback: Eigen = Eigen()
 
-    def __call__(self, matrix: Array, rhs: Array, shift: float) -> tuple[Array, SolveInfo]:
+    def __call__(
+        self, matrix: Array | Covariance, rhs: Array, shift: float
+    ) -> tuple[Array, SolveInfo]:
         """Give x = (A + shift)^-1 b."""
-        xp = array_namespace(matrix, rhs)
-        if xp.finfo(matrix.dtype).eps > xp.finfo(rhs.dtype).eps:
-            refined = _refined(matrix, rhs, shift) if is_numpy(xp) else None
-            if refined is not None:
-                return refined
+        if isinstance(matrix, Covariance):
+            if not _is_coarser(np, matrix.dtype, rhs.dtype):
+                return self._of_factor(_of_triangle(matrix, shift), matrix, rhs, shift)
+            if (found := _refined(matrix, rhs, shift)) is not None:
+                return found
+            matrix = matrix.dense()
         matrix = _as_precise(matrix, rhs)
-        pivots, solve = factorised(matrix, shift)
-        if pivots is None:
-            return self._fall_back(matrix, rhs, shift)
-        x = solve(rhs)
-        # Pivots this small are rounding, and so is x; some libraries do not even raise.
-        if _are_rounding(pivots) or not bool(xp.all(xp.isfinite(x))):
-            return self._fall_back(matrix, rhs, shift)
-        return x, SolveInfo("cholesky", shift, matrix.shape[0], condition_of(pivots))
+        return self._of_factor(factorised(matrix, shift), matrix, rhs, shift)
 
-    def _fall_back(self, matrix: Array, rhs: Array, shift: float) -> tuple[Array, SolveInfo]:
+    def _of_factor(
+        self, factor: Factorised, matrix: Array | Covariance, rhs: Array, shift: float
+    ) -> tuple[Array, SolveInfo]:
+        xp = array_namespace(rhs)
+        pivots, solve = factor
+        if pivots is not None:
+            x = solve(rhs)
+            # Pivots this small are rounding, and so is x; some libraries do not even raise.
+            if not _are_rounding(pivots) and bool(xp.all(xp.isfinite(x))):
+                return x, SolveInfo("cholesky", shift, rhs.shape[0], condition_of(pivots))
+        if isinstance(matrix, Covariance):
+            matrix = matrix.dense()
         x, info = self.fallback(matrix, rhs, shift)
         return x, SolveInfo("cholesky failed, eigh", shift, info.rank, info.condition)
+
+
+def _is_coarser(xp: Any, a: Any, b: Any) -> bool:
+    """Whether a type has less precision than another."""
+    return bool(xp.finfo(a).eps > xp.finfo(b).eps)
+
+
+Factorised = tuple[Array | None, Callable[[Array], Array]]
+"""Pivots of the Cholesky factor of A + shift, None where there is none, and a way to solve."""
 
 
 def _as_precise(matrix: Array, rhs: Array) -> Array:
     """The matrix, in double precision where it has less than rhs: its small eigenvalues count."""
     xp = array_namespace(matrix, rhs)
-    if not xp.finfo(matrix.dtype).eps > xp.finfo(rhs.dtype).eps:
+    if not _is_coarser(xp, matrix.dtype, rhs.dtype):
         return matrix
     return xp.astype(matrix, xp.complex128 if is_complex(matrix) else xp.float64)
 
 
-def factorised(
-    matrix: Array, shift: float, *, overwrite: bool = False
-) -> tuple[Array | None, Callable[[Array], Array]]:
-    """Pivots of the Cholesky factor of A + shift, None where there is none, and a way to solve.
-
-    With `overwrite` the factor takes the place of a matrix in C order.
-    """
+def factorised(matrix: Array, shift: float, *, overwrite: bool = False) -> Factorised:
+    """Factorise A + shift.  With `overwrite` the factor takes the place of a matrix in C order."""
     xp = array_namespace(matrix)
     try:
         if is_numpy(xp):
@@ -288,9 +300,7 @@ def factorised(
         return None, lambda b: b
 
 
-def _factorised_by_tiles(
-    matrix: np.ndarray, shift: float, overwrite: bool
-) -> tuple[Array, Callable[[Array], Array]]:
+def _factorised_by_tiles(matrix: np.ndarray, shift: float, overwrite: bool) -> Factorised:
     from scipy.linalg import cho_solve
 
     # The transpose of C order is LAPACK's order, and it is the complex conjugate.
@@ -300,13 +310,18 @@ def _factorised_by_tiles(
     ).conj()
 
 
-def _refined(matrix: np.ndarray, rhs: np.ndarray, shift: float) -> tuple[Array, SolveInfo] | None:
+def _of_triangle(matrix: Covariance, shift: float) -> Factorised:
+    factor = matrix.factor(shift)
+    return (None, np.asarray) if factor is None else (factor.pivots(), factor.solve)
+
+
+def _refined(matrix: Covariance, rhs: np.ndarray, shift: float) -> tuple[Array, SolveInfo] | None:
     """Solve by a factor in single precision; None where the residual does not become small.
 
     The residual tells whether the factor is good, not its pivots: a bound from these would refuse most
     averages of S, whose condition is 1e4, where the residual falls by a factor of ten and more each time.
     """
-    pivots, solve = factorised(matrix, shift)
+    pivots, solve = _of_triangle(matrix, shift)
     if pivots is None:
         return None
     x, residual = np.zeros_like(rhs), rhs
@@ -314,7 +329,7 @@ def _refined(matrix: np.ndarray, rhs: np.ndarray, shift: float) -> tuple[Array, 
     for _ in range(_MOST_REFINEMENTS):
         with np.errstate(over="ignore", invalid="ignore"):  # then x is not taken
             x = x + solve(residual.astype(matrix.dtype))
-            residual = rhs - _times(matrix, x) - shift * x
+            residual = rhs - matrix.times(x) - shift * x
         length = float(np.linalg.norm(residual))
         if length <= _REFINED * goal:
             return x, SolveInfo("cholesky", shift, len(x), condition_of(pivots))
@@ -326,21 +341,6 @@ def _refined(matrix: np.ndarray, rhs: np.ndarray, shift: float) -> tuple[Array, 
 
 _REFINED = 1e-8  # of the length of b; the rounding of single precision is 6e-8
 _MOST_REFINEMENTS = 8
-
-
-def _times(matrix: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """A x in double precision for A of single precision, in pieces that stay in the cache."""
-
-    def times(start: int) -> np.ndarray:
-        rows = range(start, min(start + _ROWS, len(matrix)), _IN_CACHE)
-        return np.concatenate([matrix[i : i + _IN_CACHE].astype(x.dtype) @ x for i in rows])
-
-    with one_blas_thread(), side_by_side() as run:
-        return np.concatenate(run(times, range(0, len(matrix), _ROWS)))
-
-
-_ROWS = 512  # that a thread takes, a multiple of those that stay in its cache
-_IN_CACHE = 64
 
 
 def _are_rounding(pivots: Array) -> bool:

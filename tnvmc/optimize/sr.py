@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tnvmc.ansatz.centred import CenteredJacobian
+from tnvmc.ansatz.covariance import Covariance
 from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.ansatz.rounding import is_rounded
 from tnvmc.ansatz.structured import StructuredJacobian
@@ -260,10 +261,11 @@ class SR:
             factor = average.remembered(self.memory, moved / self.reach)
         kept = average.add(state, a, factor, theta)
         total, force, norm = kept["covariance"], a.adjoint(residual), kept["counted"]
+        whole = not isinstance(total, Covariance)
         if units is not None:
-            single = xp.astype(units, xp.float32)
-            total, force = single[:, None] * total * single, units * force
-        entries = diagonal(total)
+            single, force = xp.astype(units, xp.float32), units * force
+            total = single[:, None] * total * single if whole else total.in_units(single)
+        entries = diagonal(total) if whole else total.diagonal()
         require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
         n = a.shape[1]
         steps = average.effective_steps(kept)
@@ -272,7 +274,10 @@ class SR:
         if trace < average.LEAST_TRACE:
             return (*self._solve(in_own_units(a)[0], residual), average.empty(theta))
         # The sum takes the place of the average: no copy of it is made.
-        x, solved = (self.solver or Cholesky())(total, norm * force, norm * share * trace / n)
+        solver = self.solver or Cholesky()
+        if not whole and not isinstance(solver, Cholesky):
+            total = total.dense()
+        x, solved = solver(total, norm * force, norm * share * trace / n)
         solved = replace(solved, shift=solved.shift / norm)
         return x, "parameters", solved, kept
 
@@ -294,13 +299,12 @@ class SR:
         if isinstance(solver, ConjugateGradients):
             trace = max(a.trace(), 0.0)
             if space == "parameters":
-                x, solved = solver.solve(a.covariance_times, rhs, share * trace / n)
+                x, solved = solver.solve(lambda v: a.adjoint(a.apply(v)), rhs, share * trace / n)
             else:
                 x, solved = solver.in_samples(a, rhs, share * trace / n, trace)
         else:
-            matrix = a.covariance() if space == "parameters" else a.gram()
-            xp = array_namespace(matrix)
-            entries = diagonal(matrix)
+            matrix, entries = _matrix(a, space, solver)
+            xp = array_namespace(entries)
             require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
             shift = share * max(float(xp.real(xp.sum(entries))), 0.0) / n
             if rounded and space == "samples" and isinstance(solver, Cholesky):
@@ -319,6 +323,15 @@ def _default_solver(a: CenteredJacobian, space: str, share: float) -> Cholesky |
     slices = isinstance(jacobian, StructuredJacobian) and jacobian.about().widths is not None
     applied = space == "samples" and n_rows >= APPLIED_FROM and share >= LEAST_APPLIED
     return ConjugateGradients() if on_host and slices and applied else Cholesky()
+
+
+def _matrix(a: CenteredJacobian, space: str, solver: Solver) -> tuple[Array | Covariance, Array]:
+    """S or the Gram matrix, and its diagonal."""
+    if space == "samples":
+        return (gram := a.gram()), diagonal(gram)
+    if is_numpy(array_namespace(a.weight)) and isinstance(solver, Cholesky):
+        return (covariance := Covariance.of_samples(a)), covariance.diagonal()
+    return (whole := a.covariance()), diagonal(whole)
 
 
 def _iterated(solved: SolveInfo) -> Info:

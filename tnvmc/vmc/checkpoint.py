@@ -11,6 +11,7 @@ from tnvmc.ansatz.protocol import Ansatz, description_of
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.term import Operator
+from tnvmc.optimize import average
 from tnvmc.optimize.pace import OF_RULE
 from tnvmc.optimize.rule import ADDED, Rule
 from tnvmc.storage.files import write_atomically
@@ -132,7 +133,11 @@ def _of_this_version(found: Mapping[str, Any], like: Mapping[str, Any]) -> dict[
         for name, value in added.items()
         if name in like
     }
-    return new | {name: value for name, value in found.items() if name in like or name not in added}
+    kept = new | {name: value for name, value in found.items() if name in like or name not in added}
+    for name in ("covariance", f"{OF_RULE}covariance"):
+        if name in kept and name in like:
+            kept[name] = average.in_form_of(kept[name], like[name])
+    return kept
 
 
 def _check_rule(path: Path, stored: Any, wanted: Any) -> None:
