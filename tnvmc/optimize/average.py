@@ -23,7 +23,7 @@ from tnvmc.optimize.rule import State
 Array = Any
 
 MOST_PARAMETERS = 4096
-"""Up to so many parameters S is kept from step to step where nothing is said: 64 MiB of float32, and a solution
+"""Up to so many parameters S is kept from step to step where nothing is said: 32 MiB of float32, and a solution
 that takes less time than the samples of most steps."""
 
 LEAST_SHIFT = 1e-4

@@ -68,7 +68,7 @@ class SRSettings(_Optimizer):
     averaged_up_to: NonNegative = 4096
     """Parameters up to which the SR matrix is averaged over steps. More are worth it where the samples of twenty steps outnumber
     them and a sample is expensive: 13110 take 15 s of one core a step
-    and 1.7 GiB of memory beside the samples. Without `memory`, or with `conjugate_gradients`, it has no effect."""
+    and 1 GiB of memory beside the samples. Without `memory`, or with `conjugate_gradients`, it has no effect."""
     reach: PositiveNumber | None = None
     """Distance between two states at which the average of S counts the older 1/e, beside `memory`. 0.2 is good for networks,
     whose S changes much in the first steps; a PEPS loses by it. Default: none."""
