@@ -78,6 +78,17 @@ def test_where_s_is_averaged_log_derivatives_stay_in_double_precision() -> None:
         assert rule.takes_single(theta, 8, rule.init(theta)) == single
 
 
+@pytest.mark.parametrize(
+    ("n_samples", "shared", "most"),
+    [(2048, False, 4096), (None, True, 4096), (512, True, 4096), (2048, True, 13653)]
+    + [(4096, True, 16384)],
+)
+def test_states_of_shared_tensors_are_averaged_where_samples_are_enough(
+    n_samples: int | None, shared: bool, most: int
+) -> None:
+    assert average.most_parameters(n_samples, shared) == most
+
+
 @pytest.mark.parametrize("shift", [0.0, 1e-8])
 def test_with_a_shift_below_rounding_each_step_is_on_its_own(shift: float) -> None:
     problems = [random_problem(40, (3, 2, 4), "real", "real", seed=seed) for seed in (1, 2)]

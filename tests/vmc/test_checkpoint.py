@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tnvmc.ansatz.centred import CenteredJacobian
+from tnvmc.ansatz.covariance import Covariance
 from tnvmc.ansatz.files import LISTED_BONDS, listed
 from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.ansatz.peps.state import PEPS
@@ -339,6 +340,32 @@ def test_a_list_of_bonds_is_kept_whole(tmp_path: Path) -> None:
         checkpoint.load(path, kept, held.here)
     checkpoint.save(path, held, {k: v for k, v in belongs.items() if k != LISTED_BONDS})
     assert checkpoint.load(path, belongs, held.here).step == 1
+
+
+def test_what_had_no_average_of_s_may_begin_one_and_the_other_way_round(tmp_path: Path) -> None:
+    here = Iterate(point(0).theta, point(0).configs, {"rate": 0.1, "single": 1})
+    averaged = Iterate(here.theta, here.configs, {**average.empty(here.theta), "rate": 0.2})
+    for stored, like in ((here, averaged), (averaged, here)):
+        checkpoint.save(tmp_path / "c.h5", State(8, stored), IDENTITY)
+        found = checkpoint.load(tmp_path / "c.h5", IDENTITY, like).here.optimizer
+        assert set(found) == set(like.optimizer)
+        assert found["rate"] == stored.optimizer["rate"]
+    assert found["single"] == 0  # in double precision before, and from then on
+
+
+def test_a_whole_s_of_before_is_taken_by_half(tmp_path: Path) -> None:
+    theta, n = point(0).theta, N_PARAMETERS
+    rows = np.random.default_rng(0).normal(size=(n, n)).astype(np.complex64)
+    whole = rows.conj().T @ rows
+    former = {**average.empty(theta), "covariance": whole, "counted": 1.5}
+    checkpoint.save(tmp_path / "c.h5", State(8, Iterate(theta, point(0).configs, former)), IDENTITY)
+    like = Iterate(theta, point(0).configs, average.empty(theta))
+    found = checkpoint.load(tmp_path / "c.h5", IDENTITY, like).here.optimizer
+    assert found["counted"] == 1.5
+    lower = np.tril_indices(n)
+    half = Covariance.of_numbers(found["covariance"], n).dense()
+    np.testing.assert_array_equal(half[lower], whole[lower])
+    assert average.in_form_of(found["covariance"], whole).shape == whole.shape  # for a GPU
 
 
 def test_a_former_average_of_s_is_begun_anew(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tnvmc
+from tnvmc import PEPS
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.backend.device import DeviceError
 from tnvmc.exact import exact_ground_state
-from tnvmc.lattice import chain
+from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
@@ -287,3 +289,16 @@ def test_two_lattices_are_refused() -> None:
         ValueError, match="the Hamiltonian has 1 x 6 sites, the wave function on 1 x 4"
     ):
         VMC(heisenberg(chain(6)), PeriodicMPS(chain(4), 2))
+
+
+def test_of_shared_tensors_s_is_averaged_for_as_many_parameters_as_samples_allow() -> None:
+    operator = heisenberg(square(3, 3))
+    shared = PEPS(operator.lattice, 2, sharing=tnvmc.sharing(operator))
+    sampler = Sampler(n_walkers=64, n_samples=2048)
+    for ansatz, rule, most in (
+        (shared, None, 13653),
+        (PEPS(operator.lattice, 2), None, 4096),
+        (shared, SR("auto", memory=0.9, averaged_up_to=100), 100),
+    ):
+        found: Any = VMC(operator, ansatz, sampler, rule).optimizer
+        assert found.rule.averaged_up_to == most

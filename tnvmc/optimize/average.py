@@ -26,6 +26,24 @@ MOST_PARAMETERS = 4096
 """Up to so many parameters S is kept from step to step where nothing is said: 32 MiB of float32, and a solution
 that takes less time than the samples of most steps."""
 
+MOST_OF_SHARED = 2**14
+"""The same for states whose tensors are shared, of enough samples: 0.5 GiB, and 20 s of one core a step."""
+
+_PER_SAMPLE = 20 / 3
+"""Such parameters for each sample of a step: those of twenty steps, half of which are effective, are then one and a half
+for each parameter.  Where they are one, the average does harm (decision 16)."""
+
+
+def most_parameters(n_samples: int | None, shared: bool) -> int:
+    """Give the parameters up to which S is averaged where nothing is said, for so many samples a step.
+
+    Of states without shared tensors a sample takes less time for each parameter, and the solution most of a step.
+    """
+    if not shared or n_samples is None:
+        return MOST_PARAMETERS
+    return min(MOST_OF_SHARED, max(MOST_PARAMETERS, int(_PER_SAMPLE * n_samples)))
+
+
 LEAST_SHIFT = 1e-4
 """Least shift, in units of the mean diagonal, above the rounding of single precision: the direction
 moves by 1e-4 with 1e-6, by 1e-2 with 1e-8, and without a shift it is rounding alone."""

@@ -83,8 +83,9 @@ class SR:
     alone.  Above `averaged_up_to` parameters memory has no effect, nor with a `diag_shift` below
     `average.LEAST_SHIFT`: the average is kept in single precision.  Nor with `ConjugateGradients`, which
     forms no matrix."""
-    averaged_up_to: int = average.MOST_PARAMETERS
-    """Parameters P up to which there is an average.  It gains where the samples of twenty steps outnumber them, and
+    averaged_up_to: int | Literal["auto"] = "auto"
+    """Parameters P up to which there is an average.  "auto": 4,096; of a PEPS with shared tensors, in a `VMC`, 20 / 3 of
+    the samples of a step where that is more, and 16,384 at most (`average.most_parameters`).  It gains where the samples of twenty steps outnumber them, and
     costs M P^2 / 2 + P^3 / 3 in single precision at each step, and triangles of
     2 P^2 bytes on processors: two in a checkpoint, and one more while it is solved (15 s of one core, 8 s of two, for 13,110 parameters and 2,048 samples)."""
     reach: float | None = None
@@ -105,7 +106,8 @@ class SR:
         real("SR", "momentum", self.momentum)
         optional_positive("SR", "clip", self.clip)
         optional_positive("SR", "reach", self.reach)
-        whole("SR", "averaged_up_to", self.averaged_up_to, 0)
+        if self.averaged_up_to != "auto":
+            whole("SR", "averaged_up_to", self.averaged_up_to, 0)
         if self.solver is not None and not callable(self.solver):
             raise TypeError(f"SR: solver must be a solver, as Cholesky(), got {self.solver!r}")
         if not 0 <= self.momentum < 1:
@@ -127,7 +129,8 @@ class SR:
 
     def _averages(self, theta: Array) -> bool:
         above_rounding = self.diag_shift == "auto" or self.diag_shift >= average.LEAST_SHIFT
-        few = theta.shape[0] <= self.averaged_up_to
+        most = average.MOST_PARAMETERS if self.averaged_up_to == "auto" else self.averaged_up_to
+        few = theta.shape[0] <= most
         matrix_free = isinstance(self.solver, ConjugateGradients)
         return bool(self.memory) and few and above_rounding and not matrix_free
 

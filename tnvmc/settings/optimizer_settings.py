@@ -65,8 +65,9 @@ class SRSettings(_Optimizer):
     memory: Annotated[Number, Field(ge=0, lt=1)] | None = None
     """Decay of the average of the SR matrix over steps: 0.9 averages about the last 20 steps; 0 uses the samples of the present step only. Above `averaged_up_to` parameters it has no effect. Default: 0.9; 0 with momentum,
     or without noise (`enumerate`)."""
-    averaged_up_to: NonNegative = 4096
-    """Parameters up to which the SR matrix is averaged over steps. More are worth it where the samples of twenty steps outnumber
+    averaged_up_to: NonNegative | Literal["auto"] = "auto"
+    """Parameters up to which the SR matrix is averaged over steps. "auto": 4096, and with shared tensors 20 / 3 of `sampler.n_samples`
+    where that is more, 16384 at most. More are worth it where the samples of twenty steps outnumber
     them and a sample is expensive: 13110 take 15 s of one core a step
     and 1 GiB of memory beside the samples. Without `memory`, or with `conjugate_gradients`, it has no effect."""
     reach: PositiveNumber | None = None

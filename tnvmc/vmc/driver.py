@@ -20,7 +20,6 @@ from tnvmc.estimate.diagnostic import warn_of
 from tnvmc.estimate.statistics import ComplexEstimate
 from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.term import NonHermitian, Operator
-from tnvmc.optimize.pace import AUTOMATIC
 from tnvmc.optimize.rule import Rule
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import (
@@ -52,7 +51,7 @@ from tnvmc.vmc.kept import Kept, everywhere, kept_states
 from tnvmc.vmc.led import led
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
 from tnvmc.vmc.observers import Callback, Observers
-from tnvmc.vmc.rates import Rates, paced, rates
+from tnvmc.vmc.rates import Rates, averaging, paced, rates
 from tnvmc.vmc.recording import Given, recorder
 from tnvmc.vmc.reliability import compared, of_steps
 from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
@@ -148,7 +147,7 @@ class VMC:
         self.operator = operator
         self.ansatz = ansatz
         self.sampler: Samples = Sampler() if sampler is None else sampler
-        self.optimizer: Rule = AUTOMATIC if optimizer is None else optimizer
+        self.optimizer: Rule = averaging(optimizer, ansatz, self.sampler)
         schedule = rates(learning_rate, self.optimizer)
         if schedule is None:
             self.optimizer = paced(self.optimizer, operator)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.arguments import real
 from tnvmc.backend.calls import shortly
 from tnvmc.operators.bounds import energy_bound, off_diagonal_bound
 from tnvmc.operators.term import Operator
-from tnvmc.optimize.pace import Paced
+from tnvmc.optimize import average
+from tnvmc.optimize.pace import AUTOMATIC, Paced
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.sr import SR
+from tnvmc.sampling.problem import Samples
+from tnvmc.vmc.checks import shares_tensors
 
 FIXED_RATE = 0.1
 """Learning rate of rules other than SR where none is given."""
@@ -80,6 +84,17 @@ def _require_step(schedule: Callable[..., Any]) -> None:
             "VMC: learning_rate must be a function of the step, as lambda step: 0.1 / (1 + step / 50), "
             f"got {shortly(schedule)}, which does not take one number"
         ) from None
+
+
+def averaging(rule: Rule | None, ansatz: Ansatz, sampler: Samples) -> Rule:
+    """Give a rule, by default `AUTOMATIC`, that knows up to how many parameters it averages S."""
+    if isinstance(rule, Paced):
+        return replace(rule, rule=averaging(rule.rule, ansatz, sampler))
+    rule = AUTOMATIC if rule is None else rule
+    if not isinstance(rule, SR) or rule.averaged_up_to != "auto":
+        return rule
+    most = average.most_parameters(sampler.n_samples, shares_tensors(ansatz))
+    return replace(rule, averaged_up_to=most)
 
 
 def paced(rule: Rule, operator: Operator) -> Paced:
