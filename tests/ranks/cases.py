@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -129,6 +130,9 @@ def results(make: Callable[[], VMC]) -> dict[str, Any]:
         found["chi"] = [
             point.energy for point in vmc.converge((3, 4), 40, double_layer=False).samples.points
         ]
+    found["rule"] = digest(*vmc.state.here.optimizer.values())
+    again = pickle.loads(pickle.dumps(vmc.state))  # on each rank by itself
+    assert digest(*again.here.optimizer.values()) == found["rule"]
     everywhere = MPI.COMM_WORLD.allgather(json.dumps(found))
     assert len(set(everywhere)) == 1, "ranks have different results"
     return found

@@ -292,7 +292,7 @@ def test_two_lattices_are_refused() -> None:
 
 
 def test_of_shared_tensors_s_is_averaged_for_as_many_parameters_as_samples_allow() -> None:
-    operator = heisenberg(square(3, 3))
+    operator = heisenberg(square(2, 4))
     shared = PEPS(operator.lattice, 2, sharing=tnvmc.sharing(operator))
     sampler = Sampler(n_walkers=64, n_samples=2048)
     for ansatz, rule, most in (
@@ -302,3 +302,15 @@ def test_of_shared_tensors_s_is_averaged_for_as_many_parameters_as_samples_allow
     ):
         found: Any = VMC(operator, ansatz, sampler, rule).optimizer
         assert found.rule.averaged_up_to == most
+
+
+def test_goes_back_to_a_checkpoint_after_steps(tmp_path: Path) -> None:
+    operator = heisenberg(square(2, 3))
+    vmc = VMC(operator, PEPS(operator.lattice, 2), Sampler(8, 32), SR("auto", memory=0.9))
+    vmc.run(1)
+    vmc.save(tmp_path / "a.h5")
+    expected = vmc.run(1)[-1].energy
+    after = vmc.theta
+    vmc.restore(tmp_path / "a.h5")
+    assert vmc.run(1)[-1].energy == expected
+    np.testing.assert_array_equal(vmc.theta, after)

@@ -54,15 +54,10 @@ class Covariance:
         return (n_stored(self.n),)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if not self.shares:
-            raise RuntimeError("Covariance: dealt out to ranks, and gathered by rank 0 alone")
         return np.asarray(self._together(Triangle.gathered), dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Elsewhere it is not: other ranks are told of it, and have their shares already."""
-        if self.ranks is ALONE and self.shares:
-            return Covariance.of_numbers, (np.asarray(self), self.n)
-        return Covariance, (self.n, self.dtype, ALONE, ())
+        return Covariance.of_numbers, (np.asarray(self), self.n)
 
     def __deepcopy__(self, memo: Any) -> Covariance:
         return self  # nothing changes it

@@ -100,10 +100,10 @@ def add(state: State, a: CenteredJacobian, factor: float, theta: Array) -> State
 
 def in_form_of(found: Array, wanted: Array) -> Array:
     """Give an S of a file as this version has it, and the kind of arrays: half of it on processors, else all."""
-    if found.ndim == wanted.ndim:
+    if len(found.shape) == len(wanted.shape):
         return found
     xp = array_namespace(found)
-    if found.ndim == 2:
+    if len(found.shape) == 2:
         return np.concatenate([found[tile, : tile.stop].ravel() for tile in tiles_of(len(found))])
     whole = Covariance.of_numbers(to_host(found), wanted.shape[0]).dense()
     return to_namespace(whole, xp)

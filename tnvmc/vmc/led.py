@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from tnvmc.backend.ranks import in_use, using_ranks
+from tnvmc.vmc.state import on_one_rank
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -38,8 +39,9 @@ def led(method: C) -> C:
 
 
 def _told(vmc: Any, ranks: Any, name: str, value: Any, error: BaseException | None) -> None:
-    """Give the other ranks what a method ended with."""
+    """Give the other ranks what a method ended with: all of the state, which no rank needs the others for then."""
     try:
+        vmc.state = on_one_rank(vmc.state)
         ranks.end((name, value, vmc.state, error))
     except Exception as cannot:  # noqa: BLE001 (it cannot be pickled; they wait for something)
         told = error if error is not None else cannot

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+import numpy as np
+
+from tnvmc.ansatz.covariance import Covariance
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.sampling.problem import Point
@@ -36,6 +39,20 @@ class State:
     recent: Recent = field(default_factory=Recent)
     trail: Trail | None = None  #: None where only the last point is to be measured
     growth: Growth | None = None  #: of the number of samples; None where it is fixed
+
+
+def on_one_rank(state: State) -> State:
+    """Give the same state with nothing that is dealt out to ranks; rank 0 calls it while the others follow."""
+
+    def whole(point: Iterate) -> Iterate:
+        found = {
+            name: np.asarray(value) if isinstance(value, Covariance) else value
+            for name, value in point.optimizer.items()
+        }
+        return replace(point, optimizer=found)
+
+    good = None if state.good is None else whole(state.good)
+    return replace(state, here=whole(state.here), good=good)
 
 
 @dataclass(frozen=True, repr=False)
