@@ -57,3 +57,5 @@ def test_that_of_a_file_goes_on() -> None:
     found = Covariance.of_samples(a)
     again = Covariance.of_numbers(np.array(found), found.n)
     np.testing.assert_array_equal(found.plus(a, 0.3).dense(), again.plus(a, 0.3).dense())
+    np.array(found)[:] = 0.0
+    assert found.diagonal().any()

@@ -54,7 +54,8 @@ class Covariance:
         return (n_stored(self.n),)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self._together(Triangle.gathered), dtype)
+        numbers = np.asarray(self._together(Triangle.gathered), dtype)
+        return numbers.copy() if copy else numbers
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Covariance.of_numbers, (np.asarray(self), self.n)
@@ -67,11 +68,12 @@ class Covariance:
 
         Cost: M P^2 / 2, shared.  Traffic: M P numbers to each rank.  Memory: a second S.
         """
-        ranks, means = _ranks_of(a), np.stack([a.mean(part) for part in range(a.parts)])
+        ranks = _ranks_of(a)
         if ranks is not self.ranks:  # of one process, taken up on ranks; or the other way round
             return Covariance.of_numbers(np.asarray(self), self.n, ranks).plus(a, factor)
         jacobian = structured(a.jacobian)
         if isinstance(jacobian, SpreadJacobian):
+            means = np.stack([a.mean(part) for part in range(a.parts)])
             samples: Any = _Samples(jacobian.shares, means, a.weight)
             made = ranks.together(_plus, self.shares, threads_in_use(), factor, samples)
         else:
