@@ -97,7 +97,11 @@ def test_bonds_have_widths_and_colours_of_their_energies(pictures: Figures) -> N
     (lines,) = (item for item in axes.collections if isinstance(item, LineCollection))
     energies = np.array([bond["mean"] for bond in observables()["bonds"]])
     assert np.array_equal(lines.get_array(), energies)
-    assert np.array_equal(np.argsort(lines.get_linewidths()), np.argsort(np.abs(energies)))
+    # Bonds that symmetry makes equal differ in their last bits, so the order of two bonds counts
+    # only where their energies differ by more than rounding.
+    widths = np.array(lines.get_linewidths())
+    stronger = np.abs(energies)[:, None] > np.abs(energies) * (1 + ROUNDING)
+    assert stronger.any() and (widths[:, None] > widths)[stronger].all()
     begin, end = lines.get_segments()[0]
     assert (tuple(begin), tuple(end)) == ((0, 0), (1, 0))
     dots = next(item for item in axes.collections if item is not lines)
