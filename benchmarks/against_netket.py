@@ -52,8 +52,8 @@ def log_psi_of(kind: str) -> tuple[list[Array], Callable[[list[Array], Array], A
 def couplings() -> dict[tuple[int, int], float]:
     """Coupling of each bond."""
     strength = {"nearest": 1.0, "diagonal": J2}
-    all_bonds = hamiltonian().lattice.bonds
-    return {bond: strength[kind] for kind, bonds in all_bonds.items() for bond in bonds}
+    bonds = hamiltonian().lattice.bonds
+    return {bond: value for kind, value in strength.items() for bond in bonds[kind]}
 
 
 def netket(kind: str, n_walkers: int) -> Steps:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import threading
+import time
 import tracemalloc
 
 import numpy as np
@@ -93,14 +96,49 @@ def test_threads_are_those_of_the_block() -> None:
     outside = threads_in_use()
     with using_threads(3):
         assert threads_in_use() == 3
-        with side_by_side() as run, np.errstate(over="ignore"):
-            assert [x.tolist() for x in run(np.exp, [np.zeros(1), np.full(1, 1e4)])] == [
-                [1],
-                [np.inf],
-            ]
+        with np.errstate(over="ignore"):
+            found = side_by_side(np.exp, [np.zeros(1), np.full(1, 1e4)])
+        assert [x.tolist() for x in found] == [[1], [np.inf]]
     assert threads_in_use() == outside
 
 
 def test_an_error_in_a_thread_is_raised() -> None:
-    with using_threads(2), pytest.raises(ZeroDivisionError), side_by_side() as run:
-        run(lambda i: 1 // i, [1, 0, 2])
+    with using_threads(2), pytest.raises(ZeroDivisionError):
+        side_by_side(lambda i: 1 // i, [1, 0, 2])
+
+
+def test_an_error_waits_for_what_has_begun() -> None:
+    began, ended = threading.Event(), []
+
+    def task(item: int) -> None:
+        if item == 0:
+            assert began.wait(60)
+            raise ZeroDivisionError
+        began.set()
+        time.sleep(0.05)  # still at work when the error is known
+        ended.append(item)
+
+    with using_threads(2), pytest.raises(ZeroDivisionError):
+        side_by_side(task, [0, 1])
+    assert ended == [1]
+
+
+def test_tasks_may_give_out_tasks() -> None:
+    with using_threads(2):
+        found = side_by_side(lambda i: sum(side_by_side(lambda j: i * j, [1, 2, 3])), [1, 2, 3, 4])
+    assert found == [6, 12, 18, 24]
+
+
+def test_threads_stay_and_a_fork_has_its_own() -> None:
+    def task(_: int) -> int:
+        time.sleep(0.01)
+        return threading.get_native_id()  # never given twice while it can matter
+
+    with using_threads(2):
+        assert len({*side_by_side(task, range(4)), *side_by_side(task, range(4))}) <= 2
+        child = multiprocessing.get_context("fork").Process(
+            target=side_by_side, args=(task, [1, 2])
+        )
+        child.start()
+        child.join(30)
+    assert child.exitcode == 0

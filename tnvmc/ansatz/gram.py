@@ -67,19 +67,19 @@ def gram_of_slices(
     pairs = [range(end - n, end) for n, end in zip(groups, np.cumsum(groups).tolist(), strict=True)]
     widest = max(sum(slices[i].shape[1] for i in pair) for pair in pairs)
     room = np.empty(n_samples * widest, dtype=slices[0].dtype)
-    with one_blas_thread(), side_by_side() as run:
+    with one_blas_thread():
         for pair in pairs:
             digits = spins[:, pair.start : pair.stop]
             order = np.lexsort(digits.T)
             edges = np.cumsum([0, *(slices[i].shape[1] for i in pair)])
             chosen = room[: n_samples * edges[-1]].reshape(n_samples, -1)
-            run(
+            side_by_side(
                 _gather([slices[i] for i in pair], order, chosen),
                 _tiles(slice(0, n_samples), _GATHERED),
             )
-            run(_multiply(chosen, order, gram, scales), _panels(digits[order], edges))
+            side_by_side(_multiply(chosen, order, gram, scales), _panels(digits[order], edges))
         tiles = _tiles(slice(0, n_samples), TILE)
-        run(_mirror(gram), [(a, b) for i, a in enumerate(tiles) for b in tiles[: i + 1]])
+        side_by_side(_mirror(gram), [(a, b) for i, a in enumerate(tiles) for b in tiles[: i + 1]])
     return gram
 
 

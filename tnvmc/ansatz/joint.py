@@ -82,8 +82,7 @@ class Joint:
         places = range(len(self._slices))
         for begin in places[::_AT_ONCE]:
             now = places[begin : begin + _AT_ONCE]
-            with side_by_side() as run:
-                found = run(lambda k: self.units.cross(self._slices[k], chosen, scales), now)
+            found = side_by_side(lambda k: self.units.cross(self._slices[k], chosen, scales), now)
             for k, part in zip(now, found, strict=True):
                 raw = part.astype(self.dtype, copy=False)
                 self.ranks.add_up(raw, self._owner(k))

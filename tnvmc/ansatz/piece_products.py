@@ -143,8 +143,8 @@ class PieceProducts:
         n_entries = self.spins.shape[0] * sum(columns.shape[1] for columns in self.columns)
         if n_entries < _THREADED_ENTRIES or not is_numpy(array_namespace(self.spins)):
             return [task(*each) for each in work]
-        with one_blas_thread(), side_by_side() as run:
-            return run(lambda each: task(*each), work)
+        with one_blas_thread():
+            return side_by_side(lambda each: task(*each), work)
 
     def _in_rows(self, vector: Array) -> bool:
         """Whether slices have less precision than what they are multiplied with: then some rows at a time."""

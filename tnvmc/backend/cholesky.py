@@ -103,7 +103,7 @@ def factorise(
         if failed:
             corner[failed - 1, failed - 1] = np.nan
 
-    with one_blas_thread(), side_by_side() as run:
+    with one_blas_thread():
         for k, columns in enumerate(tiles):
             root = owner(k, ranks.size)
             if root == ranks.rank:
@@ -126,7 +126,7 @@ def factorise(
                 tile = subtract(i, columns, row)
                 tile[:] = trsm(1.0, upper, tile.T, trans_a=2).T
 
-            run(divide, [i for i in matrix if i > k])
+            side_by_side(divide, [i for i in matrix if i > k])
     return None
 
 

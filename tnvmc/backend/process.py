@@ -17,14 +17,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from functools import cache
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def one_blas_thread() -> Any:
@@ -80,25 +83,40 @@ def threads_in_use() -> int:
     return _THREADS.get() or available_cores()
 
 
-@contextmanager
-def side_by_side() -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
-    """Give a function that applies another to every item of a list, in threads: results in order.
+def side_by_side(task: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Apply a function to every item of a list, in threads: results in order.
 
     For NumPy calls that leave the interpreter lock alone, on `threads_in_use` threads.  The items are
-    cut by the caller, so that nothing depends on the number of threads.  The first error is raised.
+    cut by the caller, so that nothing depends on the number of threads.  The first error is raised, when
+    all that has begun has ended.
     """
     n_threads = threads_in_use()
-    if n_threads == 1:
-        yield lambda task, items: [task(item) for item in items]
-        return
-    with ThreadPoolExecutor(n_threads) as pool:
+    if n_threads == 1 or len(items) < 2:
+        return [task(item) for item in items]
+    # A copy of the context each: that of NumPy's floating-point errors is part of it.
+    pool = _kept_threads(n_threads)
+    futures = [pool.submit(copy_context().run, task, item) for item in items]
+    try:
+        return [future.result() for future in futures]
+    finally:
+        for future in futures:
+            future.cancel()
+        wait(futures)
 
-        def run(task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-            # A copy of the context each: that of NumPy's floating-point errors is part of it.
-            futures = [pool.submit(copy_context().run, task, item) for item in items]
-            return [future.result() for future in futures]
 
-        yield run
+_KEPT_THREADS = threading.local()
+
+
+def _kept_threads(n: int) -> ThreadPoolExecutor:
+    """Threads that stay: to start them takes longer than the work of a small step.
+
+    Each thread that asks has its own, so that tasks may give out tasks.
+    """
+    if getattr(_KEPT_THREADS, "n", None) != (n, os.getpid()):  # a fork has no threads
+        _KEPT_THREADS.pool = ThreadPoolExecutor(n, thread_name_prefix="side by side")
+        _KEPT_THREADS.n = (n, os.getpid())
+    pool: ThreadPoolExecutor = _KEPT_THREADS.pool
+    return pool
 
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3

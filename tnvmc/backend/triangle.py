@@ -106,8 +106,8 @@ class Triangle(Resident):
     def changed(self, change: Callable[[int, np.ndarray, np.ndarray], Any]) -> Triangle:
         """Another one of the same form: a function fills in each row from the own one, in threads."""
         made = Triangle(self.n, self.places, np.empty_like(self.numbers))
-        with side_by_side() as run:  # most of the time goes into memory that is new to the process
-            run(lambda i: change(i, self.rows[i], made.rows[i]), self.places)
+        # In threads since most of the time goes into memory that is new to the process.
+        side_by_side(lambda i: change(i, self.rows[i], made.rows[i]), self.places)
         return made
 
     def add_square(self, a: np.ndarray) -> None:
@@ -117,8 +117,8 @@ class Triangle(Resident):
         def add(i: int) -> None:
             self.rows[i][...] += a[:, tiles[i]].conj().T @ a[:, : tiles[i].stop]
 
-        with one_blas_thread(), side_by_side() as run:
-            run(add, self.places)
+        with one_blas_thread():
+            side_by_side(add, self.places)
 
     def diagonal(self, ranks: Ranks) -> np.ndarray:
         """The diagonal (n,), real."""
@@ -141,8 +141,8 @@ class Triangle(Resident):
                 down += own @ part[:, : tiles[i].start].conj()
             return i, np.concatenate(across), down
 
-        with one_blas_thread(), side_by_side() as run:
-            own = run(terms, self.places)
+        with one_blas_thread():
+            own = side_by_side(terms, self.places)
         found = np.zeros_like(x)
         for i, across, down in _in_order(own, ranks):
             found[tiles[i]] += across
