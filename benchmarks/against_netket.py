@@ -186,7 +186,7 @@ def main() -> None:
     """Run the rows asked for, print the table, write the JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", nargs="*", default=ROWS, metavar="KIND,WALKERS")
-    parser.add_argument("--steps", type=int, default=3, help="steps of each code in a round")
+    parser.add_argument("--steps", type=int, default=10, help="steps of each code in a round")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path, default=RESULT)
     arguments = parser.parse_args()

@@ -199,7 +199,7 @@ def test_tensors_are_shared_by_the_lowest_state_alone() -> None:
     with pytest.raises(ConfigError) as caught:
         sectors_of(sectors, ["ansatz.sharing=true"])
     assert [p.key for p in caught.value.problems] == ["sector 'b': ansatz.sharing"]
-    runs = sectors_of(sectors).runs
+    runs = sectors_of(sectors, ["ansatz.D=3"]).runs
     assert [run.ansatz.sharing for run in runs.values()] == [True, False]
 
 

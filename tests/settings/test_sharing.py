@@ -22,7 +22,7 @@ def completed(changes: tuple[str, ...] = (), **hamiltonian: Any) -> Settings:
     data = {
         "lattice": {"shape": [2, 4]},
         "hamiltonian": hamiltonian or {"model": "heisenberg"},
-        "ansatz": {"D": 2},
+        "ansatz": {"D": 3},
     }
     return complete(validate(data, changes))
 
@@ -31,6 +31,9 @@ def completed(changes: tuple[str, ...] = (), **hamiltonian: Any) -> Settings:
     ("hamiltonian", "changes", "shares"),
     [
         ({}, [], True),
+        ({}, ["ansatz.D=2"], False),
+        ({}, ["ansatz.D=2", "ansatz.sharing=true"], True),
+        ({}, ["ansatz.D=2", "lattice.shape=[13,13]"], True),  # 5408 parameters without
         ({}, ["ansatz.sharing=false"], False),
         ({}, ["ansatz.init=product"], False),
         ({}, ["ansatz.symmetrise=['spin']"], False),
@@ -42,6 +45,18 @@ def completed(changes: tuple[str, ...] = (), **hamiltonian: Any) -> Settings:
 )
 def test_the_default(hamiltonian: dict[str, Any], changes: list[str], shares: bool) -> None:
     assert completed(tuple(changes), **hamiltonian).ansatz.sharing is shares
+
+
+@pytest.mark.parametrize(("largest", "shares"), [(2, False), (3, True)])
+def test_all_stages_share_or_none(largest: int, shares: bool) -> None:
+    data = {
+        "lattice": {"shape": [2, 4]},
+        "hamiltonian": {"model": "heisenberg"},
+        "stage": [{"D": 2, "steps": 2}, {"D": largest, "steps": 2}],
+    }
+    settings = complete(validate(data))
+    assert settings.ansatz.sharing is shares
+    assert complete(validate(settings.as_dict())).as_dict() == settings.as_dict()
 
 
 def saved(path: Path, operator: Operator, shared: bool) -> str:

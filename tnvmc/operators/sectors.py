@@ -33,8 +33,12 @@ def rotation_invariant(operator: Operator) -> bool:
     """
     x, y, _ = spin_matrices(operator.local_dim)
     raising = x + 1j * y
+    totals = {
+        n: _summed(raising, n, operator.local_dim)
+        for n in {len(patch) for patch in operator.matrices}
+    }
     for patch, matrix in operator.matrices.items():
-        total = _summed(raising, len(patch), operator.local_dim)
+        total = totals[len(patch)]
         if np.abs(matrix @ total - total @ matrix).max() > _ROUNDING * np.abs(matrix).max(
             initial=0
         ):

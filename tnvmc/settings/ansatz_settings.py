@@ -71,8 +71,8 @@ class PEPSSettings(_Ansatz):
     sharing: StrictBool | None = None
     """Tensors that a symmetry of the Hamiltonian takes to each other are one: the state has the symmetry, and a
     fraction of the parameters, which few samples determine ([Shared tensors](sharing.md)). It starts from a product
-    state. Default: `true` where the ground state is proven to have such symmetries, and nothing is said of `init`,
-    of simple update, of `symmetrise` or of `[[orthogonal]]`; and where `init` names a state that shares its tensors by
+    state. Default: `true` from D = 3 on where the ground state is proven to have such symmetries, and nothing is said of
+    `init`, of simple update, of `symmetrise` or of `[[orthogonal]]`; at D = 2 above 4096 parameters; and where `init` names a state that shares its tensors by
     the symmetries that this Hamiltonian has."""
 
 

@@ -6,12 +6,15 @@ import os
 from typing import Any
 
 from tnvmc.ansatz.initial.parameters import sharing_of_start
+from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import (
     is_easy_plane,
     is_proven,
     sharing,
     signs_are_known,
 )
+from tnvmc.operators.term import Operator
+from tnvmc.optimize.average import MOST_PARAMETERS
 from tnvmc.settings.ansatz_settings import (
     AutoregressiveSettings,
     NetworkSettings,
@@ -31,6 +34,10 @@ EVOLVE = 10
 """Steps of simple update that open new bonds, where a stage sets none.  6x6 Heisenberg from an
 optimised D = 2 (relative error 1.5e-2) to D = 3: 1.1e-2 after one step, 8.5e-3 after ten, and the
 same after 30.  Noise alone leaves the energy and a variance that optimises badly."""
+
+LEAST_SHARED = 3
+"""D from which on tensors are shared by default.  At D = 2 a state without sharing ends lower in the same time
+(docs/sharing.md), if it has no more parameters than those up to which S is averaged over steps."""
 
 NOISE = 0.01
 """On entries of new bonds that are zero, of the tensor's largest, where a stage sets none."""
@@ -129,8 +136,17 @@ def _shares(settings: Settings, state: PEPSSettings) -> bool:
         return False
     if started:
         return before == found
-    known = signs_are_known(operator, found)
-    return known and is_proven(operator, found) and is_easy_plane(operator)
+    proven = signs_are_known(operator, found) and is_proven(operator, found)
+    return proven and is_easy_plane(operator) and not _small(settings, state, operator)
+
+
+def _small(settings: Settings, state: PEPSSettings, operator: Operator) -> bool:
+    """Tell whether a state is as good without sharing: of a small D, in all stages, and few parameters."""
+    D = max([state.D or 1, *(stage.D or 1 for stage in settings.stage or ())])
+    return D < LEAST_SHARED and (
+        PEPS(operator.lattice, D, local_dim=operator.local_dim, bonds=state.bonds).n_params
+        <= MOST_PARAMETERS
+    )
 
 
 def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
