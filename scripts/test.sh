@@ -2,6 +2,7 @@
 # Linters, types and tests, in .venv:
 #     bash scripts/test.sh               the default tests, on all cores (four at most)
 #     bash scripts/test.sh --fast        the tests of the core alone: a minute
+#     bash scripts/test.sh --whole       whole runs, commands and conformance suites, seconds each
 #     bash scripts/test.sh ARGUMENTS...  pytest with these, in one process, e.g. -m slow -s
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,6 +20,7 @@ beside=(--ignore tests/ansatz/neural --ignore tests/ansatz/wrappers --ignore tes
     --ignore tests/ansatz/test_protocol.py --ignore tests/optimize/test_against_netket.py)
 case "${1-}" in
     "") set -- "${side_by_side[@]}" ;;
+    --whole) set -- "${side_by_side[@]}" -m "whole and not slow and not gpu" "${@:2}" ;;
     --fast) set -- "${side_by_side[@]}" "${beside[@]}" "${core[@]}" "${@:2}" ;;
 esac
 case " $* " in

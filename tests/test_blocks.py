@@ -78,6 +78,7 @@ def test_every_block_is_run_or_checked(page: Path) -> None:
             assert run or block.mark != "output"
 
 
+@pytest.mark.whole
 def test_toml_files_can_be_loaded(tmp_path: Path) -> None:
     names = []
     for page in ALL_PAGES:
@@ -104,6 +105,7 @@ def load_any(file: Path, overrides: tuple[str, ...] = ()) -> None:
         complete(validate(data, overrides))
 
 
+@pytest.mark.whole
 def test_commands_name_files_and_runs_that_exist(tmp_path: Path) -> None:
     """Pages are read in the order in which they are run; a run is there once a command makes it."""
     order = {name: position for position, name in enumerate(IN_ORDER)}

@@ -48,6 +48,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("operator", "energy"), TABLE, ids=[f"{o.name}-{o.lattice.shape}" for o, _ in TABLE]
 )
@@ -128,6 +129,7 @@ EITHER = [
 ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("operator", "sign"), EITHER, ids=lambda o: getattr(o, "name", str(o)))
 @pytest.mark.parametrize("kernels", [True, False])
 def test_blocks_of_spin_inversion(
@@ -206,6 +208,7 @@ def test_what_does_not_converge_is_not_given(monkeypatch: pytest.MonkeyPatch) ->
         exact_ground_state(heisenberg(square(3, 4)))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("operator", MIXED, ids=lambda o: f"{o.name}-{o.lattice.shape}")
 @pytest.mark.parametrize("kernels", [True, False])
 def test_blocks_are_those_of_the_matrix(

@@ -69,6 +69,7 @@ assert matplotlib.is_interactive() and matplotlib.rcParams["axes.titleweight"] =
 """
 
 
+@pytest.mark.whole
 def test_what_the_backend_sets_outlives_the_first_picture(tmp_path: Path) -> None:
     """Else a notebook shows the first picture and no other."""
     (tmp_path / "asks.py").write_text(_BACKEND)

@@ -31,6 +31,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(piece_products, "_THREADED_ENTRIES", 0)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "float32", "complex64"])
 @pytest.mark.parametrize("local_dim", [2, 3])
 def test_no_bit_depends_on_threads_or_on_the_kernel(

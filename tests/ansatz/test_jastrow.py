@@ -47,6 +47,7 @@ def test_amplitudes(pairs: Any, dtype: str, local_dim: int, xp: Any) -> None:
     np.testing.assert_allclose(to_host(found.phase), np.exp(1j * expected.imag), atol=ROUNDING)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("pairs", ["all", "distance"])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_conforms(pairs: Any, dtype: str, xp: Any) -> None:

@@ -145,6 +145,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_networks_are_made_again(tmp_path: Path, kind: str) -> None:
     pytest.importorskip("flax")
@@ -175,6 +176,7 @@ def test_networks_are_made_again(tmp_path: Path, kind: str) -> None:
         plain.load_theta(tmp_path / "state.h5")
 
 
+@pytest.mark.whole
 def test_a_module_of_ones_own_keeps_its_parameters(tmp_path: Path) -> None:
     pytest.importorskip("flax")
     import jax.numpy as jnp

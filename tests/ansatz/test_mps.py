@@ -43,6 +43,7 @@ def test_amplitude_is_the_trace(dtype: str) -> None:
     assert np.abs(error).max() < ROUNDING * np.abs(expected).max()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "float32", "complex64"])
 def test_conforms(dtype: str) -> None:
     ansatz = PeriodicMPS(chain(5, "periodic"), 3, dtype)
@@ -54,6 +55,7 @@ def test_conforms_with_three_local_states_on_a_grid() -> None:
     check_ansatz(ansatz, ansatz.random(2, noise=1.0))
 
 
+@pytest.mark.whole
 def test_conforms_on_strict_arrays() -> None:
     ansatz = PeriodicMPS(chain(3, "periodic"), 2, "complex128")
     check_ansatz(ansatz, strict.asarray(ansatz.random(1)))

@@ -87,6 +87,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", MADE_BY)
 def test_abilities(name: str) -> None:
     ansatz: Any = MADE_BY[name]()

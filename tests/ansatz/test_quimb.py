@@ -97,6 +97,7 @@ ZX = np.kron(qu.pauli("z"), qu.pauli("x"))
 YX = np.kron(qu.pauli("y"), qu.pauli("x"))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("make", "lattice"),
     [
@@ -131,6 +132,7 @@ def test_models_of_both_are_the_same() -> None:
         from_quimb(qtn.ham_1d_heis(4), chain(5))
 
 
+@pytest.mark.whole
 def test_a_builder_of_sparse_operators() -> None:
     space = qop.HilbertSpace(4, sector=1, symmetry="U1")
     terms = [

@@ -48,6 +48,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "r"
 
 
+@pytest.mark.whole
 def test_an_archive_is_measured_as_the_run_is(run: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["archive", run, "kept/r"]) == 0
     result, kept = (read_json(Path(x, "result.json")) for x in ("r", "kept/r"))
@@ -72,6 +73,7 @@ def test_an_archive_is_measured_as_the_run_is(run: str, capsys: pytest.CaptureFi
     capsys.readouterr()
 
 
+@pytest.mark.whole
 def test_an_archive_is_not_resumed(run: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["archive", run, "kept"]) == 0
     kept = {path.name: path.read_bytes() for path in Path("kept").iterdir()}
@@ -89,6 +91,7 @@ steps = 11
 """
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("stages", ["", STAGES])
 def test_the_parameters_are_those_that_were_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: str
@@ -111,6 +114,7 @@ def test_the_parameters_are_those_that_were_measured(
     np.testing.assert_array_equal(read_parameters(Path("again/checkpoint.h5"))[1], measured)
 
 
+@pytest.mark.whole
 def test_a_run_that_went_on_after_its_result_is_refused(
     run: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +130,7 @@ def test_a_run_that_went_on_after_its_result_is_refused(
     assert not Path("kept").exists()
 
 
+@pytest.mark.whole
 def test_an_unfinished_run_is_refused(run: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("r/result.json").unlink()
     assert main(["archive", run, "kept"]) == 2
@@ -133,6 +138,7 @@ def test_an_unfinished_run_is_refused(run: str, capsys: pytest.CaptureFixture[st
     assert not Path("kept").exists()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("stages", ["", STAGES])
 def test_measuring_an_archive_says_again_which_parameters_it_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: str

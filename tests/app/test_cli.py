@@ -142,6 +142,7 @@ def test_the_written_settings_give_the_same_run(file: Path) -> None:
     assert outcome(file.parent / "runs" / "study") == outcome(file.parent / "again")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("stop_after", [0, 2, 3])
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stop_after: int
@@ -186,6 +187,7 @@ def test_a_folder_that_is_gone_is_told(
     assert "gone: the folder is gone, and the run with it; start again" in line
 
 
+@pytest.mark.whole
 def test_a_killed_run_goes_on_bit_for_bit(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -211,6 +213,7 @@ def test_a_killed_run_goes_on_bit_for_bit(
     assert outcome(file.parent / "whole") == outcome(file.parent / "parts")
 
 
+@pytest.mark.whole
 def test_a_finished_run_can_be_made_longer(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # A cosine would end elsewhere: the longer run would not begin like the shorter one.
     constant = ["--set", "optimizer.schedule=constant"]
@@ -328,6 +331,7 @@ def test_names_and_places_that_cannot_be(file: Path, capsys: pytest.CaptureFixtu
     assert sorted(os.listdir(file.parent)) == before
 
 
+@pytest.mark.whole
 def test_files_of_a_run_that_are_something_else(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,6 +369,7 @@ def test_toml_errors_name_the_line(file: Path, capsys: pytest.CaptureFixture[str
     assert "line 2" in complaint(capsys, 2, "run", "study.toml")
 
 
+@pytest.mark.whole
 def test_a_run_is_never_overwritten(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "study.toml", "--out", "first"]) == 0
     capsys.readouterr()
@@ -385,6 +390,7 @@ def test_a_run_is_never_overwritten(file: Path, capsys: pytest.CaptureFixture[st
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("where", ["fsync", "append"])
 def test_a_full_disk_is_told_and_survived(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], where: str
@@ -472,6 +478,7 @@ threads = 2
 """
 
 
+@pytest.mark.whole
 def test_a_killed_worker_costs_a_message_and_no_step(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -497,6 +504,7 @@ def test_a_killed_worker_costs_a_message_and_no_step(
     assert outcome(file.parent / "whole") == outcome(file.parent / "parts")
 
 
+@pytest.mark.whole
 def test_output_that_is_lost_stops_the_run_with_a_checkpoint(file: Path) -> None:
     """A reader that goes away, and a terminal that closes: nothing is told, all is kept."""
     ends = {"pipe": os.pipe(), "terminal": os.openpty()}
@@ -519,6 +527,7 @@ def test_output_that_is_lost_stops_the_run_with_a_checkpoint(file: Path) -> None
         assert shown.damage == ()
 
 
+@pytest.mark.whole
 def test_a_full_disk_for_the_output_is_no_traceback(file: Path) -> None:
     command = [sys.executable, "-m", "tnvmc", "exact", "study.toml"]
     with open("/dev/full", "w") as full:
@@ -542,6 +551,7 @@ def await_steps(folder: Path, process: Any) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("hangup_heard")
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]

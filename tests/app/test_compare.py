@@ -55,6 +55,7 @@ def outcome(path: Path) -> list[tuple[float, float, float, int]]:
     return [(r["energy"], r["energy_error"], r["variance"], r["steps"]) for r in results]
 
 
+@pytest.mark.whole
 def test_a_comparison_leaves_runs_a_table_and_pictures(whole: Path) -> None:
     table = strict_json(whole / "comparison.json")
     rows = table["rows"]
@@ -132,6 +133,7 @@ def test_bad_blocks_are_told_before_anything_is_written(capsys: pytest.CaptureFi
     assert not Path("out").exists()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", [OptimisationFailed, WorkerLost, RuntimeError])
 def test_a_block_that_fails_does_not_stop_the_others(
     kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -158,6 +160,7 @@ def test_a_block_that_fails_does_not_stop_the_others(
         assert len(strict_json(Path("out/comparison.json"))["rows"]) == 3
 
 
+@pytest.mark.whole
 def test_an_interrupted_comparison_goes_on(
     whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,6 +223,7 @@ def test_a_run_of_another_comparison_has_no_row(
     assert [each["code"] for each in table["left_out"]] == ["run_failed"]
 
 
+@pytest.mark.whole
 def test_a_comparison_is_drawn_again_from_its_runs(
     whole: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,6 +249,7 @@ def test_a_comparison_is_drawn_again_from_its_runs(
     assert capsys.readouterr().err.count("a comparison has") == 2
 
 
+@pytest.mark.whole
 def test_a_finished_comparison_takes_more_steps(whole: Path) -> None:
     shutil.copytree(whole, "out")
     assert main(["compare", "--resume", "out", "--set", "compare.steps=5"]) == 0
@@ -289,6 +294,7 @@ def test_a_run_cannot_have_made_more_steps_than_it_may(
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.whole
 def test_a_budget_of_seconds_ends_each_and_bends_the_schedule(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,6 +45,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return error
 
 
+@pytest.mark.whole
 def test_a_run_scans_chi_and_converge_replaces_it_and_nothing_else(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_run_scans_chi_and_converge_replaces_it_and_nothing_else(
     assert [point["chi"] for point in result_of("r")["convergence"]["chi"]] == [2, 3, 4]
 
 
+@pytest.mark.whole
 def test_the_double_layer_is_asked_as_one_likes(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,6 +97,7 @@ def test_the_double_layer_is_asked_as_one_likes(
     assert Path("r/result.json").read_bytes() == content
 
 
+@pytest.mark.whole
 def test_a_symmetrised_measurement_has_no_double_layer(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,6 +70,7 @@ def test_a_run_tells_when_its_samples_have_grown(tmp_path: Path) -> None:
     assert f"8 to {numbers[-1]} samples" in describe.facts(read_run(folder))["optimizer"]
 
 
+@pytest.mark.whole
 def test_a_run_that_was_stopped_goes_on_alike(tmp_path: Path) -> None:
     whole, parts = run(tmp_path / "whole"), run(tmp_path / "parts", SETTINGS, "optimizer.steps=5")
     resume_run(parts, ["optimizer.steps=8"])

@@ -51,6 +51,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return folder / "r"
 
 
+@pytest.mark.whole
 def test_it_gives_what_the_files_say_and_measures_as_the_run_did(run: Path) -> None:
     found = load_run(run)
     assert found.result == read_json(run / "result.json") and found.finished
@@ -77,6 +78,7 @@ def test_it_shows_itself(run: Path) -> None:
     assert str(run) in repr(found) and "\n" not in repr(found)
 
 
+@pytest.mark.whole
 def test_an_archive_is_loaded_as_the_run_is(run: Path, tmp_path: Path) -> None:
     archive_run(run, tmp_path / "kept")
     found, before = load_run(tmp_path / "kept"), load_run(run)

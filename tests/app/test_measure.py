@@ -173,6 +173,7 @@ def test_atoms(make: Any) -> None:
     assert close(found["structure_factor"]["nn"]["mean"], expected)
 
 
+@pytest.mark.whole
 def test_chains_give_errors_and_can_be_read_again(
     make: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,6 +202,7 @@ def test_chains_give_errors_and_can_be_read_again(
     assert {**again, "seconds": 0} == {**found, "seconds": 0}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("n_walkers", [16, 96])
 def test_with_another_sampler_than_the_run(make: Any, n_walkers: int) -> None:
     """Walkers may be fewer or more, and an enumeration may become chains and back."""
@@ -215,6 +217,7 @@ def test_with_another_sampler_than_the_run(make: Any, n_walkers: int) -> None:
     assert 0 < abs(gap) < 5 * drawn["energy"]["error"]
 
 
+@pytest.mark.whole
 def test_another_contraction_says_nothing_of_the_last_update(make: Any) -> None:
     """Steps by SRC, a measurement by fixed projectors with hardly a bond: another psi of the same theta."""
     folder = make(shape="4, 4", sampler=CHAINS)
@@ -226,6 +229,7 @@ def test_another_contraction_says_nothing_of_the_last_update(make: Any) -> None:
     assert (found["scheme"], found["chi"]) == ("fixed", 1)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("sampler", [CHAINS, 'kind = "direct"\nn_samples = 64'])
 def test_walkers_of_another_magnetisation_than_the_run(make: Any, sampler: str) -> None:
     """They used to stay in that of the run, and its energy was given for the other one."""
@@ -242,6 +246,7 @@ def test_walkers_of_another_magnetisation_than_the_run(make: Any, sampler: str) 
     assert {found["code"] for found in drawn["diagnostics"]} <= {"walkers_disagree"}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("n_walkers", [64, 96])
 def test_walkers_that_have_not_moved_or_begin_together_walk_first(
     make: Any, monkeypatch: pytest.MonkeyPatch, n_walkers: int
@@ -282,6 +287,7 @@ def test_a_run_without_steps_burns_in_as_in_python(
     assert drawn[-1] == n_burn
 
 
+@pytest.mark.whole
 def test_direct_draws_and_symmetries(make: Any) -> None:
     """Weighted samples: within 5 sigma of the dense values; symmetries are those of the lattice."""
     folder = make(sampler=CHAINS)
@@ -305,6 +311,7 @@ NETWORK = SETTINGS.replace('D = 2\ninit = "random"', RBM).replace(
 )
 
 
+@pytest.mark.whole
 def test_a_network_is_symmetrised(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Chains within 5 sigma of the enumeration, where spin inversion leaves no magnetisation."""
     text = NETWORK.format(model="heisenberg", shape="2, 3", sampler=CHAINS)
@@ -436,6 +443,7 @@ def test_4x4_heisenberg_within_four_sigma_of_its_exact_values(make: Any, tmp_pat
     assert max(gaps) < 4
 
 
+@pytest.mark.whole
 def test_a_terminal_shows_how_far_it_is(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make(sampler=CHAINS)
     assert main(["measure", str(folder)]) == 0
@@ -514,6 +522,7 @@ def test_a_chain_has_one_momentum(make: Any) -> None:
     assert {q[1] for q in found["structure_factor"]["SS"]["q"]} == {0.0}
 
 
+@pytest.mark.whole
 def test_operators_later_keep_the_correlations(make: Any) -> None:
     """S.S of all pairs is measured once, and stays when other things are measured."""
     folder, told = make(sampler=CHAINS), []
@@ -532,6 +541,7 @@ def test_operators_later_keep_the_correlations(make: Any) -> None:
     assert [path.name for path in folder.glob("observables*")] == ["observables.json"]
 
 
+@pytest.mark.whole
 def test_what_another_measurement_would_lose_is_set_aside(make: Any) -> None:
     folder, told = make(sampler=CHAINS), []
     many = measure_run(folder, Asked(256))
@@ -549,6 +559,7 @@ def test_what_another_measurement_would_lose_is_set_aside(make: Any) -> None:
     assert (folder / "observables-step-0-2.json").exists()
 
 
+@pytest.mark.whole
 def test_each_part_tells_the_chi_it_was_measured_at(make: Any) -> None:
     """Pairs at the chi of the steps, the rest at that of the measurement, both at --chi."""
     text = SETTINGS.format(model="heisenberg", shape="2, 3", sampler=CHAINS)

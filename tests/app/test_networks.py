@@ -53,6 +53,7 @@ def built(kind: str, *overrides: str) -> Any:
     return build_ansatz(settings, build_operator(settings))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("overrides", "text"),
     [
@@ -91,6 +92,7 @@ def test_without_jax_it_says_what_to_install(
     assert "pip install 'jax>" in line and line.endswith("'")
 
 
+@pytest.mark.whole
 def test_marshall_and_average_against_a_sum_by_hand() -> None:
     plain, own = (
         built("rbm"),
@@ -126,6 +128,7 @@ def _vmc(ansatz: FlaxAnsatz, operator: Operator | None = None) -> VMC:
     return VMC(operator, ansatz, Enumerate(), learning_rate=0.02)
 
 
+@pytest.mark.whole
 def test_another_architecture_is_refused_also_with_as_many_parameters(tmp_path: Path) -> None:
     keys = ["ansatz.patch=[1, 2]", "ansatz.width=4", "ansatz.layers=1"]
     stored = built("patched_transformer", *keys, "ansatz.heads=2")
@@ -220,6 +223,7 @@ n_samples = 16
 """
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("page_without_pictures")
 def test_every_command_on_the_run_of_a_network(file: Path, capsys: pytest.CaptureFixture) -> None:
     """In stages of other learning rates and samples, which have no D."""

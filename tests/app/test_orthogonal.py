@@ -51,6 +51,7 @@ def energies(folder: Path) -> list[float]:
     return [line["energy"] for line in read_history(folder)]
 
 
+@pytest.mark.whole
 @pytest.mark.filterwarnings("ignore::tnvmc.UnreliableWarning")
 def test_an_excited_state_is_compared_with_its_own_level(ground: Path) -> None:
     found = excited(ground)
@@ -64,6 +65,7 @@ def test_an_excited_state_is_compared_with_its_own_level(ground: Path) -> None:
     assert load_run(ground / "excited").history[-1].overlaps[0].penalty == 3.0
 
 
+@pytest.mark.whole
 def test_it_goes_on_bit_for_bit_also_where_both_folders_were_moved(
     ground: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +79,7 @@ def test_it_goes_on_bit_for_bit_also_where_both_folders_were_moved(
     assert energies(moved / "cut") == energies(ground / "excited")
 
 
+@pytest.mark.whole
 @pytest.mark.filterwarnings("ignore::tnvmc.UnreliableWarning")
 def test_a_copy_keeps_to_its_own_states(
     ground: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -97,6 +100,7 @@ def test_a_copy_keeps_to_its_own_states(
     assert strict_json(copy / "excited/result.json")["energy"] == energy
 
 
+@pytest.mark.whole
 @pytest.mark.filterwarnings("ignore::tnvmc.UnreliableWarning")
 def test_what_is_moved_alone_keeps_to_what_stayed(ground: Path) -> None:
     excited(ground)
@@ -107,6 +111,7 @@ def test_what_is_moved_alone_keeps_to_what_stayed(ground: Path) -> None:
     assert (ground / "alone/excited/result.json").read_bytes() == before  # nothing to do
 
 
+@pytest.mark.whole
 @pytest.mark.filterwarnings("ignore::tnvmc.UnreliableWarning")
 def test_archives_lie_beside_each_other(ground: Path) -> None:
     excited(ground)
@@ -118,6 +123,7 @@ def test_archives_lie_beside_each_other(ground: Path) -> None:
     assert main(["measure", str(archives / "excited")]) == 0
 
 
+@pytest.mark.whole
 def test_another_kept_state_is_another_run(ground: Path) -> None:
     excited(ground)
     other = ground / "other"
@@ -126,6 +132,7 @@ def test_another_kept_state_is_another_run(ground: Path) -> None:
         resume_run(ground / "excited", [f"orthogonal.1.run={other}", "optimizer.steps=6"])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "override",
     ["orthogonal.1.run=nowhere", "sampler.magnetisation=2", "hamiltonian.J=0.5",
@@ -150,6 +157,7 @@ def test_a_run_that_is_not_finished_is_refused(ground: Path) -> None:
         excited(ground)
 
 
+@pytest.mark.whole
 @pytest.mark.filterwarnings("ignore::tnvmc.UnreliableWarning")
 def test_a_kept_run_that_went_on_is_named(ground: Path, capsys: pytest.CaptureFixture[str]) -> None:
     excited(ground)

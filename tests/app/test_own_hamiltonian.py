@@ -62,6 +62,7 @@ def hamiltonian() -> Operator:
     return Operator.from_products(from_bonds((2, 3), bonds), [(XYZ, bonds), (DM, bonds, D_Z)])
 
 
+@pytest.mark.whole
 def test_every_command_takes_it(
     settings: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -89,6 +90,7 @@ def test_every_command_takes_it(
     assert f"0.4 ({DM}) on nearest" in (run / "report.html").read_text()
 
 
+@pytest.mark.whole
 def test_a_resumed_run_knows_its_terms(settings: Path, tmp_path: Path) -> None:
     run, few = tmp_path / "run", ["optimizer.steps=2"]
     first = run_file(settings, run, few)

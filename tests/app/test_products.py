@@ -117,6 +117,7 @@ def test_a_word_that_is_nearly_a_kind_is_named() -> None:
     assert (found.key, found.code) == ("ansatz", "not_allowed")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("modulus", "phase", "first", "second"),
     [
@@ -145,6 +146,7 @@ def test_a_state_without_effect_is_refused() -> None:
         built(completed(modulus="first", phase="first"))
 
 
+@pytest.mark.whole
 def test_types_that_differ_are_refused() -> None:
     with pytest.raises(ValueError, match="one type"):
         built(completed(second={"kind": "rbm", "dtype": "complex128"}))
@@ -154,6 +156,7 @@ def test_types_that_differ_are_refused() -> None:
     assert ansatz.first.dtype == theta.dtype == np.complex128
 
 
+@pytest.mark.whole
 def test_a_run_goes_on_bit_for_bit_and_gives_its_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

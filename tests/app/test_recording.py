@@ -76,6 +76,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.whole
 def test_the_command_line_repeats_the_run_bit_for_bit(kept: Path, tmp_path: Path) -> None:
     shutil.copy(kept / "config.toml", tmp_path / "again.toml")
     result = run_file(tmp_path / "again.toml", tmp_path / "again")
@@ -88,6 +89,7 @@ def test_the_command_line_repeats_the_run_bit_for_bit(kept: Path, tmp_path: Path
     assert not read_run(kept).damage
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("page_without_pictures")
 def test_all_commands_read_the_folder(
     kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -103,6 +105,7 @@ def test_all_commands_read_the_folder(
     capsys.readouterr()
 
 
+@pytest.mark.whole
 def test_it_goes_on_in_python_and_on_the_command_line_alike(kept: Path, tmp_path: Path) -> None:
     for name in ("one", "other", "third"):
         shutil.copytree(kept, tmp_path / name)
@@ -116,6 +119,7 @@ def test_it_goes_on_in_python_and_on_the_command_line_alike(kept: Path, tmp_path
     assert load_run(tmp_path / "one").settings.optimizer.steps == 7  # type: ignore[union-attr]
 
 
+@pytest.mark.whole
 def test_another_run_is_never_overwritten(kept: Path, tmp_path: Path) -> None:
     before = {file.name: file.read_bytes() for file in kept.iterdir() if file.is_file()}
     moved_on = made()
@@ -157,6 +161,7 @@ def test_what_another_process_adds_meanwhile_stays(kept: Path, tmp_path: Path) -
         other.run(1, out=path)
 
 
+@pytest.mark.whole
 def test_steps_before_an_exception_are_kept(tmp_path: Path) -> None:
     def stumble(record: Any) -> None:
         if record.step == 2:
@@ -173,6 +178,7 @@ def test_steps_before_an_exception_are_kept(tmp_path: Path) -> None:
     assert lines(tmp_path / "run") == lines(tmp_path / "straight")
 
 
+@pytest.mark.whole
 def test_what_no_object_tells_stays_in_the_file(kept: Path, tmp_path: Path) -> None:
     shutil.copy(kept / "config.toml", tmp_path / "again.toml")
     path = tmp_path / "run"
@@ -205,6 +211,7 @@ class Own(GenericAnsatz):
         return np.random.Generator(np.random.PCG64(seed)).normal(size=2)
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("page_without_pictures")
 def test_a_run_with_parts_of_ones_own_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -296,11 +303,13 @@ OWN: dict[str, tuple[Callable[[], VMC], list[str]]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", DESCRIBED)
 def test_what_settings_can_say_is_said(name: str) -> None:
     assert "python" not in described(DESCRIBED[name](), Told("runs/x", 5))
 
 
+@pytest.mark.whole
 def test_couplings_of_each_place_come_out_to_the_last_bit() -> None:
     found = described(DESCRIBED["bonds"](), Told("runs/x", 5))["hamiltonian"]
     assert found["J"] == DISORDER.tolist()
@@ -308,6 +317,7 @@ def test_couplings_of_each_place_come_out_to_the_last_bit() -> None:
     assert (found["V"], found["delta"], found["Omega"]) == (7.0, DISORDER[:6].tolist(), 1.0)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", OWN)
 def test_what_settings_cannot_say_is_named(name: str) -> None:
     make, own = OWN[name]

@@ -143,6 +143,7 @@ def test_a_run_keeps_its_quantum_numbers(whole: Path, capsys: pytest.CaptureFixt
     assert "triplet" in capsys.readouterr().err
 
 
+@pytest.mark.whole
 def test_what_was_stopped_goes_on(
     whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,6 +196,7 @@ def enumerated(*tables: str, steps: int = 4) -> None:
     Path("study.toml").write_text(shared + "".join(f"\n[[sector]]\n{table}\n" for table in tables))
 
 
+@pytest.mark.whole
 def test_a_sector_above_another() -> None:
     """Without noise a state of 64 parameters finds the second of 20 levels."""
     excited = 'name = "excited"\northogonal_to = ["ground"]\ninit = "random"'
@@ -213,6 +215,7 @@ def test_a_sector_above_another() -> None:
     assert strict_json(Path("elsewhere/sectors.json"))["levels"][1]["steps"] == 61
 
 
+@pytest.mark.whole
 def test_what_is_not_orthogonal_has_no_gap() -> None:
     """A penalty far below the gap leaves the ground state: one warning, which names the key of the file."""
     excited = 'name = "excited"\northogonal_to = ["ground"]\npenalty = 0.001'
@@ -233,6 +236,7 @@ def test_a_gap_that_is_not_converged_is_told() -> None:
     assert codes == ["gap_bias", "gap_far_from_exact"]
 
 
+@pytest.mark.whole
 def test_an_energy_that_another_sector_bounds_is_told() -> None:
     """No triplet of a Heisenberg magnet lies below the lowest state with 2 Sz = 0; with signs of its own one may."""
     odd = 'symmetrise = ["spin"]\ncharacters = {"spin inversion" = 1}\nsteps = 0'
@@ -263,6 +267,7 @@ def test_a_state_that_others_are_orthogonal_to_stays(capsys: pytest.CaptureFixtu
         assert main(["run", "--resume", "out", "--set", change]) == 2
 
 
+@pytest.mark.whole
 def test_a_state_that_went_on_by_itself_is_told() -> None:
     """The sector kept orthogonal to the old state stays, with a note; so does what has made more steps."""
     excited = 'name = "excited"\northogonal_to = ["ground"]\ninit = "random"'
@@ -310,6 +315,7 @@ def test_exact_tells_the_level_of_each_sector(capsys: pytest.CaptureFixture[str]
     assert found == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.whole
 def test_what_may_be_the_same_state_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """Six spins: the ground state is odd under spin inversion."""
     odd = 'symmetrise = ["spin"]\ncharacters = {"spin inversion" = -1}'

@@ -119,6 +119,7 @@ def interrupt(patch: pytest.MonkeyPatch, step: int) -> None:
     patch.setattr(RunFolder, "append", interrupted)
 
 
+@pytest.mark.whole
 def test_what_a_run_in_stages_keeps(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = run_file(file, "whole")
     folder = file.parent / "whole"
@@ -156,6 +157,7 @@ def test_what_a_run_in_stages_keeps(file: Path, capsys: pytest.CaptureFixture[st
     assert "46 steps in 4 stages" in shown
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("step", [1, 2, 4])
 def test_a_run_stopped_in_any_stage_goes_on_bit_for_bit(
     file: Path, monkeypatch: pytest.MonkeyPatch, whole: tuple[Any, ...], step: int
@@ -169,6 +171,7 @@ def test_a_run_stopped_in_any_stage_goes_on_bit_for_bit(
     assert outcome(file.parent / "parts") == whole
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("write", [1, 3, 5, 8])
 def test_a_run_killed_between_two_files_goes_on_bit_for_bit(
     file: Path, monkeypatch: pytest.MonkeyPatch, whole: tuple[Any, ...], write: int
@@ -215,6 +218,7 @@ def test_a_plateau_without_stages(file: Path) -> None:
     assert resume_run("alone")["steps"] == result["steps"]
 
 
+@pytest.mark.whole
 def test_a_finished_run_takes_more_steps_and_more_stages(file: Path) -> None:
     run_file(file, "first")
     before = read_stages(file.parent / "first" / "checkpoint.h5")
@@ -228,6 +232,7 @@ def test_a_finished_run_takes_more_steps_and_more_stages(file: Path) -> None:
     assert grown_on["steps"] == longer["steps"] + 2
 
 
+@pytest.mark.whole
 def test_stages_cannot_be_taken_away(file: Path) -> None:
     run_file(file, "whole")
     file.write_text(SETTINGS[: SETTINGS.index("[[stage]]\nD = 2\nsteps = 3\n")])
@@ -320,6 +325,7 @@ def test_a_last_step_that_led_astray_is_not_grown(
     assert run.vmc.measure().energy == pytest.approx(record["energy"], abs=ROUNDING)
 
 
+@pytest.mark.whole
 def test_direct_draws_may_differ_in_number_from_stage_to_stage(file: Path) -> None:
     text = file.read_text().replace("n_walkers = 8\n", 'kind = "direct"\n')
     text = text.replace("n_samples = 16\nchunk = 8", "n_samples = 16")
@@ -328,6 +334,7 @@ def test_direct_draws_may_differ_in_number_from_stage_to_stage(file: Path) -> No
     assert resume_run("run", ["stage.4.steps=4"])["steps"] > 0
 
 
+@pytest.mark.whole
 def test_what_would_be_lost_is_not_cut(file: Path) -> None:
     """A resume without its checkpoint, and a history with a damaged line in the middle."""
     run_file(file, "run")
@@ -346,6 +353,7 @@ def test_what_would_be_lost_is_not_cut(file: Path) -> None:
     assert resume_run("run", ["stage.4.steps=4"])["steps"] > 0
 
 
+@pytest.mark.whole
 def test_the_state_that_was_measured_can_be_loaded(tmp_path: Path) -> None:
     """The energy of the mean was reported, and all files held the last parameters."""
     last = [*ALONE.splitlines(), 'learning_rate = "auto"', "memory = 0.9"]

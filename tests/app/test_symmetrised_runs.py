@@ -59,6 +59,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.whole
 def test_the_lowest_odd_state_by_enumeration(file: Path) -> None:
     """Without noise the energy of the sum goes to the exact triplet, and never below it."""
     result = run_file(file, "odd", ["sampler.kind=enumerate", "optimizer.steps=40", "ansatz.D=3"])
@@ -68,6 +69,7 @@ def test_the_lowest_odd_state_by_enumeration(file: Path) -> None:
     assert result["energy"] == pytest.approx(TRIPLET, rel=2e-3)
 
 
+@pytest.mark.whole
 def test_a_run_goes_on_bit_for_bit_and_is_measured(file: Path) -> None:
     whole = run_file(file, "whole")
     run_file(file, "part", ["optimizer.steps=2"])
@@ -83,6 +85,7 @@ def test_a_run_goes_on_bit_for_bit_and_is_measured(file: Path) -> None:
         assert main(verb) == 0
 
 
+@pytest.mark.whole
 def test_another_group_is_another_state(file: Path, capsys: pytest.CaptureFixture) -> None:
     run_file(file, "odd")
     even = file.with_name("even.toml")
@@ -115,6 +118,7 @@ def test_python_writes_the_same_settings(file: Path) -> None:
     assert set(built.group.elements) == set(group.elements)
 
 
+@pytest.mark.whole
 def test_stages_grow_the_state_within(file: Path) -> None:
     file.write_text(
         FILE + '[[stage]]\nkind = "simple_update"\nD = 2\nsteps = 10\n[[stage]]\nD = 2\nsteps = 1\n'
@@ -184,6 +188,7 @@ def test_characters_that_cannot_be(ansatz: Any, part: str) -> None:
     assert part in str(refused.value)
 
 
+@pytest.mark.whole
 def test_too_large_a_group_is_told_with_its_price() -> None:
     torus = {"shape": [10, 10], "boundary": "periodic"}
     found = complete(validate(data(symmetrise=["translation", "point"]) | {"lattice": torus}))

@@ -96,6 +96,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
+@pytest.mark.whole
 def test_whole_folders_can_be_moved_copied_and_gone_on_with(folder: Path) -> None:
     moved = folder.rename(folder.parent / "moved")
     assert read_run(moved).damage == () and is_current(read_run(moved))
@@ -107,6 +108,7 @@ def test_whole_folders_can_be_moved_copied_and_gone_on_with(folder: Path) -> Non
     assert read_run(folder.parent / "copy").damage == ()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("source", ["other", "again", "copy"])
 @pytest.mark.parametrize("file", FILES)
 def test_a_file_of_another_run_is_told(

@@ -61,6 +61,7 @@ def test_acceptance_is_that_of_numpy(folder: Path, power: float) -> None:
     np.testing.assert_allclose(found, acceptance(*pair, power), rtol=1e-13)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", DTYPES + [pytest.param(d, marks=SLOW) for d in OTHER_DTYPES])
 @pytest.mark.parametrize("name", ["orthonormal_basis", "transfer"])
 def test_sources_compile(name: str, dtype: str) -> None:
@@ -76,6 +77,7 @@ def test_sources_compile(name: str, dtype: str) -> None:
     assert status == 0, log.value.decode()
 
 
+@pytest.mark.whole
 @needs_compiler
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_basis_is_orthonormal_and_spans(dtype: str, folder: Path) -> None:
@@ -98,6 +100,7 @@ def test_basis_is_orthonormal_and_spans(dtype: str, folder: Path) -> None:
         assert np.allclose(q[0], np.linalg.qr(matrices[0])[0], atol=10 * ROUNDING[dtype])
 
 
+@pytest.mark.whole
 @needs_compiler
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_transfer_equals_the_matrix_products(dtype: str, folder: Path) -> None:

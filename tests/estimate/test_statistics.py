@@ -51,6 +51,7 @@ WITHIN_1, WITHIN_2 = (0.60, 0.80), (0.91, 0.99)
 """Shares of 400 runs, 0.023 and 0.011 uncertain; error bars of few walkers are widened by design."""
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("n_draws", "n_walkers", "rho"),
     [

@@ -113,6 +113,7 @@ def dense(operator: Any) -> np.ndarray:
     return np.asarray(dense(operator.real) + 1j * dense(operator.imaginary))
 
 
+@pytest.mark.whole
 @pytest.mark.filterwarnings(f"ignore:.*{TURNED}")
 @pytest.mark.parametrize(
     "name",
@@ -302,6 +303,7 @@ def test_models_and_states_take_graphs() -> None:
     assert len(field.terms) == 9 + 12
 
 
+@pytest.mark.whole
 def test_netket_is_not_imported_by_tnvmc() -> None:
     code = (
         "import sys, tnvmc; tnvmc.VMC(tnvmc.heisenberg(tnvmc.chain(4)), tnvmc.PEPS(tnvmc.chain(4), 2)); "

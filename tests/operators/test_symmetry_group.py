@@ -71,6 +71,7 @@ OPERATORS: dict[str, Any] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", OPERATORS)
 def test_commutes_as_the_dense_matrices_do(name: str) -> None:
     operator = OPERATORS[name]()
@@ -143,6 +144,7 @@ def one_dimensional(group: SymmetryGroup) -> list[tuple[int, ...]]:
     return [tuple(map(int, chi)) for chi in kept]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("operator", "names"),
     [

@@ -34,6 +34,7 @@ def _hamiltonian(hilbert: Any, bonds: dict[tuple[int, int], float]) -> Any:
     return total
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", [pytest.param(float, marks=pytest.mark.slow), complex])
 def test_one_update_is_that_of_netket(dtype: type) -> None:
     """NetKet's gradient of real parameters, and its update, have a factor 2 that ours have not."""

@@ -104,6 +104,7 @@ def test_derivatives_that_vanish_in_single_precision_are_not_taken_for_zero(thet
     assert np.array_equal(found, run(SR(0.1), [tiny])[0])
 
 
+@pytest.mark.whole
 @given(factors=st.lists(st.floats(0.0, 0.99), max_size=50))
 def test_effective_steps_are_those_of_kish(factors: list[float]) -> None:
     theta, weights = np.zeros(1), np.ones(1)

@@ -71,6 +71,7 @@ def test_columns_are_those_of_the_matrix(kind: str) -> None:
     np.testing.assert_allclose(square, squared, atol=10 * close * np.abs(squared).max())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_solution_is_the_same_in_half_of_the_iterations(kind: str) -> None:
     a = jacobian(kind)

@@ -142,6 +142,7 @@ def test_full_vector_moves_in_imaginary_time(kind: str) -> None:
     np.testing.assert_allclose(found, expected + along * psi, atol=1e-9)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("theta", "psi"), KINDS)
 @pytest.mark.parametrize("space", ["parameters", "samples"])
 def test_descends_to_the_ground_state(theta: str, psi: str, space: Any) -> None:

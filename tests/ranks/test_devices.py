@@ -31,6 +31,7 @@ def outcome(n_ranks: int, n_devices: int, folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.whole
 @needs_mpiexec
 def test_ranks_take_devices_in_turn_and_give_the_numbers_of_one(tmp_path: Path) -> None:
     one, three = outcome(1, 2, tmp_path), outcome(3, 2, tmp_path)

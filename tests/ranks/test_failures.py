@@ -12,6 +12,7 @@ pytest.importorskip("mpi4py")
 SCRIPT = str(Path(__file__).parent / "failures.py")
 
 
+@pytest.mark.whole
 @needs_mpiexec
 def test_an_error_comes_to_all_ranks_and_work_goes_on() -> None:
     """With the same ranks from case to case."""
@@ -21,6 +22,7 @@ def test_an_error_comes_to_all_ranks_and_work_goes_on() -> None:
     assert [done.stdout.count(f"good {case}") for case in cases] == [3, 3, 3]
 
 
+@pytest.mark.whole
 @needs_mpiexec
 @pytest.mark.parametrize("case", ["other_call", "wrong_argument"])
 def test_a_rank_that_does_something_else_ends_all(case: str) -> None:

@@ -73,6 +73,7 @@ def results(group: str, n: int, folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.whole
 @needs_mpiexec
 def test_three_ranks_give_the_bits_of_one(tmp_path: Path) -> None:
     assert results("default", 3, tmp_path) == results("default", 1, tmp_path)
@@ -111,6 +112,7 @@ def commands(n: int, folder: Path, *each: Sequence[str]) -> list[Told]:
     return found
 
 
+@pytest.mark.whole
 @needs_mpiexec
 def test_commands_on_ranks_write_one_folder_and_complain_once(tmp_path: Path) -> None:
     """A run is resumed on another number of ranks, and is then the run of one process; so is a comparison."""

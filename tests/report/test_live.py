@@ -191,6 +191,7 @@ def test_compilations_are_told_where_somebody_looks(
     assert "complex128" not in "".join(s.getvalue() for s in streams.values())
 
 
+@pytest.mark.whole
 def test_every_phase_has_a_name() -> None:
     begun = set()
     for path in Path(tnvmc.__file__).parent.rglob("*.py"):

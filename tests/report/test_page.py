@@ -62,6 +62,7 @@ def text(content: str) -> str:
     return " ".join(_Page(content).text.split())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "expected",
     [
@@ -133,6 +134,7 @@ def test_pictures_are_in_the_ink_of_the_page(content: str) -> None:
     assert "#23272e" not in content.partition("</style>")[2].lower()
 
 
+@pytest.mark.whole
 def test_an_unfinished_run(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "run", finished=False, measured=False))
     found = page_data(run)

@@ -17,6 +17,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run(tmp_path_factory.mktemp("plots") / "run")
 
 
+@pytest.mark.whole
 def test_files_of_all_formats(folder: Path, tmp_path: Path) -> None:
     written = plot_runs([folder], tmp_path / "a" / "b", "png,pdf,svg", "energy")
     assert [path.name for path in written.files] == ["energy.png", "energy.pdf", "energy.svg"]

@@ -189,6 +189,7 @@ def test_a_comparison_names_its_runs(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert error == f"tnvmc: {folder}: holds a comparison; try '{one}' or {other}\n"
 
 
+@pytest.mark.whole
 def test_what_is_out_of_the_ordinary_in_the_settings(tmp_path: Path) -> None:
 
     run = write_run(tmp_path / "run")
@@ -204,6 +205,7 @@ def test_what_is_out_of_the_ordinary_in_the_settings(tmp_path: Path) -> None:
     assert "J bond by bond" in page
 
 
+@pytest.mark.whole
 def test_an_excited_state_is_told_as_one(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     assert "orthogonal" not in told(describe(run))

@@ -354,6 +354,7 @@ def codes_in_the_package() -> Iterator[str]:
             yield node.args[0].value
 
 
+@pytest.mark.whole
 def test_every_code_has_a_template_and_no_template_is_dead() -> None:
     assert set(codes_in_the_package()) == set(TEMPLATES)
 

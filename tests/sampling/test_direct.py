@@ -97,6 +97,7 @@ def test_draws_follow_the_born_distribution(dtype: str) -> None:
     assert chi_squared < n + 5 * np.sqrt(2 * n)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize(("chi", "chi_mpo"), [(1, 1), (2, 4), (3, UNCUT), (UNCUT, 2)])
 @pytest.mark.parametrize("magnetisation", [None, 1, -5])
@@ -212,6 +213,7 @@ def test_draws_do_not_depend_on_chunks_threads_or_their_number() -> None:
     assert len(np.unique(whole.configs, axis=0)) > 5
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_every_array_library_draws_the_same(xp: Any, dtype: str) -> None:
     import array_api_strict
@@ -261,6 +263,7 @@ def test_one_precision_down() -> None:
     )  # 24 bits, 16 sites, cancellations
 
 
+@pytest.mark.whole
 def test_no_overflow() -> None:
     peps = PEPS(square(10, 10), 2, scheme=SRC(4))
     operator = heisenberg(peps.lattice)

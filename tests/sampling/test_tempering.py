@@ -69,6 +69,7 @@ def magnetisations(
     return np.sum(1.0 - 2.0 * snapshot.configs, axis=1).reshape(-1, n_walkers)
 
 
+@pytest.mark.whole
 def test_samples_of_the_coldest_replica_follow_psi_squared() -> None:
     theta, n_samples = 0.25, 32 * 400
     found = magnetisations(4, theta, n_samples)
@@ -88,6 +89,7 @@ def test_a_ladder_crosses_a_valley_that_a_chain_does_not() -> None:
     assert 0.3 < share < 0.7
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("precision", [None, "single"])
 def test_samples_of_a_power_are_weighted_back(precision: Any) -> None:
     """|psi|^2 from samples of |psi|, which are spread wider; psi_1 being psi over 1.2."""

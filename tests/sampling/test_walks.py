@@ -37,6 +37,7 @@ def drawn(network: FlaxAnsatz, sampler: Sampler, stream: int = 0) -> Any:
     return sample(sampler, network, point, OPERATOR.targets, moves_for(OPERATOR), (0, stream))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("n_burn", "n_thin", "n_draws", "power"), [(0, 1, 40, 1.0), (3, 2, 21, 0.6), (5, 7, 2, 1.0)]
 )
@@ -64,6 +65,7 @@ def test_sweeps_in_one_call_are_the_same_chain(
         assert (info.acceptance, info.n_draws) == (one[2].acceptance, n_draws)
 
 
+@pytest.mark.whole
 def test_the_same_draw_is_the_same_in_any_bit() -> None:
     sampler = Sampler(10, 120)
     first, second = drawn(ansatz(), sampler), drawn(ansatz(), replace(sampler, threads=1))
@@ -71,6 +73,7 @@ def test_the_same_draw_is_the_same_in_any_bit() -> None:
     assert drawn(ansatz(), sampler, 1)[1].configs.tobytes() != first[1].configs.tobytes()
 
 
+@pytest.mark.whole
 def test_a_walker_is_a_function_of_its_number() -> None:
     """Of more walkers in more blocks the first ones go the same way."""
     few, many = (drawn(ansatz(), Sampler(n, 4 * n, power=1.0)) for n in (16, 150))

@@ -71,6 +71,7 @@ def _dies_while_it_sends(chunk: range) -> int:
     return _dies(chunk)
 
 
+@pytest.mark.whole
 @pytest.mark.timeout(60)
 def test_a_worker_that_dies_while_it_sends_is_told() -> None:
     with pytest.raises(WorkerLost):
@@ -78,6 +79,7 @@ def test_a_worker_that_dies_while_it_sends_is_told() -> None:
     assert in_workers(len, [range(2), range(2, 4)], 2, processes=True) == [2, 2]
 
 
+@pytest.mark.whole
 @pytest.mark.timeout(60)
 def test_no_descriptor_of_an_abandoned_pool_is_closed_twice(
     monkeypatch: pytest.MonkeyPatch,
@@ -119,6 +121,7 @@ def _blocked(chunk: range) -> tuple[int, bool]:
     return os.getpid(), blocked.issuperset(SIGNALS)
 
 
+@pytest.mark.whole
 def test_a_worker_that_replaces_another_leaves_signals_to_its_parent_too() -> None:
     pytest.importorskip("psutil")  # without which loky replaces none
     chunks = [range(1), range(1, 2)]
@@ -144,6 +147,7 @@ in_workers(task, [range(1), range(1, 2)], 2, processes=True)
 """
 
 
+@pytest.mark.whole
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_no_worker_outlives_its_parent(number: signal.Signals) -> None:

@@ -40,6 +40,7 @@ def test_completed_settings_are_a_fixed_point(tmp_path: Path) -> None:
     assert load(file).as_dict() == first
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "scripts").glob("*.toml")))
 def test_the_scripts_are_valid_and_a_fixed_point(path: Path) -> None:
     if path.stem.startswith("compare"):

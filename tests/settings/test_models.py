@@ -91,6 +91,7 @@ def test_the_keys_of_a_network_are_the_arguments_of_its_constructor(kind: str) -
     assert drawn == NETWORKS[kind].autoregressive == hasattr(module, "draw")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_the_words_of_a_network_are_those_it_knows(kind: str) -> None:
     module, lattice = NETWORKS[kind].load(), square(8, 8)

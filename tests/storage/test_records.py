@@ -105,6 +105,7 @@ def test_a_full_disk_at_the_start_leaves_no_run(
     RunFolder.create(tmp_path / "run", SETTINGS).close()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("exact", [None, -0.57])
 @pytest.mark.parametrize("n_steps", [0, 1, 30])
 def test_the_picture_is_drawn(exact: float | None, n_steps: int) -> None:

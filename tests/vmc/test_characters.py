@@ -141,6 +141,7 @@ def test_only_broken_symmetries_are_named() -> None:
         symmetry_group(both, ["spin", "point"])
 
 
+@pytest.mark.whole
 def test_measuring_with_symmetries_restored() -> None:
     """Sampled in processes with error bars, against the enumerated energy of the same sum."""
     operator = j1j2(square(2, 3), J2=0.3)

@@ -80,6 +80,7 @@ def test_a_terminal_that_is_lost_ends_nothing(monkeypatch: pytest.MonkeyPatch) -
     assert vmc.state.step == 3
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "sampler",
     [

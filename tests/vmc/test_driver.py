@@ -74,6 +74,7 @@ class Sabotage:
         return found, calls, info
 
 
+@pytest.mark.whole
 def test_without_noise_the_energy_falls_to_the_exact_one_and_never_below() -> None:
     vmc = study(Enumerate(), learning_rate=0.1, optimizer=SR(diag_shift=1e-3))
     energies = [record.energy for record in vmc.run(100)]
@@ -85,6 +86,7 @@ def test_without_noise_the_energy_falls_to_the_exact_one_and_never_below() -> No
     assert (result.tau, result.r_hat, result.acceptance) == (None, None, None)
 
 
+@pytest.mark.whole
 def test_with_noise_the_measured_energy_is_right_within_its_error() -> None:
     vmc = study(learning_rate=0.1)
     seen: list[int] = []
@@ -129,6 +131,7 @@ def test_advance_is_a_function_of_the_state() -> None:
     assert vmc.state is state
 
 
+@pytest.mark.whole
 def test_a_step_that_leads_astray_is_undone_and_retried_smaller() -> None:
     vmc = study(ENOUGH, Sabotage({12: 40.0}), learning_rate=0.05,
                 guard=Guard(norm_jump=1e9, max_relative_step=1e9))  # fmt: skip
@@ -147,6 +150,7 @@ def test_a_step_that_leads_astray_is_undone_and_retried_smaller() -> None:
     assert np.linalg.norm(vmc.theta - good) < 1.0
 
 
+@pytest.mark.whole
 def test_after_an_update_that_leads_astray_all_measurements_see_the_state_before_it() -> None:
     """One state, one energy: `expect` used to measure the rejected parameters without a word."""
     vmc = study(ENOUGH, Sabotage({11: 40.0}), learning_rate=0.05,

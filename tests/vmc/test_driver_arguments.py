@@ -28,6 +28,7 @@ FEW = Sampler(n_walkers=16, n_samples=64, threads=1)
 SIGMAS = 5.0  # of an error that is itself uncertain by a tenth
 
 
+@pytest.mark.whole
 def test_xyz_antiferromagnet_with_the_default_moves() -> None:
     """With flips alone walkers stick; every kind of move is counted by itself."""
     operator = xyz(square(2, 3))

@@ -54,6 +54,7 @@ def exact(vmc: VMC, operator: Operator) -> float:
 RING = Operator.from_products(LATTICE, [("X X X Z Z X", [(0, 1, 2, 5, 4, 3)])])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("operator", [FAR, FIELD, RING, heisenberg(LATTICE) ** 2])
 @pytest.mark.parametrize("model", [heisenberg, tfim])
 def test_an_enumeration_gives_the_dense_value(model: Any, operator: Operator) -> None:
@@ -63,6 +64,7 @@ def test_an_enumeration_gives_the_dense_value(model: Any, operator: Operator) ->
     assert found.error == 0
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "sampler",
     [Sampler(32, 64, threads=1), Sampler(32, 64, precision="single", threads=1), DirectSampler(64)],

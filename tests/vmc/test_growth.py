@@ -89,6 +89,7 @@ def test_a_number_that_has_not_grown_changes_nothing() -> None:
     assert np.array_equal(vmc.theta, plain.theta)
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("soon")
 def test_the_rule_is_the_same_for_any_workers_and_goes_on_bit_for_bit(tmp_path: Path) -> None:
     whole, shared = growing(), growing(threads=2)

@@ -124,6 +124,7 @@ def test_a_step_goes_down_the_gradient_of_energy_and_penalty() -> None:
     assert np.allclose(gradient, finite_difference(cost, theta), atol=1e-6)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_sampled_overlaps_and_their_errors_hold(dtype: str) -> None:
     psi, theta, kept = states(dtype, Sampler(64, 64))
@@ -159,6 +160,7 @@ def test_norms_of_any_size_cancel() -> None:
     assert penalties([larger], seen, 0)[1][0].squared == pytest.approx(before.squared, rel=1e-9)
 
 
+@pytest.mark.whole
 def test_penalties_find_the_lowest_state_beside_the_kept_one() -> None:
     """From a start next to the ground state."""
     ground = VMC(H, PEPS(H.lattice, 3), Enumerate())
@@ -178,6 +180,7 @@ def test_states_of_another_kind_can_be_kept() -> None:
     assert 0 < record.overlaps[0].squared < 1
 
 
+@pytest.mark.whole
 def test_a_penalty_below_the_gap_is_told() -> None:
     ground = VMC(H, PEPS(H.lattice, 2), Enumerate())
     ground.run(20)
@@ -214,6 +217,7 @@ def test_an_overlap_is_judged_by_what_it_does_to_the_energy() -> None:
     assert codes(0.0, 1e-4, of_energy=0.01, off=-0.05) == ["below_level"]
 
 
+@pytest.mark.whole
 def test_a_kept_state_that_is_no_eigenstate_is_told() -> None:
     ground = VMC(H, PEPS(H.lattice, 3), Enumerate())
     ground.run(25)
@@ -226,6 +230,7 @@ def test_a_kept_state_that_is_no_eigenstate_is_told() -> None:
     assert found.energy < exact_levels(H, 2)[1] - 1e-4
 
 
+@pytest.mark.whole
 def test_only_kept_states_that_are_the_lowest_levels_have_a_next_one() -> None:
     ground = VMC(H, PEPS(H.lattice, 3), Enumerate())
     ground.run(25)

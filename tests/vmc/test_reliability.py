@@ -114,6 +114,7 @@ def test_steps_that_were_held_back() -> None:
     assert (told.code, told.values["held_back"]) == ("optimisation_unstable", 4)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("scheme", "told"), [(SRC(2), True), (SRC(16), False), (Exact(), False)])
 def test_a_sum_over_truncated_amplitudes_is_not_exact(scheme: Any, told: bool) -> None:
     """An enumeration carries the closure spread, and says where it is too large, as chains do."""

@@ -105,6 +105,7 @@ def test_the_best_sector_of_a_field_is_found() -> None:
     assert 6 * found[0].values["energy_per_site"] == pytest.approx(exact)
 
 
+@pytest.mark.whole
 def test_the_command_line_names_the_sector(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

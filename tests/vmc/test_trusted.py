@@ -157,6 +157,7 @@ def test_the_first_rate_scales_with_the_energies() -> None:
     assert first(3.0) == pytest.approx(10 * first(30.0))
 
 
+@pytest.mark.whole
 def test_few_samples_do_not_end_above_the_start() -> None:
     """Plain SR at a falling rate of 0.1 climbs here, from 7e-3 to 1.1e-2 above the best such state."""
     lattice = square(3, 4)

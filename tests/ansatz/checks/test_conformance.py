@@ -198,6 +198,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_finds_what_is_broken(kind: type[PeriodicMPS]) -> None:
     ansatz = kind(square(2, 2), 2, "complex128")

@@ -29,6 +29,7 @@ def peps(D: int, dtype: str = "float64") -> PEPS:
     return PEPS(OPERATOR.lattice, D, dtype, Exact())
 
 
+@pytest.mark.whole
 def test_energies_of_the_starts() -> None:
     found = {
         kind: energy(peps(2), initial_parameters(peps(2), OPERATOR, 1, kind))

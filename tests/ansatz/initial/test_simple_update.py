@@ -65,6 +65,7 @@ def test_chain_is_solved_to_the_end():
     assert abs(expectation(tensors, operator) - ground_energy(operator)) < 1e-4
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "D", "bound"),
     [("heisenberg", 2, 1.5e-2), ("heisenberg", 4, 6e-4), ("tfim", 2, 1e-4), ("tfim", 3, 2e-5)],
@@ -99,6 +100,7 @@ def test_order_lies_where_the_model_wants_it():
         assert simple_update(operator, 1, time=ImaginaryTime(max_steps=1))[1].start == start
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("D", [2, 3])
 @pytest.mark.parametrize("Jz", [1.2, 3.0])
 def test_an_easy_axis_leaves_nothing_to_rounding(Jz, D):
@@ -111,6 +113,7 @@ def test_an_easy_axis_leaves_nothing_to_rounding(Jz, D):
     assert found.variance < 0.2 * operator.n_sites  # 0.06 to 0.10; along z 1e12 at D = 3
 
 
+@pytest.mark.whole
 def test_order_in_the_plane_gains_from_projection():
     operator = models.heisenberg(square(3, 4))
     in_plane, _ = simple_update(
@@ -123,6 +126,7 @@ def test_order_in_the_plane_gains_from_projection():
     assert np.isclose(expectation(along_z, operator, magnetisation=0), broken, rtol=1e-3)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("D", "gain"), [(2, 1.15), (4, 1.8)])
 def test_easing_the_ordered_component_gives_a_better_start(D, gain):
     """Found: 1.46e-2 and 1.21e-2 (D = 2), 8.2e-4 and 4.1e-4 (D = 4)."""
@@ -191,6 +195,7 @@ def test_diagonal_gates_form_dimers():
     assert abs(error) < 1e-5
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("sites", [(0, 1), (0, 2), (0, 3), (1, 2)])
 def test_one_term_alone_is_projected_out(sites):
     """exp(-tau h) for long enough gives the ground state of h, wherever on the plaquette it is."""

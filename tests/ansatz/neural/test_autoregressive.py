@@ -35,6 +35,7 @@ class Table(Autoregressive):
 PLAQUETTES = ((0, 1, 4, 5), (2, 3, 6, 7), (8, 9, 10, 11))
 
 
+@pytest.mark.whole
 def test_patches_of_four_sites() -> None:
     check_autoregressive(Table(PLAQUETTES), totals=(5,))
 
@@ -86,6 +87,7 @@ def test_no_state_of_probability_zero_is_picked(p: tuple[float, ...]) -> None:
     assert np.array_equal(pick(inner[1], jnp.asarray(inner[0])), expected)
 
 
+@pytest.mark.whole
 def test_numbers_that_are_not_finite_are_seen() -> None:
     network = Table(((0,), (1,)))
     logits = jnp.full((1, 2, 2), jnp.nan)

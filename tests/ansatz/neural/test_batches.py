@@ -63,6 +63,7 @@ def network(kind: str, **architecture: Any) -> FlaxAnsatz:
     return FlaxAnsatz(lattice, lambda rngs: module(lattice, rngs=rngs, **architecture))
 
 
+@pytest.mark.whole
 def test_the_size_of_a_block_follows_from_the_largest_array() -> None:
     """Windows of 9 sites and 4 channels: 36 * 36 numbers of 8 bytes; an RBM: 36 hidden units."""
     rows = np.zeros((2, 36), np.int8)
@@ -97,6 +98,7 @@ def test_threads_keep_the_precision_and_the_order(monkeypatch: pytest.MonkeyPatc
     assert batches.side_by_side(task, places, False) == [(p, np.float64) for p in places]
 
 
+@pytest.mark.whole
 def test_results_do_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     lattice = square(4, 4)
     ansatz = FlaxAnsatz(lattice, lambda rngs: RBM(lattice, rngs=rngs))

@@ -80,6 +80,7 @@ def _pooled(x: np.ndarray, pool: tuple[int, int], reduce: Any) -> np.ndarray:
     return np.array(blocks)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "settings",
     [
@@ -122,6 +123,7 @@ def test_periodic_padding_and_sum_are_invariant_under_translations() -> None:
     assert differences["flatten"] > 1e-3
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("output", [pytest.param("real", marks=pytest.mark.slow), "complex"])
 def test_conforms(output: str) -> None:
     lattice = square(2, 2)

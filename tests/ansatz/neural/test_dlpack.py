@@ -60,6 +60,7 @@ def test_other_errors_of_jax_stay_what_they_are() -> None:
         dlpack.called(broken)
 
 
+@pytest.mark.whole
 def test_moves_are_planned_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     operator = tfim(chain(4))
     ansatz = FlaxAnsatz(chain(4), lambda rngs: RBM(chain(4), local_dim=2, rngs=rngs))

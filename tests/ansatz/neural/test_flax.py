@@ -68,6 +68,7 @@ def value(ansatz: FlaxAnsatz, theta: np.ndarray, configs: np.ndarray) -> np.ndar
     return amplitude.phase * np.exp(amplitude.log_abs)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("make", [real, lambda: holomorphic(holomorphic=True)])
 def test_psi_is_the_exponential_of_the_network(make: Any) -> None:
     ansatz = make()
@@ -98,6 +99,7 @@ def test_linen_and_nnx_are_one_and_the_same() -> None:
     np.testing.assert_allclose(derivatives, real().log_derivatives(theta, CONFIGS), atol=ROUNDING)
 
 
+@pytest.mark.whole
 def test_complex_parameters_conform_as_two_real_ones() -> None:
     ansatz = holomorphic()
     assert ansatz.dtype == np.float64 and ansatz.n_params == 30
@@ -305,6 +307,7 @@ def test_another_start_changes_parameters_and_nothing_else() -> None:
     np.testing.assert_allclose(value(ansatz, theta, CONFIGS)[:5], before, rtol=ROUNDING)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("magnetisation", [0, None])
 def test_averaged_densities_are_drawn_with_their_probability(magnetisation: int | None) -> None:
     """In a sector, of a module that knows it and of one that does not."""

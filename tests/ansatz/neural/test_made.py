@@ -15,6 +15,7 @@ from tnvmc.ansatz.neural.made import MADE, MaskedLinear
 from tnvmc.lattice.grids import chain, square
 
 
+@pytest.mark.whole
 def test_made_is_autoregressive() -> None:
     """Widths that no degree divides evenly, one of them below the number of degrees."""
     make = partial(MADE, square(3, 4), features=(25, 7), output="complex")
@@ -26,6 +27,7 @@ def test_larger_local_dimension_in_a_sector() -> None:
     check_autoregressive(noisy(lambda: make(rngs=nnx.Rngs(2))))
 
 
+@pytest.mark.whole
 def test_conformance() -> None:
     """Of a real output; complex ones are made by what all autoregressive networks share."""
     make = partial(MADE, square(2, 2), features=(5,), output="real")

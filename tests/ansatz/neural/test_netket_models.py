@@ -95,6 +95,7 @@ class Column(linen.Module):
         return self.model(x[..., None])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "name",
     [name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS],

@@ -28,6 +28,7 @@ def build(shape: tuple[int, int] = (2, 4), **options: Any) -> PatchedTransformer
     return PatchedTransformer(square(*shape), **(SMALL | options), rngs=nnx.Rngs(0))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "options",
     [
@@ -51,6 +52,7 @@ def test_norm_is_one_at_twelve_sites() -> None:
     assert abs(np.sum(np.abs(np.exp(log_psi)) ** 2) - 1) < ROUNDING
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "options",
     [
@@ -150,6 +152,7 @@ def test_patches_go_row_by_row() -> None:
     assert patches_of(square(1, 4), (1, 2)) == ((0, 1), (2, 3))
 
 
+@pytest.mark.whole
 def test_starts_near_the_uniform_superposition() -> None:
     module = PatchedTransformer(square(4, 4), output="complex", rngs=nnx.Rngs(0))
     log_psi = np.asarray(jax.jit(module)(np.random.default_rng(0).integers(2, size=(64, 16))))

@@ -43,6 +43,7 @@ def _traced(rbm: RBM, config: np.ndarray) -> complex:
     return total
 
 
+@pytest.mark.whole
 @FORMS
 @DTYPES
 def test_psi_is_the_sum_over_the_hidden_units(form: str, dtype: str) -> None:
@@ -52,6 +53,7 @@ def test_psi_is_the_sum_over_the_hidden_units(form: str, dtype: str) -> None:
     np.testing.assert_allclose(np.exp(rbm(configs)), expected, rtol=ROUNDING)
 
 
+@pytest.mark.whole
 @FORMS
 @DTYPES
 @pytest.mark.parametrize(("local_dim", "biases"), [(2, True), (3, False)])
@@ -74,6 +76,7 @@ def test_both_forms_are_one_wave_function(
     assert zero == 0
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("form", "dtype"),
     [
@@ -108,6 +111,7 @@ def test_large_fields_do_not_overflow(form: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=ROUNDING)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("of", [log_cosh, lambda x: sum_log_cosh(x[:, None])])
 def test_log_cosh_is_stable_and_right(of: Any) -> None:
     x = np.array([0.0, 1e-9, -0.3, 4.0, -30.0])

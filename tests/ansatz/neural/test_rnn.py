@@ -17,16 +17,19 @@ from tnvmc.ansatz.neural.rnn import RNN
 from tnvmc.lattice.grids import square
 
 
+@pytest.mark.whole
 def test_rnn_along_a_snake_is_autoregressive() -> None:
     network = noisy(lambda: RNN(square(3, 4), hidden=4, order="snake", rngs=nnx.Rngs(0)))
     check_autoregressive(network)
 
 
+@pytest.mark.whole
 def test_two_dimensional_rnn_is_autoregressive() -> None:
     make = partial(RNN, square(4, 3), hidden=3, order="2d", output="complex", magnetisation=-2)
     check_autoregressive(noisy(lambda: make(rngs=nnx.Rngs(1))))
 
 
+@pytest.mark.whole
 def test_conformance() -> None:
     """That along a snake conforms in test_vacant_places.py."""
     make = partial(RNN, square(2, 2), hidden=3, order="2d", output="complex")

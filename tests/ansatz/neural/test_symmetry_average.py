@@ -54,6 +54,7 @@ def test_images_that_the_network_takes_for_one_are_evaluated_once(ansatz: FlaxAn
     assert ansatz.averaging.n_images * 4 == len(GROUP)  # four translations by patches of 1 x 2
 
 
+@pytest.mark.whole
 def test_an_average_by_orbits_is_the_sum_over_the_group(ansatz: FlaxAnsatz) -> None:
     theta, configs = ansatz.random(1), all_configs(8, 2)
     assert ansatz.orbits.useful
@@ -62,6 +63,7 @@ def test_an_average_by_orbits_is_the_sum_over_the_group(ansatz: FlaxAnsatz) -> N
     np.testing.assert_allclose(found, by_hand(ansatz, theta, configs), rtol=ROUNDING, atol=1e-14)
 
 
+@pytest.mark.whole
 def test_enumeration_by_orbits_gives_the_energy_of_all_configurations(
     ansatz: FlaxAnsatz, monkeypatch: pytest.MonkeyPatch
 ) -> None:

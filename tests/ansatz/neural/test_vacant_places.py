@@ -32,6 +32,7 @@ def test_networks_of_the_grid_refuse(kind: str, keys: dict[str, Any]) -> None:
         network(kind, **keys)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("kind", "keys"), [("rbm", {}), ("rnn", {"order": "snake", "hidden": 3, "output": "complex"})]
 )

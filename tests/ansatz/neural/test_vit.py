@@ -101,6 +101,7 @@ def _log_psi(vit: ViT, config: np.ndarray, patches: list[list[int]], grid: Any, 
     return np.log(np.cosh(_linear(vit.head.modulus, z) + 1j * imaginary)).sum()
 
 
+@pytest.mark.whole
 @ATTENTIONS
 @pytest.mark.parametrize("boundary", ["open", "periodic"])
 def test_equals_loops_over_heads_and_patches(attention: str, boundary: str) -> None:
@@ -145,6 +146,7 @@ def test_patches_of_any_shape() -> None:
     assert jax.eval_shape(vit, _configs(4, 18)).shape == (4,)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "attention",
     [

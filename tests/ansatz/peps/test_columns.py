@@ -61,6 +61,7 @@ def test_uncut_it_is_the_peps(shape: tuple[int, int], D: int, dtype: str) -> Non
     assert np.allclose(found.phase * np.exp(found.log_abs), expected, rtol=1e-9, atol=0)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [
@@ -76,12 +77,14 @@ def test_uncut_it_passes_the_conformance_suite(shape: tuple[int, int], dtype: st
     check_ansatz(peps, random_theta(peps, mean=1))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("shape", "dtype"), [((3, 3), "float64"), ((2, 3), "complex128")])
 def test_uncut_rings_pass_the_conformance_suite(shape: tuple[int, int], dtype: str) -> None:
     peps = PEPS(square(*shape, "cylinder"), 2, dtype, Fixed(UNCUT, n_drawn=1), bonds="periodic")
     check_ansatz(peps, random_theta(peps, mean=1))
 
 
+@pytest.mark.whole
 def test_uncut_vacant_places_pass_the_conformance_suite() -> None:
     peps = PEPS(kagome(3, 3), 2, "float64", Fixed(UNCUT, n_drawn=1))
     check_ansatz(peps, random_theta(peps, mean=1))
@@ -126,6 +129,7 @@ def test_cut_hard_every_ratio_is_that_of_two_amplitudes(case: str) -> None:
             assert np.allclose(snapshot.ratios[patch][:, choice], expected, rtol=ROUNDING)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("case", CUT)
 def test_cut_hard_log_derivatives_are_those_at_fixed_projectors(case: str) -> None:
     shape, D, dtype, chi = CUT[case]
@@ -216,6 +220,7 @@ def _start(J2: float) -> np.ndarray:
     return PEPS(operator.lattice, 3).initial(operator)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("J2", [0.0, 0.5])
 @pytest.mark.parametrize("chi", [1, 2, 3])
 def test_energies_are_those_of_one_function_and_not_below_the_ground_state(

@@ -78,6 +78,7 @@ def _ran(
     return walkers, info, snapshot, seen
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_give_what_numpy_gives(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     operator, options = CASES[case]

@@ -84,6 +84,7 @@ def test_a_state_and_its_theta_go_and_come_back(shape, dtype):
     assert np.array_equal(theta_back, theta) or prod(shape) == 1  # one site has D = 1
 
 
+@pytest.mark.whole
 def test_a_state_that_quimb_evolved_has_its_amplitudes():
     """Simple update of quimb on 3x4: unequal bonds, a gauge and an exponent of its own."""
     edges = tuple(qtn.edges_2d_square(3, 4))

@@ -153,6 +153,7 @@ def test_tensor_times_log_derivative_is_one_at_every_site(scheme: Any) -> None:
         assert np.allclose(jacobian[:, begin:end] @ theta[begin:end], 1, atol=1e-9)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("shape", "dtype", "scheme"),
     [((2, 3), "float64", SRC(16)), ((2, 3), "complex128", ZipUp(UNCUT)), ((1, 4), "float64", None)],

@@ -132,6 +132,7 @@ def test_tensors_and_parameters_go_both_ways(name: str) -> None:
         peps.flatten(free(peps).tensors(random_theta(free(peps), seed=3)))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "scheme"),
     [
@@ -150,6 +151,7 @@ def test_conformance(name: str, scheme: Any) -> None:
     check_ansatz(peps, random_theta(peps, 5, mean=1.0))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "D"), [("square", 2), ("odd", 2), ("field", 2), ("ring", 2), ("square", 3)]
 )
@@ -300,6 +302,7 @@ def test_starts(name: str, kind: str | None) -> None:
         initial_parameters(peps, operator, 3, "simple_update")
 
 
+@pytest.mark.whole
 def test_few_steps_come_near_the_ground_state() -> None:
     """3x4 Heisenberg, D = 2, from a product state: simple update begins 2e-2 above the exact energy."""
     operator = heisenberg(square(3, 4))

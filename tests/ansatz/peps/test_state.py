@@ -146,6 +146,7 @@ def test_tensor_times_log_derivative_is_one_at_every_site(scheme: Any) -> None:
         begin = end
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("lattice", "dtype", "scheme"),
     [
@@ -291,6 +292,7 @@ def test_flatten_pads_smaller_bonds_and_inverts_tensors() -> None:
     assert np.allclose(found.phase, expected.phase)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "scheme", [Exact(), SRC(4), SRC(4, oversample=2), SRC(4, sketch="random", sweeps=2), ZipUp(4)]
 )

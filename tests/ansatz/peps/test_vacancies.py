@@ -82,6 +82,7 @@ def test_sweeps_sample_the_born_distribution(model: Any, D: int) -> None:
     assert chi_squared < frequent.sum() + 5 * np.sqrt(2 * frequent.sum())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("magnetisation", [0, 2])
 def test_the_double_layer_agrees(magnetisation: int) -> None:
     """With the exact contraction of the whole grid, and with the sum over all configurations."""
@@ -100,6 +101,7 @@ def test_the_double_layer_agrees(magnetisation: int) -> None:
     assert exact == pytest.approx(held.measurement.energy, rel=ROUNDING)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("lattice", [kagome(3, 4), honeycomb(3, 4)], ids=repr)
 def test_simple_update_starts_near_the_ground_state(lattice: Any) -> None:
     operator = heisenberg(lattice)

@@ -50,6 +50,7 @@ def _tilted(theta: Any) -> Any:
     return (np.asarray(theta).reshape(-1, 2) * np.array([1.0, 0.7])).astype(theta.dtype).ravel()
 
 
+@pytest.mark.whole
 def test_weights_undo_what_coarse_walks_do() -> None:
     """An energy that is many errors off without weights, and right with them."""
     operator = tfim(chain(8), h=1.0)
@@ -121,6 +122,7 @@ SLOW = [
 ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", ["rbm", "cnn", *SLOW])
 def test_networks_walk_in_single_after_they_were_used_in_double(kind: str) -> None:
     pytest.importorskip("flax")
@@ -194,6 +196,7 @@ def test_a_sampler_knows_one_precision_beside_its_own() -> None:
         Sampler(precision="half")  # type: ignore[arg-type]
 
 
+@pytest.mark.whole
 def test_a_measurement_tells_what_the_weights_changed() -> None:
     operator = heisenberg(square(2, 4))
     peps = PEPS(operator.lattice, 2)

@@ -100,6 +100,7 @@ def dense(state: Any, theta: np.ndarray, configs: np.ndarray) -> np.ndarray:
     return np.asarray(found.phase * np.exp(found.log_abs))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", PAIRS)
 def test_conforms(name: str) -> None:
     """With sweeps of both: |psi|^2 is stationary, and everything is that of one wave function."""
@@ -156,6 +157,7 @@ def test_real_parts_above_imaginary_ones() -> None:
     assert not isinstance(stacked.dense()[0, 0], complex)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["PEPS, Jastrow", "phases", "ring, CNN", "complex"])
 @pytest.mark.parametrize("power", [1.0, 0.5])
 def test_weighted_sweeps_of_the_first_keep_the_distribution(name: str, power: float) -> None:
@@ -203,6 +205,7 @@ def test_samplers_agree_with_enumeration(sampler: Any) -> None:
     assert found.effective_samples is not None and found.effective_samples < found.n_samples
 
 
+@pytest.mark.whole
 def test_enumerated_descent_goes_below_both() -> None:
     """No noise: the product ends below each of its factors."""
     operator = heisenberg(LATTICE)
@@ -216,6 +219,7 @@ def test_enumerated_descent_goes_below_both() -> None:
     assert energies[1] < energies[0] - 0.2  # D = 1 is a Neel state, the product has pairs
 
 
+@pytest.mark.whole
 def test_the_start_is_that_of_the_first() -> None:
     operator = heisenberg(LATTICE)
     for name in ("PEPS, Jastrow", "PEPS, RBM", "phases"):
@@ -297,6 +301,7 @@ def test_what_does_not_go_together_is_refused() -> None:
         ProductOfStates(PEPS(LATTICE, 2), Jastrow(LATTICE, local_dim=3))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("which", [Modulus, Phase])
 def test_modulus_and_phase(which: Any) -> None:
     inner = pairs()["phases"][1]
@@ -307,6 +312,7 @@ def test_modulus_and_phase(which: Any) -> None:
     np.testing.assert_allclose(found, expected, rtol=ROUNDING)
 
 
+@pytest.mark.whole
 def test_signs_of_one_and_modulus_of_the_other() -> None:
     peps, network = pairs()["PEPS, RBM"]
     state = ProductOfStates(Phase(peps), Modulus(network), "both")

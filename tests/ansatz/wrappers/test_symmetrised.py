@@ -83,6 +83,7 @@ def test_amplitudes(dtype: str, xp: Any) -> None:
     assert np.all(np.isneginf(to_host(found.log_abs)[odd]))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_local_energies_and_derivatives(dtype: str, xp: Any) -> None:
     state, theta = small(dtype)
@@ -152,6 +153,7 @@ def test_moved_tables(data: st.DataObject) -> None:
         assert np.array_equal(before, after)
 
 
+@pytest.mark.whole
 def test_conformance_without_reweighting() -> None:
     """Metropolis on |psi_sym|^2 passes the whole suite, the stationary distribution included."""
     operator = heisenberg(chain(5))
@@ -160,6 +162,7 @@ def test_conformance_without_reweighting() -> None:
     check_ansatz(Symmetrised(peps, group, reweight=False), random_theta(peps, 1))
 
 
+@pytest.mark.whole
 def test_conformance_of_a_ring_of_spins_one() -> None:
     lattice = chain(4, "periodic")
     mps = PeriodicMPS(lattice, 2, "complex128", local_dim=3)
@@ -240,6 +243,7 @@ def test_energy_falls_with_every_symmetry() -> None:
     assert energies[("spin", "point")] > np.linalg.eigvalsh(oracles.dense_sector(operator, 0))[0]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("reweight", [True, False])
 def test_optimising_the_symmetrised_state(reweight: bool) -> None:
     """Ring of six: the ground state is odd under inversion and reflection (2 mod 4 pairs)."""
@@ -333,6 +337,7 @@ def test_the_spread_is_that_of_a_sum_which_cancels() -> None:
 MOMENTA = [({}, 0), ({"translation by (0, 1)": -1}, 1)]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("characters", "momentum"), MOMENTA)
 def test_conformance_of_translations(characters: dict[str, int], momentum: int) -> None:
     """An open chain summed over the translations of a ring, at momenta 0 and pi."""
@@ -343,6 +348,7 @@ def test_conformance_of_translations(characters: dict[str, int], momentum: int) 
     check_ansatz(Symmetrised(peps, group, reweight=False), random_theta(peps, 1))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("characters", "momentum"), MOMENTA)
 def test_translations_of_a_torus(characters: dict[str, int], momentum: int, xp: Any) -> None:
     """An open PEPS summed over 3x4 translations: psi(g s) = chi(g) psi(s), energies by dense H."""
@@ -378,6 +384,7 @@ REACHED = 2e-5
 """Of the energy, after 40 steps without noise; the first one is 0.2 of it away."""
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("operator", "names", "odd", "sector"),
     [

@@ -59,6 +59,7 @@ def test_the_measured_energies_are_where_they_belong(runs: list[Run]) -> None:
     np.testing.assert_allclose(found, [[result["variance"] / result["n_sites"], off]])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("method", ["exact", "QMC"])
 def test_energies_below_the_reference_are_open(runs: list[Run], method: str) -> None:
     """A relative error shows its size only; the first run has not been below, but for its end."""

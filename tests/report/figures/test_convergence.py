@@ -101,6 +101,7 @@ def test_time_passes_in_steps_without_an_energy(tmp_path: Path) -> None:
     assert np.allclose(x, 0.5 * np.delete(np.arange(1, 61), 1))
 
 
+@pytest.mark.whole
 def test_several_runs_share_its_axes(tmp_path: Path) -> None:
     one, other = (write_run(tmp_path / name) for name in ("one", "other"))
     write_history(other, full())

@@ -49,6 +49,7 @@ def labelled(axes: Any, label: str) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(x, float), np.asarray(y, float)
 
 
+@pytest.mark.whole
 def test_every_picture_is_drawn(pictures: Figures) -> None:
     assert tuple(pictures.figures) == NAMES
     (told,) = pictures.left_out  # the energies made by hand do not follow the variance
@@ -260,6 +261,7 @@ def test_a_hexagonal_zone_is_filled_and_cut_along_its_symmetric_points(
         assert cut.containers[0].lines[0].get_ydata().max() == 1.25
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", ["triangular", "kagome"])
 def test_the_path_takes_the_middle_of_an_edge_that_the_title_names(kind: str) -> None:
     """An open patch has no turns by 60 degrees: S(q) differs between the M, and -q is as high as q."""

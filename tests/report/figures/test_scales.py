@@ -41,6 +41,7 @@ def texts(axes: Any) -> list[str]:
     return [text.get_text() for text in axes.texts]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("which", ["x", "y"])
 @pytest.mark.parametrize("limits", [(0.011, 0.4), (0.026, 0.041), (3.1e-2, 3.9e-2), (1.0, 9.0)])
 def test_labels_of_a_logarithm_are_two_at_least_and_do_not_overprint(
