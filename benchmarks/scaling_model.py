@@ -18,7 +18,8 @@ from tnvmc.ansatz.pieces import Pieces, pieces_of
 from tnvmc.optimize import nystroem
 
 NUMBER = 8  # bytes
-ROWS = 512  # of a block of columns of the matrix
+ROWS = 128  # of a block of columns of the matrix
+TOGETHER = 4  # blocks in one product
 SHIFT = 1e-2  # relative, the default
 
 

@@ -577,3 +577,23 @@ def test_what_python_is_warned_of_is_one_line() -> None:
     found = UnreliableWarning("VMC.converge: few_walkers")
     assert warning_line(found, UnreliableWarning, "x.py", 3) == "tnvmc: VMC.converge: few_walkers\n"
     assert "x.py" in warning_line("other", UserWarning, "x.py", 3)
+
+
+@pytest.mark.parametrize(
+    ("hamiltonian", "told"),
+    [
+        ('{model = "xxz", Jz = -4.0}', "lower"),
+        ('{model = "heisenberg"}', None),
+    ],
+)
+def test_exact_tells_of_a_lower_sector(
+    hamiltonian: str, told: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text(f"lattice = {{shape = [2, 2]}}\nhamiltonian = {hamiltonian}\n")
+    assert main(["exact", str(path)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = [words for words in lines if words[0] == "lower"]
+    assert bool(found) == bool(told)
+    if found:
+        assert float(found[0][1]) == pytest.approx(-1.0)  # four bonds of -4 / 4 on four sites

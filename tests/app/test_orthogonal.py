@@ -169,6 +169,17 @@ def test_a_kept_run_that_went_on_is_named(ground: Path, capsys: pytest.CaptureFi
         assert str(ground / "ground") in told and "--out" in told
 
 
+def test_a_state_that_is_kept_twice_is_refused(ground: Path) -> None:
+    """It was counted as two levels, and the energy compared with none."""
+    text = (ground / "excited.toml").read_text()
+    shutil.copytree(ground / "ground", ground / "copy")
+    for again in ("ground", "copy"):
+        (ground / "twice.toml").write_text(f'{text}[[orthogonal]]\nrun = "{ground / again}"\n')
+        with pytest.raises(ConfigError, match=r"orthogonal\.2\.run"):
+            run_file(ground / "twice.toml", ground / "twice")
+        assert not (ground / "twice").exists()
+
+
 def test_what_another_hamiltonian_differs_in_is_named(ground: Path) -> None:
     with pytest.raises(ConfigError, match=r"J 1\.0 \(now 0\.5\)"):
         excited(ground, "hamiltonian.J=0.5")

@@ -21,7 +21,8 @@ TIGHT = ConjugateGradients(1e-11)
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joint, "_ROWS", 64)
-    monkeypatch.setattr(joint, "_AT_ONCE", 3)
+    monkeypatch.setattr(joint, "_IN_A_PRODUCT", 3)
+    monkeypatch.setattr(joint, "_AT_ONCE", 1)
 
 
 def jacobian(kind: str) -> CenteredJacobian:

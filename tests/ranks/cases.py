@@ -26,7 +26,7 @@ from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 
 blocks.WIDTH = 5  # several blocks of few parameters
 pieces.WIDTH, pieces.FORMED = 3, 100  # several pieces of a site, single ones dealt out for MANY
-joint._ROWS = 50  # several blocks of few samples
+joint._ROWS, joint._IN_A_PRODUCT = 25, 2  # several blocks of few samples
 cholesky.TILE = 16  # several rows of tiles of few parameters
 
 STEPS = 2

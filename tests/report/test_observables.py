@@ -71,7 +71,12 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_samples() -> None:
-    assert samples_text({"n_samples": 70, "drawn": "enumerate"}) == "all 70 configurations"
+    whole = {"n_samples": 70, "drawn": "enumerate"}
+    assert samples_text(whole) == "all 70 configurations"
+    whole |= {"chi": 8, "pair_samples": 70, "pair_chi": 8}
+    assert samples_text(whole) == "all 70 configurations at chi = 8"
+    told = samples_text({**whole, "pair_chi": 4})
+    assert told == "all 70 configurations at chi = 8; S.S of all pairs at chi = 4"
     pairs = {"n_samples": 64, "effective_samples": 64.0, "pair_samples": 32, "pair_chi": 8}
     assert samples_text(pairs) == "64; S.S of all pairs on 32 at chi = 8"
 

@@ -243,6 +243,10 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("below_level", {"sigmas": 12.31, "reference": -2.31, "relative": 0.0234},
      ("the energy lies 12.3 error bars below that of the next exact level (2.3 %): a kept state is not yet an "
      "eigenstate, so that some of it is left in this one; optimise the kept states further, then make this run again")),
+    ("kept_not_lowest", {"number": 2, "energy": -2.5001234, "level": 2, "reference": -3.5228601},
+     ("kept state 2 has the energy -2.50012, and level 2 of this sector -3.52286: it is another level, or far from "
+     "converged, so that the lowest state orthogonal to the kept ones is not level 3; make that run again from another "
+     "start (run.seed, ansatz.init = 'random'), or go on with it")),
     ("measured_chi_too_small", {"chi": 16, "largest_chi": 24, **MOVED},
      ("the energy was measured at chi 16 and moves by 3.2 sigma (6.4e-5 per site) at 24; raise "
      "measure.chi")),

@@ -247,6 +247,11 @@ def test_only_kept_states_that_are_the_lowest_levels_have_a_next_one() -> None:
     assert excited_level([other], DIAGONALISED) is None
     assert excited_level([one, one], DIAGONALISED) is None
     assert find_reference(H, 0, kept=[other]).energy is None
+    for kept, told in (([one], []), ([other, one], []), ([other], [1]), ([one, one], [2])):
+        overlaps = [Overlap(0.0, 0.0, 1.0)] * len(kept)
+        found = of_excited((float(levels[2]), 0.0), kept, overlaps, DIAGONALISED)
+        numbers = [each.values["number"] for each in found if each.code == "kept_not_lowest"]
+        assert numbers == told
 
 
 @pytest.mark.parametrize(
@@ -265,6 +270,7 @@ def refused() -> Sequence[Any]:
         (ValueError, {"orthogonal_to": VMC(other, PEPS(H.lattice, 2), Enumerate())}),
         (ValueError, {"orthogonal_to": ground, "penalty": 0}),
         (ValueError, {"penalty": 2.0}),
+        (ValueError, {"orthogonal_to": [ground, ground]}),
         (TypeError, {"orthogonal_to": "ground"}),
     ]
 

@@ -22,8 +22,9 @@ from tnvmc.backend.ranks import ALONE, Ranks
 
 T = TypeVar("T")
 
-_ROWS = 512  # of a block
-_AT_ONCE = 8  # blocks that are computed before they are sent
+_ROWS = 128  # of a block: few, so that a thousand ranks have work
+_IN_A_PRODUCT = 4  # blocks: enough rows for the rate of a product
+_AT_ONCE = 8  # products that are computed before their blocks are sent
 
 
 class Units(Protocol):
@@ -80,14 +81,20 @@ class Joint:
         """
         scales, self.n_columns, self.blocks = self._scales(), len(chosen), {}
         places = range(len(self._slices))
-        for begin in places[::_AT_ONCE]:
-            now = places[begin : begin + _AT_ONCE]
-            found = side_by_side(lambda k: self.units.cross(self._slices[k], chosen, scales), now)
-            for k, part in zip(now, found, strict=True):
-                raw = part.astype(self.dtype, copy=False)
-                self.ranks.add_up(raw, self._owner(k))
-                if self._owner(k) == self.ranks.rank:
-                    self.blocks[k] = centring.entries(raw, self._slices[k], chosen)
+        products = [places[i : i + _IN_A_PRODUCT] for i in places[::_IN_A_PRODUCT]]
+        for begin in range(0, len(products), _AT_ONCE):
+            now = products[begin : begin + _AT_ONCE]
+            found = side_by_side(
+                lambda blocks: self.units.cross(self._rows_of(blocks), chosen, scales), now
+            )
+            for blocks, whole in zip(now, found, strict=True):
+                start = self._slices[blocks[0]].start
+                for k in blocks:
+                    rows = slice(self._slices[k].start - start, self._slices[k].stop - start)
+                    raw = whole[rows].astype(self.dtype, copy=False)
+                    self.ranks.add_up(raw, self._owner(k))
+                    if self._owner(k) == self.ranks.rank:
+                        self.blocks[k] = centring.entries(raw, self._slices[k], chosen)
         own = []
         for k, block in self.blocks.items():
             inside = np.flatnonzero(chosen // _ROWS == k)
@@ -139,6 +146,10 @@ class Joint:
         """The rows of each block."""
         n = self.n_rows
         return [slice(begin, min(begin + _ROWS, n)) for begin in range(0, n, _ROWS)]
+
+    def _rows_of(self, blocks: range) -> slice:
+        """The rows of blocks that lie side by side."""
+        return slice(self._slices[blocks[0]].start, self._slices[blocks[-1]].stop)
 
     def _owner(self, block: int) -> int:
         """The rank that keeps a block."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tnvmc.analysis.levels import sector_references
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import Sector, check_size, exact_ground_state, exact_levels
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
@@ -16,6 +17,7 @@ from tnvmc.settings.load import read_toml, validate
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.sectors import Sectors, sectors
 from tnvmc.shown import fixed
+from tnvmc.vmc.sectors import elsewhere
 
 
 def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = None) -> str:
@@ -55,13 +57,28 @@ def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Itera
     if exact.inversion is not None:
         parity = "even" if exact.inversion > 0 else "odd"
         yield f"spin inversion   {parity}, the lower of both"
+    for found in elsewhere((exact.energy, 0.0), operator, exact.sector):
+        yield _other_sector(found)
     if level:
         levels = exact_levels(operator, level + 1, chosen)
-        name, rest = f"level {level + 1}", "(orthogonal to the states of [[orthogonal]])"
+        lower = "the ground state" if level == 1 else f"the {level} lowest levels"
+        name, rest = (
+            f"level {level + 1}",
+            f"(if [[orthogonal]] keeps {lower}; its runs are not read)",
+        )
         told = "none: the sector has fewer states"
         if len(levels) > level:
             told = f"{fixed(float(levels[level]), 12)}  {rest}"
         yield f"{name:<16} {told}"
+
+
+def _other_sector(found: Diagnostic) -> str:
+    """Where the ground state lies, or may lie, if not here."""
+    values = found.values
+    if "other" not in values:
+        return "note             a field along z: another sector may lie lower; name it with --sector 2SZ"
+    energy = fixed(values["energy_per_site"], 12)
+    return f"lower            {energy} per site with 2 Sz = {values['other']} (--sector {values['other']})"
 
 
 def _of_sectors(asked: Sectors) -> Iterator[str]:

@@ -28,6 +28,7 @@ from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Point
 from tnvmc.settings.build import build_ansatz, build_operator, build_theta, build_vmc
 from tnvmc.settings.config import Settings
+from tnvmc.settings.defaults import measured_chi
 from tnvmc.settings.load import load_in_place
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.stages import Stage, stages_of
@@ -48,7 +49,7 @@ from tnvmc.storage.run_folder import (
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.growth import Growth
-from tnvmc.vmc.kept import Kept, largest_change_by_a_site
+from tnvmc.vmc.kept import Kept, largest_change_by_a_site, same_twice
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 from tnvmc.vmc.state import Iterate, Measurement, StepRecord, finite_or_none
 from tnvmc.vmc.trusted import trusted
@@ -57,7 +58,6 @@ Array = Any
 Record = Mapping[str, Any]
 
 _BRIEFLY = 4  # samples of the measurement that ends a stage, in those of a step
-_FINER = 2  # its chi, in that of the stage
 
 
 class StagedRun:
@@ -199,13 +199,13 @@ class StagedRun:
         Nothing has changed where this is interrupted.
         """
         own = self.stage.settings
-        chi = own.contraction.chi
+        chi = own.contraction.chi and measured_chi(own.contraction.scheme, own.contraction.chi)
         plan = MeasurementPlan(
-            _BRIEFLY * self._n_samples, chi and _FINER * chi, own.measure.n_burn,
+            _BRIEFLY * self._n_samples, chi, own.measure.n_burn,
             symmetries=tuple(own.measure.symmetrise),
         )  # fmt: skip
         state, measured = self.vmc.state, measure(self.vmc.method, self.vmc.state, plan)
-        point, record = measured.point, self._record(measured.measurement, chi and _FINER * chi)
+        point, record = measured.point, self._record(measured.measurement, chi)
         done = (*self.done, record)
         self._write(folder / stage_file(self.stage.number), done, provenance, point)
         vmc = self._grown_vmc(self.stages[len(done)], point, state.step)
@@ -387,6 +387,11 @@ def kept_states(settings: Settings, operator: Operator) -> tuple[Kept, ...]:
             found.append(_kept_state(path, settings, operator, each.penalty))
         except (ValueError, FolderError) as error:
             raise ConfigError(f"{key} = {each.run!r}: {error}") from None
+    if (pair := same_twice(found)) is not None:
+        raise ConfigError(
+            f"orthogonal.{pair[1]}.run: holds the same state as orthogonal.{pair[0]}.run; the third level is "
+            "orthogonal to two different ones: leave one out, or name another run"
+        )
     return tuple(found)
 
 

@@ -21,7 +21,7 @@ from tnvmc.ansatz.sample_space import SampleSpace, SharedSampleSpace
 
 Array = Any
 
-MOST_COLUMNS = 2048
+MOST_COLUMNS = 1536
 _SHARE = 8  # rows of the matrix for each of the columns
 _FEWEST = 16  # columns that are worth it
 _CORE = 0.1

@@ -193,13 +193,15 @@ _SEEN = 4.0
 def samples_text(held: Json) -> str:
     """Write what the observables are means of."""
     count, worth = held.get("n_samples"), held.get("effective_samples")
-    if held.get("drawn") == "enumerate":
-        return f"all {count} configurations"
-    text = f"{count}"
-    if worth and count and worth < 0.999 * count:
+    whole = held.get("drawn") == "enumerate"
+    text = f"all {count} configurations" if whole else f"{count}"
+    if not whole and worth and count and worth < 0.999 * count:
         text += f" (worth {worth:.0f})"
     text += f" at chi = {held['chi']}" if held.get("chi") else ""
     text += " by fixed projectors" if held.get("scheme") == "fixed" else ""
+    if whole:
+        other = held.get("pair_chi") not in (None, held.get("chi"))
+        return text + (f"; S.S of all pairs at chi = {held['pair_chi']}" if other else "")
     if pairs := held.get("pair_samples"):
         text += f"; S.S of all pairs on {pairs}"
         text += f" at chi = {held['pair_chi']}" if held.get("pair_chi") else ""

@@ -236,7 +236,8 @@ class MeasureSettings(Section):
     n_thin: Positive | None = None
     """Sweeps between samples. Default: `sampler.n_thin`."""
     chi: Positive | None = None
-    """Boundary bond dimension. Default: twice `contraction.chi`."""
+    """Boundary bond dimension. Default: twice `contraction.chi`; with the scheme `fixed`, whose wave function is another one
+    at each χ, the same."""
     ladder: StrictBool = True
     """Measure a part of the samples also at 1, 1.5 and 2 times `contraction.chi`, which takes about 10 %
     more time. Needed for the check of chi."""

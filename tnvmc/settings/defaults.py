@@ -54,6 +54,11 @@ def default_chi(D: int) -> int:
     return max(4, 2 * D)
 
 
+def measured_chi(scheme: str | None, chi: int) -> int:
+    """Give the chi of a measurement where none is set: 2 chi, but of `fixed`, whose psi is another one at each chi."""
+    return chi if scheme == "fixed" else 2 * chi
+
+
 def complete(settings: Settings, default_name: str = "run") -> Settings:
     """Fill in every default that depends on other settings or on the machine.
 
@@ -97,7 +102,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         },
         "optimizer": _optimizer(settings.optimizer, settings.sampler_kind != "enumerate"),
         "measure": {
-            "n_samples": 8 * (DEFAULT_SAMPLES if sampler.n_samples == "auto" else sampler.n_samples), "n_thin": sampler.n_thin, "chi": chi and 2 * chi,
+            "n_samples": 8 * (DEFAULT_SAMPLES if sampler.n_samples == "auto" else sampler.n_samples), "n_thin": sampler.n_thin, "chi": chi and measured_chi(settings.contraction.scheme, chi),
         },
         # threads stay unset: a run that is resumed elsewhere has other cores
         "run": {"out": os.path.join("runs", default_name)},

@@ -42,12 +42,20 @@ def excited_level(kept: Sequence[Kept], most: int) -> KnownEnergy | None:
 
     Cost: that of as many levels, once for each operator, and `Kept.energy`.
     """
-    if any(isinstance(each.problem.ansatz, Symmetrised) for each in kept):
+    levels, n_below = _lowest_levels(kept, most), len(kept)
+    if len(levels) <= n_below or any(_not_lowest(kept, levels)):
         return None
+    return KnownEnergy(float(levels[n_below]), 0.0, f"diagonalisation, level {n_below + 1}")
+
+
+def _lowest_levels(kept: Sequence[Kept], most: int) -> np.ndarray:
+    """The lowest levels of the sector, two more than kept states; none where they are not known."""
+    if any(isinstance(each.problem.ansatz, Symmetrised) for each in kept):
+        return np.zeros(0)
     problem, n_below = kept[0].problem, len(kept)
     operator, sector = problem.operator, problem.magnetisation
     if not n_below < Basis(operator.n_sites, operator.local_dim, sector).dimension <= most:
-        return None
+        return np.zeros(0)
     key = fingerprint(operator), sector, n_below
     if key not in _LEVELS:
         _LEVELS[key] = np.zeros(0)
@@ -55,14 +63,20 @@ def excited_level(kept: Sequence[Kept], most: int) -> KnownEnergy | None:
         with contextlib.suppress(ValueError, RuntimeError):
             named: Sector = "full" if sector is None else sector
             _LEVELS[key] = exact_levels(operator, n_below + 2, named)
-    levels = _LEVELS[key]
-    if len(levels) <= n_below:
-        return None
-    for place, energy in enumerate(sorted(each.energy.mean for each in kept)):
+    return _LEVELS[key]
+
+
+def _not_lowest(kept: Sequence[Kept], levels: np.ndarray) -> Iterator[Diagnostic]:
+    """Tell which kept states, in the order of their energies, lie nearer to another level than to their own."""
+    if len(levels) < len(kept):
+        return
+    for place, number in enumerate(sorted(range(len(kept)), key=lambda k: kept[k].energy.mean)):
+        energy = kept[number].energy.mean
         distances = np.abs(levels - energy)
         if not distances[place] <= distances.min() * (1 + _ROUNDING):
-            return None
-    return KnownEnergy(float(levels[n_below]), 0.0, f"diagonalisation, level {n_below + 1}")
+            own = {"level": place + 1, "reference": float(levels[place])}
+            values = {"number": number + 1, "energy": energy, **own}
+            yield Diagnostic("kept_not_lowest", "warning", values)
 
 
 def of_excited(
@@ -72,8 +86,9 @@ def of_excited(
 
     Codes: not_orthogonal, a squared overlap that is above `OVERLAP`, or lowers the energy by more than its error, by
     two errors of its own: the energy is mixed with that of the kept state by as much, and no upper bound
-    of an excited level; overlap_unknown, an error of the overlap as large; below_level, an energy below the
-    exact level: a kept state is not the exact one.
+    of an excited level; overlap_unknown, an error of the overlap as large; kept_not_lowest, a kept state that is not, by
+    its energy, the level that its place among them stands for: the lowest state orthogonal to all is then another one than
+    the next level, and nothing is compared; below_level, an energy below the exact level: a kept state is not the exact one.
 
     Args:
         energy: total, and its error.
@@ -92,6 +107,8 @@ def of_excited(
             yield Diagnostic("not_orthogonal", "warning", {**values, "raise": ["penalty"]})
         elif not found.error <= max(OVERLAP / 2, limit):
             yield Diagnostic("overlap_unknown", "warning", {**values, "raise": ["n_samples"]})
+    if kept:
+        yield from _not_lowest(kept, _lowest_levels(kept, most))
     known = excited_level(kept, most) if kept and orthogonal else None
     if known is None or not math.isfinite(mean + error):
         return

@@ -178,7 +178,21 @@ def kept_states(given: Any, penalty: float | None, problem: Problem) -> tuple[Ke
             each = Kept(each.problem, point, each.sampler, penalty)
         each.check(problem)
         kept.append(each)
+    if (pair := same_twice(kept)) is not None:
+        raise ValueError(
+            f"orthogonal_to: states {pair[0]} and {pair[1]} have the same parameters; the third level is "
+            "orthogonal to two different ones. Leave one out"
+        )
     return tuple(kept)
+
+
+def same_twice(kept: Sequence[Kept]) -> tuple[int, int] | None:
+    """Give the numbers of two kept states that have the same parameters, from 1; None where all differ."""
+    seen: dict[str, int] = {}
+    for number, each in enumerate(kept, 1):
+        if (before := seen.setdefault(each.fingerprint, number)) != number:
+            return before, number
+    return None
 
 
 def penalties(
