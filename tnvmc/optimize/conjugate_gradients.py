@@ -25,10 +25,10 @@ class ConjugateGradients:
     """Solves (A + shift) x = b by products with A alone (Hestenes and Stiefel 1952).
 
     No matrix is formed, and all ranks share the products.  In the space of samples, on NumPy, some columns of the matrix
-    make a preconditioner (`optimize.nystroem`).  Heisenberg 8x8, D = 4, 4,096 samples: 45 iterations with a relative
-    shift of 1e-2 (184 without the columns), 100 with 1e-3 (417).
+    make a preconditioner (`optimize.nystroem`).  Heisenberg 8x8, D = 4, 4,096 samples, a relative shift of 1e-2: 37
+    iterations, 51 to a residual of 1e-2 (184 without the columns).
 
-    The direction is off by less than the residual: 0.4 to 0.6 % of its length with the default tolerance.  Noise
+    The direction is off by less than the residual: 3.5 % of its length with the default tolerance.  Noise
     of the samples is larger than the direction there (1.3 between halves).  The error of x is at most `tolerance` |b| / shift.  What a step was solved to stands
     in its report: `residual`, relative to |b|, and `iterations`.
 
@@ -44,7 +44,7 @@ class ConjugateGradients:
     Cost: two products with the log-derivatives for each iteration.
     """
 
-    tolerance: float = 1e-2
+    tolerance: float = 5e-2
     most: int = 1000
 
     def __post_init__(self) -> None:

@@ -78,7 +78,7 @@ class SRSettings(_Optimizer):
     0 is plain SR."""
     solver: Literal["auto", "cholesky", "conjugate_gradients"] = "auto"
     """How the linear system is solved. `conjugate_gradients` forms no matrix: for many samples and parameters;
-    slower with fewer. It ends at a relative residual of 0.01, and `memory` has no effect. "auto": `cholesky` up to
+    slower with fewer. It ends at a relative residual of 0.05, and `memory` has no effect. "auto": `cholesky` up to
     16384 samples or parameters, and for tensor networks up to 4095 samples where `diag_shift` is 0.01 or more."""
     precision: Literal["auto", "double", "single"] = "auto"
     """Of the log-derivatives of tensor networks on a processor. `single` takes half of the memory; what that may
