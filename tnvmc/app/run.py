@@ -324,10 +324,9 @@ def _stage_headline(run: StagedRun) -> str:
     else:
         if own.contraction.chi:
             parts.append(f"chi = {own.contraction.chi}")
-        drawn = own.sampler.n_samples
-        parts.append(
-            f"{'growing' if drawn == 'auto' else drawn} samples, {own.optimizer.steps} steps"
-        )
+        drawn = f"{own.sampler.n_samples} samples".replace("auto", "growing")
+        drawn = "all configurations" if own.sampler_kind == "enumerate" else drawn
+        parts.append(f"{drawn}, {own.optimizer.steps} steps")
         if stage.plateau:
             parts.append(f"or until the last {stage.plateau} are a plateau")
     return f"stage {stage.number} of {len(run.stages)}: {', '.join(parts)}"

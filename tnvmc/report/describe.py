@@ -121,6 +121,8 @@ def facts(run: Run, counted: Json | None = None) -> dict[str, str]:
 
 def _samples(run: Run, given: Any) -> str | None:
     """Write how many samples a step has: "256 samples a step", "128 to 1024 samples a step" where they grew."""
+    if run.setting("sampler", "kind") == "enumerate":
+        return "all configurations a step"
     if given != "auto":
         return given and f"{given} samples a step"
     drawn = [line["n_samples"] for line in run.history if line.get("n_samples")]
