@@ -229,7 +229,7 @@ def test_every_command_on_the_run_of_a_network(file: Path, capsys: pytest.Captur
     """In stages of other learning rates and samples, which have no D."""
     assert main(["run", str(file), "--out", "run"]) == 0
     text = capsys.readouterr().out
-    assert "stage 2 of 2: 16 samples, 1 steps" in text and "None" not in text
+    assert "stage 2 of 2: all configurations, 1 steps" in text and "None" not in text
     result = json.loads(Path("run/result.json").read_text())
     assert [stage["steps"] for stage in result["stages"]] == [2, 1]
     assert [point["label"] for point in result["convergence"]["variance"]["points"]] == [
