@@ -58,6 +58,7 @@ def test_true_stops_a_run_after_its_step(true: Any) -> None:
     assert len(vmc.run(2, stop)) == 2
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("other", [1, "yes", [0], False, None])
 def test_all_else_goes_on(other: Any) -> None:
     assert len(study().run(2, lambda record: other)) == 2

@@ -213,6 +213,7 @@ def test_every_file_and_section_that_is_named_exists(page: Path) -> None:
         assert all(mark in held for mark in re.findall(r'"(.+?)"', options)), options
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "script",
     [*ROOT.glob("benchmarks/*.py"), *ROOT.glob("scripts/*.py")],

@@ -103,6 +103,7 @@ MIXED = [
 ]  # fmt: skip
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("operator", MIXED, ids=lambda o: f"{o.name}-{o.lattice.shape}")
 def test_energy_gap_and_vector_equal_the_dense_ones(operator: Operator) -> None:
     result = exact_ground_state(operator, gap=True, vector=True)
@@ -286,6 +287,7 @@ def test_impossible_sectors_are_refused(operator: Operator, sector, said: str) -
     assert said in str(caught.value)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("operator", "parts"),
     [

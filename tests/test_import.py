@@ -23,6 +23,7 @@ print([name for name in {HEAVY} if name in sys.modules])
 """
 
 
+@pytest.mark.whole
 def test_import_is_quick_and_loads_nothing_heavy() -> None:
     # The best of three, because other processes may hold the machine up.
     best = 10.0

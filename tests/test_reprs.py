@@ -55,6 +55,7 @@ WITH_ENERGY = (
 )  # fmt: skip
 
 
+@pytest.mark.whole
 def test_all_fit_a_line_or_two(results: dict[str, Any]) -> None:
     for name, result in results.items():
         assert "\n" not in repr(result), name

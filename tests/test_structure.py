@@ -122,7 +122,6 @@ def n_public_methods(class_: ast.ClassDef) -> int:
     return len({node.name for node in methods if not node.name.startswith("_")})
 
 
-@pytest.mark.whole
 def test_no_circle_of_modules() -> None:
     """Imports within functions count: they hide a circle, they do not open it."""
     try:

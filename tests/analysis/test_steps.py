@@ -89,6 +89,7 @@ def test_nothing_is_known_of_fixed_rates_of_few_steps_and_of_steps_too_long() ->
     assert noise_shares(noisy) == []
 
 
+@pytest.mark.whole
 def test_shares_of_a_run_are_those_of_exact_slopes() -> None:
     operator = heisenberg(square(2, 4))
     peps = PEPS(operator.lattice, 2, scheme=Exact())

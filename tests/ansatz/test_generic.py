@@ -70,6 +70,7 @@ def random_state(size: int, dtype: Any, seed: int = 0, zeros: int = 0) -> np.nda
     return (psi if np.issubdtype(dtype, np.complexfloating) else psi.real).astype(dtype)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 @pytest.mark.parametrize("zeros", [0, 7])
 def test_any_wave_function_conforms(dtype: Any, zeros: int) -> None:
@@ -122,6 +123,7 @@ def test_acceptance_keeps_detailed_balance_and_is_nowhere_sure_at_ratio_one() ->
     np.testing.assert_allclose(forth[far], np.exp(2 * np.minimum(gap, 0))[far])
 
 
+@pytest.mark.whole
 def test_a_walker_visits_everything_where_psi_is_constant() -> None:
     """With min(1, |psi'/psi|^2) a sweep was a map without chance: 2 of 512 in 3000 sweeps."""
 

@@ -121,6 +121,7 @@ def test_slices_are_the_dense_matrix(space: str, dtype: str, local_dim: int) -> 
     assert str(to_host(jacobian.gram()).dtype) == ("complex128" if "c" in dtype else "float64")
 
 
+@pytest.mark.whole
 @settings(max_examples=60, deadline=None)
 @given(
     n_samples=st.integers(1, 17),

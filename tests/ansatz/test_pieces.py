@@ -45,6 +45,7 @@ def test_what_is_cut_is_joined_again(widths: tuple[int, ...], width: int, d: int
     np.testing.assert_array_equal(pieces.vector([pieces.block(v, p) for p in pieces.all]), v)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("width", [3, 5, 100])
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 20])
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])

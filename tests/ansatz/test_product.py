@@ -16,6 +16,7 @@ from tnvmc.operators import models
 from tnvmc.operators.basis import basis
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "float32"])
 def test_product_state_conforms(dtype: str) -> None:
     ansatz = ProductState(square(2, 2), dtype=dtype)
@@ -39,6 +40,7 @@ def test_neel_state_conforms() -> None:
     check_ansatz(ansatz, ansatz.basis_state([0, 1, 1, 0]))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_dimer_covering_conforms(dtype: str) -> None:
     ansatz = DimerCovering(square(2, 2), ((0, 3), (2, 1)), dtype=dtype)

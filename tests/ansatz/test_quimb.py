@@ -121,6 +121,7 @@ def test_a_local_hamiltonian_has_the_matrix_of_quimb(make: Any, lattice: Lattice
     assert np.abs(dense(found) - expected).max() < ROUNDING
 
 
+@pytest.mark.whole
 def test_models_of_both_are_the_same() -> None:
     lattice = square(2, 3)
     assert np.allclose(dense(from_quimb(qtn.ham_2d_heis(2, 3))), dense(heisenberg(lattice)))

@@ -114,6 +114,7 @@ def complaint(capsys: pytest.CaptureFixture[str], status: int, *arguments: objec
     return error
 
 
+@pytest.mark.whole
 def test_a_run_leaves_all_its_files(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,6 +137,7 @@ def test_a_run_leaves_all_its_files(
     assert "\x1b" not in shown
 
 
+@pytest.mark.whole
 def test_the_written_settings_give_the_same_run(file: Path) -> None:
     assert main(["run", "study.toml"]) == 0
     assert main(["run", "runs/study/config.toml", "--out", "again"]) == 0
@@ -232,6 +234,7 @@ def test_a_finished_run_can_be_made_longer(file: Path, capsys: pytest.CaptureFix
     assert outcome(file.parent / "whole") == outcome(file.parent / "parts")
 
 
+@pytest.mark.whole
 def test_steps_that_were_made_are_not_taken_back(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -244,6 +247,7 @@ def test_steps_that_were_made_are_not_taken_back(
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.whole
 def test_energies_whose_squares_are_no_numbers(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -98,6 +98,7 @@ def test_the_table_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
         assert words in shown
 
 
+@pytest.mark.whole
 def test_the_reference_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     find = session.find_reference
@@ -182,6 +183,7 @@ def test_an_interrupted_comparison_goes_on(
     assert outcome(Path("out")) == outcome(whole)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", NAMES)
 def test_two_processes_do_not_share_out_a_comparison(
     whole: Path, capsys: pytest.CaptureFixture[str], name: str
@@ -207,6 +209,7 @@ def test_a_run_that_another_process_takes_ends_the_comparison(
     assert not Path("out", "comparison.json").exists()
 
 
+@pytest.mark.whole
 def test_a_run_of_another_comparison_has_no_row(
     whole: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

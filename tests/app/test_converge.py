@@ -118,6 +118,7 @@ def test_a_run_without_a_scan(file: Path) -> None:
     assert result_of("r")["convergence"]["chi"] == []
 
 
+@pytest.mark.whole
 def test_folders_that_cannot_converge(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no such folder" in complaint(capsys, "converge", "nowhere")
     assert "is a file" in complaint(capsys, "converge", str(file))

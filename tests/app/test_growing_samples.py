@@ -59,6 +59,7 @@ def drawn(folder: Path) -> list[int]:
     return [line["n_samples"] for line in read_history(folder)]
 
 
+@pytest.mark.whole
 def test_a_run_tells_when_its_samples_have_grown(tmp_path: Path) -> None:
     folder = run(tmp_path)
     numbers, result = drawn(folder), read_json(folder / "result.json")
@@ -80,6 +81,7 @@ def test_a_run_that_was_stopped_goes_on_alike(tmp_path: Path) -> None:
     assert load_run(whole).vmc.state.growth is not None
 
 
+@pytest.mark.whole
 def test_stages_go_on_with_the_samples_of_the_one_before(tmp_path: Path) -> None:
     folder = run(tmp_path, STAGES)
     numbers = drawn(folder)
@@ -97,6 +99,7 @@ def test_a_run_from_python_is_described_by_it(tmp_path: Path) -> None:
     assert loaded.own == [] and loaded.vmc.state.growth == vmc.state.growth
 
 
+@pytest.mark.whole
 def test_samples_grow_from_a_given_number_of_the_stage_before(tmp_path: Path) -> None:
     text = SETTINGS + "[[stage]]\nsteps = 2\nn_samples = 20\n[[stage]]\nsteps = 1\n"
     folder = run(tmp_path, text)

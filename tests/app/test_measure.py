@@ -113,6 +113,7 @@ def close(found: Any, expected: Any) -> bool:
     return bool(np.abs(np.array(found) - np.array(expected)).max() < EXACT)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("model", "sector"), [("heisenberg", 0), ("tfim", None), ("j1j2", 0)])
 def test_everything_under_enumeration(make: Any, model: str, sector: int | None) -> None:
     folder = make(model)
@@ -264,6 +265,7 @@ def test_walkers_that_have_not_moved_or_begin_together_walk_first(
     assert n_burn[0] == FRESH_BURN
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("steps", "n_burn"), [(0, FRESH_BURN), (1, FRESH_BURN - 1)])
 def test_a_run_without_steps_burns_in_as_in_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, n_burn: int
@@ -333,6 +335,7 @@ def test_a_network_is_symmetrised(make: Any, capsys: pytest.CaptureFixture[str])
     assert not Path("other").exists()
 
 
+@pytest.mark.whole
 def test_without_pairs(make: Any) -> None:
     folder = make(sampler=CHAINS)
     assert main(["measure", "run", "--no-pairs", "--n-samples", "64"]) == 0
@@ -382,6 +385,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return error
 
 
+@pytest.mark.whole
 def test_bad_input(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make()
     measure_run(folder)
@@ -493,6 +497,7 @@ def test_a_list_of_bonds_with_coordinates(make: Any) -> None:
     assert close(found["averages"]["sites"]["Sz"]["mean"], 0)
 
 
+@pytest.mark.whole
 def test_what_a_list_of_bonds_cannot_tell_is_left_out(
     make: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

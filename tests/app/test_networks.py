@@ -150,6 +150,7 @@ def test_another_architecture_is_refused_also_with_as_many_parameters(tmp_path: 
     assert np.array_equal(initial_parameters(treated, operator, 0, str(path)), _vmc(stored).theta)
 
 
+@pytest.mark.whole
 def test_fine_tuning_with_frozen_groups(tmp_path: Path) -> None:
     """Parameters of another coupling; only the group that is not frozen moves."""
     keys = ["ansatz.alpha=0.5", "ansatz.dtype=float64"]
@@ -173,6 +174,7 @@ def test_direct_draws_are_as_many_as_asked_for() -> None:
     assert _n_samples(settings, Asked(n_samples=128)) == 128
 
 
+@pytest.mark.whole
 def test_the_documentation_names_the_groups_of_parameters() -> None:
     page = (Path(__file__).parents[2] / "docs/networks.md").read_text()
     for kind, network in NETWORKS.items():

@@ -151,6 +151,7 @@ def test_what_cannot_be_kept_is_refused(
     assert not (ground / "excited").exists()
 
 
+@pytest.mark.whole
 def test_a_run_that_is_not_finished_is_refused(ground: Path) -> None:
     (ground / "ground" / "result.json").unlink()
     with pytest.raises(ConfigError, match="--resume"):
@@ -180,11 +181,13 @@ def test_a_state_that_is_kept_twice_is_refused(ground: Path) -> None:
         assert not (ground / "twice").exists()
 
 
+@pytest.mark.whole
 def test_what_another_hamiltonian_differs_in_is_named(ground: Path) -> None:
     with pytest.raises(ConfigError, match=r"J 1\.0 \(now 0\.5\)"):
         excited(ground, "hamiltonian.J=0.5")
 
 
+@pytest.mark.whole
 def test_a_folder_of_sectors_names_its_runs(ground: Path) -> None:
     several = ground / "several"
     several.mkdir()

@@ -206,6 +206,7 @@ def test_what_is_saved_is_made_again(tmp_path: Path, name: str) -> None:
     np.testing.assert_array_equal(found, theta)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", STATES)
 def test_a_run_in_python_is_described(name: str) -> None:
     vmc = VMC(heisenberg(LATTICE), STATES[name], Sampler(8, 16))

@@ -144,6 +144,7 @@ def test_another_run_is_never_overwritten(kept: Path, tmp_path: Path) -> None:
     assert before == {file.name: file.read_bytes() for file in kept.iterdir() if file.is_file()}
 
 
+@pytest.mark.whole
 def test_what_another_process_adds_meanwhile_stays(kept: Path, tmp_path: Path) -> None:
     path = tmp_path / "run"
     shutil.copytree(kept, path)
@@ -193,6 +194,7 @@ def test_what_no_object_tells_stays_in_the_file(kept: Path, tmp_path: Path) -> N
     assert (settings.optimizer.steps, settings.measure.n_samples) == (3, 16)
 
 
+@pytest.mark.whole
 def test_the_parameters_of_the_start_are_kept(tmp_path: Path) -> None:
     theta = np.random.Generator(np.random.PCG64(0)).normal(size=PEPS(H.lattice, 2).n_params)
     made(theta=theta).run(2, out=tmp_path / "run")

@@ -45,6 +45,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path / "out"
 
 
+@pytest.mark.whole
 def test_sectors_leave_runs_a_table_and_a_picture(whole: Path) -> None:
     found = strict_json(whole / "sectors.json")
     ground, triplet = found["levels"]
@@ -126,6 +127,7 @@ def test_nothing_is_overwritten(whole: Path, capsys: pytest.CaptureFixture[str])
         app.resume_sectors("out")
 
 
+@pytest.mark.whole
 def test_more_steps_are_made_by_all(whole: Path) -> None:
     shutil.copytree(whole, "out")
     before = strict_json(Path("out/sectors.json"))["levels"]
@@ -172,6 +174,7 @@ def test_what_was_stopped_goes_on(
     assert [level["energy"] for level in one] == [level["energy"] for level in other]
 
 
+@pytest.mark.whole
 def test_a_sector_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     make = app.make_run
 
@@ -258,6 +261,7 @@ def test_an_energy_that_another_sector_bounds_is_told() -> None:
     assert told == {"ground": ["triplet"], "triplet": [], "even": []}
 
 
+@pytest.mark.whole
 def test_a_state_that_others_are_orthogonal_to_stays(capsys: pytest.CaptureFixture[str]) -> None:
     enumerated('name = "ground"', 'name = "excited"\northogonal_to = ["ground"]')
     assert main(["run", "study.toml", "--out", "out"]) == 0

@@ -195,6 +195,7 @@ def test_a_run_killed_between_two_files_goes_on_bit_for_bit(
     assert outcome(file.parent / "parts") == whole
 
 
+@pytest.mark.whole
 def test_one_stage_is_the_same_run_as_none(file: Path) -> None:
     file.write_text(ALONE)
     alone = run_file(file, "alone")
@@ -209,6 +210,7 @@ def test_one_stage_is_the_same_run_as_none(file: Path) -> None:
     assert not list((file.parent / "alone").glob("stage-*"))
 
 
+@pytest.mark.whole
 def test_a_plateau_without_stages(file: Path) -> None:
     file.write_text(ALONE)
     overrides = ["optimizer.steps=60", "optimizer.plateau=5", "optimizer.schedule=constant"]
@@ -243,6 +245,7 @@ def test_stages_cannot_be_taken_away(file: Path) -> None:
         resume_run("whole", file=file)
 
 
+@pytest.mark.whole
 def test_steps_of_stages_are_not_taken_back(file: Path) -> None:
     run_file(file, "whole")
     made = [record["steps"] for record in read_stages(file.parent / "whole" / "checkpoint.h5")]
@@ -303,6 +306,7 @@ def test_noise_on_new_bonds_is_relative_to_the_largest_entry() -> None:
             assert added == pytest.approx(noise * np.abs(old).max(), rel=1e-6)
 
 
+@pytest.mark.whole
 def test_growth_by_evolution_lowers_the_energy(tmp_path: Path) -> None:
     run = staged({"D": 1, "steps": 10}, {"D": 2, "steps": 1, "evolve": 10})
     run.optimise(lambda _: None)

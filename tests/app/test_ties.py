@@ -201,6 +201,7 @@ def older_format(path: Path) -> None:
         path.write_bytes(sealed_toml("\n".join(lines) + "\n"))
 
 
+@pytest.mark.whole
 def test_a_folder_of_an_earlier_version_is_told(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,6 +27,7 @@ def bound(n: int, matrix: np.ndarray) -> float:
     return 10 * (n + 1) * float(np.finfo(matrix.dtype).eps) * float(np.linalg.norm(matrix, 2))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
 def test_the_factor_is_that_of_lapack(n: int, dtype: str) -> None:

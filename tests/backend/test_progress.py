@@ -21,6 +21,7 @@ def _slow(chunk: range) -> int:
     return len(chunk)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("workers", "processes"), [(1, False), (2, False), (2, True)])
 def test_shares_of_workers(
     workers: int, processes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

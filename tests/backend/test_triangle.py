@@ -45,6 +45,7 @@ def test_squares_are_added(n: int, dtype: str) -> None:
     np.testing.assert_allclose(triangle.dense(), expected, rtol=0, atol=atol)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
 def test_products_and_solutions(n: int, dtype: str) -> None:

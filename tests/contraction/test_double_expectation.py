@@ -78,6 +78,7 @@ def cases():
     }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", cases())
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_uncut_it_is_the_expectation_value(name, dtype):
@@ -117,6 +118,7 @@ def sector_energy(tensors, operator, magnetisation):
     return np.vdot(psi, sparse_matrix(operator, basis) @ psi).real / np.vdot(psi, psi).real
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("shape", [(4, 3), (4, 4)])
 def test_four_rows_in_a_sector(shape, dtype):
@@ -151,6 +153,7 @@ def test_a_state_within_one_sector_needs_one_angle():
         boundary_expectation(tensors, operator, 4, magnetisation=2)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("magnetisation", [None, 0])
 def test_truncation_falls_with_chi_and_the_spread_of_closures_shows_it(magnetisation):
     operator = heisenberg(square(4, 4))

@@ -62,6 +62,7 @@ def test_expectation(name, dtype):
     assert np.isclose(expectation(tensors, operator), dense, atol=1e-9)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("shape", "magnetisation"), [((3, 3), 1), ((3, 3), -3), ((2, 4), 0)])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_projection_on_a_sector(shape, magnetisation, dtype):

@@ -27,6 +27,7 @@ def lines(energies: Any, error: float | None = 0.1) -> list[dict[str, Any]]:
     return [{"energy": e, "energy_error": error, "undone": False} for e in energies]
 
 
+@pytest.mark.whole
 def test_flat_noise_is_a_plateau_and_a_slope_of_three_errors_is_not() -> None:
     """Shares as the normal distribution has them, within three of their binomial errors."""
     for errors_of_slope in (0.0, 1.0, 3.0):

@@ -34,6 +34,7 @@ def test_a_shifted_gaussian() -> None:
     assert effective_samples(np.exp(0.5 * x)) == pytest.approx(x.size * math.exp(-0.25), rel=0.03)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("n_draws", "n_walkers", "rho", "strength"),
     [(1, 64, 0.0, 0.4), (16, 64, 0.7, 0.5), (512, 4, 0.7, 0.5), (1, 1024, 0.0, 0.7)],

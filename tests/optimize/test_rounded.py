@@ -46,6 +46,7 @@ def test_numbers_beyond_single_precision_ask_for_double(size: float) -> None:
         SR(1e-2).direction(*replace(problem, jacobian=rounded_slices).arguments, {}, KEY)
 
 
+@pytest.mark.whole
 @settings(max_examples=20, deadline=None)
 @given(
     kind=st.sampled_from(KINDS),

@@ -258,6 +258,7 @@ def test_wide_tables_fold_on_a_phone(content: str) -> None:
     assert row == names
 
 
+@pytest.mark.whole
 def test_the_zone_is_named_where_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,7 @@ def test_steps_and_thinning_use_their_own_random_numbers() -> None:
     np.testing.assert_array_equal(thinned.configs, zero.configs[8:])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("model", ["heisenberg", "tfim"])
 def test_samples_follow_the_exact_distribution(model: str) -> None:
     """Frequencies of all configurations against |psi|^2, by chi squared of thinned chains."""
@@ -136,6 +137,7 @@ def test_samples_follow_the_exact_distribution(model: str) -> None:
     assert chi_squared < n + 5 * np.sqrt(2 * n)  # 5 sigma for independent samples
 
 
+@pytest.mark.whole
 def test_spin_one_reaches_its_whole_sector() -> None:
     """AKLT: H = sum S.S + (S.S)^2/3 has E = -2/3 per bond exactly, so E_loc is constant."""
     from tnvmc.estimate.local import local_energy

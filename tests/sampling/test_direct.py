@@ -75,6 +75,7 @@ def test_weights_are_even_without_truncation() -> None:
     assert snapshot.jacobian is not None and snapshot.jacobian.shape == (64, peps.n_params)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_draws_follow_the_born_distribution(dtype: str) -> None:
     """Chi squared of draws against |psi|^2 on 2 x 3."""
@@ -168,6 +169,7 @@ OPERATORS = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("chi", [1, 3])
 def test_reweighted_energy_is_that_of_enumeration(name: str, chi: int) -> None:

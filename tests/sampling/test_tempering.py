@@ -82,6 +82,7 @@ def test_samples_of_the_coldest_replica_follow_psi_squared() -> None:
     assert (np.abs(share.mean(axis=0) - exact) < 4.5 * error + 1e-3).all()
 
 
+@pytest.mark.whole
 def test_a_ladder_crosses_a_valley_that_a_chain_does_not() -> None:
     plain, tempered = (magnetisations(n, theta=2.0, n_samples=32 * 60) for n in (1, 8))
     assert (plain > 0).all()
@@ -143,6 +144,7 @@ def test_a_state_whose_sweeps_know_one_power_is_refused() -> None:
         sample(Sampler(4, 4, power=0.5), state, (theta, configs), {}, flips(lattice))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("settings", [{"power": 0.5}, {"n_replicas": 3}])
 def test_a_peps_can_be_tempered(settings: dict[str, Any]) -> None:
     """<SzSz> of each bond, by draws from a power, and by replicas, against all configurations."""

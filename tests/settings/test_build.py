@@ -196,6 +196,7 @@ def test_a_rate_that_follows_the_steps() -> None:
     assert build_optimizer(chosen.optimizer) == SR("auto", memory=0.5)
 
 
+@pytest.mark.whole
 def test_the_signs_of_marshall_give_their_characters() -> None:
     """psi(g s) = chi psi(s), by the definition and by the rule."""
     sections = {"lattice": {"shape": [2, 3]}, "hamiltonian": {"model": "heisenberg"}}

@@ -98,6 +98,7 @@ def test_threads_do_not_hold_back_tensor_networks_alone(monkeypatch: pytest.Monk
     comparison(settings | {"compare": {"steps": 9}})
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "name", ["compare_j1j2_4x4", "compare_heisenberg_6x6", "compare_product_6x6", "docs"]
 )
@@ -161,6 +162,7 @@ PROBLEMS: list[tuple[Callable[[Json], Any], str, str]] = [
 ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("change", "key", "code"), PROBLEMS, ids=range(len(PROBLEMS)))
 def test_problems_are_told_by_block(change: Callable[[Json], Any], key: str, code: str) -> None:
     settings = data()

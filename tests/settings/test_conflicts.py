@@ -276,6 +276,7 @@ def test_what_reads_the_whole_grid_is_told_so_first(kind: str) -> None:
     assert found == ("ansatz.second.kind", "conflict", kind)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("limit", "shape", "D", "kind", "fits"),
     [

@@ -125,6 +125,7 @@ def test_completed_settings_say_what_runs(kind: str, tmp_path: Path) -> None:
     assert load(file).as_dict() == first
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("model", "overrides", "magnetisation"),
     [

@@ -64,6 +64,7 @@ def test_signs_are_of_psi_squared_whatever_power_the_steps_had() -> None:
     assert of_one == of_other
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("operator", "odd"),
     [
@@ -112,6 +113,7 @@ def test_a_state_without_the_symmetry_is_refused() -> None:
     assert [g.character for g in state.group.elements] == [1, 1]
 
 
+@pytest.mark.whole
 def test_sectors_and_hamiltonians_are_refused() -> None:
     operator = heisenberg(chain(6))
     peps, theta = rough(operator, 2, 0.0)
@@ -161,6 +163,7 @@ def test_measuring_with_symmetries_restored() -> None:
     assert (both.energy, both.energy_error) == (pytest.approx(expected.mean), 0.0)
 
 
+@pytest.mark.whole
 def test_optimising_on_reweighted_samples() -> None:
     """SR takes the weights: the energy of a spoilt state falls, with an honest error."""
     operator = heisenberg(chain(6))
@@ -200,6 +203,7 @@ threads = 1
 """
 
 
+@pytest.mark.whole
 def test_a_run_measures_as_its_file_says(tmp_path: Path) -> None:
     file, out = tmp_path / "run.toml", tmp_path / "run"
     file.write_text(SETTINGS)

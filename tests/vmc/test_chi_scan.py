@@ -83,6 +83,7 @@ def test_enumerated_points_are_exact_expectations_of_the_truncated_amplitudes() 
     assert f"chi {UNCUT:>4}" in str(scan)
 
 
+@pytest.mark.whole
 def test_drawn_at_one_chi_the_energies_at_others_are_right_within_errors() -> None:
     sampler = Sampler(n_walkers=64, n_samples=64, threads=1)
     measured = measured_by(study(sampler), n_samples=2048, chi=3)

@@ -35,6 +35,7 @@ def without_seconds(record: StepRecord) -> dict[str, Any]:
     return {name: value for name, value in record.as_dict().items() if name != "seconds"}
 
 
+@pytest.mark.whole
 def test_no_number_depends_on_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     silent, shown, terminal = study(), study(), Terminal()
     records = silent.run(4)

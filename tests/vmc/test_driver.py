@@ -109,6 +109,7 @@ def test_a_step_tells_the_power_that_chains_drew_from() -> None:
     assert study(Enumerate(), learning_rate=0.1).step().power is None
 
 
+@pytest.mark.whole
 def test_resuming_equals_going_on_bit_for_bit(tmp_path: Path) -> None:
     whole = study(learning_rate=lambda step: 0.1 / (1 + step))
     whole.run(9)
@@ -176,6 +177,7 @@ def test_after_an_update_that_leads_astray_all_measurements_see_the_state_before
         assert "measured_before_last_update" not in codes(seen)
 
 
+@pytest.mark.whole
 def test_resuming_within_a_retry_is_bit_for_bit_too(tmp_path: Path) -> None:
     options: dict[str, Any] = {
         "optimizer": Sabotage({5: 400.0}),

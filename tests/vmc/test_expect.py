@@ -77,6 +77,7 @@ def test_samples_give_it_within_their_error(sampler: Any) -> None:
     assert abs(found.mean - exact(vmc, FAR)) < 4.5 * found.error < 0.1
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("draws", [1, 3, 8])
 def test_the_error_of_chains_knows_their_walkers_in_parts_of_any_size(
     draws: int, monkeypatch: pytest.MonkeyPatch
@@ -100,6 +101,7 @@ def test_the_error_of_chains_knows_their_walkers_in_parts_of_any_size(
     assert total.estimate() == whole
 
 
+@pytest.mark.whole
 def test_the_hamiltonian_gives_the_energy_and_leaves_the_state() -> None:
     vmc = state(heisenberg(LATTICE), Sampler(32, 64, threads=1))
     before = vmc.state

@@ -105,6 +105,7 @@ def test_penalties_are_those_of_the_projector_on_the_kept_state(dtype: str) -> N
     assert seen.error == 0
 
 
+@pytest.mark.whole
 def test_a_step_goes_down_the_gradient_of_energy_and_penalty() -> None:
     psi, theta, kept = states("float64", Enumerate())
     found = enumerated(psi, theta)
@@ -142,6 +143,7 @@ def test_sampled_overlaps_and_their_errors_hold(dtype: str) -> None:
         assert abs(found.squared - dense) < FOUR_SIGMA * found.error
 
 
+@pytest.mark.whole
 def test_steps_take_their_samples_in_turn() -> None:
     _, _, kept = states("float64", Sampler(64, 64))
     everything, info = kept.samples
@@ -200,6 +202,7 @@ def excited_codes(
     return [each.code for each in of_excited(energy, kept, found, DIAGONALISED)]
 
 
+@pytest.mark.whole
 def test_an_overlap_is_judged_by_what_it_does_to_the_energy() -> None:
     ground = VMC(H, PEPS(H.lattice, 3), Enumerate())
     ground.run(25)
@@ -275,6 +278,7 @@ def refused() -> Sequence[Any]:
     ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("error", "given"), refused())
 def test_what_makes_no_excited_state_is_refused(error: type[Exception], given: Any) -> None:
     with pytest.raises(error):

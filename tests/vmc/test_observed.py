@@ -54,6 +54,7 @@ def dense(vmc: VMC) -> np.ndarray:
     return np.einsum("b,bi,bj->ij", weight / weight.sum(), spins, spins)
 
 
+@pytest.mark.whole
 def test_correlations_are_those_of_the_state(vmc: VMC, found: Observables) -> None:
     data = found.to_xarray()
     assert data["correlation"].dims == ("component", "site", "other")
@@ -95,6 +96,7 @@ def test_it_draws_and_shows_itself(found: Observables) -> None:
     assert "<td>pair</td>" in found._repr_html_()
 
 
+@pytest.mark.whole
 def test_samples_are_its_own_and_the_state_stays() -> None:
     chains = Sampler(n_walkers=16, n_samples=64, threads=1)
     vmc = VMC(OPERATOR, PEPS(OPERATOR.lattice, 2), chains)
@@ -108,6 +110,7 @@ def test_samples_are_its_own_and_the_state_stays() -> None:
     assert "SS" not in measure_observables(vmc, 32, pair_samples=0)["correlations"]
 
 
+@pytest.mark.whole
 def test_atoms_have_their_own() -> None:
     atoms = rydberg(square(2, 2))
     found = measure_observables(VMC(atoms, PEPS(atoms.lattice, 2), Enumerate(threads=1)))

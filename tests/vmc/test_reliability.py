@@ -46,6 +46,7 @@ def codes(found: Any) -> list[str]:
     return [each.code for each in found.diagnostics]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("sampler", [Sampler(64, 512, threads=1), Enumerate(threads=1)])
 def test_healthy_use_is_silent(sampler: Any) -> None:
     with warnings.catch_warnings():

@@ -69,6 +69,7 @@ def test_what_single_precision_does_not_determine_is_done_again_in_double() -> N
     assert [r.energy for r in records] == [r.energy for r in expected]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("shift", [1e-2, 1e-9])
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(shift: float, tmp_path: Path) -> None:
     def made() -> VMC:

@@ -38,6 +38,7 @@ def measured(vmc: VMC, **plan: Any) -> Measured:
     return measure(vmc.method, vmc.state, MeasurementPlan(**plan))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("magnetisation", [0, 2])
 def test_it_is_the_energy_in_the_sector_that_is_sampled(magnetisation: int) -> None:
     operator = heisenberg(square(3, 4))

@@ -34,6 +34,7 @@ def test_the_mean_forgets_the_way_down() -> None:
     assert trail.count == 40
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("point", "taken", "told"),
     [
@@ -107,6 +108,7 @@ def test_few_steps_have_no_mean() -> None:
     assert trusted(vmc.method, vmc.state)[0] is vmc.state.here
 
 
+@pytest.mark.whole
 def test_resumed_is_bit_for_bit(tmp_path: Path) -> None:
     through, first, second = automatic(), automatic(), automatic()
     for _ in range(10):

@@ -79,6 +79,7 @@ def test_samples_that_are_all_different_are_left_alone() -> None:
     assert moved is None
 
 
+@pytest.mark.whole
 def test_the_heaviest_neighbours_are_taken_where_there_are_many() -> None:
     """Two samples, so two neighbours at most: fewer than the first one has."""
     vmc = easy_axis(2, 2)

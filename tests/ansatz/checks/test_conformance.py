@@ -219,6 +219,7 @@ def test_distribution_alone_finds_wrong_sweeps(kind: type[PeriodicMPS]) -> None:
         check_distribution(case)
 
 
+@pytest.mark.whole
 def test_sound_on_more_sites_than_can_be_enumerated() -> None:
     ansatz = Sound(square(3, 4), 2, "complex128")
     check_ansatz(ansatz, ansatz.random(0))

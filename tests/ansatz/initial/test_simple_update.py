@@ -56,6 +56,7 @@ def heisenberg_4x4(D, **options):
     return relative_error(models.heisenberg(square(4, 4)), D, EXACT_4X4["heisenberg"], **options)
 
 
+@pytest.mark.whole
 def test_chain_is_solved_to_the_end():
     """No loops: simple update is time-evolving block decimation, exact but for its time step."""
     operator = models.heisenberg(chain(8))
@@ -168,6 +169,7 @@ def test_evolving_by_nothing_is_another_gauge():
         assert abs(overlap - 1) < 1e-12
 
 
+@pytest.mark.whole
 def test_a_few_steps_open_new_bonds_where_it_pays():
     """From D = 2 towards the start that D = 4 has from simple update itself."""
     operator = models.heisenberg(square(3, 4))
@@ -235,6 +237,7 @@ def test_what_comes_back():
     assert all(np.array_equal(a, b) for a, b in zip(tensors, again, strict=True))
 
 
+@pytest.mark.whole
 def test_complex_hamiltonians_give_complex_tensors():
     dm = np.zeros((4, 4), complex)
     dm[1, 2], dm[2, 1] = 0.5j, -0.5j

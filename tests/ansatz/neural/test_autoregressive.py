@@ -40,10 +40,12 @@ def test_patches_of_four_sites() -> None:
     check_autoregressive(Table(PLAQUETTES), totals=(5,))
 
 
+@pytest.mark.whole
 def test_patches_of_three_states_in_a_sector() -> None:
     check_autoregressive(Table(((3, 0), (1, 4), (2, 5)), local_dim=3, magnetisation=-2))
 
 
+@pytest.mark.whole
 def test_sector_of_one_configuration_is_drawn_with_certainty() -> None:
     """Of odd magnetisation too."""
     configs, log_q = Table(((2,), (0,), (1,)), magnetisation=-3).draw(jnp.zeros((2, 3)))
@@ -70,6 +72,7 @@ def test_derivatives_of_masked_scores_are_finite() -> None:
     assert np.all(np.isfinite(slope)) and slope[0, 1] == 0 and not slope[1].any()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "p", [(0, 0.5, 0, 0.5, 0), (0, 0, 1, 0, 0), (1e-300, 0, 0.3, 0.7, 0), (0, 0.1, 0.2, 0.7, 0)]
 )

@@ -73,6 +73,7 @@ def test_the_size_of_a_block_follows_from_the_largest_array() -> None:
     assert network("cnn", features=[64, 64], kernel=3).block(rows) == batches.SMALLEST_BATCH
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("n_rows", [3, 8, 9, 32])
 @pytest.mark.parametrize("block", [None, 8, 32, 64])
 def test_blocks_give_what_all_rows_give(block: int | None, n_rows: int) -> None:

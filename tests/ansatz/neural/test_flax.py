@@ -227,6 +227,7 @@ class Modulus(nnx.Module):
         return jnp.sum(jnp.abs(self.dense(configs)), axis=1) + 0j
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("network", "options", "message"),
     [
@@ -338,6 +339,7 @@ def test_averaged_densities_are_drawn_with_their_probability(magnetisation: int 
         np.testing.assert_allclose(2 * amplitude.log_abs, log_q[:50], atol=ROUNDING)
 
 
+@pytest.mark.whole
 def test_spin_inversion_out_of_a_sector_is_refused() -> None:
     from tnvmc.ansatz.neural.made import MADE
 

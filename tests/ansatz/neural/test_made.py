@@ -22,6 +22,7 @@ def test_made_is_autoregressive() -> None:
     check_autoregressive(noisy(lambda: make(rngs=nnx.Rngs(0))), totals=(7,))
 
 
+@pytest.mark.whole
 def test_larger_local_dimension_in_a_sector() -> None:
     make = partial(MADE, chain(5), features=(9,), local_dim=3, magnetisation=2)
     check_autoregressive(noisy(lambda: make(rngs=nnx.Rngs(2))))

@@ -46,6 +46,7 @@ def test_is_autoregressive(options: dict[str, Any]) -> None:
     check_autoregressive(perturbed(build(**options), 0.1))
 
 
+@pytest.mark.whole
 def test_norm_is_one_at_twelve_sites() -> None:
     module = perturbed(build((3, 4), patch=(3, 2), inner=3, output="complex"))
     log_psi = np.asarray(jax.jit(module)(all_configs(12)))
@@ -121,6 +122,7 @@ def dumb_linear_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.nda
     return np.array([np.array(w) @ v[: len(w)] / sum(w) for w in weights])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_attention_is_a_weighted_mean_of_what_came_before(name: str) -> None:
     q, k, v = np.random.default_rng(1).normal(size=(3, 2, 3, 5, 2))  # batch 2, 3 heads, 5 tokens
@@ -130,6 +132,7 @@ def test_attention_is_a_weighted_mean_of_what_came_before(name: str) -> None:
         np.testing.assert_allclose(found[b, h], dumb(q[b, h], k[b, h], v[b, h]), atol=ROUNDING)
 
 
+@pytest.mark.whole
 def test_linear_attention_remembers_as_much_of_any_number_of_tokens() -> None:
     def remembered(attention: str, patch: int) -> int:
         cache = build((4, 4), attention=attention, patch=patch).initial_cache(3)

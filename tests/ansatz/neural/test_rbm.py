@@ -97,6 +97,7 @@ def test_conforms(form: str, dtype: str) -> None:
     check_ansatz(ansatz, ansatz.random(1))
 
 
+@pytest.mark.whole
 @FORMS
 def test_large_fields_do_not_overflow(form: str) -> None:
     """At exp(+-3000) per unit the larger exponential is all that is left of each."""
@@ -121,6 +122,7 @@ def test_log_cosh_is_stable_and_right(of: Any) -> None:
     np.testing.assert_allclose(of(np.array([-1e4, 1e4])), 1e4 - np.log(2), rtol=ROUNDING)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 3000])
 def test_products_under_a_logarithm_neither_overflow_nor_vanish(n: int) -> None:
     of = jax.jit(sum_log_cosh)
@@ -134,11 +136,13 @@ def test_products_under_a_logarithm_neither_overflow_nor_vanish(n: int) -> None:
     assert np.isfinite(of(zero)).all()  # in single precision pi / 2 is not exact
 
 
+@pytest.mark.whole
 def test_hidden_density_need_not_be_an_integer() -> None:
     for alpha, n_hidden in ((0.01, 1), (0.75, 3), (2, 8)):
         assert RBM(chain(4), alpha=alpha, rngs=nnx.Rngs(0)).n_hidden == n_hidden
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

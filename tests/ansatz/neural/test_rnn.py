@@ -45,6 +45,7 @@ def test_two_dimensional_cell_equals_a_loop_over_the_lattice() -> None:
     np.testing.assert_allclose(found, dumb_2d(network, configs), atol=1e-13)
 
 
+@pytest.mark.whole
 def test_start_is_near_uniform_with_small_phases() -> None:
     network = RNN(square(4, 4), hidden=8, output="complex", rngs=nnx.Rngs(3))
     configs = np.random.Generator(np.random.PCG64(0)).integers(0, 2, size=(64, 16))

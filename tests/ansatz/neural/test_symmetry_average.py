@@ -49,6 +49,7 @@ def by_hand(ansatz: FlaxAnsatz, theta: np.ndarray, configs: np.ndarray) -> np.nd
     return marshall * total / len(GROUP)
 
 
+@pytest.mark.whole
 def test_images_that_the_network_takes_for_one_are_evaluated_once(ansatz: FlaxAnsatz) -> None:
     assert len(ansatz.averaging.places) == len(GROUP)
     assert ansatz.averaging.n_images * 4 == len(GROUP)  # four translations by patches of 1 x 2

@@ -162,6 +162,7 @@ def test_conformance(attention: str) -> None:
     check_ansatz(ansatz, ansatz.random(1), configs=_configs(8, 8))
 
 
+@pytest.mark.whole
 def test_real_output_and_larger_local_dim() -> None:
     """psi > 0; local states of d > 2 enter as one-hot vectors."""
     vit = _vit(square(4, 6), output="real", local_dim=3)
@@ -172,6 +173,7 @@ def test_real_output_and_larger_local_dim() -> None:
     assert log_psi.dtype == np.float64 and len(set(log_psi)) == 3
 
 
+@pytest.mark.whole
 @ATTENTIONS
 def test_attention_maps(attention: str) -> None:
     """Rows of a softmax sum to one; p_{i-j} alone is alike for all inputs."""

@@ -47,6 +47,7 @@ def _all_configs(n_sites: int) -> np.ndarray:
     return np.array(list(itertools.product((0, 1), repeat=n_sites)), dtype=np.int8)
 
 
+@pytest.mark.whole
 @settings(max_examples=25)
 @given(
     shape=st.tuples(st.integers(1, 4), st.integers(1, 4)),
@@ -242,6 +243,7 @@ def test_energies_are_those_of_one_function_and_not_below_the_ground_state(
     assert energy > exact_ground_state(operator).energy
 
 
+@pytest.mark.whole
 def test_the_error_falls_with_chi() -> None:
     operator = heisenberg(square(6, 6))
     peps = PEPS(operator.lattice, 3, "float64", Exact())
@@ -316,6 +318,7 @@ def test_a_chain_needs_no_projector() -> None:
     assert np.allclose(peps.log_amplitude(theta, configs).log_abs, expected.log_abs, atol=ROUNDING)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_columns_are_written_against_the_array_standard(dtype: str) -> None:
     strict = pytest.importorskip("array_api_strict")

@@ -76,6 +76,7 @@ def _same(found: Any, expected: Any, tolerance: float) -> None:
         assert np.abs(found[patch] - ratios).max() < tolerance * scale, patch
 
 
+@pytest.mark.whole
 @settings(max_examples=15, deadline=None)
 @given(
     shape=st.sampled_from([(1, 6), (3, 3), (4, 2), (5, 1), (4, 3), (2, 5)]),

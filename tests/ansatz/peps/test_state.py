@@ -102,6 +102,7 @@ OPERATORS: dict[str, Any] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_local_energy_is_a_row_of_the_dense_operator(name: str, dtype: str, xp: Any) -> None:
@@ -169,6 +170,7 @@ def test_conformance(lattice: Any, dtype: str, scheme: Any) -> None:
     check_ansatz(peps, random_theta(peps, 5))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["heisenberg", "tfim"])
 def test_sweeps_sample_the_born_distribution(name: str) -> None:
     """3x3, chi-squared of the visits against |psi|^2, on the sector that the moves reach."""

@@ -57,6 +57,7 @@ def test_draws_leave_vacant_places_out() -> None:
     assert np.exp(cut.log_prob(configs)).sum() == pytest.approx(1, abs=ROUNDING)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("D", [2, 4])  # from 4 on columns take turns where no bond is a diagonal
 @pytest.mark.parametrize("model", [heisenberg, tfim])
 def test_sweeps_sample_the_born_distribution(model: Any, D: int) -> None:

@@ -73,6 +73,7 @@ def test_weights_undo_what_coarse_walks_do() -> None:
     assert 0.3 * local.size < effective_samples(snapshot.weight) < 0.98 * local.size
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_a_peps_walks_in_single_and_is_measured_in_double(xp: Any, dtype: str) -> None:
     operator = heisenberg(square(3, 4))
@@ -154,6 +155,7 @@ def test_networks_walk_in_single_after_they_were_used_in_double(kind: str) -> No
     assert ansatz.single is ansatz.single, "compiled once"
 
 
+@pytest.mark.whole
 def test_numbers_next_to_one_are_not_rounded_up() -> None:
     """Rounded to 1 a number would pick a replacement that is not there and accept it."""
     pytest.importorskip("flax")

@@ -108,11 +108,13 @@ def test_conforms(name: str) -> None:
     check_ansatz(state, random_theta(state))
 
 
+@pytest.mark.whole
 def test_conforms_on_the_chosen_backend(xp: Any) -> None:
     state = ProductOfStates(PEPS(square(2, 2), 2, scheme=SRC(16)), Jastrow(square(2, 2)), "both")
     check_ansatz(state, xp.asarray(random_theta(state)))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", PAIRS)
 def test_amplitudes_ratios_and_log_derivatives(name: str) -> None:
     state = product(name)
@@ -194,6 +196,7 @@ def test_weighted_sweeps_of_the_first_keep_the_distribution(name: str, power: fl
     assert np.linalg.norm(unweighed - target) > 2 * np.linalg.norm(counts / scale - target)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("sampler", [Sampler(64, 4096), DirectSampler(4096, n_pilot=0)])
 def test_samplers_agree_with_enumeration(sampler: Any) -> None:
     operator = heisenberg(LATTICE)
@@ -230,6 +233,7 @@ def test_the_start_is_that_of_the_first() -> None:
         assert 0 < deviation(second, other, oracles.all_configs(6, 2, 0)) < 2 * LARGEST
 
 
+@pytest.mark.whole
 def test_a_network_starts_with_the_features_it_was_made_with() -> None:
     """Only its readout is small: else log-derivatives of deep layers vanish to a high order."""
     network = cnn(LATTICE, output="real")

@@ -172,6 +172,7 @@ def test_conformance_of_a_ring_of_spins_one() -> None:
     check_ansatz(Symmetrised(mps, group, reweight=False), mps.random(2).astype("complex128"))
 
 
+@pytest.mark.whole
 def test_sweeps_show_images_evenly() -> None:
     """Shown configurations follow q = mean_g |psi(g s)|^2: start from |psi|^2, sweep, count."""
     state, theta = small()
@@ -197,6 +198,7 @@ def test_sweeps_show_images_evenly() -> None:
         assert ((counts - n_copies * q) ** 2 / (n_copies * q)).sum() < 120
 
 
+@pytest.mark.whole
 def test_sampled_energy_is_the_exact_one() -> None:
     """Reweighted chains against enumeration, for a state far from symmetric."""
     operator = heisenberg(chain(6))
@@ -294,6 +296,7 @@ def test_an_image_where_psi_vanishes_still_counts() -> None:
         enumerated(state, theta, operator)
 
 
+@pytest.mark.whole
 def test_parameters_of_the_ground_state_get_noise_where_others_are_asked_for() -> None:
     """Simple update ends in the singlet, of which an odd sum leaves rounding."""
     operator = heisenberg(square(2, 4))
@@ -309,6 +312,7 @@ def test_parameters_of_the_ground_state_get_noise_where_others_are_asked_for() -
     assert np.array_equal(peps_alone, even)
 
 
+@pytest.mark.whole
 def test_the_ground_state_may_be_odd_so_that_even_states_need_noise_too() -> None:
     """The singlet of six spins is odd under inversion."""
     operator = heisenberg(square(2, 3))

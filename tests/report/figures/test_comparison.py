@@ -33,6 +33,7 @@ def looks(lines: Any) -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.whole
 def test_pictures_with_a_reference(runs: list[Run]) -> None:
     figures = draw_comparison(runs)
     assert list(figures) == ["relative_error", "variance", "v_score"]
@@ -47,6 +48,7 @@ def test_pictures_with_a_reference(runs: list[Run]) -> None:
     assert variance.get_xscale() == variance.get_yscale() == "log"
 
 
+@pytest.mark.whole
 def test_the_measured_energies_are_where_they_belong(runs: list[Run]) -> None:
     result = runs[2].result
     assert result is not None
@@ -91,6 +93,7 @@ def test_energies_below_the_reference_are_open(runs: list[Run], method: str) -> 
             np.testing.assert_allclose(mark.get_ydata(), [1e-3])
 
 
+@pytest.mark.whole
 def test_a_step_that_crosses_the_exact_energy_is_marked_at_the_edge(runs: list[Run]) -> None:
     """Its relative error is below all that the axis holds."""
     kept, crossing = runs[:2]

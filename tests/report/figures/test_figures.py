@@ -289,6 +289,7 @@ def test_the_path_takes_the_middle_of_an_edge_that_the_title_names(kind: str) ->
         assert (box.min >= 0).all() and (box.max <= figure.get_size_inches()).all()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", ["honeycomb", "kagome"])
 def test_values_beside_sites_keep_off_the_bonds(kind: str) -> None:
     lattice = GRIDS[kind](4, 4)

@@ -66,6 +66,7 @@ def test_labels_of_a_logarithm_are_two_at_least_and_do_not_overprint(
     assert np.min(np.divide(at[1:], at[:-1])) > 1.99
 
 
+@pytest.mark.whole
 def test_labels_of_ordinary_numbers_have_no_powers() -> None:
     """Before, 2 x 10^-1 stood beside 10^-1."""
     for limits, powers in (((0.07, 0.37), False), ((0.001, 0.02), True), ((0.02, 900.0), True)):
