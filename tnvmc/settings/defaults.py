@@ -36,7 +36,7 @@ optimised D = 2 (relative error 1.5e-2) to D = 3: 1.1e-2 after one step, 8.5e-3 
 same after 30.  Noise alone leaves the energy and a variance that optimises badly."""
 
 LEAST_SHARED = 3
-"""D from which on tensors are shared by default.  At D = 2 a state without sharing ends lower in the same time
+"""D from which on tensors are shared by default.  At D = 2 a state without sharing ends as low or lower, most in the same time
 (docs/sharing.md), if it has no more parameters than those up to which S is averaged over steps."""
 
 NOISE = 0.01
