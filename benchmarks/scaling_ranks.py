@@ -65,16 +65,43 @@ def phase_of(request: Any) -> str:
     return getattr(request.arguments[2], "__name__", name) if name == "_of_share" else name
 
 
+def made(args: argparse.Namespace, comm: Any) -> VMC:
+    """A run on the ranks of a communicator."""
+    peps, theta = heisenberg_state(args.L, args.D)
+    sampler = Sampler(n_walkers=args.walkers, n_samples=args.samples, threads=1)
+    return VMC(
+        heisenberg(square(args.L, args.L)), peps.with_scheme(SRC(args.chi)), sampler, SR(1e-2), theta=theta,
+        learning_rate=0.02, comm=comm,
+    )  # fmt: skip
+
+
+def ratio(args: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of steps on rank 0 alone and on all ranks, in turn: what else runs on the machine slows both."""
+    comm = MPI.COMM_WORLD
+    alone, shared = made(args, MPI.COMM_SELF), made(args, comm)
+    found: dict[str, list[float]] = {"alone": [], "shared": []}
+    for counted in [False] + [True] * args.steps:  # the first ones compile, and warm up
+        if comm.rank == 0:
+            of_one = alone.run(1)[0].seconds
+        asleep(comm)
+        of_all = shared.run(1)[0].seconds
+        if comm.rank == 0 and counted:
+            found["alone"].append(of_one)
+            found["shared"].append(of_all)
+    return found
+
+
+def asleep(comm: Any) -> None:
+    """Wait for all ranks without taking a core, as MPI's own waiting does."""
+    request = comm.Ibarrier()
+    while not request.Test():
+        time.sleep(0.002)
+
+
 def steps(args: argparse.Namespace) -> dict[str, Any]:
     """Make steps on all ranks; seconds and traffic of one, by rank and phase."""
     comm = MPI.COMM_WORLD
-    peps, theta = heisenberg_state(args.L, args.D)
-    peps = peps.with_scheme(SRC(args.chi))
-    sampler = Sampler(n_walkers=args.walkers, n_samples=args.samples, threads=1)
-    vmc = VMC(
-        heisenberg(square(args.L, args.L)), peps, sampler, SR(1e-2), theta=theta, learning_rate=0.02,
-        comm=comm,
-    )  # fmt: skip
+    vmc = made(args, comm)
     vmc.run(1)  # compiles, and warms up
     counted = getattr(vmc.ranks, "phases", {})  # one rank alone sends nothing
     counted.clear()
@@ -116,12 +143,12 @@ def messages(repeats: int = 30) -> list[tuple[int, float]]:
 def main() -> None:
     """Do what scaling.py asked for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("what", choices=("steps", "messages"))
+    parser.add_argument("what", choices=("steps", "ratio", "messages"))
     for name in ("L", "D", "chi", "walkers", "samples", "steps"):
         parser.add_argument(f"--{name}", type=int, default=1)
     args = parser.parse_args()
     mpi.MpiRanks = Counted  # type: ignore[misc]
-    found = steps(args) if args.what == "steps" else messages()
+    found = {"steps": steps, "ratio": ratio, "messages": lambda _: messages()}[args.what](args)
     if MPI.COMM_WORLD.rank == 0:
         json.dump(found, sys.stdout)
 

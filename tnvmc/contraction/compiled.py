@@ -14,13 +14,17 @@ from tnvmc.contraction.row import NORMALISE_EVERY, BoundaryMPS
 
 Array = Any
 
-KNOWN = ("float32", "float64", "complex64", "complex128")
-"""Types of numbers that there are kernels for."""
+_KNOWN = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
+
+
+def known(dtype: Any) -> bool:
+    """Whether there are kernels for a type of numbers, a `numpy.dtype`."""
+    return dtype in _KNOWN and host.available()
 
 
 def compiles(numbers: Array) -> bool:
     """Whether there are kernels for strips of the type of an array."""
-    return isinstance(numbers, np.ndarray) and numbers.dtype.name in KNOWN and host.available()
+    return isinstance(numbers, np.ndarray) and known(numbers.dtype)
 
 
 def as_spins(configs: Array, tables: SiteTables) -> np.ndarray:
@@ -44,6 +48,12 @@ def as_spins(configs: Array, tables: SiteTables) -> np.ndarray:
     local_dim = tables.shapes[0][0]
     if configs.dtype != np.int8 and np.any((configs < 0) | (configs >= local_dim)):
         raise IndexError(f"configurations hold other numbers than 0 to {local_dim - 1}")
+    flags = configs.flags
+    if configs.dtype == np.int8 and flags.c_contiguous and flags.writeable:
+        ready: np.ndarray = (
+            configs  # as in every call of a step: `require` would take longer to tell
+        )
+        return ready
     return np.require(configs, np.int8, ["C", "W"])
 
 
@@ -57,18 +67,15 @@ def absorbed(
     above, of_above, bonds_above = _packed(
         boundary, row.n_cols, row.tables.numbers.dtype, n_walkers
     )
-    bottom = _sketch_in_a_row(sketch)
-    own = row.tables.shapes[row.first : row.first + row.n_cols]
-    begins = row.tables.begins[row.first : row.first + row.n_cols]
-    bonds_below = tuple(tensor.shape[3] for tensor in sketch) + (sketch[-1].shape[2],)
-    places = begins_of([tuple(tensor.shape) for tensor in sketch])
-    legs = _legs((own,), (begins,), (of_above, bonds_above), (places, bonds_below))
-    bonds, shapes = _new_bonds(own, bonds_above, bonds_below, chi)
+    packed = PackedTensors.of(sketch, 1)
+    sites = slice(row.first, row.first + row.n_cols)
+    own, begins = row.tables.shapes[sites], row.tables.begins[sites]
+    legs, bonds, shapes = _row_plan(own, begins, of_above, bonds_above, packed.shapes, chi)
     numbers = np.empty((n_walkers, begins_of(shapes)[-1]), above.dtype)
     log_scale = np.empty(n_walkers, numbers.real.dtype)
     given = Absorption(
         legs, row.first, own[0][0], NORMALISE_EVERY, chi, bonds, row.tables.numbers,
-        above.ravel(), _step(above), bottom,
+        above.ravel(), _step(above), packed.numbers.ravel(),
     )  # fmt: skip
     absorb(given, as_spins(row.configs, row.tables), numbers.ravel(), log_scale)
     if boundary is not None:
@@ -129,8 +136,7 @@ def _packed(
             f"boundaries of {packed.numbers.shape[0]} walkers in {packed.numbers.dtype}, but there are "
             f"{n_walkers} configurations and tensors in {dtype}; make walkers with start(theta, configs)"
         )
-    bonds = tuple(shape[1] for shape in packed.shapes) + (packed.shapes[-1][2],)
-    return packed.numbers, begins_of(packed.shapes), bonds
+    return packed.numbers, *_places(packed.shapes)
 
 
 def _step(numbers: np.ndarray) -> int:
@@ -138,8 +144,26 @@ def _step(numbers: np.ndarray) -> int:
     return numbers.shape[1] if numbers.shape[0] > 1 else 0
 
 
-def _sketch_in_a_row(sketch: Sequence[Array]) -> np.ndarray:
-    return np.concatenate([np.ravel(tensor) for tensor in sketch])
+@lru_cache(maxsize=4096)
+def _places(shapes: tuple[Shape, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Places and bonds of the tensors (vertical, left, right) of a boundary."""
+    return begins_of(shapes), (*(left for _, left, _ in shapes), shapes[-1][2])
+
+
+@lru_cache(maxsize=4096)
+def _row_plan(
+    own: tuple[Shape, ...],
+    begins: tuple[int, ...],
+    of_above: tuple[int, ...],
+    bonds_above: tuple[int, ...],
+    sketch: tuple[Shape, ...],
+    chi: int,
+) -> tuple[np.ndarray, np.ndarray, tuple[Shape, ...]]:
+    """Columns of a row that is absorbed, its new bonds and the shapes of its new tensors."""
+    bonds_below = (*(left for _, _, left in sketch), sketch[-1][1])
+    below = begins_of(sketch), bonds_below
+    legs = _legs((own,), (begins,), (of_above, bonds_above), below)
+    return legs, *_new_bonds(own, bonds_above, bonds_below, chi)
 
 
 @lru_cache(maxsize=4096)
@@ -162,7 +186,6 @@ def _legs(
     return np.array(legs, np.int64)
 
 
-@lru_cache(maxsize=4096)
 def _new_bonds(
     sites: tuple[Shape, ...], above: tuple[int, ...], sketch: tuple[int, ...], chi: int
 ) -> tuple[np.ndarray, tuple[Shape, ...]]:

@@ -12,12 +12,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from tnvmc.backend import host
 from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.contraction.compiled import KNOWN, absorbed
+from tnvmc.contraction.compiled import absorbed, known
 from tnvmc.contraction.packed import TableRow
 from tnvmc.contraction.row import (
     NORMALISE_EVERY,
@@ -188,8 +187,7 @@ class SRC:
 
     def compiles(self, dtype: Any) -> bool:
         """Whether compiled kernels absorb rows of NumPy arrays of a type: in one sweep, without SVD."""
-        one_sweep = self.sweeps == 1 and not self.oversample
-        return one_sweep and str(dtype) in KNOWN and host.available()
+        return self.sweeps == 1 and not self.oversample and known(np.dtype(dtype))
 
     def _by_kernel(self, numbers: Array) -> bool:
         return isinstance(numbers, np.ndarray) and self.compiles(numbers.dtype)

@@ -223,3 +223,25 @@ def test_boundaries_of_other_walkers_are_refused() -> None:
         wrong = Walkers(configs[:others], few.amplitude, few.cache)
         with pytest.raises(ValueError):
             peps.measure(theta, wrong, operator.targets)
+
+
+def test_tables_that_are_changed_in_place_are_read_again() -> None:
+    """How windows are laid out is kept from step to step, told apart by what their tables hold."""
+    peps, pair = PEPS(square(3, 3), 2, scheme=Exact()), (0, 1)
+    operator = heisenberg(square(3, 3))
+    theta = peps.initial(operator, kind="random")
+    configs = np.array([[0, 1, 0, 1, 0, 1, 0, 1, 0]], np.int8)
+    table = np.array([[0], [1], [2], [3]])  # each state by itself
+    walkers = peps.start(theta, configs)
+
+    def ratio() -> float:
+        return float(peps.measure(theta, walkers, {pair: table})[1].ratios[pair][0, 0].real)
+
+    itself = ratio()
+    table[:] = [[0], [2], [1], [3]]
+    flipped = np.array([[1, 0, 0, 1, 0, 1, 0, 1, 0]], np.int8)
+    expected = np.exp(
+        peps.log_amplitude(theta, flipped).log_abs - peps.log_amplitude(theta, configs).log_abs
+    )
+    assert itself == pytest.approx(1, rel=ROUNDING["float64"])
+    assert abs(ratio()) == pytest.approx(expected[0], rel=ROUNDING["float64"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from tnvmc.ansatz.peps.windows import Window
 from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, Targets
 from tnvmc.ansatz.tally import Tally, kind_table
 from tnvmc.contraction.compiled import as_spins, compiles, strip
-from tnvmc.contraction.packed import SiteTables, begins_of
+from tnvmc.contraction.packed import Shape, SiteTables
 
 if TYPE_CHECKING:
     from tnvmc.ansatz.peps.passes import Pass
@@ -67,14 +68,16 @@ def measure_strip(
         return None
     given, n_walkers = _strip(walk, *key), walk.configs.shape[0]
     moves = _moves(windows, replacements, walk.local_dim)
-    widths = [replacements[window.asked].shape[1] for window in windows]
-    own = tables.shapes[given.first : given.first + walk.layers.n_cols]
-    legs = [(up, left, down, right) for _, right, down, up, left in own]
+    widths = tuple(replacements[window.asked].shape[1] for window in windows)
+    sizes, legs = _legs_of(tables.shapes[given.first : given.first + walk.layers.n_cols])
     ratios = np.zeros(n_walkers * sum(widths), given.tables.dtype)
-    derivatives = np.empty(n_walkers * sum(map(prod, legs)) if jacobian else 0, ratios.dtype)
+    derivatives = np.empty(n_walkers * sum(sizes) if jacobian else 0, ratios.dtype)
     amplitude = _measured(given, tables, walk.configs, moves, ratios, derivatives)
-    by_window = _cut(ratios, [(n_walkers, width) for width in widths])
-    by_site = _cut(derivatives, [(n_walkers, *leg) for leg in legs]) if jacobian else []
+    by_window = _cut(ratios, n_walkers, widths)
+    by_site = []
+    if jacobian:
+        parts = zip(_cut(derivatives, n_walkers, sizes), legs, strict=True)
+        by_site = [part.reshape(n_walkers, *leg) for part, leg in parts]
     found = {window.asked: part for window, part in zip(windows, by_window, strict=True)}
     return amplitude, found, by_site
 
@@ -122,20 +125,35 @@ def _amplitude(dtype: Any, n_walkers: int) -> tuple[np.ndarray, np.ndarray]:
     return phase, np.empty(n_walkers, phase.real.dtype)
 
 
-def _cut(numbers: np.ndarray, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
-    """Arrays of these shapes that lie one after another."""
-    begins = begins_of(shapes)
-    ends = zip(begins, begins[1:], shapes, strict=False)
-    return [numbers[begin:end].reshape(shape) for begin, end, shape in ends]
+def _cut(numbers: np.ndarray, n_walkers: int, widths: tuple[int, ...]) -> list[np.ndarray]:
+    """Arrays (B, width) that lie one after another."""
+    ends = [n_walkers * end for end in accumulate(widths, initial=0)]
+    parts = zip(pairwise(ends), widths, strict=True)
+    return [numbers[a:b].reshape(n_walkers, width) for (a, b), width in parts]
+
+
+@lru_cache(maxsize=1024)
+def _legs_of(sites: tuple[Shape, ...]) -> tuple[tuple[int, ...], tuple[Shape, ...]]:
+    """Sizes and shapes (up, left, down, right) of the tensors of sites at one local state."""
+    legs = tuple((up, left, down, right) for _, right, down, up, left in sites)
+    return tuple(map(prod, legs)), legs
 
 
 def _moves(windows: tuple[Window, ...], tables: Targets, local_dim: int) -> Any:
     """Windows and their tables as kernels take them."""
+    asked = [np.asarray(tables[window.asked], np.int64) for window in windows]
+    return _laid_out(windows, tuple((table.shape, table.tobytes()) for table in asked), local_dim)
+
+
+@lru_cache(maxsize=1024)  # the same few in every step; told apart by what the tables hold
+def _laid_out(
+    windows: tuple[Window, ...], tables: tuple[tuple[tuple[int, ...], bytes], ...], local_dim: int
+) -> Any:
     from tnvmc.backend.host.strips import N_FIELDS, Moves
 
     rows, kinds_at = [], {}
     targets_at = kinds_end = ratios_at = 0
-    flat = [np.asarray(tables[window.asked], np.int64) for window in windows]
+    flat = [np.frombuffer(held, np.int64).reshape(shape) for shape, held in tables]
     for window, table in zip(windows, flat, strict=True):
         n_sites = len(window.patch)
         _check_table(window.asked, table, local_dim**n_sites)
@@ -169,7 +187,6 @@ def _check_table(patch: tuple[int, ...], table: np.ndarray, n_states: int) -> No
         )
 
 
-@lru_cache(maxsize=32)
 def _kinds(sizes: tuple[int, ...], local_dim: int) -> np.ndarray:
     """Tables of the kinds of changes of patches of these sizes, one after another."""
     tables = [kind_table(n_sites, local_dim).ravel().astype(np.int8) for n_sites in sizes]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.contraction.packed import SiteTables, TableRow
+from tnvmc.contraction.packed import PackedTensors, SiteTables, TableRow
 from tnvmc.contraction.row import BoundaryMPS
 from tnvmc.contraction.schemes import SRC, Scheme
 from tnvmc.contraction.sketches import Sketch, joined_sketches, random_sketch
@@ -104,7 +104,7 @@ def _sketches(layers: Layers, scheme: SRC) -> dict[str, list[Sketch | None]]:
     rows = range(layers.n_rows)
     if scheme.sketch == "random":
         return {
-            absorbed: [_random_row(layers, scheme, row, absorbed) for row in rows]
+            absorbed: [_packed(_random_row(layers, scheme, row, absorbed)) for row in rows]
             for absorbed in ("down", "up")
         }
     sketches: dict[str, list[Sketch | None]] = {}
@@ -121,10 +121,15 @@ def _sketches(layers: Layers, scheme: SRC) -> dict[str, list[Sketch | None]]:
             if not depth:
                 break
         sketches[absorbed] = [
-            joined_sketches(parts[row], scheme.sketch_rank) if parts.get(row) else None
+            _packed(joined_sketches(parts[row], scheme.sketch_rank)) if parts.get(row) else None
             for row in rows
         ]
     return sketches
+
+
+def _packed(sketch: Sketch) -> Sketch:
+    """The same, side by side in memory as kernels read it, in NumPy; each row of a step takes it again."""
+    return PackedTensors.of(sketch, 1) if isinstance(sketch[0], np.ndarray) else sketch
 
 
 def _width(parts: list[Sketch]) -> int:
