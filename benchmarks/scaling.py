@@ -16,6 +16,7 @@ import argparse
 import json
 import math
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -214,6 +215,13 @@ def network() -> tuple[float, float]:
     return latency, size / (of_largest - latency)
 
 
+def in_turn(seconds: dict[str, list[float]]) -> dict[str, Any]:
+    """Medians of what two ranks gain together, and of what the machine lets two gain that send nothing."""
+    together = [a / b for a, b in zip(seconds["alone"], seconds["shared"], strict=True)]
+    apart = [2 * a / b for a, b in zip(seconds["alone"], seconds["apart"], strict=True)]
+    return {"together": statistics.median(together), "apart": statistics.median(apart), "seconds": seconds}
+
+
 def traffic(
     found: Any, problem: Problem, n: int, arguments: dict[str, int]
 ) -> list[dict[str, Any]]:
@@ -361,8 +369,10 @@ def main() -> None:
         spent = max(of_rank["processor"] for of_rank in steps[n]["ranks"])
         report["steps"].append({"ranks": n, "seconds": found, "processor": spent, "model": model})
         print(f"step on {n}: {found:.3f} s, {spent:.3f} s of a processor, model {model:.3f} s")
-    print(f"two ranks against one: {steps[1]['seconds'] / steps[2]['seconds']:.2f}; "
-          f"{report['load']:.1f} processes ran beside")  # fmt: skip
+    report["in turn"] = in_turn(ranks(2, "ratio", *given, "--steps", 3 if args.quick else 12))
+    told = report["in turn"]
+    print(f"steps in turn, medians: two ranks against one {told['together']:.2f}; two programs of one rank, until "
+          f"the last of them is done, {told['apart']:.2f}; {report['load']:.1f} processes ran beside")  # fmt: skip
 
     cluster = replace(machine, latency=args.latency, bandwidth=args.bandwidth)
     report["cluster"] = asdict(cluster)

@@ -19,7 +19,9 @@ from tnvmc.ansatz.protocol import (
     Executed,
     Execution,
     Initialisable,
+    LogAmplitude,
     SinglePrecision,
+    Snapshot,
     Tempered,
     Truncated,
     Walks,
@@ -153,3 +155,21 @@ def test_wrappers_are_copied_and_pickled(again: Any) -> None:
     configs = np.array([[0, 1, 1, 0]], dtype=np.int8)
     expected = state.log_amplitude(theta, configs)
     assert found.log_amplitude(theta, configs).log_abs == expected.log_abs
+
+
+@pytest.mark.parametrize("dtypes", [("float64", "float64"), ("float64", "complex128")])
+def test_snapshots_are_pickled_with_what_they_hold(dtypes: tuple[str, str]) -> None:
+    rng = np.random.default_rng(0)
+    ratios = {
+        (0, 1): rng.normal(size=(5, 1)).astype(dtypes[0]),
+        (2,): rng.normal(size=(5, 3)).astype(dtypes[1]),
+    }
+    amplitude = LogAmplitude(np.ones(5), rng.normal(size=5))
+    given = Snapshot(np.zeros((5, 3), np.int8), amplitude, ratios, closure_spread=np.zeros(5))
+    found = pickle.loads(pickle.dumps(given))
+    assert list(found.ratios) == list(ratios)
+    for patch, ratio in ratios.items():
+        assert found.ratios[patch].dtype == ratio.dtype
+        np.testing.assert_array_equal(found.ratios[patch], ratio)
+    np.testing.assert_array_equal(found.amplitude.log_abs, amplitude.log_abs)
+    assert found.weight is None and found.jacobian is None

@@ -35,6 +35,8 @@ from tnvmc.backend.ranks import ALONE, Place, Ranks, Resident, in_use, launched,
 
 _CONSTANTS = 16  # that are kept
 
+_SMALL = 2**12  # bytes of an array that is copied into the message of what holds it
+
 _AT_ONCE = 2**16  # bytes that are broadcast in one message with their sizes
 
 
@@ -237,8 +239,16 @@ class MpiRanks(Collectives, Ranks):
                 return None
 
         buffers: list[Any] = []
+
+        def stays(buffer: Any) -> bool:
+            """Whether a buffer stays with the rest of the pickle; the others are messages of their own."""
+            small: bool = buffer.raw().nbytes < _SMALL
+            if not small:
+                buffers.append(buffer)
+            return small
+
         file = io.BytesIO()
-        Pickler(file, protocol=5, buffer_callback=buffers.append).dump(value)
+        Pickler(file, protocol=5, buffer_callback=stays).dump(value)
         for digest in sent:
             self._keep(digest, None)
         return [file.getbuffer(), *(each.raw() for each in buffers)]
