@@ -70,6 +70,29 @@ def test_extrapolations_from_the_stages() -> None:
     json.dumps(two, allow_nan=False)
 
 
+def test_a_stage_far_from_the_line_makes_its_end_uncertain() -> None:
+    """Heisenberg 3x4, D = 1, 2, 3: the error of D = 1 hides the bend that its place makes (exact: -6.6917)."""
+    of_stages = [(-4.961, 0.117, 3.35), (-6.678, 0.014, 0.0736), (-6.6956, 2.9e-3, 0.0257)]
+    stages = [
+        stage(D, D, energy, variance, energy_error=error)
+        for D, (energy, error, variance) in enumerate(of_stages, 1)
+    ]
+    fit = convergence(OURS | {"stages": stages}, [])["variance"]
+    assert fit["chi2_per_dof"] < 1
+    assert fit["energy"] == pytest.approx(-6.7093, abs=1e-4)  # 5.9 errors of the plain fit below
+    assert -6.6917 - fit["energy"] < 2 * fit["energy_error"]
+
+
+def test_steps_whose_energy_does_not_fall_give_no_line() -> None:
+    """The same as the picture of the steps says."""
+    rng = np.random.default_rng(1)
+    history = [each | {"energy": -9.9 + 2e-3 * rng.normal()} for each in lines()]
+    found = convergence(OURS, history)
+    assert found["variance"] is None
+    (told,) = [e for e in found["diagnostics"] if e["code"] == "variance_line_not_shown"]
+    assert told["values"]["reason"] == "slope"
+
+
 def test_the_steps_count_too() -> None:
     assert "optimisation_unstable" not in codes(convergence(OURS, lines()))
     history = [each | {"undone": each["step"] % 3 == 0} for each in lines(20)]

@@ -141,6 +141,17 @@ def test_the_extrapolation_in_the_variance() -> None:
     assert told.values["extrapolated_per_site"] == pytest.approx(-21.76 / 36)
 
 
+def test_an_extrapolation_below_the_exact_energy() -> None:
+    line = fit(-21.7, -21.72, -21.726)
+    error = line["energy_error"]
+    codes = ("zero_variance_energy", "zero_variance_below_reference")
+    (told,) = found(*codes, part={"variance": line}, exact_energy=line["energy"] + 4 * error)
+    assert (told.code, told.status) == ("zero_variance_below_reference", "open")
+    assert told.values["sigmas"] == pytest.approx(4)
+    (told,) = found(*codes, part={"variance": line}, exact_energy=line["energy"] + 2 * error)
+    assert told.code == "zero_variance_energy"
+
+
 def test_an_energy_that_is_not_finite() -> None:
     assert found(energy=None) == [Diagnostic("measured_energy_not_finite", "error", {"raise": []})]
 

@@ -55,6 +55,20 @@ def test_an_energy_above_that_of_the_first_step() -> None:
     assert (values["step"], values["of_last_stage"]) == (7, True)
 
 
+def test_a_first_step_of_few_samples_hides_a_rise() -> None:
+    vague = line(0, -22.0, energy_error=0.1)
+    (told,) = found("start_not_known", history=[vague, line(1)])
+    assert told.values["error_per_site"] == pytest.approx(0.1 / 36)
+    assert found("start_not_known", history=[line(0, -20.0, energy_error=0.1), line(1)]) == []
+    assert found("start_not_known", history=[line(0, -21.7, energy_error=4 * SIGMA)]) == []
+
+
+def test_steps_that_change_nothing() -> None:
+    still = [line(k, step_norm=0.0) for k in range(3)]
+    assert warnings(still)["parameters_unchanged"]["steps"] == 3
+    assert "parameters_unchanged" not in warnings([*still, line(3, step_norm=0.1)])
+
+
 SHORTENED = {"code": "step_shortened", "status": "open", "values": {"factor": 0.3}}
 
 

@@ -118,6 +118,9 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("zero_variance_energy", {**D, "points": 3, "below_per_site": -9.4e-4},
      ("variance: a line to zero variance through 3 points ends at -0.60444(56) per site, 9.4e-4 "
      "above the measured energy: an extrapolation and no bound")),
+    ("zero_variance_below_reference", {**D, "points": 3, "below_per_site": 9.4e-4, "method": "exact", "sigmas": 5.9},
+     ("variance: a line to zero variance through 3 points ends at -0.60444(56) per site, 5.9 of its errors "
+     "below the exact one: the points lie too far from the ground state for a line, and its end is not to be used")),
     ("variance_line_not_shown", {"reason": "steps", "steps": 3, "needed": 12},
      "the steps give no energy at zero variance: 3 are too few for a line, 12 are needed"),
     ("variance_line_not_shown", {"reason": "tail"},
@@ -165,6 +168,12 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("worse_than_at_start", WORSE | {"step": 7, "of_last_stage": True},
      ("the energy lies 5.5 sigma (7.6e-3 per site) above that of step 8, the first of the last "
      "stage: the steps made it worse; lower optimizer.learning_rate or raise sampler.n_samples")),
+    ("start_not_known", {"error_per_site": 8.3e-3, "sigma_per_site": 2.1e-4},
+     ("whether the steps lowered the energy is not known: that of the first step has an error of 8.3e-3 per site, "
+     "the result of 2.1e-4; raise sampler.n_samples")),
+    ("parameters_unchanged", {"steps": 60, "raise": ["sampler.n_samples"]},
+     ("none of 60 steps changed a parameter: a step of one sample has no direction, and at an eigenstate there is "
+     "none; raise sampler.n_samples")),
     ("optimisation_unstable", {"held_back": 3, "steps": 8, "raise": ["sampler.n_samples"]},
      ("3 of 8 steps were undone or shortened: the optimisation is unstable; lower "
      "optimizer.learning_rate, raise sampler.n_samples")),

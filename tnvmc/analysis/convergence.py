@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tnvmc.analysis.diagnostics import diagnose
-from tnvmc.analysis.steps import points_of_steps
-from tnvmc.estimate.line_fit import fit_line
+from tnvmc.analysis.steps import points_of_steps, zero_variance
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.line_fit import Line, fit_line
 from tnvmc.vmc.state import finite_or_none
 
 Json = Mapping[str, Any]
+
+FEWEST_FOR_A_LINE = 2
+"""Points at different places."""
 
 
 def convergence(
@@ -23,7 +28,8 @@ def convergence(
 
     "variance" extrapolates the energy to zero variance, E = E0 + a Var, through the ends of the
     stages (those with a chi and D of their own, two at least), else through the tail of the
-    optimisation (`converging_tail`).  It is an estimate and no bound.  "bond_dimension" goes
+    optimisation where it is a line (`steps.zero_variance`).  It is an estimate and no bound; its error
+    is that without the point farthest from the end, and what that point moves.  "bond_dimension" goes
     linearly to 1/D = 0 through the last stage of each D.
 
     Args:
@@ -40,8 +46,18 @@ def convergence(
             "bond_dimension": _bond_dimension(result),
         }
     )
-    diagnostics = [each.as_dict() for each in diagnose(result, history, found)]
-    return finite_or_none({**found, "diagnostics": diagnostics})
+    diagnostics = diagnose(result, history, found)
+    if found["variance"] is None and (why := _no_line(history)):
+        diagnostics.append(why)
+    return finite_or_none({**found, "diagnostics": [each.as_dict() for each in diagnostics]})
+
+
+def _no_line(history: Sequence[Json]) -> Diagnostic | None:
+    """Why steps that are enough for a line give none."""
+    line = zero_variance(history)
+    if isinstance(line, Diagnostic) and line.values["reason"] in ("slope", "bend"):
+        return line
+    return None
 
 
 def _variance(result: Json, history: Sequence[Json]) -> dict[str, Any] | None:
@@ -51,7 +67,9 @@ def _variance(result: Json, history: Sequence[Json]) -> dict[str, Any] | None:
         for stage in _optimised(result)
         if stage.get("variance") is not None
     ]
-    if len({point["variance"] for point in points}) < 2:
+    if len({point["variance"] for point in points}) < FEWEST_FOR_A_LINE:
+        if isinstance(zero_variance(history), Diagnostic):
+            return None
         points = points_of_steps(history)
     return _extrapolated(points, [point["variance"] for point in points])
 
@@ -71,16 +89,39 @@ def _bond_dimension(result: Json) -> dict[str, Any] | None:
 
 
 def _extrapolated(points: list[dict[str, Any]], x: list[float]) -> dict[str, Any] | None:
-    if len(set(x)) < 2:
+    """Fit a line, with the error that it has without the point farthest from its end, and what that point moves.
+
+    Energies are a line near the ground state only, and a state of small D may lie far outside.  Its error of
+    energy can be so large that chi^2 shows no bend, while its place alone gives the slope a small error.
+    """
+    if len(set(x)) < FEWEST_FOR_A_LINE:
         return None
-    line = fit_line(x, [p["energy"] for p in points], [p["energy_error"] for p in points])
+    line, error = _line(points, x), None
+    farthest = max(range(len(x)), key=lambda place: x[place])
+    near = [place for place in range(len(x)) if place != farthest]
+    if len({x[place] for place in near}) >= FEWEST_FOR_A_LINE:
+        without = _end([points[place] for place in near], [x[place] for place in near])
+        error = math.hypot(max(line.intercept_error, without[1]), without[0] - line.intercept)
     return {
         "points": points,
         "energy": line.intercept,
-        "energy_error": line.intercept_error,
+        "energy_error": error,
         "slope": line.slope,
         "chi2_per_dof": line.chi2_per_dof,
     }
+
+
+def _end(points: Sequence[Json], x: Sequence[float]) -> tuple[float, float]:
+    """Energy at zero and its error; that of two points is what their own errors make of it."""
+    line = _line(points, x)
+    if len(points) > FEWEST_FOR_A_LINE:
+        return line.intercept, line.intercept_error
+    errors = [point["energy_error"] or 0.0 for point in points]
+    return line.intercept, math.hypot(errors[0] * x[1], errors[1] * x[0]) / abs(x[1] - x[0])
+
+
+def _line(points: Sequence[Json], x: Sequence[float]) -> Line:
+    return fit_line(x, [p["energy"] for p in points], [p["energy_error"] for p in points])
 
 
 def _optimised(result: Json) -> list[Json]:

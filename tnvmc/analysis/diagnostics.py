@@ -32,6 +32,9 @@ SIGNIFICANT = 3.0
 _RELATIVE = 1e-6  # of the energy: what counts as sigma where there is none (enumeration)
 _EVEN_WEIGHTS = 0.5  # effective part of the samples of a chi scan, at least
 _WORSE = 4.0  # errors of both, that the end may lie above the beginning
+_VAGUE = (
+    5.0  # sigma that the error of the first step may be, before a rise of the energy is lost in it
+)
 _BEYOND_BOUND = 1.5  # times the largest energy that a state can have: no noise of a mean
 _BEYOND_FINAL = 100.0  # times the measured energy, where that bound is not known
 _NAMED = 3  # steps of a diagnostic that are named one by one
@@ -60,6 +63,7 @@ def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnos
         *_against_reference(result),
         *_exploded(result, history),
         *_made_worse(result, history),
+        *_unmoved(history),
         *_unstable(result, history),
         *_truncation(result, found["chi"]),
     ]
@@ -242,7 +246,12 @@ def _zero_variance(result: Json, fit: Json | None) -> Iterator[Diagnostic]:
             "below_per_site": (result["energy"] - fit["energy"]) / result["n_sites"],
             **_extrapolated(result, fit),
         }
-        yield Diagnostic("zero_variance_energy", "good", values)
+        exact, error = result.get("exact_energy"), fit["energy_error"]
+        if exact is not None and error and exact - fit["energy"] > SIGNIFICANT * error:
+            values |= {"method": result["exact_method"], "sigmas": (exact - fit["energy"]) / error}
+            yield Diagnostic("zero_variance_below_reference", "open", values)
+        else:
+            yield Diagnostic("zero_variance_energy", "good", values)
 
 
 def _against_reference(result: Json) -> Iterator[Diagnostic]:
@@ -312,6 +321,26 @@ def _made_worse(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
             values["per_site"] = rise / result["n_sites"]
             yield Diagnostic("worse_than_at_start", "warning", values)
             return
+        if not of_last and _start_is_vague(result, line, rise):
+            n = result["n_sites"]
+            values = {
+                "error_per_site": line["energy_error"] / n,
+                "sigma_per_site": sigma(result) / n,
+            }
+            yield Diagnostic("start_not_known", "open", values)
+
+
+def _start_is_vague(result: Json, line: Json, rise: float) -> bool:
+    """Tell whether a rise that the measurement would show is lost in the error of the first step."""
+    error = math.hypot(sigma(result), line["energy_error"])
+    return line["energy_error"] > _VAGUE * sigma(result) and rise > -SIGNIFICANT * error
+
+
+def _unmoved(history: Sequence[Json]) -> Iterator[Diagnostic]:
+    """Warn of steps none of which changed a parameter: one sample has no direction."""
+    if history and all(line.get("step_norm") == 0 for line in history):
+        values = {"steps": len(history), "raise": ["sampler.n_samples"]}
+        yield Diagnostic("parameters_unchanged", "warning", values)
 
 
 def _unstable(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:

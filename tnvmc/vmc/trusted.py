@@ -32,6 +32,9 @@ ENOUGH = 4096
 """Samples by which variances, which decide where energies agree, are known to some per cent.  Four times those of a step
 took longer than the measurement itself at D = 5 and 6."""
 
+AT_LEAST = 1024
+"""Samples of each energy that is compared, however few a step has: four times eight would take any of the three for any other."""
+
 SCATTER = 2.0
 """Largest variance of the mean of the iterates, over that of the last ones: above it an energy that seems lower is noise."""
 
@@ -84,7 +87,7 @@ def _best(method: Method, trail: Trail, last: Iterate, told: Told) -> tuple[Iter
 
 def samples_of_comparison(n_samples: int) -> int:
     """The samples of each energy that is compared, where a step has so many: a multiple of them, as walkers need it."""
-    return n_samples * max(1, min(TIMES, ENOUGH // n_samples))
+    return n_samples * max(1, min(TIMES, ENOUGH // n_samples), -(-AT_LEAST // n_samples))
 
 
 def _energy(method: Method, point: Iterate, number: int, thorough: bool) -> Estimate | None:
