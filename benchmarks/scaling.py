@@ -219,7 +219,11 @@ def in_turn(seconds: dict[str, list[float]]) -> dict[str, Any]:
     """Medians of what two ranks gain together, and of what the machine lets two gain that send nothing."""
     together = [a / b for a, b in zip(seconds["alone"], seconds["shared"], strict=True)]
     apart = [2 * a / b for a, b in zip(seconds["alone"], seconds["apart"], strict=True)]
-    return {"together": statistics.median(together), "apart": statistics.median(apart), "seconds": seconds}
+    return {
+        "together": statistics.median(together),
+        "apart": statistics.median(apart),
+        "seconds": seconds,
+    }
 
 
 def traffic(

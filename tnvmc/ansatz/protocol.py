@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass, replace
-from functools import lru_cache
-from itertools import accumulate, pairwise
 from typing import Any, Protocol, runtime_checkable
 
+from tnvmc.ansatz.packed import reduced
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.lattice import Lattice, Patch
 
@@ -108,29 +107,7 @@ class Snapshot:
     closure_spread: Array | None = None  #: (M,) spread of ln|psi| over the places it was closed at
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle ratios side by side in one array: each by itself, those of 8x8 sites took 2 % of a step on two ranks."""
-        own = {name: getattr(self, name) for name in Snapshot.__dataclass_fields__}
-        found = own.pop("ratios")
-        if len({ratio.dtype for ratio in found.values()}) != 1:
-            return _with_ratios, (own, found, None, ())
-        columns = array_namespace(self.configs).concat([*found.values()], axis=1)
-        widths = tuple(ratio.shape[1] for ratio in found.values())
-        return _with_ratios, (own, _one_of_a_kind(tuple(found)), columns, widths)
-
-
-def _with_ratios(
-    own: Any, patches: Any, columns: Array | None, widths: tuple[int, ...]
-) -> Snapshot:
-    if columns is None:
-        return Snapshot(**own, ratios=patches)
-    parts = zip(patches, pairwise(accumulate(widths, initial=0)), strict=True)
-    return Snapshot(**own, ratios={patch: columns[:, a:b] for patch, (a, b) in parts})
-
-
-@lru_cache(maxsize=64)
-def _one_of_a_kind(patches: tuple[Patch, ...]) -> tuple[Patch, ...]:
-    """The same for all equal ones: a pickle holds it once."""
-    return patches
+        return reduced(self)
 
 
 @runtime_checkable
