@@ -51,7 +51,7 @@ def trusted(method: Method, state: State) -> tuple[Iterate, Told]:
     With a trail, its energy is then compared with that of the mean of the iterates, which is taken where it is
     better (measured_mean; see `_is_better`), and with that of the first parameters, which are taken where theirs is more
     than two errors lower (measured_first: the steps have led nowhere).  Cost: draws without log-derivatives, two of the samples of a step
-    and two of `TIMES` as many (or of the multiple that is not above `ENOUGH`), and one more of these where the first
+    and two of `TIMES` as many (of `AT_LEAST`, or of the multiple that is not above `ENOUGH`), and one more of these where the first
     parameters are not two errors higher; only the first one before `FEWEST` steps.
     """
     point, told = _before_a_bad_update(method, state)
