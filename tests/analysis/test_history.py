@@ -55,12 +55,15 @@ def test_an_energy_above_that_of_the_first_step() -> None:
     assert (values["step"], values["of_last_stage"]) == (7, True)
 
 
-def test_a_first_step_of_few_samples_hides_a_rise() -> None:
-    vague = line(0, -22.0, energy_error=0.1)
-    (told,) = found("start_not_known", history=[vague, line(1)])
-    assert told.values["error_per_site"] == pytest.approx(0.1 / 36)
-    assert found("start_not_known", history=[line(0, -20.0, energy_error=0.1), line(1)]) == []
-    assert found("start_not_known", history=[line(0, -21.7, energy_error=4 * SIGMA)]) == []
+@pytest.mark.parametrize(("n_samples", "told"), [(8, True), (512, False)])
+def test_a_first_step_of_few_samples_hides_a_rise(n_samples: int, told: bool) -> None:
+    config = RESULT["config"] | {"sampler": {"n_walkers": 8, "n_samples": n_samples}}
+    code, vague = "start_not_known", line(0, -22.0, energy_error=0.1)
+    shown = found(code, history=[vague, line(1)], config=config)
+    assert [each.values["error_per_site"] for each in shown] == told * [pytest.approx(0.1 / 36)]
+    lower, known = line(0, -20.0, energy_error=0.1), line(0, -21.7, energy_error=4 * SIGMA)
+    assert not found(code, history=[lower, line(1)], config=config)
+    assert not found(code, history=[known], config=config)
 
 
 def test_steps_that_change_nothing() -> None:

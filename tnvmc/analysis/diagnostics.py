@@ -35,6 +35,7 @@ _WORSE = 4.0  # errors of both, that the end may lie above the beginning
 _VAGUE = (
     5.0  # sigma that the error of the first step may be, before a rise of the energy is lost in it
 )
+_FEW_SAMPLES = 64  # of a step
 _BEYOND_BOUND = 1.5  # times the largest energy that a state can have: no noise of a mean
 _BEYOND_FINAL = 100.0  # times the measured energy, where that bound is not known
 _NAMED = 3  # steps of a diagnostic that are named one by one
@@ -331,7 +332,13 @@ def _made_worse(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
 
 
 def _start_is_vague(result: Json, line: Json, rise: float) -> bool:
-    """Tell whether a rise that the measurement would show is lost in the error of the first step."""
+    """Tell whether a rise that the measurement would show is lost in the noise of steps of few samples.
+
+    With more of them the comparison of the iterates, or the steps themselves, would have shown it.
+    """
+    n_samples = result["config"]["sampler"].get("n_samples")
+    if not isinstance(n_samples, int) or n_samples >= _FEW_SAMPLES:
+        return False
     error = math.hypot(sigma(result), line["energy_error"])
     return line["energy_error"] > _VAGUE * sigma(result) and rise > -SIGNIFICANT * error
 
