@@ -336,7 +336,7 @@ def _start_is_vague(result: Json, line: Json, rise: float) -> bool:
 
     With more of them the comparison of the iterates, or the steps themselves, would have shown it.
     """
-    n_samples = result["config"]["sampler"].get("n_samples")
+    n_samples = result["config"].get("sampler", {}).get("n_samples")
     if not isinstance(n_samples, int) or n_samples >= _FEW_SAMPLES:
         return False
     error = math.hypot(sigma(result), line["energy_error"])

@@ -48,12 +48,10 @@ def as_spins(configs: Array, tables: SiteTables) -> np.ndarray:
     local_dim = tables.shapes[0][0]
     if configs.dtype != np.int8 and np.any((configs < 0) | (configs >= local_dim)):
         raise IndexError(f"configurations hold other numbers than 0 to {local_dim - 1}")
+    spins: np.ndarray = configs
     flags = configs.flags
     if configs.dtype == np.int8 and flags.c_contiguous and flags.writeable:
-        ready: np.ndarray = (
-            configs  # as in every call of a step: `require` would take longer to tell
-        )
-        return ready
+        return spins  # as in every call of a step: `require` takes longer to tell
     return np.require(configs, np.int8, ["C", "W"])
 
 
