@@ -90,6 +90,18 @@ def test_lattices_have_the_names_of_the_dataset(
     assert found == name
 
 
+def test_triangular_lattices_have_files_where_they_are_as_high_as_wide() -> None:
+    names = []
+    for shape in ([12, 12], [6, 12]):
+        lattice = {"kind": "triangular", "shape": shape, "boundary": "open"}
+        first = varbench_row(changed({**HEISENBERG, "n_sites": 144}, lattice=lattice)).splitlines()[
+            0
+        ]
+        names.append(first)
+    assert names[0] == "Heisenberg/triangular_12_OO_144.md"
+    assert names[1].startswith("| Energy ")
+
+
 def test_a_lattice_of_bonds_has_a_row_and_no_file() -> None:
     bonds = {"kind": "bonds", "shape": [6, 6], "bonds": [[0, 1]]}
     assert varbench_row(changed(lattice=bonds)).startswith("| Energy ")

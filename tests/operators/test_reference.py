@@ -28,6 +28,7 @@ from tnvmc.operators.reference import TABLE
         (j1j2(square(6, 6, "periodic")), -0.503810, 1e-6, "Schulz", "exact"),
         (j1j2(square(10, 10, "periodic")), -0.497715, None, "Heyl", "variational"),
         (heisenberg(triangular(6, 6)), -17.9675 / 36, 1.5e-3 / 36, "own DMRG", "extrapolated"),
+        (heisenberg(triangular(12, 12)), -296.677327 / 576, None, "VarBench", "variational"),
         (tfim(square(20, 20), h=3), -1272.788 / 400, 8e-3 / 400, "VarBench", "variational"),
         (tfim(chain(32, "periodic")), -40.76003249419223 / 32, 1e-13, "Pfeuty", "exact"),
     ],

@@ -146,11 +146,13 @@ def _file(lattice: Mapping[str, Any], n_sites: int) -> str | None:
     boundary, kind = lattice.get("boundary", "open"), lattice.get("kind", "square")
     if kind == "chain":
         return f"chain_{n_sites}_{'P' if boundary == 'periodic' else 'O'}_{n_sites}"
-    if kind != "square":
+    if kind not in ("square", "triangular"):
         return None
     rows, columns = lattice["shape"]
     along = {"open": "OO", "cylinder": "OP", "periodic": "PP"}[boundary]
     if rows == columns:
-        return f"square_{rows}_{''.join(sorted(along, reverse=True))}_{n_sites}"
+        return f"{kind}_{rows}_{''.join(sorted(along, reverse=True))}_{n_sites}"
+    if kind != "square":
+        return None
     (short, first), (long, second) = sorted(zip((rows, columns), along, strict=True))
     return f"rectangular_{short}x{long}_{first}{second}_{n_sites}"
