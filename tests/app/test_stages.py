@@ -306,6 +306,37 @@ def test_noise_on_new_bonds_is_relative_to_the_largest_entry() -> None:
             assert added == pytest.approx(noise * np.abs(old).max(), rel=1e-6)
 
 
+def test_a_state_that_needs_less_is_cut_as_it_is(tmp_path: Path) -> None:
+    run = staged({"D": 1, "steps": 2}, {"D": 3, "noise": 0.0, "evolve": 0, "steps": 0}, {"D": 1})
+    run.optimise(lambda _: None)
+    before = run.next_stage(tmp_path)
+    record = run.next_stage(tmp_path)
+    assert isinstance(run.vmc.ansatz, PEPS)
+    assert run.vmc.ansatz.D == 1
+    assert "lost_weight" not in before
+    assert record["lost_weight"] == pytest.approx(0, abs=ROUNDING)
+    assert read_stages(tmp_path / "stage-2.h5")[1]["lost_weight"] == record["lost_weight"]
+    assert run.vmc.measure().energy == pytest.approx(before["energy"], abs=ROUNDING)
+
+
+@pytest.mark.whole
+def test_a_run_that_cuts_goes_on_bit_for_bit(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = SETTINGS[: SETTINGS.index("[[stage]]")]
+    file.write_text(head + "[[stage]]\nD = 3\nsteps = 3\n[[stage]]\nD = 2\nsteps = 3\n")
+    result = run_file(file, "at_once")
+    first, second = result["stages"]
+    assert 0 < first["lost_weight"] < 0.1
+    assert "lost_weight" not in second
+    assert [point["D"] for point in result["convergence"]["bond_dimension"]["points"]] == [2, 3]
+    for step in (2, 3):
+        with monkeypatch.context() as patch:
+            interrupt(patch, step)
+            with pytest.raises(Interrupted):
+                run_file(file, f"parts-{step}")
+        resume_run(f"parts-{step}")
+        assert outcome(file.parent / f"parts-{step}") == outcome(file.parent / "at_once")
+
+
 @pytest.mark.whole
 def test_growth_by_evolution_lowers_the_energy(tmp_path: Path) -> None:
     run = staged({"D": 1, "steps": 10}, {"D": 2, "steps": 1, "evolve": 10})

@@ -86,6 +86,14 @@ def test_completed_stages_are_a_fixed_point(
     assert len(first["stage"]) == 3
 
 
+def test_a_stage_of_smaller_D_cuts_and_nothing_is_shared() -> None:
+    cut, grown = (settings({"D": first}, {"D": last}) for first, last in ((4, 3), (3, 4)))
+    assert (cut.ansatz.sharing, grown.ansatz.sharing) == (False, True)
+    assert [stage.noise for stage in cut.stage or ()] == [None, None]
+    refused = found({"D": 4}, {"D": 3}, ansatz={"sharing": True, "init": "product"})
+    assert refused == ("stage.2.D", "conflict", 3)
+
+
 def test_without_stages_nothing_is_added() -> None:
     plain = complete(validate({**BASE, "ansatz": {"D": 3}}))
     assert "stage" not in plain.as_dict()
@@ -105,7 +113,8 @@ def test_without_stages_nothing_is_added() -> None:
         ([{"D": 2}, 3], ("stage.2", "not_allowed", 3)),
         ([], ("stage", "not_allowed", [])),
         ([{"steps": 3}], ("stage.1.D", "conflict")),
-        ([{"D": 3}, {"D": 2}], ("stage.2.D", "conflict", 2)),
+        ([{"D": 3}, {"D": 2, "noise": 0.1}], ("stage.2.noise", "conflict")),
+        ([{"D": 3}, {"D": 2, "evolve": 3}], ("stage.2.evolve", "conflict")),
         ([{"D": 2, "plateau": 3}], ("stage.1.plateau", "not_allowed", 3)),
         (
             [{"D": 2}, {"D": 2, "kind": "simple_update"}],

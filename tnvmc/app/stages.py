@@ -1,4 +1,4 @@
-"""The way of a run through its stages: optimise, stop, measure, grow.
+"""The way of a run through its stages: optimise, stop, measure, grow or cut.
 
 A run without [[stage]] is one stage, of which no record is kept.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.initial.parameters import from_simple_update, grown
+from tnvmc.ansatz.initial.parameters import cut_to, from_simple_update, grown
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz
@@ -206,13 +206,13 @@ class StagedRun:
         )  # fmt: skip
         state, measured = self.vmc.state, measure(self.vmc.method, self.vmc.state, plan)
         point, record = measured.point, self._record(measured.measurement, chi)
-        done = (*self.done, record)
+        vmc, lost = self._next_vmc(self.stages[len(self.done) + 1], point, state.step)
+        done = (*self.done, record if lost is None else {**record, "lost_weight": lost})
         self._write(folder / stage_file(self.stage.number), done, provenance, point)
-        vmc = self._grown_vmc(self.stages[len(done)], point, state.step)
         with uninterrupted():
             self.vmc, self.done, self.lines, self._evolution = vmc, done, [], None
             self.seconds = 0.0
-        return record
+        return done[-1]
 
     def outcome(
         self,
@@ -281,32 +281,35 @@ class StagedRun:
             theta = build_theta(settings, self.operator, ansatz)
         return self._vmc(self.stage, ansatz, theta, self.first_step)
 
-    def _grown_vmc(self, stage: Stage, point: Iterate, step: int) -> VMC:
-        """Begin a stage where the one before ends: its state, grown, and its walkers."""
-        small, old, new = self.vmc.ansatz, self.stage.settings, stage.settings
+    def _next_vmc(self, stage: Stage, point: Iterate, step: int) -> tuple[VMC, float | None]:
+        """Begin a stage where the one before ends: its state, grown or cut, and its walkers.
+
+        Also the largest weight that a bond lost by a cut; None without one.
+        """
+        old_ansatz, old, new = self.vmc.ansatz, self.stage.settings, stage.settings
         same = (old.ansatz, old.contraction) == (new.ansatz, new.contraction)
         # What is compiled for an ansatz serves all stages that keep it.
-        large = small if same else build_ansatz(new, self.operator)
-        theta = point.theta
+        ansatz = old_ansatz if same else build_ansatz(new, self.operator)
+        theta, lost = point.theta, None
         if stage.D != self.stage.D:
-            before, after = inner_state(small), inner_state(large)
+            before, after = inner_state(old_ansatz), inner_state(ansatz)
             assert isinstance(before, PEPS) and isinstance(after, PEPS)
-            theta = grown(
-                before.tensors(theta),
-                after,
-                self.operator,
-                evolve=stage.evolve,
-                noise=stage.noise,
-                seed=stage.settings.run.seed + stage.number,
-            )
-        vmc = self._vmc(stage, large, theta, step, point.configs)
+            tensors = before.tensors(theta)
+            if after.D < before.D:
+                theta, lost = cut_to(tensors, after)
+            else:
+                seed = stage.settings.run.seed + stage.number
+                theta = grown(
+                    tensors, after, self.operator, evolve=stage.evolve, noise=stage.noise, seed=seed
+                )
+        vmc = self._vmc(stage, ansatz, theta, step, point.configs)
         growth = vmc.state.growth
         if growth and self.stage.kind == "optimise":
             walkers = stage.settings.sampler.n_walkers
             whole_draws = -(-self._n_samples // walkers) * walkers
             growth = Growth(max(growth.n_samples, whole_draws))
         vmc.state = replace(vmc.state, step=step, growth=growth)
-        return vmc
+        return vmc, lost
 
     def _vmc(
         self,

@@ -183,7 +183,10 @@ def stage_line(record: Mapping[str, Any], n_sites: int) -> str:
     numbers = "energy not finite"
     if energy := per_site(record, n_sites):
         numbers = f"E/N {energy}, var/N {record['variance'] / n_sites:.2g}"
-    return f"stage {record['stage']} ended {why}, after {record['steps']} steps: {numbers}"
+    told = f"stage {record['stage']} ended {why}, after {record['steps']} steps: {numbers}"
+    if (lost := record.get("lost_weight")) is not None:
+        told += f"; its bonds are cut and lose up to {lost:.1e} of their weight"
+    return told
 
 
 def nothing_to_do(result: Mapping[str, Any]) -> str:

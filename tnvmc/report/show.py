@@ -100,7 +100,12 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
         text = f"{stage.get('stage')}: {stage.get('kind')}"
         text += f", D = {stage['D']}" if stage.get("D") else ""
         text += f", {steps} steps" if steps is not None else ""
-        yield "stages", text + (f", E/N {energy}" if energy else "")
+        text += f", E/N {energy}" if energy else ""
+        lost = stage.get("lost_weight")
+        text += (
+            f", then cut: bonds lost up to {lost:.1e} of their weight" if lost is not None else ""
+        )
+        yield "stages", text
     yield "measured", _measured(run)
     if result.get("relative_error") is not None:
         error, exact = result["relative_error_error"], result["exact_energy_per_site"]

@@ -44,7 +44,7 @@ class _Ansatz(Section):
     init: Start = "simple_update"
     """`simple_update` is imaginary-time evolution from an ordered product state; `product` that
     product state, with a little noise on a PEPS. The path of a run, of a checkpoint or of a file of
-    `PEPS.save` starts from that state, with larger bonds if D is larger; a network must have the
+    `PEPS.save` starts from that state, grown if D is larger and cut if it is smaller; a network must have the
     same architecture."""
     symmetrise: tuple[Symmetries, ...] | None = None
     """The state is the sum of psi over a group, with the same parameters: `spin` inversion, the `point` group

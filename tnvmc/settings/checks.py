@@ -292,10 +292,10 @@ def _of_sizes(
         return
     D, before = own or ansatz.D, before or 0
     yield D is None, where, "missing, and so is ansatz.D; must be an integer >= 1"
-    why = f"smaller than {before}, the D of the stage before; a state grows, it is not cut"
-    yield D is not None and D < before, where, why, D
-    why = f"a periodic_mps cannot grow; keep D = {before}"
-    yield D is not None and D > before > 0 and ansatz.kind == "periodic_mps", where, why, D
+    why = f"a periodic_mps can neither be grown nor cut; keep D = {before}"
+    yield D not in (None, before) and before and ansatz.kind == "periodic_mps", where, why, D
+    why = f"smaller than {before}, that of the stage before: a cut leaves tensors that are shared so no longer; leave out ansatz.sharing"
+    yield D is not None and D < before and bool(ansatz.sharing), where, why, D
 
 
 def set_by_every_stage(tables: Any, section: str, key: str) -> str | None:

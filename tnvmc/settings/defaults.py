@@ -127,9 +127,11 @@ def _shares(settings: Settings, state: PEPSSettings) -> bool:
     symmetries that this Hamiltonian has: it goes on as it is.
     """
     evolved = any(s.kind == "simple_update" or s.evolve for s in settings.stage or ())
+    sizes = [stage.D or state.D or 1 for stage in settings.stage or ()]
+    is_cut = sizes != sorted(sizes)
     other_level = bool(state.symmetrise or settings.orthogonal)
     operator = hamiltonian(settings)
-    if evolved or other_level or state.kind != "peps" or operator is None:
+    if evolved or is_cut or other_level or state.kind != "peps" or operator is None:
         return False
     started = "init" in state.model_fields_set
     before = sharing_of_start(state.init) if started else None
@@ -221,7 +223,7 @@ def _with_stages(settings: Settings) -> Settings:
         own = from_sections(run, filled)
         if isinstance(stage, OptimiseStage):
             own["plateau"] = own["plateau"] or 0
-            grows = bool(stages) and stages[-1].D != run.ansatz.D
+            grows = bool(stages) and (run.ansatz.D or 0) > (stages[-1].D or 0)
             evolve = 0 if getattr(run.ansatz, "sharing", False) else EVOLVE
             own |= {"noise": NOISE, "evolve": evolve} if grows else {}
         stages.append(filled.model_copy(update=_unset(filled, own)))

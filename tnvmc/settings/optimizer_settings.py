@@ -110,7 +110,7 @@ class _Stage(Section):
     kind: str
     """`simple_update`, for the first stage only: the start, by imaginary-time evolution at its D."""
     D: Positive | None = None
-    """At least that of the previous stage. Default: `ansatz.D`."""
+    """The state grows where that of the previous stage is smaller, and is cut where it is larger. Default: `ansatz.D`."""
     n_samples: SamplesPerStep | None = None
     """Samples per step; "auto" goes on with those of the stage before. Default: `sampler.n_samples`."""
     chi: Positive | None = None

@@ -93,6 +93,17 @@ def plan_gates(operator: Operator, bonds: Bonds = "open") -> GatePlan:
     return GatePlan(fields, pairs, tuple(far), spread or 1.0, notes)
 
 
+def idle_gates(found: Embedding, d: int) -> tuple[Batch, ...]:
+    """Gates of one on all bonds of a network, d states per site."""
+    n_places, one = found.shape[0] * found.shape[1], np.eye(d * d)
+    batches: list[Batch] = []
+    for leg in (RIGHT, DOWN):
+        ends = [(place, found.beyond(place, leg)) for place in range(n_places)]
+        pairs = [(a, b) for a, b in ends if b is not None and found.joins(a, leg)]
+        batches += _batches((leg,), [(pair, one) for pair in pairs])
+    return tuple(batches)
+
+
 def _path(places: Patch, found: Embedding) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Legs followed and places visited from one of two places to the other, by two bonds at most.
 

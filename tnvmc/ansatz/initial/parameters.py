@@ -12,6 +12,7 @@ import numpy as np
 
 from tnvmc.ansatz.files import lattice_in
 from tnvmc.ansatz.initial.evolution import NOISE, evolved_from_product, noisy
+from tnvmc.ansatz.initial.settled import cut
 from tnvmc.ansatz.initial.shared_starts import with_noise
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo, evolved
 from tnvmc.ansatz.initial.tensors import grow
@@ -54,7 +55,7 @@ def initial_parameters(
         kind: one of the `starts` of the state: "simple_update" (PEPS and open MPS), "random"
             (positive for a PEPS), "product" (the ordered product state of lowest energy, with a
             little noise on a PEPS); or the path of a run or a checkpoint of the same kind of state
-            on the same lattice, with the same or a smaller D, or of a network of the same
+            on the same lattice, grown or cut where its D is another, or of a network of the same
             architecture.  None: the first of the `starts`.
 
     Returns:
@@ -143,6 +144,26 @@ def _grown_shared(
     return with_noise(large.shared, theta, noise, seed)
 
 
+def cut_to(tensors: Sequence[Array], small: PEPS) -> tuple[Array, float]:
+    """Give the state of `tensors` as parameters (P,) of a PEPS of smaller D, and the largest weight that a bond lost.
+
+    Args:
+        tensors: (d, up, left, down, right) of each site, as of `PEPS.tensors`.
+        small: the PEPS of the smaller D, on the same bonds.
+
+    Raises:
+        ValueError: `small` shares tensors: on every bond a cut chooses a basis of its own, so those that were equal are so no
+            longer.
+    """
+    if small.shared:
+        raise ValueError(
+            "cut: tensors that are shared would be so no longer; leave out sharing for the state that is cut"
+        )
+    xp = array_namespace(tensors[0])
+    kept, lost = cut([to_host(tensor) for tensor in tensors], small.embedding, small.D)
+    return to_namespace(small.flatten(kept), xp), lost
+
+
 _TREATMENT = ("marshall", "average", "magnetisation", "init_scale")
 """Of a network, without influence on what its parameters mean: may differ from where they come from."""
 
@@ -152,7 +173,7 @@ def _shaping(architecture: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
-    """Read parameters; those of a PEPS with a smaller D are grown, with noise on the new bonds."""
+    """Read parameters; those of a PEPS of another D are cut, or grown with noise on the new bonds."""
     described, theta = read_parameters(path / CHECKPOINT if path.is_dir() else path)
     ansatz, described = inner_state(ansatz), inner_description(described)
     about = description_of(ansatz)
@@ -186,26 +207,28 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
     same_bonds &= described.get("sharing") == plain(about.get("sharing"))
     if same_size and same_bonds and described.get("D") == about.get("D"):
         return theta.astype(dtype)
-    if not isinstance(ansatz, PEPS) or described["D"] > ansatz.D:
+    if not isinstance(ansatz, PEPS):
         raise StateFileError(
             f"ansatz.init = '{path}': it has D = {described['D']}, which cannot be turned into "
-            f"D = {about.get('D')}; only a PEPS grows, and none shrinks"
+            f"D = {about.get('D')}; only a PEPS is grown or cut"
         )
     d = ansatz.local_dim
     shared = sharing_in(described)
-    small = PEPS(
+    before = PEPS(
         ansatz.lattice, described["D"], theta.dtype.name, local_dim=d, bonds=bonds, sharing=shared
     )
-    tensors = small.tensors(theta)
-    if not ansatz.shared:
-        return ansatz.flatten(grow(tensors, ansatz.embedding, ansatz.D, seed=seed))
+    tensors = before.tensors(theta)
     try:
+        if before.D > ansatz.D:
+            return cut_to(tensors, ansatz)[0]
+        if not ansatz.shared:
+            return ansatz.flatten(grow(tensors, ansatz.embedding, ansatz.D, seed=seed))
         return _grown_shared(tensors, ansatz, 0, NOISE, seed)
     except ValueError as error:
-        raise StateFileError(
-            f"ansatz.init = '{path}': {error}; a state that shares tensors begins from one that shares them by "
-            "the same symmetries"
-        ) from None
+        told = f"ansatz.init = '{path}': {error}"
+        if before.D <= ansatz.D:
+            told += "; a state that shares tensors begins from one that shares them by the same symmetries"
+        raise StateFileError(told) from None
 
 
 def sharing_of_start(kind: str) -> Sharing | None:

@@ -44,6 +44,8 @@ from tnvmc.ansatz.initial.gates import (
     plan_gates,
 )
 from tnvmc.ansatz.initial.product_starts import start_vectors
+from tnvmc.ansatz.initial.settled import settle
+from tnvmc.ansatz.initial.updates import update_neighbours, update_path
 from tnvmc.ansatz.initial.vidal import VidalPEPS
 from tnvmc.backend.arguments import positive, real, set_whole, whole
 from tnvmc.backend.calls import spelt
@@ -53,9 +55,7 @@ from tnvmc.operators.term import Operator
 
 Array = Any
 
-_ABSENT = 1e-10  # weight, relative to the largest of the bond, below which a state is dropped
 _FIELD_INTERVAL = 10  # steps between two updates of the mean fields
-_GAUGE_STEPS = 20  # after which weights of optimised states no longer matter to the energy
 
 
 @spelt()
@@ -203,10 +203,7 @@ def evolved(
     start, factor = start_vectors(operator, "auto", 0)[1], ImaginaryTime.coupling_factor
     plan = _with_weaker_order(plan_gates(operator, bonds), operator, start, factor)
     state = VidalPEPS.from_peps(tensors, found, D, operator.is_complex)
-    idle = [np.broadcast_to(np.eye(b.matrices.shape[1]), b.matrices.shape) for b in plan.pairs]
-    idle_sites = np.broadcast_to(np.eye(operator.local_dim), plan.fields.shape)
-    for _ in range(_GAUGE_STEPS):
-        _step(state, plan.pairs, idle, idle_sites)
+    settle(state)
     gates = [exponential(batch.matrices, tau / 2 / plan.scale) for batch in plan.pairs]
     for _ in range(n_steps):
         _step(state, plan.pairs, gates, _site_gates(state, plan, tau))
@@ -237,7 +234,7 @@ def _step(
         *zip(pairs, gates, strict=True),
         *zip(pairs[::-1], gates[::-1], strict=True),
     ]:
-        update = _update_neighbours if len(batch.legs) == 1 else _update_path
+        update = update_neighbours if len(batch.legs) == 1 else update_path
         lost = max(lost, update(state, batch, gate))
     _apply_on_sites(state, site_gates)
     return lost
@@ -247,75 +244,3 @@ def _apply_on_sites(state: VidalPEPS, gates: Array) -> None:
     n, d = gates.shape[:2]
     x = gates @ state.tensors.reshape(n, d, -1)
     state.tensors[...] = x.reshape(state.tensors.shape)
-
-
-def _update_neighbours(state: VidalPEPS, batch: Batch, gates: Array) -> float:
-    a, b = batch.sites.T
-    legs_a, legs_b = (batch.legs[0],), ((batch.legs[0] + 2) % 4,)
-    bond = state.bond_at[a, legs_a[0]]
-    q_a, r_a = state.split(a, legs_a)
-    q_b, r_b = state.split(b, legs_b)
-    pair = np.einsum("kasi,kbti->kabst", r_a * _beside(state.weights[bond], 4), r_b, optimize=True)
-    pair = _gated(pair, gates)  # k a b s t
-    left, weights, right, lost = _cut_svd(pair.transpose(0, 1, 3, 2, 4), 2, state.weights.shape[1])
-    state.join(a, legs_a, q_a, left)
-    state.join(b, legs_b, q_b, np.moveaxis(right, 1, -1))
-    state.weights[bond] = weights
-    return lost
-
-
-def _update_path(state: VidalPEPS, batch: Batch, gates: Array) -> float:
-    """Gate on the ends of a path of two bonds, with the site between them carried along."""
-    a, m, b = batch.sites.T
-    first, second = batch.legs
-    legs_a, legs_m, legs_b = (first,), ((first + 2) % 4, second), ((second + 2) % 4,)
-    bond_am, bond_mb = state.bond_at[a, first], state.bond_at[m, second]
-    D = state.weights.shape[1]
-    q_a, r_a = state.split(a, legs_a)
-    q_m, r_m = state.split(m, legs_m)  # k c u i j
-    q_b, r_b = state.split(b, legs_b)
-    r_a = r_a * _beside(state.weights[bond_am], 4)
-    r_b = r_b * _beside(state.weights[bond_mb], 4)
-    three = np.einsum("kasi,kcuij,kbtj->kacubst", r_a, r_m, r_b, optimize=True)
-    three = _gated(three, gates).transpose(0, 1, 5, 2, 3, 4, 6)  # k a s c u b t
-    left, weights_am, rest, lost = _cut_svd(three, 2, D)
-    rest = rest * weights_am.reshape(-1, D, 1, 1, 1, 1)  # k i c u b t
-    middle, weights_mb, right, lost_too = _cut_svd(rest, 3, D)  # k i c u j
-    inverse = np.divide(1.0, weights_am, out=np.zeros_like(weights_am), where=weights_am > 0)
-    middle = middle * inverse.reshape(-1, D, 1, 1, 1)
-    state.join(a, legs_a, q_a, left)
-    state.join(m, legs_m, q_m, middle.transpose(0, 2, 3, 1, 4))
-    state.join(b, legs_b, q_b, np.moveaxis(right, 1, -1))
-    state.weights[bond_am], state.weights[bond_mb] = weights_am, weights_mb
-    return max(lost, lost_too)
-
-
-def _beside(weights: Array, ndim: int) -> Array:
-    """Weights (K, D) shaped to multiply the last axis."""
-    return weights.reshape(len(weights), *[1] * (ndim - 2), -1)
-
-
-def _gated(x: Array, gates: Array) -> Array:
-    """Apply gates (K, d^2, d^2) to the last two axes."""
-    flat = x.reshape(len(x), -1, gates.shape[1])
-    return (flat @ gates.swapaxes(1, 2)).reshape(x.shape)
-
-
-def _cut_svd(x: Array, n_left: int, D: int) -> tuple[Array, Array, Array, float]:
-    """SVD between the first `n_left` axes (after the batch) and the rest, cut or padded to D.
-
-    Gives left (K, ..., D), weights (K, D) of norm 1, right (K, D, ...) and the discarded weight.
-    """
-    n_batch, rows, columns = len(x), x.shape[1 : 1 + n_left], x.shape[1 + n_left :]
-    u, s, v = np.linalg.svd(x.reshape(n_batch, int(np.prod(rows)), -1), full_matrices=False)
-    kept = np.where(s[:, :D] > _ABSENT * s[:, :1], s[:, :D], 0.0)
-    total, remaining = (s**2).sum(axis=1), (kept**2).sum(axis=1)
-    lost = float((1.0 - remaining / total).max())
-    k, present = kept.shape[1], kept > 0
-    left = np.zeros((*u.shape[:2], D), u.dtype)
-    right = np.zeros((n_batch, D, v.shape[2]), v.dtype)
-    weights = np.zeros((n_batch, D))
-    left[:, :, :k] = u[:, :, :k] * present[:, None, :]
-    right[:, :k] = v[:, :k] * present[:, :, None]
-    weights[:, :k] = kept / np.sqrt(remaining)[:, None]
-    return left.reshape(n_batch, *rows, D), weights, right.reshape(n_batch, D, *columns), lost
