@@ -70,8 +70,12 @@ def test_a_state_that_shares_goes_on_so(tmp_path: Path) -> None:
     """It began a state without sharing, of eight times as many parameters, without a word."""
     frustrated = {"model": "j1j2", "J2": 0.5}
     init = saved(tmp_path / "shared.h5", j1j2(LATTICE, J2=0.4), shared=True)
-    for more, shares in (((), True), (("ansatz.sharing=false",), False)):
-        settings = completed((init, "ansatz.D=3", *more), **frustrated)
+    for *more, shares in (
+        ("ansatz.D=3", True),
+        ("ansatz.D=3", "ansatz.sharing=false", False),
+        ("ansatz.D=1", False),
+    ):
+        settings = completed((init, *more), **frustrated)
         assert settings.ansatz.sharing is shares
         operator = build_operator(settings)
         state = build_ansatz(settings, operator)

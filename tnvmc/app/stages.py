@@ -294,11 +294,10 @@ class StagedRun:
         if stage.D != self.stage.D:
             before, after = inner_state(old_ansatz), inner_state(ansatz)
             assert isinstance(before, PEPS) and isinstance(after, PEPS)
-            tensors = before.tensors(theta)
+            tensors, seed = before.tensors(theta), stage.settings.run.seed + stage.number
             if after.D < before.D:
-                theta, lost = cut_to(tensors, after)
+                theta, lost = cut_to(tensors, after, seed)
             else:
-                seed = stage.settings.run.seed + stage.number
                 theta = grown(
                     tensors, after, self.operator, evolve=stage.evolve, noise=stage.noise, seed=seed
                 )

@@ -127,14 +127,14 @@ def _shares(settings: Settings, state: PEPSSettings) -> bool:
     symmetries that this Hamiltonian has: it goes on as it is.
     """
     evolved = any(s.kind == "simple_update" or s.evolve for s in settings.stage or ())
-    sizes = [stage.D or state.D or 1 for stage in settings.stage or ()]
+    sizes = [stage.D or state.D or 1 for stage in settings.stage or ()] or [state.D or 1]
     is_cut = sizes != sorted(sizes)
     other_level = bool(state.symmetrise or settings.orthogonal)
     operator = hamiltonian(settings)
     if evolved or is_cut or other_level or state.kind != "peps" or operator is None:
         return False
     started = "init" in state.model_fields_set
-    before = sharing_of_start(state.init) if started else None
+    before = sharing_of_start(state.init, sizes[0]) if started else None
     if started and before is None:
         return False
     try:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tnvmc import sharing
-from tnvmc.ansatz.initial.parameters import grown, initial_parameters
+from tnvmc.ansatz.initial.parameters import cut_to, grown, initial_parameters
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
@@ -88,6 +88,13 @@ def test_what_a_checkpoint_of_larger_D_does_not_need_is_cut(tmp_path: Path) -> N
     VMC(OPERATOR, large, Enumerate(), theta=wide).save(tmp_path / "c.h5")
     found = initial_parameters(small, OPERATOR, 1, str(tmp_path / "c.h5"))
     assert energy(small, found) == pytest.approx(energy(small, theta), abs=1e-10)
+    middle = peps(2)
+    single = initial_parameters(peps(1), OPERATOR)
+    wide = grown(peps(1).tensors(single), large, OPERATOR, noise=0.0)
+    found, lost = cut_to(large.tensors(wide), middle, seed=3)
+    assert lost == 0
+    assert np.count_nonzero(found) == found.size  # what is zero would stay so
+    assert energy(middle, found) == pytest.approx(energy(peps(1), single), abs=0.01)
     shared = PEPS(OPERATOR.lattice, 2, scheme=Exact(), sharing=sharing(OPERATOR))
     with pytest.raises(StateFileError, match="shared would be so no longer"):
         initial_parameters(shared, OPERATOR, 1, str(tmp_path / "c.h5"))

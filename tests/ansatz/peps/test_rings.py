@@ -269,6 +269,13 @@ def test_a_file_names_its_bonds(tmp_path) -> None:
     psi = dense(open_state, random_theta(open_state), oracles.all_configs(6))
     near = dense(wide, started, oracles.all_configs(6))
     assert np.linalg.norm(near - psi) < 0.1 * np.linalg.norm(psi)  # noise of 1e-2 on new bonds
+    narrow = PEPS(peps.lattice, 2, bonds="periodic")
+    started = initial_parameters(narrow, operator, kind=str(tmp_path / "open.h5"))
+    assert np.count_nonzero(started) == started.size  # the bonds that close the rings as well
+    cut = initial_parameters(PEPS(peps.lattice, 2), operator, kind=str(tmp_path / "open.h5"))
+    psi = dense(PEPS(peps.lattice, 2), cut, oracles.all_configs(6))
+    near = dense(narrow, started, oracles.all_configs(6))
+    assert np.linalg.norm(near - psi) < 0.1 * np.linalg.norm(psi)
 
 
 def test_single_precision() -> None:

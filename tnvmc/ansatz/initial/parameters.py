@@ -144,12 +144,15 @@ def _grown_shared(
     return with_noise(large.shared, theta, noise, seed)
 
 
-def cut_to(tensors: Sequence[Array], small: PEPS) -> tuple[Array, float]:
+def cut_to(tensors: Sequence[Array], small: PEPS, seed: int = 0) -> tuple[Array, float]:
     """Give the state of `tensors` as parameters (P,) of a PEPS of smaller D, and the largest weight that a bond lost.
+
+    Entries that are zero after the cut, of bonds that need less than D, get the noise of a start.
 
     Args:
         tensors: (d, up, left, down, right) of each site, as of `PEPS.tensors`.
         small: the PEPS of the smaller D, on the same bonds.
+        seed: of the noise.
 
     Raises:
         ValueError: `small` shares tensors: on every bond a cut chooses a basis of its own, so those that were equal are so no
@@ -157,11 +160,11 @@ def cut_to(tensors: Sequence[Array], small: PEPS) -> tuple[Array, float]:
     """
     if small.shared:
         raise ValueError(
-            "cut: tensors that are shared would be so no longer; leave out sharing for the state that is cut"
+            "cut: tensors that are shared would be so no longer; make the smaller state without sharing"
         )
-    xp = array_namespace(tensors[0])
+    xp, rng = array_namespace(tensors[0]), np.random.Generator(np.random.PCG64(seed))
     kept, lost = cut([to_host(tensor) for tensor in tensors], small.embedding, small.D)
-    return to_namespace(small.flatten(kept), xp), lost
+    return to_namespace(small.flatten([noisy(tensor, rng) for tensor in kept]), xp), lost
 
 
 _TREATMENT = ("marshall", "average", "magnetisation", "init_scale")
@@ -217,22 +220,28 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
     before = PEPS(
         ansatz.lattice, described["D"], theta.dtype.name, local_dim=d, bonds=bonds, sharing=shared
     )
-    tensors = before.tensors(theta)
+    tensors, smaller = before.tensors(theta), before.D > ansatz.D
     try:
-        if before.D > ansatz.D:
-            return cut_to(tensors, ansatz)[0]
+        if smaller and bonds == ansatz.bonds:
+            return cut_to(tensors, ansatz, seed)[0]
+        if smaller and not ansatz.shared:  # on open bonds, for one of rings
+            tensors, _ = cut(tensors, before.embedding, ansatz.D)
         if not ansatz.shared:
             return ansatz.flatten(grow(tensors, ansatz.embedding, ansatz.D, seed=seed))
         return _grown_shared(tensors, ansatz, 0, NOISE, seed)
     except ValueError as error:
-        told = f"ansatz.init = '{path}': {error}"
-        if before.D <= ansatz.D:
-            told += "; a state that shares tensors begins from one that shares them by the same symmetries"
-        raise StateFileError(told) from None
+        hint = (
+            "; a state that shares tensors begins from one that shares them by the same symmetries"
+        )
+        hint = " (ansatz.sharing = false)" if smaller else hint
+        raise StateFileError(f"ansatz.init = '{path}': {error}{hint}") from None
 
 
-def sharing_of_start(kind: str) -> Sharing | None:
-    """Give what the state of a run or a checkpoint shares its tensors by; None without, or where no file is read."""
+def sharing_of_start(kind: str, D: int) -> Sharing | None:
+    """Give what a state of D shares its tensors by that begins as the one of a run or a checkpoint.
+
+    None where that one shares none or is larger, as a cut leaves none; and where no file is read.
+    """
     path = Path(kind)
     if kind in KINDS or not path.exists():
         return None
@@ -240,7 +249,8 @@ def sharing_of_start(kind: str) -> Sharing | None:
         described, _ = read_parameters(path / CHECKPOINT if path.is_dir() else path)
     except StateFileError:  # told when the parameters are made
         return None
-    return sharing_in(inner_description(described))
+    described = inner_description(described)
+    return None if (described.get("D") or 0) > D else sharing_in(described)
 
 
 def _check_embedding(ansatz: PEPS, path: Path, described: Mapping[str, Any]) -> None:
