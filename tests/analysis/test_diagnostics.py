@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.analysis.results import NOTHING, RESULT, SIGMA, found, warnings
+from tests.analysis.results import line as line_of
 from tnvmc.analysis.diagnostics import closure_threshold, diagnostics_of
 from tnvmc.estimate.diagnostic import Diagnostic
 
@@ -132,6 +133,28 @@ def test_bond_dimension(line: dict[str, Any] | None, code: str, status: str) -> 
     assert told.values["sigmas"] == pytest.approx(abs(gain) / SIGMA)
     error = told.values["extrapolated_error_per_site"]
     assert error is None if line["energy_error"] is None else error == pytest.approx(0.02 / 36)
+
+
+def test_a_state_that_was_cut_is_not_judged_by_the_larger_one() -> None:
+    line = fit(-21.5, -21.7)
+    stages = [{"D": 3}, {"D": 2}]
+    every = found(part={"bond_dimension": line}, stages=stages, energy=-21.5, energy_error=7e-4)
+    (told,) = [each for each in every if each.code.startswith("bond_dimension")]
+    assert (told.code, told.status) == ("bond_dimension_cut", "open")
+    assert (told.values["D"], told.values["larger_D"]) == (2, 3)
+    assert told.values["lower_per_site"] == pytest.approx(0.2 / 36)
+    assert told.values["error_per_site"] == pytest.approx(7e-4 * 2**0.5 / 36)
+
+
+def test_steps_of_a_larger_D_are_no_start_of_a_state_that_was_cut() -> None:
+    stages = [{"D": 3}, {"D": 2}]
+    large = [line_of(step, energy=-22.5, stage=1, D=3) for step in range(3)]
+    small = [line_of(step, energy=-21.0, stage=2, D=2) for step in range(3, 6)]
+    told = {each.code for each in found(history=large + small, stages=stages)}
+    assert "worse_than_at_start" not in told
+    worse = [line_of(step, energy=-22.5, stage=2, D=2) for step in range(3, 6)]
+    told = {each.code for each in found(history=large + worse, stages=stages)}
+    assert "worse_than_at_start" in told
 
 
 def test_the_extrapolation_in_the_variance() -> None:

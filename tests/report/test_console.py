@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 from rich.console import Console
 
-from tnvmc import heisenberg, kagome, square
+from tnvmc import PEPS, heisenberg, kagome, square
 from tnvmc.backend.ranks import Ranks, using_ranks
 from tnvmc.report.console import (
     RunConsole,
@@ -109,6 +112,19 @@ def test_the_headline_counts_what_sharing_leaves() -> None:
         "tensors shared by 8 symmetries, 462 parameters (3528 without sharing) from product"
         in headline(shared, operator, 462, counted)
     )
+
+
+@pytest.mark.parametrize(
+    ("D", "told"), [(1, " (cut from D = 2)"), (2, ""), (3, " (grown from D = 2)")]
+)
+def test_the_headline_says_of_which_D_the_start_was(tmp_path: Path, D: int, told: str) -> None:
+    operator = heisenberg(square(2, 3))
+    peps = PEPS(operator.lattice, 2)
+    start = str(tmp_path / "start.h5")
+    peps.save(start, np.ones(peps.n_params))
+    given = {"lattice": {"shape": [2, 3]}, "hamiltonian": {"model": "heisenberg"}}
+    chosen = complete(validate({**given, "ansatz": {"D": D, "init": start}}))
+    assert f" from {start}{told}; sr" in headline(chosen, operator, 10)
 
 
 def test_the_headline_says_how_configurations_are_drawn() -> None:

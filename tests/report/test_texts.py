@@ -110,6 +110,10 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("bond_dimension_undecided", D,
      ("D: too few samples to tell whether 3 is enough: going from D = 3 to 4 lowered the energy by "
      "7.2e-04 +- 3e-05 per site")),
+    ("bond_dimension_cut", {"D": 2, "larger_D": 3, "lower_per_site": 1.52e-2, "error_per_site": 6e-4},
+     "D: the state was cut from D = 3 to 2; there its energy was lower by 1.5e-02 +- 6e-04 per site"),
+    ("bond_dimension_cut", {"D": 2, "larger_D": 3, "lower_per_site": -2e-4, "error_per_site": 6e-4},
+     "D: the state was cut from D = 3 to 2; there its energy was higher by 2.0e-04 +- 6e-04 per site"),
     ("bond_dimension_enough", D,
      "D: 3 is enough: going from D = 3 to 4 lowered the energy by 3.2 sigma (6.4e-5 per site)"),
     ("zero_variance_energy", {**D, "points": 3, "below_per_site": 9.4e-4},

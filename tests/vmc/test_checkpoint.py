@@ -117,6 +117,10 @@ def test_another_problem_is_refused(tmp_path: Path) -> None:
     other = identity(tfim(OPERATOR.lattice))
     with pytest.raises(StateFileError, match=r"another problem.*heisenberg \(now tfim\)"):
         checkpoint.load(path, other, like=point(3))
+    shared = {**IDENTITY, "sharing": {"elements": []}}
+    checkpoint.save(tmp_path / "shared.h5", STATE, shared)
+    with pytest.raises(StateFileError, match=r"another problem: tensors shared"):
+        checkpoint.load(tmp_path / "shared.h5", IDENTITY, like=point(3))
     turned = heisenberg(square(3, 2))
     with pytest.raises(StateFileError, match="lattice"):
         checkpoint.load(path, identity(turned), point(3))

@@ -206,12 +206,23 @@ def _samples(result: Json) -> Iterator[Diagnostic]:
 
 
 def _bond_dimension(result: Json, fit: Json | None) -> Iterator[Diagnostic]:
-    """Compare the last two D of a run that was grown in stages."""
+    """Compare the last two D of a run that was grown in stages, or the last one with what it was cut from."""
     if fit is None:
         if D := final_D(result):
             yield Diagnostic("bond_dimension_single", "open", {"D": D})
         return
     before, last = fit["points"][-2:]
+    if (final := final_D(result)) is not None and final < last["D"]:
+        error = math.hypot(sigma(result), last["energy_error"] or 0.0) / result["n_sites"]
+        lower = (result["energy"] - last["energy"]) / result["n_sites"]
+        values = {
+            "D": final,
+            "larger_D": last["D"],
+            "lower_per_site": lower,
+            "error_per_site": error,
+        }
+        yield Diagnostic("bond_dimension_cut", "open", values)
+        return
     gain, n = before["energy"] - last["energy"], result["n_sites"]
     error = math.hypot(before["energy_error"] or 0.0, last["energy_error"] or 0.0)
     values = {
@@ -307,8 +318,13 @@ def _beyond(result: Json) -> float:
 
 
 def _made_worse(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
-    """Warn of an energy above that at the beginning, of the run or of its last stage."""
-    for lines, of_last in ((history, False), (of_last_stage(history), True)):
+    """Warn of an energy above that at the beginning, of the run or of its last stage.
+
+    Steps of a larger D than that of the measured state, which was cut, do not count.
+    """
+    most = final_D(result) or math.inf
+    comparable = [line for line in history if (line.get("D") or 0) <= most]
+    for lines, of_last in ((comparable, False), (of_last_stage(history), True)):
         line = next(iter(lines), None)
         if line is None or line.get("undone") or result["energy_error"] is None:
             continue

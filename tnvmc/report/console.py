@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tnvmc.analysis.diagnostics import diagnostics_of
+from tnvmc.ansatz.initial.parameters import start_described
 from tnvmc.backend.device import describe
 from tnvmc.backend.process import OutputLost
 from tnvmc.backend.ranks import in_use
@@ -164,12 +165,20 @@ def headline(
         steps = f"{settings.optimizer.seconds:g} s"
     return (
         f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
-        f"{number} from {chosen.init}; {settings.optimizer.kind}, "
+        f"{number} from {chosen.init}{_resized(chosen.init, stages[0].D)}; {settings.optimizer.kind}, "
         + (f"{steps} in {len(stages)} stages" if settings.stage else steps)
         + "".join(f"; {part}" for part in sampling_parts(settings.sampler.model_dump()))
         + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")
         + (f"; {in_use().size} ranks" if in_use().size > 1 else "")
     )
+
+
+def _resized(init: str, D: int | None) -> str:
+    """Say that a start was of another D."""
+    before = (start_described(init) or {}).get("D")
+    if before is None or D is None or before == D:
+        return ""
+    return f" ({'cut' if before > D else 'grown'} from D = {before})"
 
 
 def _named(state: Any) -> str:

@@ -294,7 +294,10 @@ def _of_sizes(
     yield D is None, where, "missing, and so is ansatz.D; must be an integer >= 1"
     why = f"a periodic_mps can neither be grown nor cut; keep D = {before}"
     yield D not in (None, before) and before and ansatz.kind == "periodic_mps", where, why, D
-    why = f"smaller than {before}, that of the stage before: a cut leaves tensors that are shared so no longer; leave out ansatz.sharing"
+    why = (
+        f"smaller than {before}, that of the stage before, and a state that shares tensors is not cut; take "
+        "ansatz.sharing = false, or cut it in a run of its own (ansatz.init)"
+    )
     yield D is not None and D < before and bool(ansatz.sharing), where, why, D
 
 

@@ -97,9 +97,10 @@ def load(path: Path, belongs_to: Mapping[str, Any], like: Iterate, archived: boo
         apart = (
             {_RULE} if LISTED_BONDS in stored else {_RULE, LISTED_BONDS}
         )  # older ones have no list
+        keys = {*belongs_to, *({"sharing"} & stored.keys())} - apart
         differing = differences(
-            {key: stored.get(key) for key in belongs_to if key not in apart},
-            {key: value for key, value in belongs_to.items() if key not in apart},
+            {key: stored.get(key) for key in stored if key in keys},
+            {key: value for key, value in belongs_to.items() if key in keys},
         )
         if differing:
             raise StateFileError(f"{path}: checkpoint of another problem: {', '.join(differing)}")

@@ -106,3 +106,14 @@ def test_a_cut_loses_less_than_leaving_entries_out() -> None:
 def test_tensors_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="6 tensors"):
         cut(random_positive(square(2, 3), 3), embedding(square(3, 3)), 2)
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
+def test_a_state_that_is_none(value: float) -> None:
+    tensors = random_positive(square(2, 3), 3)
+    with pytest.raises(ValueError, match="site 4 is zero or not finite"):
+        cut([*tensors[:4], tensors[4] * value, tensors[5]], embedding(square(2, 3)), 2)
+    tensors[0] = tensors[0] * np.array([1.0, 0.0, 0.0])  # its bond to the right: one state,
+    tensors[1] = tensors[1] * np.array([0.0, 1.0, 0.0])[:, None, None]  # and there another
+    with pytest.raises(ValueError, match="the state vanishes"):
+        cut(tensors, embedding(square(2, 3)), 2)

@@ -74,7 +74,7 @@ def test_growing_changes_amplitudes_by_the_noise_only(dtype):
 def test_bad_input():
     with pytest.raises(ValueError, match="at least 1, got 0"):
         random_positive(GRID, 0)
-    with pytest.raises(ValueError, match="it is not cut"):
+    with pytest.raises(ValueError, match="leaves room for"):
         grow(random_positive(GRID, 3), embedding(GRID), 2)
     with pytest.raises(ValueError, match="6 tensors"):
         grow(random_positive(GRID, 2), embedding(square(3, 3)), 3)

@@ -276,6 +276,11 @@ def test_a_file_names_its_bonds(tmp_path) -> None:
     psi = dense(PEPS(peps.lattice, 2), cut, oracles.all_configs(6))
     near = dense(narrow, started, oracles.all_configs(6))
     assert np.linalg.norm(near - psi) < 0.1 * np.linalg.norm(psi)
+    product = PEPS(peps.lattice, 1)
+    padded = grown(product.tensors(random_theta(product)), open_state, operator, noise=0.0)
+    open_state.save(tmp_path / "padded.h5", padded)
+    started = initial_parameters(narrow, operator, kind=str(tmp_path / "padded.h5"))
+    assert np.count_nonzero(started) == started.size
 
 
 def test_single_precision() -> None:

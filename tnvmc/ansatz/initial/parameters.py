@@ -213,7 +213,7 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
     if not isinstance(ansatz, PEPS):
         raise StateFileError(
             f"ansatz.init = '{path}': it has D = {described['D']}, which cannot be turned into "
-            f"D = {about.get('D')}; only a PEPS is grown or cut"
+            f"D = {about.get('D')}; only a PEPS or an open MPS is grown or cut"
         )
     d = ansatz.local_dim
     shared = sharing_in(described)
@@ -221,27 +221,26 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
         ansatz.lattice, described["D"], theta.dtype.name, local_dim=d, bonds=bonds, sharing=shared
     )
     tensors, smaller = before.tensors(theta), before.D > ansatz.D
+    hint = " (ansatz.sharing = false)"
     try:
         if smaller and bonds == ansatz.bonds:
             return cut_to(tensors, ansatz, seed)[0]
         if smaller and not ansatz.shared:  # on open bonds, for one of rings
-            tensors, _ = cut(tensors, before.embedding, ansatz.D)
+            rows = PEPS(ansatz.lattice, ansatz.D, theta.dtype.name, local_dim=d)
+            tensors = rows.tensors(cut_to(tensors, rows, seed)[0])
         if not ansatz.shared:
             return ansatz.flatten(grow(tensors, ansatz.embedding, ansatz.D, seed=seed))
-        return _grown_shared(tensors, ansatz, 0, NOISE, seed)
-    except ValueError as error:
         hint = (
             "; a state that shares tensors begins from one that shares them by the same symmetries"
         )
-        hint = " (ansatz.sharing = false)" if smaller else hint
-        raise StateFileError(f"ansatz.init = '{path}': {error}{hint}") from None
+        return _grown_shared(tensors, ansatz, 0, NOISE, seed)
+    except ValueError as error:
+        told = f"ansatz.init = '{path}': {error}{hint if ansatz.shared else ''}"
+        raise StateFileError(told) from None
 
 
-def sharing_of_start(kind: str, D: int) -> Sharing | None:
-    """Give what a state of D shares its tensors by that begins as the one of a run or a checkpoint.
-
-    None where that one shares none or is larger, as a cut leaves none; and where no file is read.
-    """
+def start_described(kind: str) -> Mapping[str, Any] | None:
+    """What the file of a run or a checkpoint says of its state; None of another start, or where no file is read."""
     path = Path(kind)
     if kind in KINDS or not path.exists():
         return None
@@ -249,8 +248,18 @@ def sharing_of_start(kind: str, D: int) -> Sharing | None:
         described, _ = read_parameters(path / CHECKPOINT if path.is_dir() else path)
     except StateFileError:  # told when the parameters are made
         return None
-    described = inner_description(described)
-    return None if (described.get("D") or 0) > D else sharing_in(described)
+    return inner_description(described)
+
+
+def sharing_of_start(kind: str, D: int) -> Sharing | None:
+    """Give what a state of D shares its tensors by that begins as the one of a run or a checkpoint.
+
+    None where that one shares none or is larger, as a cut leaves none; and where no file is read.
+    """
+    described = start_described(kind)
+    if described is None or (described.get("D") or 0) > D:
+        return None
+    return sharing_in(described)
 
 
 def _check_embedding(ansatz: PEPS, path: Path, described: Mapping[str, Any]) -> None:

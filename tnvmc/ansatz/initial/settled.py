@@ -54,11 +54,17 @@ def cut(tensors: Sequence[Array], found: Embedding, D: int) -> tuple[list[Array]
         squares of its weights.  It is no error of the energy.
 
     Raises:
-        ValueError: tensors that do not fit the grid.
+        ValueError: tensors that do not fit the grid, are zero or not finite; a state that vanishes.
     """
+    for site, tensor in enumerate(tensors):
+        if not np.isfinite(tensor).all() or not np.any(tensor):
+            raise ValueError(f"cut: the tensor of site {site} is zero or not finite")
     largest = max(D, *(max(tensor.shape[1:]) for tensor in tensors))
     state = VidalPEPS.from_peps(tensors, found, largest, is_complex=False)
-    settle(state)
+    try:
+        settle(state)
+    except np.linalg.LinAlgError:  # weights of a state that vanishes are not finite
+        raise ValueError("cut: the state vanishes, or its numbers are out of range") from None
     inside = tuple(slice(min(size, D)) for size in state.tensors.shape[2:])
     lost = float((state.weights[:, D:] ** 2).sum(axis=1).max())
     state.tensors = np.ascontiguousarray(state.tensors[(..., *inside)])

@@ -89,7 +89,7 @@ def grow(
         if any(have > room for have, room in zip(old.shape[1:], sizes, strict=True)):
             raise ValueError(
                 f"starts: site {site} has bonds (up, left, down, right) of {old.shape[1:]}, but "
-                f"D = {D} leaves room for {sizes}; a state grows, it is not cut"
+                f"D = {D} leaves room for {sizes}; a state that grows is not cut"
             )
         inside = tuple(slice(0, size) for size in old.shape)
         new = np.zeros((old.shape[0], *sizes), old.dtype)

@@ -63,7 +63,7 @@ class VidalPEPS:
         if len(tensors) != len(found.places) or largest > D:
             raise ValueError(
                 f"simple update: {len(tensors)} tensors with bonds up to {largest} for "
-                f"{len(found.places)} sites and D = {D}; a state grows, it is not cut"
+                f"{len(found.places)} sites and D = {D}; it takes one for each site, of bonds up to D"
             )
         is_complex = is_complex or any(np.iscomplexobj(tensor) for tensor in tensors)
         state = cls.product(found, np.zeros((len(tensors), tensors[0].shape[0])), D, is_complex)
