@@ -173,6 +173,9 @@ def test_an_extrapolation_below_the_exact_energy() -> None:
     assert told.values["sigmas"] == pytest.approx(4)
     (told,) = found(*codes, part={"variance": line}, exact_energy=line["energy"] + 2 * error)
     assert told.code == "zero_variance_energy"
+    bound = {"exact_energy": line["energy"] + 4 * error, "exact_method": "variational"}
+    (told,) = found(*codes, part={"variance": line}, **bound)
+    assert told.code == "zero_variance_energy"
 
 
 def test_an_energy_that_is_not_finite() -> None:
