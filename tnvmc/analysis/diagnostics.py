@@ -259,7 +259,9 @@ def _zero_variance(result: Json, fit: Json | None) -> Iterator[Diagnostic]:
             **_extrapolated(result, fit),
         }
         exact, error = result.get("exact_energy"), fit["energy_error"]
-        if result.get("exact_method") == "variational":  # a bound, below which the line may well end
+        if (
+            result.get("exact_method") == "variational"
+        ):  # a bound, below which the line may well end
             exact = None
         if exact is not None and error and exact - fit["energy"] > SIGNIFICANT * error:
             values |= {"method": result["exact_method"], "sigmas": (exact - fit["energy"]) / error}

@@ -96,7 +96,7 @@ def test_what_a_checkpoint_of_larger_D_does_not_need_is_cut(tmp_path: Path) -> N
     assert np.count_nonzero(found) == found.size  # what is zero would stay so
     assert energy(middle, found) == pytest.approx(energy(peps(1), single), abs=0.01)
     shared = PEPS(OPERATOR.lattice, 2, scheme=Exact(), sharing=sharing(OPERATOR))
-    with pytest.raises(StateFileError, match="shared would be so no longer"):
+    with pytest.raises(StateFileError, match="shares tensors is not cut"):
         initial_parameters(shared, OPERATOR, 1, str(tmp_path / "c.h5"))
 
 

@@ -215,28 +215,33 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
             f"ansatz.init = '{path}': it has D = {described['D']}, which cannot be turned into "
             f"D = {about.get('D')}; only a PEPS or an open MPS is grown or cut"
         )
-    d = ansatz.local_dim
-    shared = sharing_in(described)
     before = PEPS(
-        ansatz.lattice, described["D"], theta.dtype.name, local_dim=d, bonds=bonds, sharing=shared
-    )
-    tensors, smaller = before.tensors(theta), before.D > ansatz.D
-    hint = " (ansatz.sharing = false)"
+        ansatz.lattice, described["D"], theta.dtype.name, local_dim=ansatz.local_dim, bonds=bonds,
+        sharing=sharing_in(described),
+    )  # fmt: skip
     try:
-        if smaller and bonds == ansatz.bonds:
-            return cut_to(tensors, ansatz, seed)[0]
-        if smaller and not ansatz.shared:  # on open bonds, for one of rings
-            rows = PEPS(ansatz.lattice, ansatz.D, theta.dtype.name, local_dim=d)
-            tensors = rows.tensors(cut_to(tensors, rows, seed)[0])
-        if not ansatz.shared:
-            return ansatz.flatten(grow(tensors, ansatz.embedding, ansatz.D, seed=seed))
-        hint = (
-            "; a state that shares tensors begins from one that shares them by the same symmetries"
-        )
-        return _grown_shared(tensors, ansatz, 0, NOISE, seed)
+        return _resized(before, theta, ansatz, seed)
     except ValueError as error:
-        told = f"ansatz.init = '{path}': {error}{hint if ansatz.shared else ''}"
-        raise StateFileError(told) from None
+        raise StateFileError(f"ansatz.init = '{path}': {error}") from None
+
+
+def _resized(before: PEPS, theta: Array, ansatz: PEPS, seed: int) -> Array:
+    """Parameters (P,) of `ansatz` of the state of another PEPS: cut, grown with noise, on other bonds or without sharing."""
+    tensors, smaller = before.tensors(theta), before.D > ansatz.D
+    if ansatz.shared:
+        if smaller:
+            raise ValueError("a state that shares tensors is not cut; take ansatz.sharing = false")
+        try:
+            return _grown_shared(tensors, ansatz, 0, NOISE, seed)
+        except ValueError as error:
+            needs = "a state that shares tensors begins from one that shares them by the same symmetries"
+            raise ValueError(f"{error}; {needs}") from None
+    if smaller and before.bonds == ansatz.bonds:
+        return cut_to(tensors, ansatz, seed)[0]
+    if smaller:  # of open bonds, for rings
+        rows = PEPS(ansatz.lattice, ansatz.D, theta.dtype.name, local_dim=ansatz.local_dim)
+        tensors = rows.tensors(cut_to(tensors, rows, seed)[0])
+    return ansatz.flatten(grow(tensors, ansatz.embedding, ansatz.D, seed=seed))
 
 
 def start_described(kind: str) -> Mapping[str, Any] | None:
