@@ -62,7 +62,8 @@ def cut(tensors: Sequence[Array], found: Embedding, D: int) -> tuple[list[Array]
     largest = max(D, *(max(tensor.shape[1:]) for tensor in tensors))
     state = VidalPEPS.from_peps(tensors, found, largest, is_complex=False)
     try:
-        settle(state)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            settle(state)
     except np.linalg.LinAlgError:  # weights of a state that vanishes are not finite
         raise ValueError("cut: the state vanishes, or its numbers are out of range") from None
     inside = tuple(slice(min(size, D)) for size in state.tensors.shape[2:])
