@@ -215,12 +215,8 @@ def _bond_dimension(result: Json, fit: Json | None) -> Iterator[Diagnostic]:
     if (final := final_D(result)) is not None and final < last["D"]:
         error = math.hypot(sigma(result), last["energy_error"] or 0.0) / result["n_sites"]
         lower = (result["energy"] - last["energy"]) / result["n_sites"]
-        values = {
-            "D": final,
-            "larger_D": last["D"],
-            "lower_per_site": lower,
-            "error_per_site": error,
-        }
+        values = {"D": final, "larger_D": last["D"]}
+        values |= {"lower_per_site": lower, "error_per_site": error}
         yield Diagnostic("bond_dimension_cut", "open", values)
         return
     gain, n = before["energy"] - last["energy"], result["n_sites"]
@@ -259,10 +255,8 @@ def _zero_variance(result: Json, fit: Json | None) -> Iterator[Diagnostic]:
             **_extrapolated(result, fit),
         }
         exact, error = result.get("exact_energy"), fit["energy_error"]
-        if (
-            result.get("exact_method") == "variational"
-        ):  # a bound, below which the line may well end
-            exact = None
+        if result.get("exact_method") == "variational":
+            exact = None  # a bound, below which the line may well end
         if exact is not None and error and exact - fit["energy"] > SIGNIFICANT * error:
             values |= {"method": result["exact_method"], "sigmas": (exact - fit["energy"]) / error}
             yield Diagnostic("zero_variance_below_reference", "open", values)

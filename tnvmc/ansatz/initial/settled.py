@@ -2,8 +2,7 @@
 
 Gates of one change no amplitude; repeated on all bonds they bring a PEPS into the form that imaginary time in
 small steps would keep, in which each bond has the weights of a Schmidt decomposition, if the rest of the network is a
-tree: Ran, Li, Yan and Su, Phys. Rev. B 86, 134429 (2012); Phien, McCulloch and Vidal, Phys. Rev. B 91, 115137
-(2015).
+tree: Ran, Li, Yan and Su, Phys. Rev. B 86, 134429 (2012).
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from tnvmc.lattice.embedding import Embedding
 
 Array = Any
 
-_SWEEPS = 200  # at most; the weights of optimised 4x4 to 6x6 states take 20 to 60
-_SETTLED = 1e-8  # change of a weight in one sweep; cut states differ by no more
+_SWEEPS = 200  # at most; optimised states of 4x4 to 12x12 sites, D = 4 and 5, take 16 to 42
+_SETTLED = 1e-8  # change of a weight in one sweep
 
 
 def settle(state: VidalPEPS) -> None:
