@@ -129,6 +129,7 @@ IN_ORDER = [
     "watching",
     "compare",
     "sectors",
+    "starts",
 ]
 
 

@@ -60,6 +60,7 @@ _NAMES_OF = {
     "tnvmc.app.load_run": ("LoadedRun", "load_run"),
     "tnvmc.app.run": ("run_file",),
     "tnvmc.app.sectors": ("sectors_file",),
+    "tnvmc.app.starts": ("starts_file",),
     "tnvmc.analysis.gaps": ("energy_gap",),
     "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau", "TensorBoard"),
     "tnvmc.storage.run_folder": ("FolderError",),

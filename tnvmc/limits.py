@@ -18,6 +18,9 @@ NonNegative = Annotated[StrictInt, Field(ge=0)]
 Number = StrictFloat | StrictInt
 PositiveNumber = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
 NonNegativeNumber = Annotated[Number, Field(ge=0, allow_inf_nan=False)]
+MOST_STARTS = 1000
+"""Starts of one file: the measurement of the lowest has a seed that no further start will have."""
+
 Positives = Annotated[tuple[Positive, ...], Field(min_length=1)]
 Size = Positive | Annotated[tuple[Positive, Positive], Field(description="[rows, columns]")]
 

@@ -340,6 +340,18 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      ("the bias of the gap is smaller than its error: by the V-scores the energy lies about 6.5e-4 too high, that of "
      "the first 4.6e-5")),
     ("sector_not_begun", {}, "not begun; go on with tnvmc run --resume"),
+    ("start_not_begun", {}, "not begun; go on with tnvmc run --resume"),
+    ("start_unfinished", {}, "not measured after its last step; go on with tnvmc run --resume"),
+    ("start_changed", {"name": "start-2"},
+     "start-2 has another state than the one that was measured again; make the starts anew in another --out"),
+    ("starts_agree", {"n_starts": 3, "near": 3, "within": 3.0, "spread_per_site": 1e-4},
+     "all 3 starts end within 3 errors of the lowest energy"),
+    ("starts_differ", {"n_starts": 3, "near": 2, "within": 3.0, "spread_per_site": 2.1e-3},
+     ("2 of 3 starts end within 3 errors of the lowest energy, the highest 2.1e-3 per site above it: what is "
+      "reached depends on the start")),
+    ("lowest_alone", {"n_starts": 3, "near": 1, "within": 3.0, "spread_per_site": 2.1e-3},
+     ("one of 3 starts alone reaches the lowest energy, the highest ends 2.1e-3 per site above it: more starts "
+      "(run.starts) may find a lower one")),
     ("gap_bias", {"residual": 0.02, "residual_below": 0.013, "bias": 0.007, "error": 3e-3},
      ("the error of the gap holds the samples only; by the V-scores the energy may lie 2e-2 too high, and 1.3e-2 "
      "that of the first: a bias of about +0.007, known within a factor of two; a larger D or more steps lower it")),

@@ -13,6 +13,7 @@ from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import load, read_toml, validate
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.sectors import sectors
+from tnvmc.settings.starts import holds_starts, starts
 
 MINIMAL: dict[str, Any] = {
     "lattice": {"shape": [4, 4]},
@@ -45,8 +46,9 @@ def test_completed_settings_are_a_fixed_point(tmp_path: Path) -> None:
 def test_the_scripts_are_valid_and_a_fixed_point(path: Path) -> None:
     if path.stem.startswith("compare"):
         return
-    several = path.stem.startswith("sectors")
-    for run in sectors(read_toml(path)).runs.values() if several else [load(path)]:
+    data = read_toml(path)
+    make = sectors if "sector" in data else starts if holds_starts(data) else None
+    for run in [load(path)] if make is None else make(data).runs.values():
         first = run.as_dict()
         assert complete(validate(first)).as_dict() == first
 

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tnvmc.app.complaints import (
     BAD_INPUT,
@@ -22,6 +23,9 @@ from tnvmc.app.complaints import (
 from tnvmc.app.on_ranks import on_all_ranks
 from tnvmc.app.options import CHANGE, FOLDER, OUT, SET, command, make_parser, option, repeated
 from tnvmc.backend.process import OutputLost, termination_as_exception
+
+if TYPE_CHECKING:
+    from tnvmc.app.kinds import SeveralKind
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,22 +59,24 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 
 @command(
-    "optimise and measure a state, or one for each [[sector]]",
+    "optimise and measure a state, one for each [[sector]], or the lowest of several starts",
     option("file", metavar="FILE.toml", nargs="?", help="settings; see the example"),
     SET,
     OUT,
     option(
         "--resume",
         metavar="DIR",
-        help="continue the run in DIR, or its sectors, from the last checkpoint",
+        help="continue the run in DIR, or its sectors or starts, from the last checkpoint",
     ),
 )
 def _run(options: argparse.Namespace) -> int:
+    from tnvmc.app.kinds import kind_asked
     from tnvmc.app.run import resume_run, run_file
 
     _require_source(options, "run")
-    if _of_sectors(options):
-        return _run_sectors(options)
+    kind = kind_asked(options.file, options.resume, options.overrides)
+    if kind is not None:
+        return _run_several(kind, options)
     with termination_as_exception():
         if options.resume is not None:
             resume_run(options.resume, options.overrides, options.file)
@@ -79,24 +85,14 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _of_sectors(options: argparse.Namespace) -> bool:
-    from tnvmc.app.sectors import is_sector_file, is_sectors
-
-    return (
-        is_sectors(options.resume) if options.resume is not None else is_sector_file(options.file)
-    )
-
-
-def _run_sectors(options: argparse.Namespace) -> int:
-    """Exit status 1: a sector failed."""
-    from tnvmc.app.sectors import resume_sectors, sectors_file, sectors_text
-
+def _run_several(kind: SeveralKind, options: argparse.Namespace) -> int:
+    """Exit status 1: a run failed."""
     with termination_as_exception():
         if options.resume is not None:
-            table = resume_sectors(options.resume, options.overrides, options.file)
+            table = kind.resume(options.resume, options.overrides, options.file)
         else:
-            table = sectors_file(options.file, options.out, options.overrides)
-    print(f"\n{sectors_text(table)}")
+            table = kind.make(options.file, options.out, options.overrides)
+    print(f"\n{kind.text(table)}")
     return FAILED if table.left_out else 0
 
 
@@ -228,14 +224,15 @@ def _converge(options: argparse.Namespace) -> int:
     return 0
 
 
-@command("summary of a run or a checkpoint, or the table of several sectors", FOLDER)
+@command("summary of a run or a checkpoint, or the table of several sectors or starts", FOLDER)
 def _show(options: argparse.Namespace) -> int:
     """Exit status 1: a file of the run is damaged."""
-    from tnvmc.app.sectors import held_sectors, is_sectors, sectors_text
+    from tnvmc.app.kinds import kind_in
     from tnvmc.report.show import describe
 
-    if is_sectors(options.folder):
-        print(sectors_text(held_sectors(Path(options.folder))[1]))
+    kind = kind_in(options.folder)
+    if kind is not None:
+        print(kind.text(kind.held(Path(options.folder))[1]))
         return 0
     description = describe(options.folder)
     print(description)
@@ -243,7 +240,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 @command(
-    "draw pictures of a run, of several runs together, of a comparison, or of sectors",
+    "draw pictures of a run, of several runs together, of a comparison, of sectors, or of starts",
     FOLDER,
     option("others", metavar="RUNDIR", nargs="*", help="more runs, on the same axes"),
     option("--out", metavar="DIR", help="folder to write (default: RUNDIR/pictures)"),
@@ -261,13 +258,13 @@ def _show(options: argparse.Namespace) -> int:
 )  # fmt: skip
 def _plot(options: argparse.Namespace) -> int:
     from tnvmc.app.compare import is_comparison, redraw_comparison
-    from tnvmc.app.sectors import is_sectors, redraw_sectors
+    from tnvmc.app.kinds import kind_in
     from tnvmc.report.plots import plot_runs
 
     if is_comparison(options.folder):
         return _plot_several(options, "a comparison has", redraw_comparison)
-    if is_sectors(options.folder):
-        return _plot_several(options, "sectors have", redraw_sectors)
+    if (kind := kind_in(options.folder)) is not None:
+        return _plot_several(options, f"{kind.name} have", kind.redraw)
     paths = [options.folder, *options.others]
     written = plot_runs(
         paths, options.out, options.format, options.what, options.site, options.against
@@ -303,7 +300,7 @@ def _tell_pictures(files: Sequence[Path]) -> None:
 
 
 @command(
-    "write a web page with all results of a run, or the table of a comparison or of sectors",
+    "write a web page with all results of a run, or the table of a comparison, of sectors or of starts",
     FOLDER,
     option("--out", metavar="FILE.html", help="default: RUNDIR/report.html"),
     option("--varbench", action="store_true", help="print the row for the VarBench table instead"),
@@ -311,17 +308,17 @@ def _tell_pictures(files: Sequence[Path]) -> None:
 def _report(options: argparse.Namespace) -> int:
     from tnvmc.analysis.varbench import varbench_row
     from tnvmc.app.compare import is_comparison, retabulate_comparison
-    from tnvmc.app.sectors import is_sectors, retabulate_sectors
+    from tnvmc.app.kinds import kind_in
     from tnvmc.report.describe import damage_text
     from tnvmc.report.page import ReportError, write_report
     from tnvmc.storage.run_files import read_run
 
-    of_sectors = is_sectors(options.folder)
-    if of_sectors or is_comparison(options.folder):
+    kind = kind_in(options.folder)
+    if kind is not None or is_comparison(options.folder):
         if options.varbench or options.out is not None:
-            what = "sectors have" if of_sectors else "a comparison has"
+            what = f"{kind.name} have" if kind is not None else "a comparison has"
             raise ReportError(f"{options.folder}: {what} a table; omit --out and --varbench")
-        retabulate = retabulate_sectors if of_sectors else retabulate_comparison
+        retabulate = retabulate_comparison if kind is None else kind.retabulate
         print(f"written to {' and '.join(map(str, retabulate(options.folder)))}")
         return 0
     if not options.varbench:

@@ -116,7 +116,7 @@ def refuse_in_use(several: SeveralRuns) -> None:
             raise FolderInUse(f"{folder}: another process is writing this run")
 
 
-def make_run(settings: Settings, reference: Reference) -> None:
+def make_run(settings: Settings, reference: Reference | None = None) -> None:
     """Make a run, or go on with it where it was begun."""
     begun = (Path(settings.run.out or "") / CONFIG).is_file()
     (continued_run if begun else new_run)(settings, reference)

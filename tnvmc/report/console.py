@@ -165,7 +165,7 @@ def headline(
         steps = f"{settings.optimizer.seconds:g} s"
     return (
         f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
-        f"{number} from {chosen.init}{_resized(chosen.init, stages[0].D)}; {settings.optimizer.kind}, "
+        f"{number} from {chosen.init}{_resized(chosen.init, stages[0].D)}{_noisy(chosen.init_noise)}; {settings.optimizer.kind}, "
         + (f"{steps} in {len(stages)} stages" if settings.stage else steps)
         + "".join(f"; {part}" for part in sampling_parts(settings.sampler.model_dump()))
         + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")
@@ -179,6 +179,11 @@ def _resized(init: str, D: int | None) -> str:
     if before is None or D is None or before == D:
         return ""
     return f" ({'cut' if before > D else 'grown'} from D = {before})"
+
+
+def _noisy(noise: float | None) -> str:
+    """Say that a start has noise."""
+    return "" if noise is None else f" with noise of {noise:g}"
 
 
 def _named(state: Any) -> str:

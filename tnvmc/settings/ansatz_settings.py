@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, create_model
 
 from tnvmc.ansatz.neural import NETWORKS, Network, architectures
-from tnvmc.limits import Positive, meaning
+from tnvmc.limits import Positive, PositiveNumber, meaning
 from tnvmc.settings.section import Section
 
 
@@ -46,6 +46,9 @@ class _Ansatz(Section):
     product state, with a little noise on a PEPS. The path of a run, of a checkpoint or of a file of
     `PEPS.save` starts from that state, grown if D is larger and cut if it is smaller; a network must have the
     same architecture."""
+    init_noise: PositiveNumber | None = None
+    """Normal noise on all parameters of the start, relative to their root mean square, by `run.seed`: simple update
+    alone gives every seed the same start. Default: none."""
     symmetrise: tuple[Symmetries, ...] | None = None
     """The state is the sum of psi over a group, with the same parameters: `spin` inversion, the `point` group
     of the lattice, `translation` along periodic directions ([Symmetries](symmetry.md)). The Hamiltonian must

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
+import numpy as np
+
 from tnvmc.ansatz.initial.parameters import initial_parameters
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.mps import PeriodicMPS
@@ -127,8 +129,24 @@ def _unsymmetrised(settings: Settings, operator: Operator) -> Ansatz:
         return ProductOfStates(first, second, ansatz.sweeps)
 
 
+_NOISE = 1  # sets these random numbers apart from those of a random start, which has the seed alone
+
+
 def build_theta(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
-    """Make the parameters (P,) that [ansatz] starts from; for a product as each of its tables says."""
+    """Make the parameters (P,) that [ansatz] starts from, with its noise; for a product as each of its tables says."""
+    theta, noise = _start(settings, operator, ansatz), settings.ansatz.init_noise
+    if noise is None:
+        return theta
+    rng = np.random.Generator(np.random.PCG64([settings.run.seed, _NOISE]))
+    deviates = rng.normal(size=theta.shape)
+    if theta.dtype.kind == "c":
+        deviates = (deviates + 1j * rng.normal(size=theta.shape)) / np.sqrt(2)
+    scale = noise * np.sqrt(np.mean(np.abs(theta) ** 2))
+    return theta + (scale * deviates).astype(theta.dtype)
+
+
+def _start(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
+    """Give them without noise."""
     chosen, seed = settings.ansatz, settings.run.seed
     if not isinstance(chosen, ProductOfStatesSettings) or chosen.init != "factors":
         return initial_parameters(ansatz, operator, seed, chosen.init)

@@ -27,20 +27,19 @@ from tnvmc.settings.ansatz_settings import (
 )
 from tnvmc.settings.build import build_lattice, build_operator
 from tnvmc.settings.config import BondsSettings, Settings, TermsSettings
-from tnvmc.settings.optimizer_settings import OptimiseStage, SRSettings, StageSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, named
-from tnvmc.settings.stages import SECTION_OF
+from tnvmc.settings.rules import (
+    FOLLOWS,
+    GROWS,
+    GROWS_IN_CHAINS,
+    NOT_DECAYING,
+    Rule,
+    follows,
+)
+from tnvmc.settings.stage_checks import of_stages
 
-DECAYING = ("exponential", "cosine")
 _CLOSED = (("peps", "periodic"), ("mps", "periodic"))
 _WHOLE_GRID = ("cnn", "vit", "patched_transformer", "rnn")
-_FOLLOWS = "learning_rate = 'auto' follows the steps, not a schedule"
-_GROWS = "follows the steps, as learning_rate = 'auto' does, and this rate is fixed; leave out the rate, or give a number of samples"
-_GROWS_IN_CHAINS = "lets Markov chains make more draws; take 'metropolis', or give a number"
-_NOT_DECAYING = "goes with schedule 'exponential' or 'cosine' only"
-
-Rule = tuple[Any, ...]
-"""Whether it is broken, by which key and why, and the value of the key if it is to be told."""
 
 
 def conflicts(settings: Settings) -> list[ConfigProblem]:
@@ -48,9 +47,9 @@ def conflicts(settings: Settings) -> list[ConfigProblem]:
     rules = [
         *_of_lattices(settings), *_of_terms(settings), *_of_samplers(settings), *_of_sharing(settings),
         *_of_contractions(settings), *_of_symmetries(settings),
-        *_of_schedules(settings),
+        *_of_schedules(settings), *_of_starts(settings),
     ]  # fmt: skip
-    rules += _of_stages(settings, settings.stage) if settings.stage else []
+    rules += of_stages(settings, settings.stage) if settings.stage else []
     return [conflict(*told) for broken, *told in rules if broken]
 
 
@@ -77,19 +76,12 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     why = "goes with sampler.kind = 'metropolis' only: nothing else makes moves"
     yield sampler.moves is not None and not chains, "sampler.moves", why
     if sampler.n_samples == "auto":
-        yield not chains, "sampler.n_samples", _GROWS_IN_CHAINS, "auto"
+        yield not chains, "sampler.n_samples", GROWS_IN_CHAINS, "auto"
         if not settings.stage:
-            yield not _follows(settings.optimizer), "sampler.n_samples", _GROWS, "auto"
+            yield not follows(settings.optimizer), "sampler.n_samples", GROWS, "auto"
     why = "goes with n_replicas = 1 only; replicas have their own"
     both = sampler.n_replicas > 1 and sampler.power not in (1, None, "auto")
     yield both, "sampler.power", why, sampler.power
-
-
-def _follows(*rates: Any) -> bool:
-    """Whether the learning rate is one that follows the steps; of a stage before that of the section."""
-    given = [each.learning_rate for each in rates if each.learning_rate is not None][-1:]
-    falls = [each.schedule or each.final_learning_rate for each in rates]
-    return given == ["auto"] or not given and not any(falls) and rates[0].kind == "sr"
 
 
 def _of_symmetries(settings: Settings) -> Iterator[Rule]:
@@ -99,6 +91,9 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
         plain = not state.symmetrise
         yield plain and state.characters is not None, f"{key}.characters", why, state.characters
         yield plain and state.reweight is not None, f"{key}.reweight", why, state.reweight
+        why = "a state within a product has no noise of its own; give ansatz.init_noise"
+        inner = key != "ansatz" and state.init_noise is not None
+        yield inner, f"{key}.init_noise", why, state.init_noise
         why = "a state within a product is not symmetrised alone; give ansatz.symmetrise"
         yield not plain and key != "ansatz", f"{key}.symmetrise", why
     closed = settings.lattice.boundary != "open"
@@ -205,6 +200,11 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
     yield exact and cut is not None, "contraction.chi", why, cut
 
 
+def _of_starts(settings: Settings) -> Iterator[Rule]:
+    starts, why = settings.run.starts, "does not go with [[sector]]: make a file for each sector"
+    yield (starts or 1) > 1 and settings.sector is not None, "run.starts", why, starts
+
+
 def _of_schedules(settings: Settings) -> Iterator[Rule]:
     optimizer = settings.optimizer
     rates, schedule, stages = optimizer.learning_rate, optimizer.schedule, optimizer.stages
@@ -217,100 +217,17 @@ def _of_schedules(settings: Settings) -> Iterator[Rule]:
         yield (
             optimizer.final_learning_rate is not None,
             "optimizer.final_learning_rate",
-            _NOT_DECAYING,
+            NOT_DECAYING,
         )
         return
     parts, final = schedule == "stages" or stages is not None, optimizer.final_learning_rate
     if rates == "auto":
-        yield parts or schedule is not None, "optimizer.schedule", _FOLLOWS, schedule
-        yield final is not None, "optimizer.final_learning_rate", _FOLLOWS
+        yield parts or schedule is not None, "optimizer.schedule", FOLLOWS, schedule
+        yield final is not None, "optimizer.final_learning_rate", FOLLOWS
         return
     yield parts, "optimizer.learning_rate", "stages need a list, one learning rate for each"
     broken = final is not None and schedule == "constant" and not parts
-    yield broken, "optimizer.final_learning_rate", _NOT_DECAYING
-
-
-def _of_stages(settings: Settings, stages: tuple[StageSettings, ...]) -> Iterator[Rule]:
-    optimizer, ansatz = settings.optimizer, settings.ansatz
-    lists = isinstance(optimizer.learning_rate, list) or optimizer.stages
-    why = "a list of them does not go with [[stage]]; give each stage its own learning_rate"
-    yield lists or optimizer.schedule == "stages", "optimizer.learning_rate", why
-    why = "does not go with [[stage]]; give each stage its steps"
-    yield optimizer.seconds is not None, "optimizer.seconds", why
-    evolved = stages[0].kind == "simple_update"
-    other = "init" in ansatz.model_fields_set and ansatz.init != "simple_update"
-    why = "the first stage starts from simple update; remove one of the two"
-    yield evolved and other, "ansatz.init", why, ansatz.init
-    why = f"{named(ansatz.kind)} has no such start"
-    yield evolved and ansatz.kind not in ("peps", "mps"), "stage.1.kind", why, "simple_update"
-    before: int | None = None
-    for number, stage in enumerate(stages, 1):
-        yield from _of_stage(settings, number, stage, before)
-        before = stage.D or ansatz.D or before
-
-
-def _of_stage(
-    settings: Settings, number: int, stage: StageSettings, before: int | None
-) -> Iterator[Rule]:
-    """Say what one stage cannot have, after a stage with the D `before`."""
-    where, optimizer = f"stage.{number}", settings.optimizer
-    D = stage.D or settings.ansatz.D
-    yield from _of_sizes(settings, f"{where}.D", stage.D, before)
-    if not isinstance(stage, OptimiseStage):
-        yield number > 1, f"{where}.kind", "only the first stage can be", stage.kind
-        return
-    grows = (stage.n_samples or settings.sampler.n_samples) == "auto"
-    yield grows and not _follows(optimizer, stage), f"{where}.n_samples", _GROWS, "auto"
-    in_chains = settings.sampler_kind == "metropolis"
-    own = stage.n_samples == "auto"
-    yield own and not in_chains, f"{where}.n_samples", _GROWS_IN_CHAINS, "auto"
-    shifted = stage.diag_shift is not None and not isinstance(optimizer, SRSettings)
-    yield shifted, f"{where}.diag_shift", "goes with optimizer.kind = 'sr' only"
-    grows = before is not None and D is not None and D > before
-    for key in ("evolve", "noise"):
-        broken = not grows and getattr(stage, key) is not None
-        yield broken, f"{where}.{key}", "goes with a D larger than that of the stage before only"
-    if (stage.learning_rate or optimizer.learning_rate) == "auto":
-        yield stage.schedule is not None, f"{where}.schedule", _FOLLOWS, stage.schedule
-        final = stage.final_learning_rate
-        yield final is not None, f"{where}.final_learning_rate", _FOLLOWS
-        return
-    constant = (stage.schedule or optimizer.schedule or "cosine") not in DECAYING
-    broken = constant and stage.final_learning_rate is not None
-    yield broken, f"{where}.final_learning_rate", _NOT_DECAYING
-
-
-def _of_sizes(
-    settings: Settings, where: str, own: int | None, before: int | None
-) -> Iterator[Rule]:
-    """Say which D a stage cannot have after that of the stage before."""
-    ansatz = settings.ansatz
-    if not isinstance(ansatz, PEPSSettings):
-        network = isinstance(ansatz, NetworkSettings)
-        why = f"{named(ansatz.kind)}{'' if network else ' state'} has no bond dimension"
-        yield own is not None and (network or own > 1), where, why, own
-        return
-    D, before = own or ansatz.D, before or 0
-    yield D is None, where, "missing, and so is ansatz.D; must be an integer >= 1"
-    why = f"a periodic_mps can neither be grown nor cut; keep D = {before}"
-    yield D not in (None, before) and before and ansatz.kind == "periodic_mps", where, why, D
-    why = (
-        f"smaller than {before}, that of the stage before, and a state that shares tensors is not cut; take "
-        "ansatz.sharing = false, or cut it in a run of its own (ansatz.init)"
-    )
-    yield D is not None and D < before and bool(ansatz.sharing), where, why, D
-
-
-def set_by_every_stage(tables: Any, section: str, key: str) -> str | None:
-    """Say that changing a key of a section is in vain where all [[stage]] tables have their own."""
-    if not isinstance(tables, list) or SECTION_OF.get(key) != section:
-        return None
-    stages = [table for table in tables if isinstance(table, dict)]
-    if section == "optimizer":
-        stages = [table for table in stages if table.get("kind") != "simple_update"]
-    if not stages or not all(key in table for table in stages):
-        return None
-    return f"every stage has its own {key}; change stage.{len(tables)}.{key}, or another stage's"
+    yield broken, "optimizer.final_learning_rate", NOT_DECAYING
 
 
 def _inverted(sampled: int) -> str:

@@ -166,7 +166,11 @@ def _common(shared: Json) -> Settings:
     for section, why in _NOT_COMPARED.items():
         if section in shared:
             raise ConfigError(conflict(f"[[{section}]]", f"does not go with a comparison, {why}"))
-    return validate({**shared, "ansatz": {"kind": "peps", "D": 1}})
+    common = validate({**shared, "ansatz": {"kind": "peps", "D": 1}})
+    if (common.run.starts or 1) > 1:
+        why = "does not go with a comparison, which has one run of each state"
+        raise ConfigError(conflict("run.starts", why, common.run.starts))
+    return common
 
 
 def _check_threads(threads: int | None, budget: Budget, blocks: Mapping[str, Json]) -> None:

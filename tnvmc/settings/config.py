@@ -11,7 +11,7 @@ from annotated_types import Len as Length
 from annotated_types import Predicate
 from pydantic import Field, StrictBool, StrictInt, StrictStr, create_model, model_validator
 
-from tnvmc.limits import NonNegative, Number, Positive, PositiveNumber
+from tnvmc.limits import MOST_STARTS, NonNegative, Number, Positive, PositiveNumber
 from tnvmc.operators import models
 from tnvmc.settings.ansatz_settings import AnsatzSettings, AutoregressiveSettings, PEPSSettings
 from tnvmc.settings.optimizer_settings import (
@@ -247,12 +247,15 @@ class MeasureSettings(Section):
 
 
 class RunSettings(Section):
-    """Seed, folder, device, workers."""
+    """Seed, folder, number of starts, device, workers."""
 
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 0
     """Seed of all random numbers. The same settings and seed give the same results, for any number of threads."""
     out: Path | None = None
     """Folder of the run, as `--out`. Default: `runs/` and the name of the settings file."""
+    starts: Annotated[Positive, Field(le=MOST_STARTS)] | None = None
+    """Number of runs, from the seeds `seed`, `seed` + 1 and so on, in folders within the folder of the file. The lowest
+    energy is measured again with new samples ([Several starts](../starts.md)). Default: 1, an ordinary run."""
     device: Literal["cpu", "gpu", "auto"] = "cpu"
     """`gpu` needs CuPy (extra `gpu`); `auto` uses a GPU if there is one."""
     threads: Positive | None = None
@@ -296,14 +299,15 @@ class Settings(Section):
     """The measurement with new samples after the last step; also the defaults of `tnvmc measure` and
     `tnvmc converge`."""
     run: RunSettings = RunSettings()
-    """Seed, folder, device, workers."""
+    """Seed, folder, number of starts, device, workers."""
     orthogonal: Annotated[tuple[OrthogonalSettings, ...], Predicate(bool)] | None = None
     """Optional. Each `[[orthogonal]]` names a finished run whose state this one is kept orthogonal to: so
     an excited state of the same sector is found. [Excited states](../excited.md) explains it."""
     stage: Annotated[tuple[StageSettings, ...], Predicate(bool)] | None = None
     """Optional. Each `[[stage]]` is a part of the run that begins where the one before ended: a larger
     D, other steps, samples or chi. Keys that a stage does not set are taken from `[ansatz]`, `[contraction]`,
-    `[sampler]` and `[optimizer]`. Every stage ends with a short measurement, at twice its chi, that
+    `[sampler]` and `[optimizer]`. Default: one stage; D = 3, 4, 6 and so on for a PEPS that shares tensors, has 4097 to 16384 parameters
+    and of whose start, steps, rates and samples nothing is said ([decision 38](../decisions/038-default-stages.md)). Every stage ends with a short measurement, at twice its chi, that
     goes into `result.json`; its state is kept as `stage-1.h5` and so on."""
     sector: Annotated[tuple[SectorSettings, ...], Predicate(bool)] | None = None
     """Optional. Each `[[sector]]` becomes a run of its own, in a folder within the folder of the file, with what

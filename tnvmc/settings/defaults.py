@@ -23,10 +23,12 @@ from tnvmc.settings.ansatz_settings import (
     leading,
 )
 from tnvmc.settings.build import default_dtype
-from tnvmc.settings.checks import DECAYING, hamiltonian, sector_problems, type_problems
+from tnvmc.settings.checks import hamiltonian, sector_problems, type_problems
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings
+from tnvmc.settings.default_stages import default_stages
 from tnvmc.settings.optimizer_settings import OptimiseStage, OptimizerSettings, SRSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem
+from tnvmc.settings.rules import DECAYING
 from tnvmc.settings.section import Section
 from tnvmc.settings.stages import as_run, from_sections
 
@@ -69,6 +71,8 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     if problems := [*sector_problems(settings), *type_problems(settings)]:
         raise ConfigError(*problems)
     settings = _with_sharing(settings)
+    if (stages := default_stages(settings, hamiltonian(settings))) is not None:
+        settings = settings.model_copy(update={"stage": stages})
     if settings.stage:
         settings = _with_stages(settings)
     ansatz, sampler, chi = settings.ansatz, settings.sampler, _chi(settings)

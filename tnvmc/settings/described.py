@@ -51,7 +51,7 @@ from tnvmc.vmc.driver import VMC
 Section = dict[str, Any]
 
 _KEPT = (
-    ("ansatz", "init"), ("optimizer", "plateau"), ("optimizer", "seconds"),
+    ("ansatz", "init"), ("ansatz", "init_noise"), ("optimizer", "plateau"), ("optimizer", "seconds"),
     ("run", "checkpoint_every"),
 )  # fmt: skip
 """What no object tells, and a file that is there already does."""

@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from tnvmc.limits import Json, choices
-from tnvmc.settings.checks import conflicts, set_by_every_stage
+from tnvmc.settings.checks import conflicts
 from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, selector
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.own_parts import own_parts, refusal
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, nearest
 from tnvmc.settings.section import Section, allowed, properties
+from tnvmc.settings.stage_checks import set_by_every_stage
 from tnvmc.settings.term_settings import TermSettings
 from tnvmc.storage.files import read_plain
 from tnvmc.storage.kept_files import in_place
@@ -40,13 +41,23 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
     Raises:
         ConfigError: with all problems that were found.
     """
-    return complete(validate(_of_one_run(path), overrides), default_name=path.stem)
+    return complete(_one_run(validate(_of_one_run(path), overrides)), default_name=path.stem)
 
 
 def load_in_place(folder: Path, overrides: Sequence[str] = ()) -> Settings:
     """Read, check and complete the settings of the run in a folder, wherever that lies now; raises as `load`."""
     path = folder / CONFIG
-    return complete(validate(in_place(_of_one_run(path), folder), with_out(overrides, folder)))
+    return complete(
+        _one_run(validate(in_place(_of_one_run(path), folder), with_out(overrides, folder)))
+    )
+
+
+def _one_run(settings: Settings) -> Settings:
+    """Refuse settings that ask for several starts."""
+    if (settings.run.starts or 1) == 1:
+        return settings
+    why = "makes several runs; use tnvmc run FILE with a folder of its own, or tnvmc.starts_file in Python"
+    raise ConfigError(conflict("run.starts", why, settings.run.starts))
 
 
 def with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
@@ -85,7 +96,11 @@ def read_toml(path: Path) -> dict[str, Any]:
         told = "no such file"
     except IsADirectoryError:
         told = "is a folder; give a settings file"
-        held = [path / name for name in (CONFIG, "sectors.toml") if (path / name).is_file()]
+        held = [
+            path / name
+            for name in (CONFIG, "sectors.toml", "starts.toml")
+            if (path / name).is_file()
+        ]
         told += "".join(f", as {file}" for file in held)
     except OSError as error:
         told = f"cannot be read ({error.strerror})"

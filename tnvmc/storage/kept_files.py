@@ -57,16 +57,25 @@ def has_changed(kept: Path, hashed: str) -> bool:
     False where that cannot be told, as from files that cannot be read.
     """
     try:
-        return _measured_hash(kept) not in (None, hashed)
+        return measured_hash(kept) not in (None, hashed)
     except StateFileError:
         return False
 
 
-def _measured_hash(folder: Path) -> str | None:
-    """Of the parameters that a run measured; None where no file holds them."""
+def measured_file(folder: Path) -> Path | None:
+    """The file of the parameters that a run measured; None where there is none."""
     n_stages = sum(1 for _ in folder.glob(stage_file("*")))
     files = (folder / stage_file(n_stages), folder / MEASURED, folder / CHECKPOINT)
-    path = next((path for path in files if path.is_file()), None)
+    return next((path for path in files if path.is_file()), None)
+
+
+def measured_hash(folder: Path) -> str | None:
+    """Of the parameters that a run measured; None where no file holds them.
+
+    Raises:
+        StateFileError: a damaged or foreign file.
+    """
+    path = measured_file(folder)
     if path is None:
         return None
     with opened(path) as file:

@@ -189,7 +189,11 @@ def refuse_comparison(path: Path) -> None:
     raise FolderError(f"{path}: holds {held[0]}{tried}")
 
 
-_SEVERAL = {"comparison.toml": "a comparison", "sectors.toml": "several sectors"}
+_SEVERAL = {
+    "comparison.toml": "a comparison",
+    "sectors.toml": "several sectors",
+    "starts.toml": "several starts",
+}
 
 
 def _parsed(path: Path, parse: Callable[[str], Any], damage: list[Damage]) -> Any:

@@ -1,0 +1,58 @@
+"""How starts agree, and which of them is the lowest, from tables made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tnvmc.analysis.starts import Start, _above, _agreement, lowest_of
+from tnvmc.estimate.diagnostic import Diagnostic
+
+ONE = Start("start-1", 0, -10.0, 0.01, 0.1, 0.1, 20, 512, 16, "S.S")
+
+
+def starts(*energies: float, error: float = 0.01) -> list[Start]:
+    every = [
+        replace(ONE, name=f"start-{k}", energy=energy, energy_error=error)
+        for k, energy in enumerate(energies, 1)
+    ]
+    lowest = lowest_of(every)
+    assert lowest is not None
+    return [_above(each, lowest) for each in every]
+
+
+@pytest.mark.parametrize(
+    ("energies", "code", "near"),
+    [
+        ((-10.0, -9.98, -9.97), "starts_agree", 3),  # 1.4 and 2.1 errors of both
+        ((-10.0, -9.98, -9.9), "starts_differ", 2),
+        ((-9.9, -10.0, -9.8), "lowest_alone", 1),
+    ],
+)
+def test_starts_agree_within_three_errors_of_both(
+    energies: tuple[float, ...], code: str, near: int
+) -> None:
+    (found,) = _agreement(starts(*energies))
+    assert (found.code, found.values["near"]) == (code, near)
+    spread = max(energies) - min(energies)
+    assert found.values["spread_per_site"] == pytest.approx(spread / 16)
+
+
+def test_energies_without_errors_are_compared_by_their_size() -> None:
+    """An enumeration: 1e-6 of the energy counts as an error."""
+    (found,) = _agreement(starts(-10.0, -9.99999, error=0.0))
+    assert found.code == "starts_agree"
+    (found,) = _agreement(starts(-10.0, -9.999, error=0.0))
+    assert found.code == "lowest_alone"
+
+
+def test_one_start_says_nothing() -> None:
+    assert _agreement(starts(-10.0)) == [] and lowest_of([]) is None
+
+
+def test_an_energy_that_is_wrong_is_not_the_lowest() -> None:
+    wrong = replace(ONE, energy=-12.0, diagnostics=(Diagnostic("energy_below_exact", "error"),))
+    doubted = replace(ONE, name="start-2", diagnostics=(Diagnostic("any", "warning"),))
+    assert lowest_of([wrong, doubted]) is doubted
+    assert lowest_of([wrong]) is wrong

@@ -1,0 +1,208 @@
+"""Several starts from the command line: what they leave behind, which one is taken, how they go on."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.compare_files import strict_json
+from tests.sector_files import SETTINGS as WITH_SECTORS
+from tnvmc.app import starts as app
+from tnvmc.app.cli import main
+from tnvmc.app.run import run_file
+from tnvmc.report.figures import style
+from tnvmc.settings.problems import ConfigError
+from tnvmc.storage.kept_files import measured_hash
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.step import OptimisationFailed
+
+SETTINGS = WITH_SECTORS[: WITH_SECTORS.index("[[sector]]")] + "starts = 3\n"
+SETTINGS = SETTINGS.replace("D = 2", 'D = 2\ninit = "random"')
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with the file; pictures, which take their time, are left out."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(style, "encode", lambda *_: style.MADE_BY.encode())
+    Path("small.toml").write_text(SETTINGS)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What three starts leave when nothing stops them; to be copied, not changed."""
+    path = tmp_path_factory.mktemp("whole")
+    (path / "small.toml").write_text(SETTINGS)
+    assert main(["run", str(path / "small.toml"), "--out", str(path / "out")]) == 0
+    return path / "out"
+
+
+def table(folder: str | Path = "out") -> dict[str, Any]:
+    return strict_json(Path(folder) / "starts.json")
+
+
+def test_the_lowest_of_the_starts_is_measured_again(whole: Path) -> None:
+    found = table(whole)
+    results = {name: strict_json(whole / f"start-{name}/result.json") for name in (1, 2, 3)}
+    assert [each["energy"] for each in found["starts"]] == [r["energy"] for r in results.values()]
+    assert [each["seed"] for each in found["starts"]] == [5, 6, 7]
+    lowest = min(results, key=lambda name: results[name]["energy"])
+    assert found["lowest"] == f"start-{lowest}" and found["left_out"] == []
+    again, measured = whole / f"again-{lowest}", found["measured"]
+    assert measured["name"] == again.name and measured["seed"] == 1005
+    assert measured["energy"] == strict_json(again / "result.json")["energy"]
+    assert measured["energy"] != results[lowest]["energy"]  # other samples
+    assert measured["steps"] == 0 and measured_hash(again) == measured_hash(
+        whole / f"start-{lowest}"
+    )
+    assert (whole / "pictures/energy.png").stat().st_size
+
+
+def test_the_same_state_has_the_same_energy(whole: Path) -> None:
+    """Within five errors of both: the samples are independent."""
+    found = table(whole)
+    (first,) = (each for each in found["starts"] if each["name"] == found["lowest"])
+    error = (first["energy_error"] ** 2 + found["measured"]["energy_error"] ** 2) ** 0.5
+    assert abs(first["energy"] - found["measured"]["energy"]) < 5 * error
+    assert first["above"] is None
+    assert all(each["above"] >= 0 for each in found["starts"] if each is not first)
+
+
+def test_a_start_is_an_ordinary_run(whole: Path) -> None:
+    config = tomllib.loads((whole / "start-2/config.toml").read_text())
+    assert "starts" not in config["run"] and config["run"]["seed"] == 6
+    again = run_file(whole / "start-2/config.toml", "again")
+    assert again["energy"] == strict_json(whole / "start-2/result.json")["energy"]
+
+
+@pytest.mark.whole
+def test_one_start_is_one_run() -> None:
+    assert main(["run", "small.toml", "--out", "out", "--set", "run.starts=1"]) == 0
+    assert Path("out/result.json").is_file() and not Path("out/starts.toml").exists()
+
+
+def test_the_table_is_shown_written_and_drawn_again(
+    whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(whole, "out")
+    before = Path("out/starts.json").read_bytes()
+    for name in ("starts.json", "starts.md", "pictures/energy.pdf"):
+        Path("out", name).unlink()
+    assert main(["show", "out"]) == 0
+    assert "start-3" in capsys.readouterr().out
+    assert main(["report", "out"]) == 0 and Path("out/starts.json").read_bytes() == before
+    assert main(["plot", "out", "--format", "pdf"]) == 0
+    assert Path("out/pictures/energy.pdf").stat().st_size
+    assert main(["plot", "out", "--what", "energy"]) == 2
+    assert main(["report", "out", "--varbench"]) == 2
+    capsys.readouterr()
+    assert main(["measure", "out"]) == 2  # which one?
+    assert "out/start-1" in capsys.readouterr().err
+
+
+def test_nothing_is_overwritten_or_mixed(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(whole, "out")
+    assert main(["run", "small.toml", "--out", "out"]) == 2
+    for change in ("run.starts=2", "optimizer.steps=9", "run.seed=9", "ansatz.D=3"):
+        capsys.readouterr()
+        assert main(["run", "--resume", "out", "--set", change]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert table() == table(whole)
+
+
+@pytest.mark.whole
+def test_a_finished_folder_may_be_moved_and_get_more_starts(whole: Path) -> None:
+    shutil.copytree(whole, "elsewhere")
+    assert main(["run", "--resume", "elsewhere"]) == 0
+    assert table("elsewhere") == table(whole)
+    assert main(["run", "--resume", "elsewhere", "--set", "run.starts=4"]) == 0
+    found = table("elsewhere")
+    assert [each["seed"] for each in found["starts"]] == [5, 6, 7, 8]
+    assert found["starts"][1]["energy"] == table(whole)["starts"][1]["energy"]
+
+
+@pytest.mark.whole
+def test_what_was_stopped_goes_on(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step, made = VMC.step, []
+
+    def stops(self: VMC, *given: Any) -> Any:
+        made.append(1)
+        if len(made) == 7:  # within the second
+            raise KeyboardInterrupt
+        return step(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(VMC, "step", stops)
+        assert main(["run", "small.toml", "--out", "out"]) == 130
+    _, stopped = app.held_starts(Path("out"))
+    codes = [why.code for _, why in stopped.left_out]
+    assert codes == ["start_unfinished", "start_not_begun"] and stopped.measured is None
+    assert main(["run", "--resume", "out"]) == 0
+    assert [each["energy"] for each in table()["starts"]] == [
+        each["energy"] for each in table(whole)["starts"]
+    ]
+    assert table()["measured"]["energy"] == table(whole)["measured"]["energy"]
+
+
+@pytest.mark.whole
+def test_a_start_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = app.make_run
+
+    def fails(settings: Any) -> None:
+        if settings.run.seed == 6:
+            raise OptimisationFailed("no luck")
+        make(settings)
+
+    monkeypatch.setattr(app, "make_run", fails)
+    assert main(["run", "small.toml", "--out", "out"]) == 1
+    assert [each["name"] for each in table()["starts"]] == ["start-1", "start-3"]
+    assert [(each["name"], each["code"]) for each in table()["left_out"]] == [
+        ("start-2", "run_failed")
+    ]
+    assert table()["measured"] is not None
+
+
+def test_a_start_that_went_on_is_not_the_state_that_was_measured(whole: Path) -> None:
+    shutil.copytree(whole, "out")
+    lowest = table()["lowest"]
+    assert main(["run", "--resume", f"out/{lowest}", "--set", "optimizer.steps=5"]) == 0
+    _, found = app.held_starts(Path("out"))
+    if found.lowest == lowest:
+        assert [why.code for _, why in found.left_out] == ["start_changed"]
+    assert found.measured is None
+    assert main(["run", "--resume", "out"]) == 2  # of other settings than the others
+
+
+@pytest.mark.parametrize(
+    "change", ["run.starts=0", "run.starts=1001", "run.starts=many", "hamiltonian.model=tfim"]
+)
+def test_what_cannot_be_is_refused_in_a_line(
+    change: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = ["--set", change, "--set", "sampler.magnetisation=0"]
+    assert main(["run", "small.toml", "--out", "out", *changes]) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and not Path("out").exists()
+
+
+def test_starts_do_not_go_with_sectors_and_comparisons(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("sectors.toml").write_text(WITH_SECTORS)
+    assert main(["run", "sectors.toml", "--out", "out", "--set", "run.starts=2"]) == 2
+    named = SETTINGS.replace("[ansatz]", '[compare]\nsteps = 2\n\n[[ansatz]]\nname = "a"')
+    Path("compare.toml").write_text(named)
+    assert main(["compare", "compare.toml", "--out", "out"]) == 2
+    told = capsys.readouterr().err
+    assert told.count("run.starts") == 2 and not Path("out").exists()
+
+
+def test_a_function_for_one_run_makes_no_several(whole: Path) -> None:
+    with pytest.raises(ConfigError, match="run.starts"):
+        run_file("small.toml", "out")
+    shutil.copytree(whole / "start-1", "one")
+    assert main(["run", "--resume", "one", "--set", "run.starts=3"]) == 2
+    with pytest.raises(ConfigError, match="run.starts"):
+        app.starts_file("small.toml", "out", ["run.starts=1"])

@@ -1,0 +1,74 @@
+"""The stages of a large state of which a file says its D and nothing more.
+
+Decision 38: from a product state the steps of a large D are many and expensive, while a smaller D is soon where the larger
+one comes late; and 512 samples are too few there to average S over steps.
+"""
+
+from __future__ import annotations
+
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.peps.symmetries import sharing
+from tnvmc.operators.term import Operator
+from tnvmc.optimize.average import MOST_OF_SHARED, MOST_PARAMETERS, most_parameters
+from tnvmc.settings.ansatz_settings import PEPSSettings
+from tnvmc.settings.config import DEFAULT_SAMPLES, Settings
+from tnvmc.settings.optimizer_settings import OptimiseStage, SRSettings, StageSettings
+
+FIRST_STEPS, SECOND_STEPS, LATER_STEPS = 25, 60, 45
+"""Of D = 3 from a product state, of D = 4, and of each later one: those of `scripts/heisenberg_8x8_d6.toml`."""
+
+_FEW = 1000
+"""Parameters up to which the samples of a step are those of any file."""
+
+_OWN_PLAN = {
+    "steps", "learning_rate", "schedule", "final_learning_rate", "stages", "seconds", "plateau",
+    "momentum", "averaged_up_to",
+}  # fmt: skip
+"""Keys of [optimizer] that make one stage: the file has a plan of its own."""
+
+
+def default_stages(
+    settings: Settings, operator: Operator | None
+) -> tuple[StageSettings, ...] | None:
+    """Give stages of growing D for a PEPS that shares tensors and is too large for S to be averaged by 512 samples.
+
+    None for every other state, for one so large that no number of samples has S averaged, and where a file says anything of
+    stages, start, steps, rates or samples.
+
+    Args:
+        settings: with the decision whether tensors are shared.
+        operator: the Hamiltonian.
+    """
+    state, optimizer = settings.ansatz, settings.optimizer
+    if settings.stage is not None or operator is None or settings.sampler_kind != "metropolis":
+        return None
+    if not isinstance(state, PEPSSettings) or not state.sharing or state.D is None:
+        return None
+    said = {"init", "init_noise"} & state.model_fields_set
+    said |= {"n_samples"} & settings.sampler.model_fields_set
+    if not isinstance(optimizer, SRSettings) or said or _OWN_PLAN & optimizer.model_fields_set:
+        return None
+    if not MOST_PARAMETERS < _n_parameters(state, state.D, operator) <= MOST_OF_SHARED:
+        return None
+    sizes = [*(D for D in (3, *range(4, state.D, 2)) if D < state.D), state.D]
+    if len(sizes) == 1:
+        return (_stage(state, sizes[0], optimizer.steps, operator),)
+    steps = [FIRST_STEPS, SECOND_STEPS, *[LATER_STEPS] * len(sizes)]
+    return tuple(_stage(state, *each, operator) for each in zip(sizes, steps, strict=False))
+
+
+def _n_parameters(state: PEPSSettings, D: int, operator: Operator) -> int:
+    shared = sharing(operator, bonds=state.bonds)
+    return PEPS(
+        operator.lattice, D, local_dim=operator.local_dim, bonds=state.bonds, sharing=shared
+    ).n_params
+
+
+def _stage(state: PEPSSettings, D: int, steps: int, operator: Operator) -> OptimiseStage:
+    """A stage with as many samples as S needs to be averaged."""
+    n_params, n_samples = _n_parameters(state, D, operator), DEFAULT_SAMPLES
+    if n_params > _FEW:
+        n_samples *= 2
+    while most_parameters(n_samples, shared=True) < n_params:
+        n_samples *= 2
+    return OptimiseStage(D=D, steps=steps, n_samples=n_samples)
