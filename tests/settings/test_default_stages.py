@@ -72,6 +72,8 @@ def test_other_settings_are_those_of_every_stage() -> None:
     assert [each.chi for each in found.stage or ()] == [8, 8, 8]
     assert found.run.seed == 3 and found.optimizer.diag_shift == 0.02
     assert plan(found) == plan(settings([8, 8], 6))
+    assert found.measure.n_samples == 4096
+    assert settings([8, 8], 6, "measure.n_samples=64").measure.n_samples == 64
 
 
 def test_completed_settings_are_complete() -> None:

@@ -230,7 +230,7 @@ class MeasureSettings(Section):
     """The measurement at the end."""
 
     n_samples: Positive | None = None
-    """Samples. Default: 8 times those of a step; 4096 if those are "auto"."""
+    """Samples. Default: 8 times those of a step; 4096 if those are "auto", or stages are made by default."""
     n_burn: NonNegative | None = None
     """Sweeps before the first sample. Default: 10, or 50 if no step has been made."""
     n_thin: Positive | None = None

@@ -17,6 +17,9 @@ from tnvmc.settings.optimizer_settings import OptimiseStage, SRSettings, StageSe
 FIRST_STEPS, SECOND_STEPS, LATER_STEPS = 25, 60, 45
 """Of D = 3 from a product state, of D = 4, and of each later one: those of `scripts/heisenberg_8x8_d6.toml`."""
 
+MEASURED = 8 * DEFAULT_SAMPLES
+"""Samples of the measurement at the end, as of other files: eight times those of the last step took as long as all steps."""
+
 _FEW = 1000
 """Parameters up to which the samples of a step are those of any file."""
 

@@ -25,7 +25,7 @@ from tnvmc.settings.ansatz_settings import (
 from tnvmc.settings.build import default_dtype
 from tnvmc.settings.checks import hamiltonian, sector_problems, type_problems
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings
-from tnvmc.settings.default_stages import default_stages
+from tnvmc.settings.default_stages import MEASURED, default_stages
 from tnvmc.settings.optimizer_settings import OptimiseStage, OptimizerSettings, SRSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.rules import DECAYING
@@ -72,7 +72,8 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         raise ConfigError(*problems)
     settings = _with_sharing(settings)
     if (stages := default_stages(settings, hamiltonian(settings))) is not None:
-        settings = settings.model_copy(update={"stage": stages})
+        samples = {"n_samples": settings.measure.n_samples or MEASURED}
+        settings = settings.model_copy(update={"stage": stages}).changed({"measure": samples})
     if settings.stage:
         settings = _with_stages(settings)
     ansatz, sampler, chi = settings.ansatz, settings.sampler, _chi(settings)
