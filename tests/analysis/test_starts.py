@@ -56,3 +56,14 @@ def test_an_energy_that_is_wrong_is_not_the_lowest() -> None:
     doubted = replace(ONE, name="start-2", diagnostics=(Diagnostic("any", "warning"),))
     assert lowest_of([wrong, doubted]) is doubted
     assert lowest_of([wrong]) is wrong
+
+
+def test_an_energy_that_is_wrong_does_not_count_as_agreeing() -> None:
+    wrong = replace(ONE, name="start-9", energy=-12.0, above=-100.0)
+    wrong = replace(wrong, diagnostics=(Diagnostic("energy_below_exact", "error"),))
+    (found,) = _agreement([*starts(-10.0, -9.98), wrong])
+    assert (found.code, found.values["near"], found.values["n_starts"]) == ("starts_agree", 2, 2)
+
+
+def test_the_same_energy_to_the_last_digit_is_one_start() -> None:
+    assert _agreement(starts(-10.0, -10.0))[0].code == "starts_identical"

@@ -167,15 +167,82 @@ def test_a_start_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -
     assert table()["measured"] is not None
 
 
-def test_a_start_that_went_on_is_not_the_state_that_was_measured(whole: Path) -> None:
+def test_a_start_that_went_on_is_not_compared(whole: Path) -> None:
     shutil.copytree(whole, "out")
     lowest = table()["lowest"]
     assert main(["run", "--resume", f"out/{lowest}", "--set", "optimizer.steps=5"]) == 0
     _, found = app.held_starts(Path("out"))
-    if found.lowest == lowest:
-        assert [why.code for _, why in found.left_out] == ["start_changed"]
-    assert found.measured is None
+    assert [(name, why.code) for name, why in found.left_out] == [(lowest, "start_unlike")]
+    assert found.lowest != lowest and found.measured is None
     assert main(["run", "--resume", "out"]) == 2  # of other settings than the others
+
+
+def codes_left_out(folder: str = "out") -> list[tuple[str, str]]:
+    return [(name, why.code) for name, why in app.held_starts(Path(folder))[1].left_out]
+
+
+@pytest.mark.whole
+def test_a_second_measurement_that_is_not_of_the_lowest_is_not_quoted(whole: Path) -> None:
+    """It went on, it is of other samples' seed, or the start has lost what it measured."""
+    shutil.copytree(whole, "out")
+    lowest = table()["lowest"]
+    again = lowest.replace("start", "again")
+    assert main(["run", "--resume", f"out/{again}", "--set", "optimizer.steps=1"]) == 0
+    assert codes_left_out() == [(again, "start_changed")]
+    shutil.rmtree(f"out/{again}")
+    shutil.copytree(f"out/{lowest}", f"out/{again}")
+    assert codes_left_out() == [(again, "start_changed")]
+    shutil.rmtree(f"out/{again}")
+    shutil.copytree(whole / again, f"out/{again}")
+    assert codes_left_out() == []
+    for file in Path("out", lowest).glob("*.h5"):
+        file.unlink()
+    assert (again, "start_changed") in codes_left_out()
+
+
+@pytest.mark.whole
+def test_a_measurement_again_may_have_more_samples(whole: Path) -> None:
+    shutil.copytree(whole, "out")
+    again = table()["lowest"].replace("start", "again")
+    assert main(["run", "--resume", f"out/{again}", "--set", "measure.n_samples=256"]) == 0
+    measured = app.held_starts(Path("out"))[1].measured
+    assert measured is not None and measured.n_samples == 256
+
+
+def test_what_an_older_run_left_is_not_taken(whole: Path) -> None:
+    """Only the second measurement is there: of which state nobody knows."""
+    shutil.copytree(whole, "out")
+    again = table()["lowest"].replace("start", "again")
+    for each in (*Path("out").glob("start-*"), Path("out/pictures")):
+        shutil.rmtree(each)
+    Path("out/starts.toml").unlink()
+    assert main(["run", "small.toml", "--out", "out"]) == 2
+    assert sorted(each.name for each in Path("out").glob("*-*")) == [again]
+
+
+def test_a_run_from_elsewhere_and_damage_are_left_out(whole: Path) -> None:
+    shutil.copytree(whole, "out")
+    lowest = table()["lowest"]
+    others = [f"start-{k}" for k in (1, 2, 3) if f"start-{k}" != lowest]
+    shutil.rmtree(f"out/{others[0]}")
+    shutil.copytree(f"out/{lowest}", f"out/{others[0]}")  # of another seed
+    result = Path("out", others[1], "result.json")
+    result.write_text(result.read_text().replace('"energy"', '"Energy"', 1))
+    assert codes_left_out() == [(others[0], "start_unlike"), (others[1], "run_unreadable")]
+    Path("out/starts.json").write_text('{"a')
+    assert codes_left_out() == [(others[0], "start_unlike"), (others[1], "run_unreadable")]
+
+
+def test_starts_that_are_one_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A product start of sums over all configurations knows no seed."""
+    text = SETTINGS.replace("n_walkers = 16\nn_samples = 32", 'kind = "enumerate"').replace(
+        "n_burn = 1", ""
+    )
+    text = text.replace('D = 2\ninit = "random"', "D = 2").replace("starts = 3", "starts = 2")
+    Path("small.toml").write_text(text)
+    assert main(["run", "small.toml", "--out", "out", "--set", "optimizer.steps=1"]) == 0
+    assert [found["code"] for found in table()["diagnostics"]] == ["starts_identical"]
+    assert "new samples" not in capsys.readouterr().out.split("start    ")[-1]
 
 
 @pytest.mark.parametrize(

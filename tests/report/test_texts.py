@@ -342,8 +342,14 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("sector_not_begun", {}, "not begun; go on with tnvmc run --resume"),
     ("start_not_begun", {}, "not begun; go on with tnvmc run --resume"),
     ("start_unfinished", {}, "not measured after its last step; go on with tnvmc run --resume"),
-    ("start_changed", {"name": "start-2"},
-     "start-2 has another state than the one that was measured again; make the starts anew in another --out"),
+    ("start_changed", {"name": "start-2", "again": "again-2"},
+     ("again-2 did not measure the state that start-2 has now: one of them went on, or a file is gone; make the starts "
+      "anew in another --out")),
+    ("start_unlike", {"settings": ["steps 4 (now 5)"]},
+     "was made with other settings than the file of the starts has (steps 4 (now 5)), so its energy is not compared"),
+    ("starts_identical", {"n_starts": 3},
+     ("all 3 starts have the same energy to the last digit: they are one start; put noise on it (ansatz.init_noise), or "
+      "take init = 'random'")),
     ("starts_agree", {"n_starts": 3, "near": 3, "within": 3.0, "spread_per_site": 1e-4},
      "all 3 starts end within 3 errors of the lowest energy"),
     ("starts_differ", {"n_starts": 3, "near": 2, "within": 3.0, "spread_per_site": 2.1e-3},

@@ -19,8 +19,9 @@ from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.settings.starts import Starts
 from tnvmc.shown import Shown, Table, with_error
 from tnvmc.storage.hdf5 import StateFileError
+from tnvmc.storage.identity import differences
 from tnvmc.storage.kept_files import measured_hash
-from tnvmc.storage.run_files import Run, is_current, read_run
+from tnvmc.storage.run_files import Run, asks_the_same, is_current, read_run
 from tnvmc.storage.run_folder import FolderError
 
 Json = Mapping[str, Any]
@@ -110,13 +111,16 @@ def tabulate_starts(starts: Starts, failed: Mapping[str, str]) -> StartTable:
         starts: their runs are read from their folders.
         failed: why runs gave up, by their names.
     """
-    found = {name: _start_or_reason(starts.out / name, failed) for name in starts.runs}
+    found = {
+        name: _start_or_reason(starts.out / name, settings.as_dict(), failed)
+        for name, settings in starts.runs.items()
+    }
     made = [each for each in found.values() if isinstance(each, Start)]
     lowest = lowest_of(made)
     made = [each if lowest is None else _above(each, lowest) for each in made]
     again = None if lowest is None else starts.folder_again(lowest.name)
     if lowest is not None and again is not None and (again.is_dir() or again.name in failed):
-        found[again.name] = _measured_again(again, starts.out / lowest.name, failed)
+        found[again.name] = _measured_again(starts, lowest.name, failed)
     measured = found.get(again.name) if again is not None else None
     return StartTable(
         tuple(made),
@@ -134,7 +138,8 @@ def lowest_of(made: Sequence[Start]) -> Start | None:
     return min(candidates, key=lambda each: each.energy, default=None)
 
 
-def _start_or_reason(folder: Path, failed: Mapping[str, str]) -> Start | Diagnostic:
+def _start_or_reason(folder: Path, settings: Json, failed: Mapping[str, str]) -> Start | Diagnostic:
+    """The energy of a run that was made by these settings; the reason where there is none."""
     if folder.name in failed:
         return Diagnostic("run_failed", "error", {"reason": failed[folder.name]})
     if not folder.exists():
@@ -143,6 +148,11 @@ def _start_or_reason(folder: Path, failed: Mapping[str, str]) -> Start | Diagnos
         run = read_run(folder)
     except FolderError as error:
         return Diagnostic("run_unreadable", "error", {"reason": str(error)})
+    if run.damage:
+        damaged = ", ".join(sorted({each.file for each in run.damage}))
+        return Diagnostic("run_unreadable", "error", {"reason": f"{damaged} is damaged"})
+    if apart := unlike(run.config, settings):
+        return Diagnostic("start_unlike", "error", {"settings": apart})
     if run.result is None or not is_current(run):
         return Diagnostic("start_unfinished", "error")
     if not all(is_number(run.result.get(key)) for key in _MEASURED):
@@ -167,27 +177,47 @@ def _above(start: Start, lowest: Start) -> Start:
     return replace(start, above=(start.energy - lowest.energy) / smallest_gap(start, lowest))
 
 
-def _measured_again(again: Path, start: Path, failed: Mapping[str, str]) -> Start | Diagnostic:
-    """The state of a start measured again; the reason where there is none, as another state that the start has since."""
-    found = _start_or_reason(again, failed)
-    if isinstance(found, Diagnostic):
-        return found
+def unlike(one: Json, other: Json) -> list[str]:
+    """Say in which settings two runs differ that have an influence on the result."""
+    if asks_the_same(one, other):
+        return []
+    own = [{**config, "run": (config.get("run") or {}).get("seed")} for config in (one, other)]
+    return differences(*own)
+
+
+def _measured_again(starts: Starts, name: str, failed: Mapping[str, str]) -> Start | Diagnostic:
+    """The state of a start measured again; the reason where that is of another state, or was made in another way.
+
+    It may have been measured anew with more samples, and the file of its start may lie elsewhere now.
+    """
+    again = starts.folder_again(name)
+    wanted = starts.again(name, Path()).as_dict()
     try:
-        same = measured_hash(again) == measured_hash(start)
-    except StateFileError as error:
+        config = read_run(again).config
+        here = {**config, "measure": wanted["measure"]}
+        here["ansatz"] = {**config.get("ansatz", {}), "init": wanted["ansatz"]["init"]}
+        same = not unlike(here, wanted)
+        hashed = measured_hash(again)
+        same = same and hashed is not None and hashed == measured_hash(starts.out / name)
+    except (FolderError, StateFileError) as error:
         return Diagnostic("run_unreadable", "error", {"reason": str(error)})
-    return found if same else Diagnostic("start_changed", "error", {"name": start.name})
+    if not same and again.name not in failed:
+        return Diagnostic("start_changed", "error", {"name": name, "again": again.name})
+    return _start_or_reason(again, config, failed)
 
 
 def _agreement(made: Sequence[Start]) -> list[Diagnostic]:
-    """Say how many starts end at the lowest energy."""
+    """Say how many starts end at the lowest energy, of those of which no check says that theirs is wrong."""
+    made = [each for each in made if each.usable]
     if len(made) < 2:
         return []
-    near = sum(1 for each in made if (each.above or 0.0) <= SIGNIFICANT)
-    highest = max(made, key=lambda each: each.energy)
+    energies = [each.energy for each in made]
+    if len(set(energies)) == 1:
+        return [Diagnostic("starts_identical", "warning", {"n_starts": len(made)})]
+    near = sum(1 for each in made if abs(each.above or 0.0) <= SIGNIFICANT)
     values = {
         "n_starts": len(made), "near": near, "within": SIGNIFICANT,
-        "spread_per_site": (highest.energy - min(each.energy for each in made)) / highest.n_sites,
+        "spread_per_site": (max(energies) - min(energies)) / made[0].n_sites,
     }  # fmt: skip
     if near == len(made):
         return [Diagnostic("starts_agree", "good", values)]

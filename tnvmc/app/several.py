@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -126,7 +127,8 @@ def table_before(folder: Path, name: str) -> tuple[Json, dict[str, str]]:
     """Give the content of the last table, empty without one, and why runs failed that have no result since."""
     before: Json = {}
     if (folder / name).is_file():
-        before = json.loads(read_plain(folder / name))
+        with contextlib.suppress(ValueError):  # damaged: what it said is lost, and made again
+            before = json.loads(read_plain(folder / name))
     failed = {
         each["name"]: each["values"]["reason"]
         for each in before.get("left_out", ())

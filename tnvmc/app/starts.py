@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tnvmc.analysis.starts import StartTable, tabulate_starts
+from tnvmc.analysis.starts import StartTable, tabulate_starts, unlike
 from tnvmc.app.several import (
     encoded,
     keep,
@@ -27,10 +27,9 @@ from tnvmc.report.tables import terminal_width
 from tnvmc.settings.load import read_toml, with_out
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.starts import Starts, holds_starts, starts
-from tnvmc.storage.identity import differences
 from tnvmc.storage.kept_files import measured_file
-from tnvmc.storage.run_files import asks_the_same, read_run
-from tnvmc.storage.run_folder import CONFIG, FolderError, check_settings
+from tnvmc.storage.run_files import read_run
+from tnvmc.storage.run_folder import CONFIG, FolderError, check_settings, refuse_occupied
 from tnvmc.storage.seals import sealed_json
 
 SETTINGS, TABLE, PAGE = "starts.toml", "starts.json", "starts.md"
@@ -77,6 +76,8 @@ def starts_file(
     path = Path(path)
     asked = starts(read_toml(path), with_out(overrides, out), path.stem)
     refuse_held(asked, SETTINGS, "several starts", _RESUME)
+    for each in sorted(asked.out.glob("again-*")):
+        refuse_occupied(each)
     return _make(asked)
 
 
@@ -114,11 +115,9 @@ def _refuse_others(asked: Starts) -> None:
         )
     for name in sorted(begun):
         before, now = read_toml(asked.out / name / CONFIG), asked.runs[name].as_dict()
-        if not asks_the_same(before, now):
-            own = [{**config, "run": config["run"]["seed"]} for config in (before, now)]
-            apart = ", ".join(differences(*own))
+        if apart := unlike(before, now):
             raise ConfigError(
-                f"{asked.out / name} was begun with other settings ({apart}), and starts are compared; choose another "
+                f"{asked.out / name} was begun with other settings ({', '.join(apart)}), and starts are compared; choose another "
                 "--out, or go on with one of them by itself"
             )
 
@@ -133,8 +132,9 @@ def _make(asked: Starts) -> StartTable:
     if table.lowest is not None and table.measured is None:
         failed |= _measure_again(asked, table.lowest, command)
         table = tabulate_starts(asked, failed)
+    keep(_pages(asked, table))
     images = _pictures(asked, table, asked.out / FOLDER, _FORMATS)
-    keep({**_pages(asked, table), **images})
+    keep(images)
     drawn = ", ".join(str(place) for place in images)
     print(f"table: {asked.out / PAGE}" + (f"; pictures: {drawn}" if drawn else ""), flush=True)
     return table
@@ -186,7 +186,9 @@ def redraw_starts(
     asked, table = held_starts(Path(folder))
     files = _pictures(asked, table, asked.out / FOLDER if out is None else Path(out), endings)
     if not files:
-        raise PictureError(f"{folder}: nothing to draw: none of its runs is finished")
+        raise PictureError(
+            f"{folder}: nothing to draw: none of its runs is finished and has made steps"
+        )
     keep(files)
     return tuple(files)
 

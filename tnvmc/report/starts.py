@@ -56,7 +56,8 @@ def _below(table: StartTable) -> Iterator[str]:
     if table.measured is not None:
         n, found = table.measured.n_sites, table.measured
         per_site = with_error(found.energy / n, found.energy_error / n)
-        yield f"the state of {table.lowest} has the energy {per_site} per site by new samples ({found.name}): the one to quote"
+        how = "by new samples" if found.energy_error else "summed over all configurations"
+        yield f"the state of {table.lowest} has the energy {per_site} per site {how} ({found.name}): the one to quote"
     elif table.lowest is not None:
         yield f"the energy of {table.lowest} is the lowest of several, so it is too low on average; measure its state again"
     yield from map(line, table.diagnostics)

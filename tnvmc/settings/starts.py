@@ -17,7 +17,7 @@ from tnvmc.settings.config import Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate, with_overrides
 from tnvmc.settings.named_runs import check_parts
-from tnvmc.settings.problems import ConfigError, ConfigProblem
+from tnvmc.settings.problems import NOTHING, ConfigError, conflict
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ def starts(data: Json, overrides: Sequence[str] = (), default_name: str = "start
     merged = with_overrides(data, overrides)
     shared = validate(merged)
     if shared.run.starts in (None, 1):
-        raise ConfigError(ConfigProblem("run.starts", "missing", "a number of runs, 2 or more"))
+        asked = NOTHING if shared.run.starts is None else shared.run.starts
+        raise ConfigError(conflict("run.starts", "must be 2 or more for several starts", asked))
     out = Path(shared.run.out or Path("runs") / default_name)
     operator = build_operator(shared)
     runs = {
