@@ -8,6 +8,7 @@ import pytest
 
 from tnvmc.optimize.average import most_parameters
 from tnvmc.settings.build import build_ansatz, build_operator
+from tnvmc.settings.comparison import comparison
 from tnvmc.settings.config import Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
@@ -79,3 +80,13 @@ def test_other_settings_are_those_of_every_stage() -> None:
 def test_completed_settings_are_complete() -> None:
     found = settings([8, 8], 6)
     assert complete(validate(found.as_dict())) == found
+
+
+@pytest.mark.parametrize(("budget", "steps"), [({"samples": 5000}, 9), ({"steps": 5}, 5)])
+def test_a_comparison_gives_every_state_one_stage(budget: dict[str, int], steps: int) -> None:
+    blocks = [{"name": f"D = {D}", "kind": "peps", "D": D} for D in (4, 6)]
+    data = {
+        "lattice": {"shape": [8, 8]}, "hamiltonian": {"model": "heisenberg"}, "compare": budget, "ansatz": blocks,
+    }  # fmt: skip
+    for run in comparison(data).runs.values():
+        assert (run.stage, run.optimizer.steps, run.sampler.n_samples) == (None, steps, 512)

@@ -229,7 +229,8 @@ def _within(settings: Settings, budget: Budget) -> Settings:
         steps = optimizer.steps if "steps" in given else MOST_STEPS
         limits = {"seconds": budget.seconds, "steps": steps}
     elif budget.samples is not None:
-        limits = {"steps": _steps_for(budget.samples, complete(settings).sampler)}
+        one_stage = settings.changed({"optimizer": {"steps": 1}})  # not those of a large state
+        limits = {"steps": _steps_for(budget.samples, complete(one_stage).sampler)}
     return settings.changed({"optimizer": limits})
 
 
