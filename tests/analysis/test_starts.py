@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tnvmc.analysis.starts import Start, _above, _agreement, lowest_of
+from tnvmc.analysis.starts import WRONG, Start, _above, _agreement, lowest_of
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.report.texts import TEMPLATES
 
 ONE = Start("start-1", 0, -10.0, 0.01, 0.1, 0.1, 20, 512, 16, "S.S")
 
@@ -51,16 +52,24 @@ def test_one_start_says_nothing() -> None:
     assert _agreement(starts(-10.0)) == [] and lowest_of([]) is None
 
 
+def test_the_codes_are_those_that_a_result_has() -> None:
+    assert WRONG <= set(TEMPLATES)
+
+
 def test_an_energy_that_is_wrong_is_not_the_lowest() -> None:
-    wrong = replace(ONE, energy=-12.0, diagnostics=(Diagnostic("energy_below_exact", "error"),))
+    wrong = replace(ONE, energy=-12.0, diagnostics=(Diagnostic("below_reference", "warning"),))
     doubted = replace(ONE, name="start-2", diagnostics=(Diagnostic("any", "warning"),))
     assert lowest_of([wrong, doubted]) is doubted
     assert lowest_of([wrong]) is wrong
+    for measured in (True, False):  # or in steps only
+        exploded = Diagnostic("local_energies_exploded", "warning", {"measurement": measured})
+        high = replace(ONE, energy=-99.0, diagnostics=(exploded,))
+        assert lowest_of([high, doubted]) is (doubted if measured else high)
 
 
 def test_an_energy_that_is_wrong_does_not_count_as_agreeing() -> None:
     wrong = replace(ONE, name="start-9", energy=-12.0, above=-100.0)
-    wrong = replace(wrong, diagnostics=(Diagnostic("energy_below_exact", "error"),))
+    wrong = replace(wrong, diagnostics=(Diagnostic("below_reference", "warning"),))
     (found,) = _agreement([*starts(-10.0, -9.98), wrong])
     assert (found.code, found.values["near"], found.values["n_starts"]) == ("starts_agree", 2, 2)
 

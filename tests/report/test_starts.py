@@ -14,8 +14,12 @@ ABOUT = {
     "n_sites": 16, "units": "S.S",
 }  # fmt: skip
 VALUES = {"n_starts": 2, "near": 1, "within": 3.0, "spread_per_site": 1e-3}
-FAR = Diagnostic("above_exact", "warning", {})
-BELOW = Diagnostic("below_exact", "error", {})
+FAR = Diagnostic("walkers_few", "warning", {})
+BELOW = Diagnostic(
+    "below_reference",
+    "warning",
+    {"sigmas": 9.0, "relative": 1e-2, "method": "exact", "raise": ["chi"]},
+)
 FIRST = Start("start-1", 0, -9.88, 0.004, 1.28, 0.2, 20, 512, 16, "S.S", 4.1, (FAR,))
 LOWEST = replace(FIRST, name="start-2", seed=1, energy=-9.9, above=None)
 AGAIN = replace(LOWEST, name="again-2", seed=1001, energy=-9.896)
@@ -31,20 +35,24 @@ def test_text_and_markdown_say_the_same() -> None:
     shown, page = plain_text(table()), markdown(table())
     for part in (shown, page):
         for word in ("-9.8800(40)", "-0.61750(25)", "8.00e-02", "+4.1", "1001", "not in the table: start-3",
-                     "-0.61850(25) per site by new samples (again-2)", "run.starts"):  # fmt: skip
+                     "-0.61850(25) per site (again-2)", "run.starts"):  # fmt: skip
             assert word in part, word
     assert page.startswith(headline(table())) and "cylinder" in headline(table())
 
 
 def test_the_energy_to_quote_is_the_one_of_new_samples() -> None:
     assert "-0.61875" in plain_text(table())  # in the row of the start
-    assert "by new samples" not in plain_text(table(None))
+    assert "measured again, " not in plain_text(table(None))
     assert "too low on average" in plain_text(table(None))
 
 
-def test_doubts_are_those_of_the_energy_to_quote_and_errors_of_all() -> None:
+def test_doubts_are_those_of_the_energy_to_quote_and_what_is_wrong_of_all() -> None:
     def told(shown: str) -> list[str]:
-        return [line.split(":")[0] for line in shown.splitlines() if "_exact" in line]
+        return [
+            line.split(":")[0]
+            for line in shown.splitlines()
+            if "walkers_few" in line or "error bars below" in line
+        ]
 
     assert told(plain_text(table())) == ["again-2"]
     assert told(plain_text(table(None))) == ["start-2"]

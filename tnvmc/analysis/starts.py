@@ -29,6 +29,10 @@ Json = Mapping[str, Any]
 _MEASURED = ("energy", "energy_error", "variance", "v_score")
 
 
+WRONG = frozenset({"below_reference", "below_level", "not_orthogonal"})
+"""Codes of energies that are too low, or of another level: the lowest energy of several would be such a one first."""
+
+
 @dataclass(frozen=True)
 class Start:
     """The measured energy of one run; energies are totals."""
@@ -47,9 +51,14 @@ class Start:
     diagnostics: tuple[Diagnostic, ...] = ()  #: what makes the energy less trustworthy
 
     @property
-    def usable(self) -> bool:
-        """Whether nothing says that its energy is wrong."""
-        return all(found.status != "error" for found in self.diagnostics)
+    def wrong(self) -> tuple[Diagnostic, ...]:
+        """What says that its energy is too low, or not of this level."""
+        return tuple(
+            found
+            for found in self.diagnostics
+            if found.code in WRONG
+            or found.values.get("measurement")  # beyond what a state can have
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,7 +68,7 @@ class StartTable(Shown):
     starts: tuple[Start, ...]
     left_out: tuple[tuple[str, Diagnostic], ...]
     lowest: str | None  #: name of the start of lowest energy
-    measured: Start | None  #: its state, measured again with new samples; None before
+    measured: Start | None  #: its state, measured again; None before
     diagnostics: tuple[Diagnostic, ...]  #: how the starts agree
     about: Json  #: what all share
 
@@ -134,7 +143,7 @@ def tabulate_starts(starts: Starts, failed: Mapping[str, str]) -> StartTable:
 
 def lowest_of(made: Sequence[Start]) -> Start | None:
     """Give the start of lowest energy, among those of which no check says that it is wrong if there are any."""
-    candidates = [each for each in made if each.usable] or made
+    candidates = [each for each in made if not each.wrong] or made
     return min(candidates, key=lambda each: each.energy, default=None)
 
 
@@ -181,8 +190,12 @@ def unlike(one: Json, other: Json) -> list[str]:
     """Say in which settings two runs differ that have an influence on the result."""
     if asks_the_same(one, other):
         return []
-    own = [{**config, "run": (config.get("run") or {}).get("seed")} for config in (one, other)]
-    return differences(*own)
+
+    def relevant(config: Json) -> Json:
+        rest = {name: part for name, part in config.items() if name != "run"}
+        return {**rest, "run.seed": (config.get("run") or {}).get("seed")}
+
+    return differences(relevant(one), relevant(other))
 
 
 def _measured_again(starts: Starts, name: str, failed: Mapping[str, str]) -> Start | Diagnostic:
@@ -191,6 +204,8 @@ def _measured_again(starts: Starts, name: str, failed: Mapping[str, str]) -> Sta
     It may have been measured anew with more samples, and the file of its start may lie elsewhere now.
     """
     again = starts.folder_again(name)
+    if again.name in failed:
+        return Diagnostic("run_failed", "error", {"reason": failed[again.name]})
     wanted = starts.again(name, Path()).as_dict()
     try:
         config = read_run(again).config
@@ -201,14 +216,14 @@ def _measured_again(starts: Starts, name: str, failed: Mapping[str, str]) -> Sta
         same = same and hashed is not None and hashed == measured_hash(starts.out / name)
     except (FolderError, StateFileError) as error:
         return Diagnostic("run_unreadable", "error", {"reason": str(error)})
-    if not same and again.name not in failed:
+    if not same:
         return Diagnostic("start_changed", "error", {"name": name, "again": again.name})
-    return _start_or_reason(again, config, failed)
+    return _start_or_reason(again, config, failed)  # its settings were compared above
 
 
 def _agreement(made: Sequence[Start]) -> list[Diagnostic]:
     """Say how many starts end at the lowest energy, of those of which no check says that theirs is wrong."""
-    made = [each for each in made if each.usable]
+    made = [each for each in made if not each.wrong]
     if len(made) < 2:
         return []
     energies = [each.energy for each in made]

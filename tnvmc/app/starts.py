@@ -144,7 +144,7 @@ def _measure_again(asked: Starts, lowest: str, command: str) -> dict[str, str]:
     """Measure the state of a start with new samples, and give why that failed, by the name of its folder."""
     state = measured_file(asked.out / lowest)
     assert state is not None
-    print(f"{lowest} is the lowest; its state is measured again with new samples", flush=True)
+    print(f"{lowest} is the lowest; its state is measured again", flush=True)
     settings = asked.again(lowest, state)
     folder = asked.folder_again(lowest)
     again = Starts(asked.data, asked.out, {folder.name: settings}, asked.operator)

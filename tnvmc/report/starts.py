@@ -56,12 +56,10 @@ def _below(table: StartTable) -> Iterator[str]:
     if table.measured is not None:
         n, found = table.measured.n_sites, table.measured
         per_site = with_error(found.energy / n, found.energy_error / n)
-        how = "by new samples" if found.energy_error else "summed over all configurations"
-        yield f"the state of {table.lowest} has the energy {per_site} per site {how} ({found.name}): the one to quote"
+        yield f"measured again, the state of {table.lowest} has the energy {per_site} per site ({found.name}): the one to quote"
     elif table.lowest is not None:
         yield f"the energy of {table.lowest} is the lowest of several, so it is too low on average; measure its state again"
     yield from map(line, table.diagnostics)
     for each in [*table.starts, *([table.measured] if table.measured else [])]:
         quoted = each is table.measured or (table.measured is None and each.name == table.lowest)
-        told = (found for found in each.diagnostics if quoted or found.status == "error")
-        yield from (f"{each.name}: {line(found)}" for found in told)
+        yield from (f"{each.name}: {line(x)}" for x in (each.diagnostics if quoted else each.wrong))

@@ -15,10 +15,10 @@ from tnvmc.settings.config import DEFAULT_SAMPLES, Settings
 from tnvmc.settings.optimizer_settings import OptimiseStage, SRSettings, StageSettings
 
 FIRST_STEPS, SECOND_STEPS, LATER_STEPS = 25, 60, 45
-"""Of D = 3 from a product state, of D = 4, and of each later one: those of `scripts/heisenberg_8x8_d6.toml`."""
+"""Of D = 3 from a product state, of D = 4, and of each later one: about those of `scripts/heisenberg_8x8_d6.toml`."""
 
 MEASURED = 8 * DEFAULT_SAMPLES
-"""Samples of the measurement at the end, as of other files: eight times those of the last step took as long as all steps."""
+"""Samples of the measurement at the end, as of other files: eight times those of the last step take up to half an hour at D = 6 (decision 38)."""
 
 _FEW = 1000
 """Parameters up to which the samples of a step are those of any file."""
@@ -51,27 +51,27 @@ def default_stages(
     said |= {"n_samples"} & settings.sampler.model_fields_set
     if not isinstance(optimizer, SRSettings) or said or _OWN_PLAN & optimizer.model_fields_set:
         return None
-    if not MOST_PARAMETERS < _n_parameters(state, state.D, operator) <= MOST_OF_SHARED:
+    shared = sharing(operator, bonds=state.bonds)
+
+    def n_parameters(D: int) -> int:
+        lattice, local_dim = operator.lattice, operator.local_dim
+        return PEPS(lattice, D, local_dim=local_dim, bonds=state.bonds, sharing=shared).n_params
+
+    if not MOST_PARAMETERS < n_parameters(state.D) <= MOST_OF_SHARED:
         return None
     sizes = [*(D for D in (3, *range(4, state.D, 2)) if D < state.D), state.D]
-    if len(sizes) == 1:
-        return (_stage(state, sizes[0], optimizer.steps, operator),)
     steps = [FIRST_STEPS, SECOND_STEPS, *[LATER_STEPS] * len(sizes)]
-    return tuple(_stage(state, *each, operator) for each in zip(sizes, steps, strict=False))
+    if len(sizes) == 1:
+        steps = [optimizer.steps]
+    return tuple(
+        OptimiseStage(D=D, steps=n_steps, n_samples=_samples(n_parameters(D)))
+        for D, n_steps in zip(sizes, steps, strict=False)
+    )
 
 
-def _n_parameters(state: PEPSSettings, D: int, operator: Operator) -> int:
-    shared = sharing(operator, bonds=state.bonds)
-    return PEPS(
-        operator.lattice, D, local_dim=operator.local_dim, bonds=state.bonds, sharing=shared
-    ).n_params
-
-
-def _stage(state: PEPSSettings, D: int, steps: int, operator: Operator) -> OptimiseStage:
-    """A stage with as many samples as S needs to be averaged."""
-    n_params, n_samples = _n_parameters(state, D, operator), DEFAULT_SAMPLES
-    if n_params > _FEW:
-        n_samples *= 2
+def _samples(n_params: int) -> int:
+    """As many samples of a step as S needs to be averaged."""
+    n_samples = DEFAULT_SAMPLES if n_params <= _FEW else 2 * DEFAULT_SAMPLES
     while most_parameters(n_samples, shared=True) < n_params:
         n_samples *= 2
-    return OptimiseStage(D=D, steps=steps, n_samples=n_samples)
+    return n_samples
