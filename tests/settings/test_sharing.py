@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tnvmc import PEPS, Operator, j1j2, sharing, square
+from tnvmc import PEPS, Operator, j1j2, sharing, square, tfim
 from tnvmc.settings.build import build_ansatz, build_operator, build_theta
 from tnvmc.settings.config import Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
+from tnvmc.settings.problems import ConfigError
 
 LATTICE = square(2, 4)
 
@@ -91,3 +92,65 @@ def test_other_starts_share_nothing(tmp_path: Path) -> None:
     damaged, missing = (f"ansatz.init={tmp_path / name}" for name in ("damaged.h5", "none.h5"))
     for init in (plain, stripes, damaged, missing):
         assert completed((init,)).ansatz.sharing is False
+
+
+def saved_bulk(path: Path, edge: int, period: int = 1) -> str:
+    """The path of a state of 6 x 6 sites with a bulk."""
+    operator = tfim(square(6, 6), h=2.0)
+    peps = PEPS(operator.lattice, 2, sharing=sharing(operator, edge=edge, period=period))
+    peps.save(path, np.random.default_rng(0).normal(size=peps.n_params))
+    return f"ansatz.init={path}"
+
+
+def test_an_edge_asks_for_sharing() -> None:
+    """Also where nothing is proven, and at a D at which tensors are else not shared."""
+    settings = completed(("ansatz.D=2", "ansatz.edge=1"), model="j1j2", J2=0.5)
+    assert settings.ansatz.sharing is True
+    operator = build_operator(settings)
+    assert build_ansatz(settings, operator).sharing == sharing(operator, edge=1)
+
+
+def test_a_state_with_a_bulk_goes_on_so_on_other_lattices(tmp_path: Path) -> None:
+    init, field = saved_bulk(tmp_path / "bulk.h5", 1), {"model": "tfim", "h": 2.0}
+    for changes, edge in (
+        (["lattice.shape=[8,8]"], 1),
+        (["lattice.shape=[6,6]"], 1),
+        (["lattice.shape=[8,8]", "ansatz.edge=2"], 2),
+        (["lattice.shape=[8,8]", "ansatz.sharing=true"], 1),
+    ):
+        settings = completed((init, *changes), **field)
+        assert (settings.ansatz.sharing, settings.ansatz.edge) == (True, edge)
+        operator = build_operator(settings)
+        state = build_ansatz(settings, operator)
+        assert build_theta(settings, operator, state).shape == (state.n_params,)
+        again = complete(validate(settings.as_dict()))
+        assert again.as_dict() == settings.as_dict()
+    assert (
+        completed((init, "lattice.shape=[8,8]", "ansatz.sharing=false"), **field).ansatz.edge
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        (["ansatz.edge=1", "ansatz.sharing=false"], "ansatz.edge"),
+        (["ansatz.period=2"], "ansatz.period"),
+        (["ansatz.edge=0"], "ansatz.edge"),
+        (["ansatz.edge=1", "ansatz.init=simple_update"], "ansatz.sharing"),
+    ],
+)
+def test_an_edge_that_goes_with_nothing_is_refused(changes: list[str], key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        completed(tuple(changes))
+    assert [problem.key for problem in caught.value.problems] == [key]
+
+
+def test_a_lattice_without_a_bulk_is_refused() -> None:
+    data = {
+        "lattice": {"kind": "triangular", "shape": [4, 4]},
+        "hamiltonian": {"model": "heisenberg"},
+    }
+    settings = complete(validate({**data, "ansatz": {"D": 2, "edge": 1}}))
+    with pytest.raises(ConfigError):
+        build_ansatz(settings, build_operator(settings))

@@ -154,12 +154,22 @@ def symmetries_text(ansatz: Json, counted: Json | None = None) -> str:
     if ansatz.get("sharing") or counted:
         more = symmetries_text({**ansatz, "sharing": False})
         number = f"{counted['symmetries']} " if counted else ""
-        return f"tensors shared by {number}symmetries" + (more and f", {more}")
+        return f"tensors shared by {number}symmetries{_bulk({**ansatz, **(counted or {})})}" + (
+            more and f", {more}"
+        )
     if not ansatz.get("symmetrise"):
         return ""
     odd = [name for name, chi in (ansatz.get("characters") or {}).items() if chi == -1]
     told = f" ({', '.join(odd)} -1)" if odd else ""
     return f"symmetrised over {', '.join(ansatz['symmetrise'])}{told}"
+
+
+def _bulk(told: Json) -> str:
+    """Say where tensors of the bulk are one: " and in the bulk (edge 3, period 2)"."""
+    edge, period = told.get("edge"), told.get("period", 1)
+    if edge is None:
+        return ""
+    return f" and in the bulk (edge {edge}{f', period {period}' if period > 1 else ''})"
 
 
 def _model(run: Run) -> list[str]:

@@ -161,7 +161,8 @@ def _of_checkpoint(path: Path) -> Rows:
 def _shared_in(identity: Json) -> Json | None:
     """What a checkpoint tells of tensors that are shared, as "sharing" of a result does."""
     told = identity.get("sharing")
-    return told and {"symmetries": len(told["elements"])}
+    bulk = {key: told[key] for key in ("edge", "period") if told and key in told}
+    return told and {"symmetries": len(told["elements"]), **bulk}
 
 
 def _progress(run: Run, saved: int | None) -> str:

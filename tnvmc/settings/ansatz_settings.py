@@ -77,6 +77,13 @@ class PEPSSettings(_Ansatz):
     state. Default: `true` from D = 3 on where the ground state is proven to have such symmetries, and nothing is said of
     `init`, of simple update, of `symmetrise` or of `[[orthogonal]]`; at D = 2 above 4096 parameters; and where `init` names a state that shares its tensors by
     the symmetries that this Hamiltonian has."""
+    edge: Positive | None = None
+    """Rows and columns at each end with tensors of their own; all others, the bulk, have those of the first row and column beyond
+    ([Large lattices](bulk.md)). With `sharing`, on lattices with reflections. A run with an edge is a start (`init`) on
+    lattices of other sizes too. Default: none, so that all rows have their own."""
+
+    period: Positive = 1
+    """Rows and columns after which the tensors of the bulk repeat. With `edge`."""
 
 
 class PeriodicMPSSettings(PEPSSettings):

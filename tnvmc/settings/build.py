@@ -198,7 +198,9 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
         )
     chosen = build_scheme(settings.contraction.scheme, settings.contraction.chi)
     with _told_of("ansatz.sharing"):
-        shared = sharing(operator, bonds=ansatz.bonds) if ansatz.sharing else None
+        shared = None
+        if ansatz.sharing:
+            shared = sharing(operator, bonds=ansatz.bonds, edge=ansatz.edge, period=ansatz.period)
     return PEPS(lattice, ansatz.D, dtype, chosen, local_dim, ansatz.bonds, shared)
 
 

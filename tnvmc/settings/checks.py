@@ -127,9 +127,22 @@ _EXCITED_UNSHARED = (
 def _of_sharing(settings: Settings) -> Iterator[Rule]:
     """Say that simple update and tensors that are shared exclude each other."""
     for where, state in (factors(settings.ansatz) or {"": settings.ansatz}).items():
-        if not isinstance(state, PEPSSettings) or not state.sharing:
+        if not isinstance(state, PEPSSettings):
             continue
         key = ".".join(filter(None, ("ansatz", where, "sharing")))
+        needs = state.sharing is False or (bool(where) and not state.sharing)
+        edge = key.replace("sharing", "edge")
+        why = f"goes with {key} = true only; say that too, or leave it out"
+        yield state.edge is not None and needs, edge, why, state.edge
+        why = f"goes with {edge} only: it is the bulk that repeats"
+        yield (
+            state.period > 1 and state.edge is None,
+            edge.replace("edge", "period"),
+            why,
+            state.period,
+        )
+        if not state.sharing and state.edge is None:
+            continue
         yield state.kind == "periodic_mps", key, "goes with kind = 'peps' or 'mps' only", True
         evolved = "init" in state.model_fields_set and state.init == "simple_update"
         why = "simple update turns bonds, and tensors that were equal are so no longer; take init = 'product'"

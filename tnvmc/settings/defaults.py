@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from tnvmc.ansatz.initial.parameters import sharing_of_start
+from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import (
     is_easy_plane,
@@ -120,9 +121,18 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
 def _with_sharing(settings: Settings) -> Settings:
     """Decide whether a PEPS shares tensors, where nothing is said of it."""
     state = settings.ansatz
-    if not isinstance(state, PEPSSettings) or state.sharing is not None:
+    if not isinstance(state, PEPSSettings):
         return settings
-    return settings.changed({"ansatz": {"sharing": _shares(settings, state)}})
+    shares = _shares(settings, state) if state.sharing is None else state.sharing
+    before = _start_of(settings, state) if shares and state.edge is None else None
+    bulk = {"edge": before.edge, "period": before.period} if before else {}
+    return settings.changed({"ansatz": {"sharing": shares, **bulk}})
+
+
+def _start_of(settings: Settings, state: PEPSSettings) -> Sharing | None:
+    """What the state that `init` names shares its tensors by."""
+    sizes = [stage.D or state.D or 1 for stage in settings.stage or ()] or [state.D or 1]
+    return sharing_of_start(state.init, sizes[0]) if "init" in state.model_fields_set else None
 
 
 def _shares(settings: Settings, state: PEPSSettings) -> bool:
@@ -138,16 +148,17 @@ def _shares(settings: Settings, state: PEPSSettings) -> bool:
     operator = hamiltonian(settings)
     if evolved or is_cut or other_level or state.kind != "peps" or operator is None:
         return False
-    started = "init" in state.model_fields_set
-    before = sharing_of_start(state.init, sizes[0]) if started else None
-    if started and before is None:
+    if state.edge is not None:
+        return True
+    before = _start_of(settings, state)
+    if "init" in state.model_fields_set and before is None:
         return False
     try:
         found = sharing(operator, bonds=state.bonds)
     except ValueError:  # no symmetry
         return False
-    if started:
-        return before == found
+    if before is not None:
+        return before.goes_on_as(found)
     proven = signs_are_known(operator, found) and is_proven(operator, found)
     return proven and is_easy_plane(operator) and not _small(settings, state, operator)
 

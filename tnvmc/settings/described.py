@@ -230,6 +230,8 @@ def _ansatz(ansatz: Ansatz, init: str | None) -> Section:
         if isinstance(ansatz, PEPS):
             found["bonds"] = ansatz.bonds
             found["sharing"] = ansatz.sharing is not None
+            if ansatz.sharing and ansatz.sharing.edge is not None:
+                found |= {"edge": ansatz.sharing.edge, "period": ansatz.sharing.period}
     found["init"] = starts[0] if init is None else init
     return found
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from tnvmc.ansatz.files import lattice_in
 from tnvmc.ansatz.initial.evolution import NOISE, evolved_from_product, noisy
+from tnvmc.ansatz.initial.repeated import repeated
 from tnvmc.ansatz.initial.settled import cut
 from tnvmc.ansatz.initial.shared_starts import with_noise
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo, evolved
@@ -182,6 +183,8 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
     about = description_of(ansatz)
     dtype = np.dtype(ansatz.dtype) if isinstance(ansatz, Typed) else theta.dtype
     shape = [int(length) for length in ansatz.lattice.shape]
+    if isinstance(ansatz, PEPS) and _has_edge(described, ansatz):
+        return _from_bulk(ansatz, path, described, theta, seed)
     found = (kind_in(described), described["lattice"][1:3], described["local_dim"])
     wanted = (kind_in(about), shape, ansatz.local_dim)
     if found != wanted:
@@ -223,6 +226,47 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
         return _resized(before, theta, ansatz, seed)
     except ValueError as error:
         raise StateFileError(f"ansatz.init = '{path}': {error}") from None
+
+
+def _has_edge(described: Mapping[str, Any], ansatz: PEPS) -> bool:
+    """Whether a state shares tensors with an edge, and differs from the one wanted in the lattice or in what is shared."""
+    stored = described.get("sharing")
+    if not stored or stored.get("edge") is None or not ansatz.shared:
+        return False
+    return bool(stored != plain(ansatz.shared.sharing.told()))
+
+
+def _from_bulk(
+    ansatz: PEPS, path: Path, described: Mapping[str, Any], theta: Array, seed: int
+) -> Array:
+    """Repeat the tensors of a state with an edge on the lattice wanted, and grow them where D is larger."""
+    with opened(path / CHECKPOINT if path.is_dir() else path) as file:
+        stored = lattice_in(described["lattice"], file)
+    D, local_dim, bonds = described["D"], described["local_dim"], described.get("bonds", "open")
+    try:
+        if (stored.kind, local_dim) != (ansatz.lattice.kind, ansatz.local_dim):
+            raise ValueError(
+                f"it is on a {stored.kind} lattice with local dimension {local_dim}, wanted is a {ansatz.lattice.kind} "
+                f"lattice with {ansatz.local_dim}"
+            )
+        dtype = theta.dtype.name
+        before = PEPS(
+            stored, D, dtype, local_dim=local_dim, bonds=bonds, sharing=sharing_in(described)
+        )
+        here = PEPS(
+            ansatz.lattice,
+            D,
+            dtype,
+            local_dim=local_dim,
+            bonds=ansatz.bonds,
+            sharing=ansatz.sharing,
+        )
+        repeats = repeated(before, np.asarray(to_host(theta)), here)
+        grows = ansatz.D != D
+        found = _resized(here, repeats, ansatz, seed) if grows else repeats
+    except ValueError as error:
+        raise StateFileError(f"ansatz.init = '{path}': {error}") from None
+    return found.astype(ansatz.dtype)
 
 
 def _resized(before: PEPS, theta: Array, ansatz: PEPS, seed: int) -> Array:

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from math import prod
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
+from tnvmc.ansatz.peps.orbits import Member, beyond, check_reflections, orbits_of, with_bulk
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.embedding import Embedding
 from tnvmc.lattice.lattice import Patch
@@ -46,6 +47,11 @@ class Sharing:
     colours: tuple[int, ...]  #: 0 or 1 for each site: (-1)^(colour * s)
     signs: tuple[tuple[Patch, tuple[int, ...]], ...] = ()
     """Of the two-site ground state on each bond that is reversed, by size, +1 or -1; see `bond_signs`."""
+    edge: int | None = None
+    """Rows and columns at each end whose tensors are their own; those of all others, the bulk, are as in the first row or
+    column beyond.  None: all are their own."""
+    period: int = 1
+    """Rows and columns after which tensors of the bulk repeat."""
 
     def __post_init__(self) -> None:
         unit, known = tuple(range(len(self.colours))), set(self.elements)
@@ -55,9 +61,23 @@ class Sharing:
                 f"Sharing: {len(self.elements)} elements that are no group of {len(unit)} sites; take "
                 "tnvmc.sharing(hamiltonian)"
             )
+        if self.edge is None and self.period == 1:
+            return
+        if not (_is_count(self.edge) and _is_count(self.period)):
+            raise ValueError(
+                f"Sharing: edge = {self.edge!r} and period = {self.period!r}, but at least one row at each end has tensors of "
+                "its own, and the bulk repeats after one row or more"
+            )
 
     def __len__(self) -> int:
         return len(self.elements)
+
+    def goes_on_as(self, other: Sharing) -> bool:
+        """Whether a state with this one is a start of states with the other: the same, or of the same kind with an edge."""
+        if self.edge is None:
+            return self == other
+        signs = [{values for _, values in each.signs} for each in (self, other)]
+        return len(self) == len(other) and signs[0] == signs[1]
 
     def told(self) -> dict[str, Any]:
         """Plain values that `of` makes this of again."""
@@ -65,13 +85,15 @@ class Sharing:
             "elements": [list(element) for element in self.elements],
             "colours": list(self.colours),
             "signs": [[list(bond), list(signs)] for bond, signs in self.signs],
+            **({} if self.edge is None else {"edge": self.edge, "period": self.period}),
         }
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Self:
         """Make one of what `told` has given."""
         signs = tuple((tuple(bond), tuple(values)) for bond, values in told["signs"])
-        return cls(tuple(map(tuple, told["elements"])), tuple(told["colours"]), signs)
+        elements = tuple(map(tuple, told["elements"]))
+        return cls(elements, tuple(told["colours"]), signs, told.get("edge"), told.get("period", 1))
 
 
 def bond_signs(of_pair: Sequence[int], D: int) -> np.ndarray:
@@ -86,44 +108,6 @@ def bond_signs(of_pair: Sequence[int], D: int) -> np.ndarray:
     return signs[:D]
 
 
-class Member(NamedTuple):
-    """A site whose tensor is that of the first site of its orbit."""
-
-    site: int
-    legs: tuple[int, ...]  #: leg l of the site is leg legs[l] of the first site
-
-
-@dataclass(frozen=True)
-class Orbit:
-    """Sites that are taken to each other, and the entries of their tensor that are free."""
-
-    members: tuple[Member, ...]  #: the first site first
-    fixed: tuple[tuple[int, ...], ...]  #: legs of what leaves the first site where it is
-    shape: tuple[int, ...]  #: of its tensor (d, up, left, down, right)
-
-    @cached_property
-    def n_free(self) -> int:
-        """Number of free entries, by Burnside's lemma: known before there is room for them."""
-        kept = (prod(self.shape[1 + min(cycle)] for cycle in _cycles(legs)) for legs in self.fixed)
-        return self.shape[0] * sum(kept) // len(self.fixed)
-
-    @cached_property
-    def _classes(self) -> tuple[np.ndarray, np.ndarray]:
-        places = np.arange(prod(self.shape)).reshape(self.shape)
-        turned = [places.transpose(0, *(1 + leg for leg in legs)) for legs in self.fixed]
-        return np.unique(np.minimum.reduce(turned).ravel(), return_inverse=True)
-
-    @property
-    def free(self) -> np.ndarray:
-        """Places of the free entries."""
-        return self._classes[0]
-
-    @property
-    def entry(self) -> np.ndarray:
-        """Which free entry stands at each place."""
-        return self._classes[1]
-
-
 class SharedTensors:
     """theta (P,), the free entries orbit by orbit, and the tensors of all sites.
 
@@ -133,14 +117,19 @@ class SharedTensors:
         shapes: (d, up, left, down, right) of each site's tensor.
 
     Raises:
-        ValueError: an element leads a bond of the network to where there is none.
+        ValueError: an element leads a bond of the network to where there is none; a bulk without reflections, or with
+            bonds at other places.
     """
 
     def __init__(
         self, sharing: Sharing, found: Embedding, shapes: Sequence[tuple[int, ...]]
     ) -> None:
         self.sharing, self.found, self.shapes = sharing, found, list(shapes)
-        self.orbits = tuple(_orbits(sharing, found, self.shapes))
+        orbits = orbits_of(sharing.elements, found, self.shapes)
+        if sharing.edge is not None:
+            check_reflections(sharing.elements, found)
+            orbits = with_bulk(orbits, found, sharing.edge, sharing.period)
+        self.orbits = tuple(orbits)
         self._bond_factors = _bond_factors(sharing, found, self.shapes)
 
     @property
@@ -152,11 +141,11 @@ class SharedTensors:
     def n_gauge(self) -> int:
         """Directions of theta along which psi changes by a factor at most, on bonds that can be filled.
 
-        A scale for each orbit of sites, and for each orbit of bonds X with its inverse, without scale: D^2 - 1; where a
-        bond is reversed X must keep its signs, which D (D - 1) / 2 directions do.
+        A scale for each orbit of sites, and X with its inverse on bonds that go together, without scale: D^2 - 1; where
+        both of its ends must turn by the same X, which keeps its signs, D (D - 1) / 2.
         """
         return len(self.orbits) + sum(
-            D * (D - 1) // 2 if is_reversed else D**2 - 1 for D, is_reversed in self._bond_orbits()
+            D * (D - 1) // 2 if is_reversed else D**2 - 1 for D, is_reversed in self._gauges()
         )
 
     def tensors(self, theta: Array) -> list[Array]:
@@ -248,86 +237,44 @@ class SharedTensors:
         tensor = tensor * self._factor(member.site, xp, tensor.dtype)
         return xp.permute_dims(tensor, (0, *(1 + member.legs.index(leg) for leg in range(4))))
 
-    def _bond_orbits(self) -> list[tuple[int, bool]]:
-        """Dimension of each orbit of bonds, and whether an element reverses them."""
+    def _gauges(self) -> list[tuple[int, bool]]:
+        """Dimension of the bonds that must turn together, and whether their two ends do so by one X.
+
+        Legs that are one by sharing turn by the same X, and the legs at both ends of a bond by X and its inverse.  So
+        legs are the corners of a graph and bonds its edges, of whose connected parts each has one X; with a cycle of odd
+        length X is also its own inverse transpose.  A part is found twice, by corner and sign, unless it has such a cycle.
+        """
+        leg_at = {m.site: (o, m.legs) for o, orbit in enumerate(self.orbits) for m in orbit.members}
         site_at = {place: site for site, place in enumerate(self.found.places)}
-        met: set[Patch] = set()
-        orbits = []
-        for place, beyond in sorted(self.found.bonds):
-            one, other = site_at[place], site_at[beyond]
-            if (one, other) in met or (other, one) in met:
-                continue
-            moved = {(element[one], element[other]) for element in self.sharing.elements}
-            met |= moved
+
+        def corner(place: int, leg: int) -> int:
+            orbit, legs = leg_at[site_at[place]]
+            return 4 * orbit + self.orbits[orbit].leg_class(legs[leg])
+
+        ends: set[Patch] = set()
+        for place, other in self.found.bonds:
             legs = (x for x in range(4) if self.found.joins(place, x))
-            leg = next(x for x in legs if _beyond(self.found, place, x) == beyond)
-            orbits.append((self.shapes[one][1 + leg], (other, one) in moved))
-        return orbits
+            leg = next(x for x in legs if beyond(self.found, place, x) == other)
+            ends.add((corner(place, leg), corner(other, (leg + 2) % 4)))
+        n = 4 * len(self.orbits)
+        one, two = np.array(sorted(ends)).T if ends else np.empty((2, 0), dtype=np.int64)
+        edges = np.concatenate([one, one + n]), np.concatenate([two + n, two])
+        joined = coo_array((np.ones(edges[0].size), edges), shape=(2 * n, 2 * n))
+        part = connected_components(joined, directed=False)[1]
+        found = {}
+        for corner_ in np.unique(np.concatenate([one, two])):
+            orbit, leg = divmod(int(corner_), 4)
+            pair = frozenset((int(part[corner_]), int(part[corner_ + n])))
+            found[pair] = self.orbits[orbit].shape[1 + leg], len(pair) == 1
+        return list(found.values())
+
+
+def _is_count(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 1
 
 
 def _alternating(d: int, xp: Any, dtype: Any) -> Array:
     return xp.asarray([(-1.0) ** s for s in range(d)], dtype=dtype)
-
-
-def _orbits(sharing: Sharing, found: Embedding, shapes: Sequence[tuple[int, ...]]) -> list[Orbit]:
-    orbits: list[Orbit] = []
-    met: set[int] = set()
-    for first in range(len(shapes)):
-        if first in met:
-            continue
-        members, fixed = {first: tuple(range(4))}, []
-        for element in sharing.elements:
-            legs = _led(element, first, found)
-            members.setdefault(element[first], legs)
-            if element[first] == first and legs not in fixed:
-                fixed.append(legs)
-        met |= members.keys()
-        each = tuple(Member(site, legs) for site, legs in members.items())
-        orbits.append(Orbit(each, tuple(fixed), tuple(shapes[first])))
-    return orbits
-
-
-def _led(element: Patch, site: int, found: Embedding) -> tuple[int, ...]:
-    """For each leg of the site that `site` is moved to: the leg of `site` that is led there."""
-    there, site_at = element[site], {place: i for i, place in enumerate(found.places)}
-    here_place, there_place = found.places[site], found.places[there]
-    led: dict[int, int] = {}
-    for leg in range(4):
-        if found.joins(here_place, leg):
-            neighbour = element[site_at[_beyond(found, here_place, leg)]]
-            onto = [
-                other
-                for other in range(4)
-                if found.joins(there_place, other)
-                and site_at[_beyond(found, there_place, other)] == neighbour
-            ]
-            if len(onto) != 1:
-                raise ValueError(
-                    f"sharing: sites {site} and {there} are taken to each other, but bonds of the network "
-                    "there are not; leave that symmetry out"
-                )
-            led[onto[0]] = leg
-    # Legs of size 1 go where room is left.
-    rest = iter([leg for leg in range(4) if leg not in led.values()])
-    return tuple(led[other] if other in led else next(rest) for other in range(4))
-
-
-def _beyond(found: Embedding, place: int, leg: int) -> int:
-    other = found.beyond(place, leg)
-    assert other is not None
-    return other
-
-
-def _cycles(legs: tuple[int, ...]) -> set[frozenset[int]]:
-    """Legs that a rearrangement leads to each other."""
-    cycles = set()
-    for leg in range(4):
-        cycle, here = {leg}, legs[leg]
-        while here != leg:
-            cycle.add(here)
-            here = legs[here]
-        cycles.add(frozenset(cycle))
-    return cycles
 
 
 def _bond_factors(
@@ -339,7 +286,7 @@ def _bond_factors(
     for (one, other), of_pair in sharing.signs:
         for leg in range(4):
             place = found.places[one]
-            if found.joins(place, leg) and site_at[_beyond(found, place, leg)] == other:
+            if found.joins(place, leg) and site_at[beyond(found, place, leg)] == other:
                 signs = bond_signs(of_pair, shapes[one][1 + leg])
                 if (signs < 0).any():
                     factors.setdefault(one, []).append((leg, signs))

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tnvmc.ansatz.initial.product_starts import mean_energy, product_starts, start_vectors
+from tnvmc.ansatz.initial.tensors import bond_sizes
 from tnvmc.ansatz.peps.rings import check_bonds
-from tnvmc.ansatz.peps.sharing import Sharing
+from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.permutations import Permutation, point_group, space_group, translations
@@ -22,7 +23,11 @@ SHARED_BY = ("point", "translation")
 
 
 def sharing(
-    operator: Operator, names: str | Iterable[str] = SHARED_BY, bonds: Bonds = "open"
+    operator: Operator,
+    names: str | Iterable[str] = SHARED_BY,
+    bonds: Bonds = "open",
+    edge: int | None = None,
+    period: int = 1,
 ) -> Sharing:
     """Give the tensors that the symmetries of a Hamiltonian make equal; for ``PEPS(..., sharing=)``.
 
@@ -34,9 +39,14 @@ def sharing(
         operator: the Hamiltonian.
         names: "point" for reflections and rotations of the lattice, "translation" for those around rings; both by default.
         bonds: of the PEPS, as its argument.
+        edge: rows and columns at each end with tensors of their own; all others, the bulk, have those of the first one
+            beyond (`Sharing.edge`).  Such a state has as many parameters on a large lattice as on a small one, and is
+            a start on both (decision 39).  No symmetry: the ground state is near such a state where its edges end
+            within so many rows.  None: all rows have their own.
+        period: rows and columns after which tensors of the bulk repeat.
 
     Raises:
-        ValueError: an unknown name; no element but the identity is left.
+        ValueError: an unknown name; an edge below 1, or on a lattice without reflections of rows and columns; no element but the identity is left.
     """
     require_operator("sharing", "operator", operator)
     check_bonds(bonds, operator.lattice)
@@ -58,7 +68,13 @@ def sharing(
             f"sharing: {operator.name} on this {operator.lattice.kind} lattice has no symmetry under "
             f"{' or '.join(asked)} that a PEPS with {bonds} bonds could share tensors by; leave sharing out"
         )
-    return Sharing(tuple(kept), tuple(map(int, colours)), _signs(operator, kept, colours, found))
+    signs = _signs(operator, kept, colours, found)
+    shared = Sharing(tuple(kept), tuple(map(int, colours)), signs, edge, period)
+    if edge is not None:  # raises where the lattice has no bulk
+        SharedTensors(
+            shared, found, [(operator.local_dim, *sizes) for sizes in bond_sizes(found, 2)]
+        )
+    return shared
 
 
 def is_proven(operator: Operator, found: Sharing) -> bool:

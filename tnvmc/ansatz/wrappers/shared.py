@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import prod
 
 from tnvmc.ansatz.peps.state import PEPS
@@ -18,10 +18,12 @@ class SharedCounts:
 
     symmetries: int  #: elements of the group, with the identity
     n_unshared: int  #: parameters of the same state without sharing
+    bulk: tuple[int, int] | None = None  #: edge and period, where tensors of the bulk are one
 
     def as_dict(self) -> dict[str, int]:
         """Give a dict for JSON."""
-        return asdict(self)
+        found = {"symmetries": self.symmetries, "n_unshared": self.n_unshared}
+        return found | (dict(zip(("edge", "period"), self.bulk, strict=True)) if self.bulk else {})
 
 
 def shared_counts(ansatz: Ansatz) -> SharedCounts | None:
@@ -34,7 +36,9 @@ def shared_counts(ansatz: Ansatz) -> SharedCounts | None:
         found = [shared_counts(part) for part in parts]
         held = [counts for counts in found if counts]
         each = (c.n_unshared if c else p.n_params for c, p in zip(found, parts, strict=True))
-        return SharedCounts(held[0].symmetries, sum(each)) if held else None
+        return SharedCounts(held[0].symmetries, sum(each), held[0].bulk) if held else None
     if isinstance(state, PEPS) and state.sharing:
-        return SharedCounts(len(state.sharing), sum(map(prod, state.shapes)))
+        edge = state.sharing.edge
+        bulk = None if edge is None else (edge, state.sharing.period)
+        return SharedCounts(len(state.sharing), sum(map(prod, state.shapes)), bulk)
     return None

@@ -1,0 +1,100 @@
+"""Starts of a PEPS from one with a bulk, on a lattice of another size or with a wider edge."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.peps.orbits import nearest_alike
+from tnvmc.ansatz.peps.sharing import SharedTensors
+from tnvmc.ansatz.peps.state import PEPS
+
+Array = Any
+
+
+def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
+    """Give theta (P,) of `after` with the tensors of `before`, those of its bulk wherever `after` has room for them.
+
+    On the same lattice it is the same state.  On another one the edges and the bulk are those of `before`; nothing is
+    known of how near that is to a ground state, and nothing of it is checked.
+
+    Args:
+        before: a PEPS that shares tensors with an edge (`Sharing.edge`).
+        theta: its parameters, on the host.
+        after: a PEPS of the same D that shares tensors by the same kinds of symmetries.
+
+    Raises:
+        ValueError: other D or signs; numbers of rows or columns that do not differ by twice the period or a multiple; an
+            edge of `after` below that of `before`; a lattice of `before` so small that tensors of its bulk are no
+            neighbours of each other.
+    """
+    small, large = before.shared, after.shared
+    if small is None or small.sharing.edge is None or large is None:
+        raise ValueError("repeated: only tensors of a PEPS with ansatz.edge are repeated")
+    edge = small.sharing.edge
+    _check(before, after, small, large, edge)
+    given = _raw_tensors(small, theta)
+    site_at = {place: site for site, place in enumerate(small.found.places)}
+    parts = []
+    for orbit in large.orbits:
+        place = large.found.places[orbit.members[0].site]
+        row, column = (
+            (had - 1) // 2 if 2 * x + 1 == has else nearest_alike(x, edge, small.sharing.period)
+            for x, has, had in zip(
+                divmod(place, after.lattice.shape[1]), after.lattice.shape, before.lattice.shape, strict=True
+            )
+        )  # fmt: skip
+        tensor = given[site_at[row * before.lattice.shape[1] + column]]
+        if tensor.shape != orbit.shape:
+            raise ValueError(
+                f"repeated: a tensor of shape {tensor.shape} is wanted as {orbit.shape}; the bonds are others"
+            )
+        parts.append(tensor.ravel()[orbit.free])
+    return np.concatenate(parts)
+
+
+def _raw_tensors(shared: SharedTensors, theta: np.ndarray) -> list[np.ndarray]:
+    """Tensors of all sites without the signs of their place."""
+    found: list[np.ndarray] = [np.empty(0)] * len(shared.shapes)
+    ends = np.cumsum([0, *(orbit.n_free for orbit in shared.orbits)])
+    for orbit, (begin, end) in zip(shared.orbits, pairwise(ends), strict=True):
+        tensor = np.asarray(theta)[begin:end][orbit.entry].reshape(orbit.shape)
+        for site, legs in orbit.members:
+            found[site] = tensor.transpose(0, *(1 + leg for leg in legs))
+    return found
+
+
+def _check(
+    before: PEPS, after: PEPS, small: SharedTensors, large: SharedTensors, edge: int
+) -> None:
+    if (before.D, before.bonds) != (after.D, after.bonds):
+        raise ValueError(
+            f"repeated: D = {before.D} and {before.bonds} bonds, wanted D = {after.D} and {after.bonds}"
+        )
+    wider, period = large.sharing.edge, small.sharing.period
+    if wider is not None and (wider < edge or large.sharing.period % period):
+        raise ValueError(
+            f"ansatz.edge = {wider} and period = {large.sharing.period}, the start has an edge of {edge} and a period of {period}: "
+            f"its tensors differ where those wanted are one; take edge = {edge} or more, and {period} times a whole number"
+        )
+    rings = (False, after.rings)
+    for had, has, ring in zip(before.lattice.shape, after.lattice.shape, rings, strict=True):
+        if (had - has) % (1 if ring else 2 * period):
+            raise ValueError(
+                f"{had} rows or columns of the start, {has} wanted: with a period of {period} these must differ by a "
+                f"multiple of {2 * period}, or the bulk does not fit together in the middle"
+            )
+        least = 2 * (edge + period + 1)
+        if not ring and had != has and had < least:
+            raise ValueError(
+                f"the start has {had} rows or columns, an edge of {edge} and a period of {period}, so its bulk is no neighbour of "
+                f"itself; take a start with {least} at least, or one with a smaller edge"
+            )
+    signs = [{values for _, values in shared.sharing.signs} for shared in (small, large)]
+    if signs[0] != signs[1]:
+        raise ValueError(
+            "the start has other signs on the bonds that are reversed, so it is of another Hamiltonian; take one of "
+            "the same"
+        )

@@ -1,0 +1,205 @@
+"""Sites of a PEPS that have one tensor: those that symmetries take to each other, and those of the bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from tnvmc.lattice.embedding import Embedding
+from tnvmc.lattice.lattice import Patch
+
+Legs = tuple[int, ...]
+
+
+class Member(NamedTuple):
+    """A site whose tensor is that of the first site of its orbit."""
+
+    site: int
+    legs: Legs  #: leg l of the site is leg legs[l] of the first site
+
+
+@dataclass(frozen=True)
+class Orbit:
+    """Sites that have one tensor, and the entries of it that are free."""
+
+    members: tuple[Member, ...]  #: the first site first
+    fixed: tuple[Legs, ...]  #: a group: rearrangements of its legs that leave the tensor as it is
+    shape: tuple[int, ...]  #: of the tensor (d, up, left, down, right)
+
+    @cached_property
+    def n_free(self) -> int:
+        """Number of free entries, by Burnside's lemma: known before there is room for them."""
+        kept = (prod(self.shape[1 + min(cycle)] for cycle in _cycles(legs)) for legs in self.fixed)
+        return self.shape[0] * sum(kept) // len(self.fixed)
+
+    def leg_class(self, leg: int) -> int:
+        """The smallest of the legs that `fixed` leads a leg of the tensor to."""
+        return min(legs[leg] for legs in self.fixed)
+
+    @cached_property
+    def _classes(self) -> tuple[np.ndarray, np.ndarray]:
+        places = np.arange(prod(self.shape)).reshape(self.shape)
+        turned = [places.transpose(0, *(1 + leg for leg in legs)) for legs in self.fixed]
+        return np.unique(np.minimum.reduce(turned).ravel(), return_inverse=True)
+
+    @property
+    def free(self) -> np.ndarray:
+        """Places of the free entries."""
+        return self._classes[0]
+
+    @property
+    def entry(self) -> np.ndarray:
+        """Which free entry stands at each place."""
+        return self._classes[1]
+
+
+def orbits_of(
+    elements: Sequence[Patch], found: Embedding, shapes: Sequence[tuple[int, ...]]
+) -> list[Orbit]:
+    """Give the orbits of all sites under a group, by their first sites.
+
+    Raises:
+        ValueError: an element leads a bond of the network to where there is none.
+    """
+    orbits: list[Orbit] = []
+    met: set[int] = set()
+    for first in range(len(shapes)):
+        if first in met:
+            continue
+        members, fixed = {first: tuple(range(4))}, []
+        for element in elements:
+            legs = _led(element, first, found)
+            members.setdefault(element[first], legs)
+            if element[first] == first and legs not in fixed:
+                fixed.append(legs)
+        met |= members.keys()
+        each = tuple(Member(site, legs) for site, legs in members.items())
+        orbits.append(Orbit(each, tuple(fixed), tuple(shapes[first])))
+    return orbits
+
+
+def with_bulk(orbits: Sequence[Orbit], found: Embedding, edge: int, period: int) -> list[Orbit]:
+    """Join orbits whose first sites differ by how far they lie within the bulk only; see `Sharing.edge`.
+
+    Args:
+        orbits: of a group with the reflections of rows and of columns, so that first sites lie in one quarter.
+        found: how the lattice lies on the grid.
+        edge: rows and columns at each end with tensors of their own.
+        period: rows and columns after which tensors of the bulk repeat.
+
+    Raises:
+        ValueError: sites of the bulk that have bonds at other places.
+    """
+    joined = {orbit.members[0].site: orbit for orbit in orbits}
+    member_at = {m.site: (orbit.members[0].site, m.legs) for orbit in orbits for m in orbit.members}
+    site_at = {place: site for site, place in enumerate(found.places)}
+    for first in sorted(joined):
+        place = found.places[first]
+        target = _in_bulk(place, found.shape, edge, period)
+        if target == place:
+            continue
+        if target not in site_at or any(
+            found.joins(place, x) != found.joins(target, x) for x in range(4)
+        ):
+            raise ValueError(
+                f"sharing: edge = {edge}, but site {first} of the bulk has bonds at other places than the one "
+                "whose tensor it should have; leave edge out"
+            )
+        onto, led = member_at[site_at[target]]
+        back = [led.index(leg) for leg in range(4)]
+        lost, kept = joined.pop(first), joined[onto]
+        members = tuple(Member(m.site, tuple(led[leg] for leg in m.legs)) for m in lost.members)
+        fixed = tuple(tuple(led[legs[back[leg]]] for leg in range(4)) for legs in lost.fixed)
+        joined[onto] = replace(
+            kept, members=kept.members + members, fixed=_generated(kept.fixed + fixed)
+        )
+    return [joined[first] for first in sorted(joined)]
+
+
+def check_reflections(elements: Sequence[Patch], found: Embedding) -> None:
+    """Raise ValueError where a group lacks the reflection of the rows or that of the columns."""
+    rows, columns = np.divmod(np.array(found.places), found.shape[1])
+    n_rows, n_columns = found.shape
+    wanted = ((n_rows - 1 - rows, columns), (rows, n_columns - 1 - columns))
+    moved = {tuple(np.array(found.places)[list(element)].tolist()) for element in elements}
+    if any(tuple((r * n_columns + c).tolist()) not in moved for r, c in wanted):
+        raise ValueError(
+            "sharing: edge is for states that share tensors by the reflections of rows and of columns, and here "
+            "one of these is missing; leave edge out"
+        )
+
+
+def _in_bulk(place: int, shape: tuple[int, int], edge: int, period: int) -> int:
+    """The place of the upper left quarter whose tensor a place of it has."""
+    at = divmod(place, shape[1])
+    # A row in the middle lies on the mirror, and its tensors are symmetric, which others are not.
+    row, column = (
+        x if 2 * x + 1 == length else nearest_alike(x, edge, period)
+        for x, length in zip(at, shape, strict=True)
+    )
+    return row * shape[1] + column
+
+
+def nearest_alike(x: int, edge: int, period: int) -> int:
+    """The row or column nearest to the end whose tensors one of the first half has."""
+    return x if x < edge else edge + (x - edge) % period
+
+
+def _generated(legs: Sequence[Legs]) -> tuple[Legs, ...]:
+    """The group of rearrangements that some generate."""
+    known = list(dict.fromkeys(legs))
+    for one in known:  # grows on the way
+        for other in legs:
+            product = tuple(one[leg] for leg in other)
+            if product not in known:
+                known.append(product)
+    return tuple(known)
+
+
+def _led(element: Patch, site: int, found: Embedding) -> Legs:
+    """For each leg of the site that `site` is moved to: the leg of `site` that is led there."""
+    there, site_at = element[site], {place: i for i, place in enumerate(found.places)}
+    here_place, there_place = found.places[site], found.places[there]
+    led: dict[int, int] = {}
+    for leg in range(4):
+        if found.joins(here_place, leg):
+            neighbour = element[site_at[beyond(found, here_place, leg)]]
+            onto = [
+                other
+                for other in range(4)
+                if found.joins(there_place, other)
+                and site_at[beyond(found, there_place, other)] == neighbour
+            ]
+            if len(onto) != 1:
+                raise ValueError(
+                    f"sharing: sites {site} and {there} are taken to each other, but bonds of the network "
+                    "there are not; leave that symmetry out"
+                )
+            led[onto[0]] = leg
+    # Legs of size 1 go where room is left.
+    rest = iter([leg for leg in range(4) if leg not in led.values()])
+    return tuple(led[other] if other in led else next(rest) for other in range(4))
+
+
+def beyond(found: Embedding, place: int, leg: int) -> int:
+    """The place at the other end of a bond."""
+    other = found.beyond(place, leg)
+    assert other is not None
+    return other
+
+
+def _cycles(legs: Legs) -> set[frozenset[int]]:
+    """Legs that a rearrangement leads to each other."""
+    cycles = set()
+    for leg in range(4):
+        cycle, here = {leg}, legs[leg]
+        while here != leg:
+            cycle.add(here)
+            here = legs[here]
+        cycles.add(frozenset(cycle))
+    return cycles
