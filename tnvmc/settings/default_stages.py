@@ -51,7 +51,10 @@ def default_stages(
     said |= {"n_samples"} & settings.sampler.model_fields_set
     if not isinstance(optimizer, SRSettings) or said or _OWN_PLAN & optimizer.model_fields_set:
         return None
-    shared = sharing(operator, bonds=state.bonds, edge=state.edge, period=state.period)
+    try:
+        shared = sharing(operator, bonds=state.bonds, edge=state.edge, period=state.period)
+    except ValueError:  # which is told where the state is made
+        return None
 
     def n_parameters(D: int) -> int:
         lattice, local_dim = operator.lattice, operator.local_dim

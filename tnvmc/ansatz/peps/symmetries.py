@@ -46,7 +46,8 @@ def sharing(
         period: rows and columns after which tensors of the bulk repeat.
 
     Raises:
-        ValueError: an unknown name; an edge below 1, or on a lattice without reflections of rows and columns; no element but the identity is left.
+        ValueError: an unknown name; an edge below 1, or on a lattice without reflections of rows and columns;
+            no element but the identity is left.
     """
     require_operator("sharing", "operator", operator)
     check_bonds(bonds, operator.lattice)
