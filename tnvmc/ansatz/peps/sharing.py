@@ -77,7 +77,7 @@ class Sharing:
         if self.edge is None:
             return self == other
         signs = [{values for _, values in each.signs} for each in (self, other)]
-        return len(self) == len(other) and signs[0] == signs[1]
+        return signs[0] == signs[1]
 
     def told(self) -> dict[str, Any]:
         """Plain values that `of` makes this of again."""
