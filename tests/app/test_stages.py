@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.oracles import all_configs, dense_state
 from tests.run_files import read_history, read_json
 from tnvmc.ansatz.initial.parameters import grown, initial_parameters
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.app import stages
 from tnvmc.app.run import Interrupted, resume_run, run_file
 from tnvmc.app.stages import StagedRun
@@ -21,7 +23,7 @@ from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.settings.load import ConfigError, complete, validate
 from tnvmc.storage.hdf5 import StateFileError, opened, read_parameters, read_stages
-from tnvmc.storage.run_folder import FolderError, RunFolder
+from tnvmc.storage.run_folder import FolderError, RunFolder, stage_file
 from tnvmc.vmc import checkpoint
 
 ROUNDING = 1e-12
@@ -291,6 +293,25 @@ def test_growth_without_noise_keeps_the_state(tmp_path: Path) -> None:
     assert run.vmc.measure().energy == pytest.approx(record["energy"], abs=ROUNDING)
     assert run.vmc.state.step == 2
     assert run.vmc.schedule(2) == pytest.approx(0.1)
+
+
+def test_a_wider_edge_keeps_the_state(tmp_path: Path) -> None:
+    """Rows of the bulk get tensors of their own, all those of the stage before."""
+    file = tmp_path / "edge.toml"
+    text = SETTINGS[: SETTINGS.index("[[stage]]")].replace("[2, 3]", "[6, 6]")
+    text += "[[stage]]\nD = 2\nedge = 1\nsteps = 2\n[[stage]]\nD = 2\nsteps = 0\n"
+    file.write_text(text)
+    path = tmp_path / "edge"
+    run_file(file, path)
+    operator = heisenberg(square(6, 6))
+    states = []
+    for name, edge in ((stage_file(1), 1), ("checkpoint.h5", None)):
+        described, theta = read_parameters(path / name)
+        peps = PEPS(operator.lattice, 2, sharing=sharing(operator, edge=edge))
+        assert described["sharing"] == json.loads(json.dumps(peps.sharing.told()))  # type: ignore[union-attr]
+        states.append(peps.tensors(theta))
+    for one, other in zip(*states, strict=True):
+        assert np.array_equal(one, other)
 
 
 def test_noise_on_new_bonds_is_relative_to_the_largest_entry() -> None:

@@ -94,6 +94,18 @@ def test_a_stage_of_smaller_D_cuts_and_nothing_is_shared() -> None:
     assert refused == ("stage.2.D", "conflict", 3)
 
 
+def test_an_edge_grows_from_stage_to_stage() -> None:
+    completed = settings({"D": 2, "edge": 1}, {"D": 2, "edge": 2}, {"D": 2})
+    edges = [stage.settings.ansatz.edge for stage in stages_of(completed)]  # type: ignore[union-attr]
+    assert (edges, completed.ansatz.sharing) == ([1, 2, None], True)
+    assert complete(validate(completed.as_dict())).as_dict() == completed.as_dict()
+    for edges, told_of in (([2, 1], 1), ([None, 3], 3)):
+        tables = [{"D": 2, **({"edge": edge} if edge else {})} for edge in edges]
+        assert found(*tables) == ("stage.2.edge", "conflict", told_of)
+    problem = found({"D": 2, "edge": 1}, {"D": 2}, ansatz={"sharing": False})
+    assert problem == ("stage.1.edge", "conflict", 1)
+
+
 def test_without_stages_nothing_is_added() -> None:
     plain = complete(validate({**BASE, "ansatz": {"D": 3}}))
     assert "stage" not in plain.as_dict()

@@ -319,6 +319,8 @@ def _stage_headline(run: StagedRun) -> str:
     """The present stage in a line for people."""
     stage, own = run.stage, run.stage.settings
     parts = [f"D = {stage.D}"] if stage.D else []
+    edge = getattr(stage.settings.ansatz, "edge", None)
+    parts += [f"edge = {edge}"] if edge else []
     if stage.kind == "simple_update":
         parts.append("simple update")
     else:

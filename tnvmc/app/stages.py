@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.initial.parameters import cut_to, from_simple_update, grown
+from tnvmc.ansatz.initial.repeated import shared_as
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz
@@ -291,8 +292,10 @@ class StagedRun:
         # What is compiled for an ansatz serves all stages that keep it.
         ansatz = old_ansatz if same else build_ansatz(new, self.operator)
         theta, lost = point.theta, None
+        before, after = inner_state(old_ansatz), inner_state(ansatz)
+        if isinstance(before, PEPS) and isinstance(after, PEPS):
+            before, theta = shared_as(before, theta, after)
         if stage.D != self.stage.D:
-            before, after = inner_state(old_ansatz), inner_state(ansatz)
             assert isinstance(before, PEPS) and isinstance(after, PEPS)
             tensors, seed = before.tensors(theta), stage.settings.run.seed + stage.number
             if after.D < before.D:

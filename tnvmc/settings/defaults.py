@@ -148,7 +148,7 @@ def _shares(settings: Settings, state: PEPSSettings) -> bool:
     operator = hamiltonian(settings)
     if evolved or is_cut or other_level or state.kind != "peps" or operator is None:
         return False
-    if state.edge is not None:
+    if any(each.edge is not None for each in (state, *(settings.stage or ()))):
         return True
     before = _start_of(settings, state)
     if "init" in state.model_fields_set and before is None:

@@ -111,6 +111,8 @@ class _Stage(Section):
     """`simple_update`, for the first stage only: the start, by imaginary-time evolution at its D."""
     D: Positive | None = None
     """The state grows where that of the previous stage is smaller, and is cut where it is larger. Default: `ansatz.D`."""
+    edge: Positive | None = None
+    """Rows and columns at each end with tensors of their own ([Large lattices](bulk.md)); not fewer than in the stage before. Default: `ansatz.edge`."""
     n_samples: SamplesPerStep | None = None
     """Samples per step; "auto" goes on with those of the stage before. Default: `sampler.n_samples`."""
     chi: Positive | None = None

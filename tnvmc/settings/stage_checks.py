@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tnvmc.settings.ansatz_settings import NetworkSettings, PEPSSettings
+from tnvmc.settings.ansatz_settings import AnsatzSettings, NetworkSettings, PEPSSettings
 from tnvmc.settings.config import Settings
 from tnvmc.settings.optimizer_settings import OptimiseStage, SRSettings, StageSettings
 from tnvmc.settings.problems import named
@@ -39,7 +39,26 @@ def of_stages(settings: Settings, stages: tuple[StageSettings, ...]) -> Iterator
     before: int | None = None
     for number, stage in enumerate(stages, 1):
         yield from _of_stage(settings, number, stage, before)
+        yield from _of_edges(ansatz, number, stage, stages[number - 2] if number > 1 else None)
         before = stage.D or ansatz.D or before
+
+
+def _of_edges(
+    ansatz: AnsatzSettings, number: int, stage: StageSettings, before: StageSettings | None
+) -> Iterator[Rule]:
+    """Say which edge a stage cannot have."""
+    where = f"stage.{number}.edge"
+    shares = isinstance(ansatz, PEPSSettings) and ansatz.sharing is not False
+    why = "goes with ansatz.sharing = true only; say that too, or leave it out"
+    yield stage.edge is not None and not shares, where, why, stage.edge
+    if not isinstance(ansatz, PEPSSettings) or before is None:
+        return
+    had, has = before.edge or ansatz.edge, stage.edge or ansatz.edge
+    why = (
+        f"smaller than in the stage before ({had or 'all rows have their own'}), and tensors that differ do not become one; "
+        "let it grow"
+    )
+    yield has is not None and (had is None or has < had), where, why, has
 
 
 def _of_stage(

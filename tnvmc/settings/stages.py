@@ -13,7 +13,12 @@ from typing import Any
 from tnvmc.settings.config import Settings
 from tnvmc.settings.optimizer_settings import OptimiseStage, StageSettings
 
-SECTION_OF = {"D": "ansatz", "chi": "contraction", "n_samples": "sampler"} | dict.fromkeys(
+SECTION_OF = {
+    "D": "ansatz",
+    "edge": "ansatz",
+    "chi": "contraction",
+    "n_samples": "sampler",
+} | dict.fromkeys(
     ("steps", "learning_rate", "schedule", "final_learning_rate", "diag_shift", "plateau"),
     "optimizer",
 )

@@ -12,7 +12,7 @@ import numpy as np
 
 from tnvmc.ansatz.files import lattice_in
 from tnvmc.ansatz.initial.evolution import NOISE, evolved_from_product, noisy
-from tnvmc.ansatz.initial.repeated import repeated
+from tnvmc.ansatz.initial.repeated import shared_as
 from tnvmc.ansatz.initial.settled import cut
 from tnvmc.ansatz.initial.shared_starts import with_noise
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo, evolved
@@ -253,17 +253,8 @@ def _from_bulk(
         before = PEPS(
             stored, D, dtype, local_dim=local_dim, bonds=bonds, sharing=sharing_in(described)
         )
-        here = PEPS(
-            ansatz.lattice,
-            D,
-            dtype,
-            local_dim=local_dim,
-            bonds=ansatz.bonds,
-            sharing=ansatz.sharing,
-        )
-        repeats = repeated(before, np.asarray(to_host(theta)), here)
-        grows = ansatz.D != D
-        found = _resized(here, repeats, ansatz, seed) if grows else repeats
+        here, found = shared_as(before, theta, ansatz)
+        found = _resized(here, found, ansatz, seed) if ansatz.D != D else found
     except ValueError as error:
         raise StateFileError(f"ansatz.init = '{path}': {error}") from None
     return found.astype(ansatz.dtype)

@@ -10,6 +10,7 @@ import numpy as np
 from tnvmc.ansatz.peps.orbits import nearest_alike
 from tnvmc.ansatz.peps.sharing import SharedTensors
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 
 Array = Any
 
@@ -53,6 +54,22 @@ def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
             )
         parts.append(tensor.ravel()[orbit.free])
     return np.concatenate(parts)
+
+
+def shared_as(before: PEPS, theta: Array, after: PEPS) -> tuple[PEPS, Array]:
+    """Give a state with a bulk as a PEPS of its own D on the lattice of `after`, which shares what that shares.
+
+    Raises:
+        ValueError: see `repeated`.
+    """
+    if before.lattice == after.lattice and before.sharing == after.sharing:
+        return before, theta
+    here = PEPS(
+        after.lattice, before.D, before.dtype.name, local_dim=before.local_dim, bonds=after.bonds,
+        sharing=after.sharing,
+    )  # fmt: skip
+    found = repeated(before, np.asarray(to_host(theta)), here)
+    return here, to_namespace(found, array_namespace(theta))
 
 
 def _raw_tensors(shared: SharedTensors, theta: np.ndarray) -> list[np.ndarray]:
