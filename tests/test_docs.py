@@ -117,6 +117,7 @@ IN_ORDER = [
     "products",
     "excited",
     "sharing",
+    "bulk",
     "symmetry",
     "own_hamiltonian",
     "own_observable",
