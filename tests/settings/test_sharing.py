@@ -108,6 +108,8 @@ def test_an_edge_asks_for_sharing() -> None:
     assert settings.ansatz.sharing is True
     operator = build_operator(settings)
     assert build_ansatz(settings, operator).sharing == sharing(operator, edge=1)
+    for more in (("lattice.shape=[1,8]", "ansatz.kind=mps"), ("ansatz.symmetrise=['spin']",)):
+        assert completed(("ansatz.edge=1", *more)).ansatz.sharing is True  # it was left out
 
 
 def test_a_state_with_a_bulk_goes_on_so_on_other_lattices(tmp_path: Path) -> None:

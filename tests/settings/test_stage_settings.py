@@ -102,6 +102,9 @@ def test_an_edge_grows_from_stage_to_stage() -> None:
     for edges, told_of in (([2, 1], 1), ([None, 3], 3)):
         tables = [{"D": 2, **({"edge": edge} if edge else {})} for edge in edges]
         assert found(*tables) == ("stage.2.edge", "conflict", told_of)
+    assert found({"D": 2, "edge": 1}, {"D": 1})[:2] == ("stage.2.D", "conflict")
+    evolved = found({"kind": "simple_update", "D": 2}, {"D": 2, "edge": 1})
+    assert evolved[:2] == ("stage.1", "conflict")
     problem = found({"D": 2, "edge": 1}, {"D": 2}, ansatz={"sharing": False})
     assert problem == ("stage.1.edge", "conflict", 1)
 

@@ -141,7 +141,8 @@ def _of_sharing(settings: Settings) -> Iterator[Rule]:
             why,
             state.period,
         )
-        if not state.sharing and state.edge is None:
+        staged = () if where else settings.stage or ()
+        if not state.sharing and all(each.edge is None for each in (state, *staged)):
             continue
         yield state.kind == "periodic_mps", key, "goes with kind = 'peps' or 'mps' only", True
         evolved = "init" in state.model_fields_set and state.init == "simple_update"

@@ -141,6 +141,8 @@ def _shares(settings: Settings, state: PEPSSettings) -> bool:
     A start that is named shares none, as in every run of before this key, but for a state that shares its tensors by the
     symmetries that this Hamiltonian has: it goes on as it is.
     """
+    if any(each.edge is not None for each in (state, *(settings.stage or ()))):
+        return True
     evolved = any(s.kind == "simple_update" or s.evolve for s in settings.stage or ())
     sizes = [stage.D or state.D or 1 for stage in settings.stage or ()] or [state.D or 1]
     is_cut = sizes != sorted(sizes)
@@ -148,8 +150,6 @@ def _shares(settings: Settings, state: PEPSSettings) -> bool:
     operator = hamiltonian(settings)
     if evolved or is_cut or other_level or state.kind != "peps" or operator is None:
         return False
-    if any(each.edge is not None for each in (state, *(settings.stage or ()))):
-        return True
     before = _start_of(settings, state)
     if "init" in state.model_fields_set and before is None:
         return False

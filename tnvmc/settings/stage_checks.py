@@ -51,7 +51,7 @@ def _of_edges(
     shares = isinstance(ansatz, PEPSSettings) and ansatz.sharing is not False
     why = "goes with ansatz.sharing = true only; say that too, or leave it out"
     yield stage.edge is not None and not shares, where, why, stage.edge
-    if not isinstance(ansatz, PEPSSettings) or before is None:
+    if not isinstance(ansatz, PEPSSettings) or not isinstance(before, OptimiseStage):
         return
     had, has = before.edge or ansatz.edge, stage.edge or ansatz.edge
     why = (
@@ -110,7 +110,9 @@ def _of_sizes(
         f"smaller than {before}, that of the stage before, and a state that shares tensors is not cut; take "
         "ansatz.sharing = false, or cut it in a run of its own (ansatz.init)"
     )
-    yield D is not None and D < before and bool(ansatz.sharing), where, why, D
+    stages = settings.stage or ()
+    shares = bool(ansatz.sharing) or any(each.edge is not None for each in (ansatz, *stages))
+    yield D is not None and D < before and shares, where, why, D
 
 
 def set_by_every_stage(tables: Any, section: str, key: str) -> str | None:
