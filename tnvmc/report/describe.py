@@ -166,7 +166,7 @@ def symmetries_text(ansatz: Json, counted: Json | None = None) -> str:
 
 def _bulk(told: Json) -> str:
     """Say where tensors of the bulk are one: " and in the bulk (edge 3, period 2)"."""
-    edge, period = told.get("edge"), told.get("period", 1)
+    edge, period = told.get("edge"), told.get("period") or 1
     if edge is None:
         return ""
     return f" and in the bulk (edge {edge}{f', period {period}' if period > 1 else ''})"

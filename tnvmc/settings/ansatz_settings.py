@@ -82,8 +82,8 @@ class PEPSSettings(_Ansatz):
     ([Large lattices](bulk.md)). With `sharing`, on lattices with reflections. A run with an edge is a start (`init`) on
     lattices of other sizes too. Default: none, so that all rows have their own."""
 
-    period: Positive = 1
-    """Rows and columns after which the tensors of the bulk repeat. With `edge`."""
+    period: Positive | None = None
+    """Rows and columns after which the tensors of the bulk repeat. With `edge`. Default: 1, one tensor for all."""
 
 
 class PeriodicMPSSettings(PEPSSettings):

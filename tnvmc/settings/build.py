@@ -200,7 +200,9 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
     with _told_of("ansatz.sharing"):
         shared = None
         if ansatz.sharing:
-            shared = sharing(operator, bonds=ansatz.bonds, edge=ansatz.edge, period=ansatz.period)
+            shared = sharing(
+                operator, bonds=ansatz.bonds, edge=ansatz.edge, period=ansatz.period or 1
+            )
     return PEPS(lattice, ansatz.D, dtype, chosen, local_dim, ansatz.bonds, shared)
 
 

@@ -136,7 +136,7 @@ def _of_sharing(settings: Settings) -> Iterator[Rule]:
         yield state.edge is not None and needs, edge, why, state.edge
         why = f"goes with {edge} only: it is the bulk that repeats"
         yield (
-            state.period > 1 and state.edge is None,
+            (state.period or 1) > 1 and state.edge is None,
             edge.replace("edge", "period"),
             why,
             state.period,

@@ -52,7 +52,7 @@ def default_stages(
     if not isinstance(optimizer, SRSettings) or said or _OWN_PLAN & optimizer.model_fields_set:
         return None
     try:
-        shared = sharing(operator, bonds=state.bonds, edge=state.edge, period=state.period)
+        shared = sharing(operator, bonds=state.bonds, edge=state.edge, period=state.period or 1)
     except ValueError:  # which is told where the state is made
         return None
 

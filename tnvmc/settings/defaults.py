@@ -125,7 +125,7 @@ def _with_sharing(settings: Settings) -> Settings:
         return settings
     shares = _shares(settings, state) if state.sharing is None else state.sharing
     before = _start_of(settings, state) if shares and state.edge is None else None
-    bulk = {"edge": before.edge, "period": before.period} if before else {}
+    bulk = {"edge": before.edge, "period": before.period} if before and before.edge else {}
     return settings.changed({"ansatz": {"sharing": shares, **bulk}})
 
 
