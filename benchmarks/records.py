@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tnvmc.analysis.diagnostics import measured_chi
 from tnvmc.analysis.varbench import NotInVarBench, varbench_row
 from tnvmc.app.measure import Asked, measure_run
 
@@ -55,7 +56,7 @@ def results() -> dict[str, dict[str, Any]]:
 def row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
     """A line of the table."""
     config = found["config"]
-    ansatz, measure = config["ansatz"], config["measure"]
+    ansatz = config["ansatz"]
     kind = ansatz.get("kind", "peps")
     state = f"{kind} D={ansatz['D']}" if "D" in ansatz else kind
     error = found.get("signed_error")
@@ -71,7 +72,7 @@ def row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
         _number(found["tau"], ".2f"),
         _number(found.get("bulk_ess"), ".0f"),
         _number(found["r_hat"], ".4f"),
-        str(measure.get("chi") or config.get("contraction", {}).get("chi") or ""),
+        str(measured_chi(found) or config.get("contraction", {}).get("chi") or ""),
         _number(found["closure_spread"], ".1g"),
         "" if error is None else f"{error:.1e} +- {found['relative_error_error']:.1g}",
         f"{found['wall_time_s']:.0f} s",

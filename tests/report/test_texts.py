@@ -284,6 +284,11 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
          "of SR from being solved"),
     ),
     (
+        "chi_grown",
+        {"before": 4, "chi": 6},
+        "truncation may move the energy by more than its error: chi = 6 from the next step on, 4 before",
+    ),
+    (
         "samples_grown",
         {"before": 128, "n_samples": 256},
         "noise dominates the steps: 256 samples from the next one on, 128 before",

@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tnvmc.estimate import reliability
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import change_over_last_quarter
 from tnvmc.estimate.plateau import cost
 from tnvmc.estimate.reliability import Drawn, doubts
-from tnvmc.vmc import reliability
 from tnvmc.vmc.reliability import (
     ABOVE_EXACT,
     BELOW_EXACT,
@@ -103,8 +103,13 @@ def good_lines(history: Sequence[Json]) -> list[Json]:
 
 
 def closure_threshold(result: Json) -> float:
-    """Give the closure spread above which truncation may show; see `vmc.reliability`."""
+    """Give the closure spread above which truncation may show; see `estimate.reliability`."""
     return reliability.closure_threshold(result["energy"], sigma(result))
+
+
+def measured_chi(result: Json) -> int | None:
+    """Give the chi that an energy was measured with; results of earlier versions have that of their settings alone."""
+    return result.get("chi") or result["config"].get("measure", {}).get("chi")
 
 
 def final_D(result: Json) -> int | None:
@@ -397,7 +402,7 @@ def _truncation(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
         if point["difference"] is None:
             continue
         seen = _seen(result, point["difference"], point["difference_error"] or 0.0)
-        if point["chi"] == result["config"].get("measure", {}).get("chi") and seen:
+        if point["chi"] == measured_chi(result) and seen:
             values = {"chi": point["chi"], "largest_chi": points[-1]["chi"]}
             values |= _moved(result, point["difference"])
             yield Diagnostic("measured_chi_too_small", "warning", values)

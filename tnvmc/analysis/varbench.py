@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tnvmc.analysis.diagnostics import final_D
+from tnvmc.analysis.diagnostics import final_D, measured_chi
 from tnvmc.ansatz.neural import NETWORKS
 
 _DIGITS = 10
@@ -125,7 +125,7 @@ def _rounded(energy: float, sigma: float) -> str:
 
 def _method(result: Mapping[str, Any]) -> str:
     config, measure, D = result["config"], result["config"].get("measure", {}), final_D(result)
-    chi, names = measure.get("chi"), measure.get("symmetrise")
+    chi, names = measured_chi(result), measure.get("symmetrise")
     details = [f"D = {D}"] if D else []
     details += [f"chi = {chi}"] if chi else []
     ansatz = config["ansatz"]

@@ -34,6 +34,7 @@ from tnvmc.settings.config import LatticeSettings, Settings
 from tnvmc.settings.load import load, load_in_place
 from tnvmc.settings.operator_file import read_operators
 from tnvmc.settings.problems import ConfigError
+from tnvmc.settings.rules import measured_chi
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.hdf5 import attribute, opened, read_stages
 from tnvmc.storage.provenance import PROVENANCE
@@ -195,7 +196,9 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[VMC, 
         judged = judged[0], tuple(_archived_reasons(path))
     if settings.contraction != contraction and isinstance(vmc.ansatz, Truncated):
         wanted = settings.contraction
-        chi = chi_of(vmc.ansatz) if wanted.chi == contraction.chi else wanted.chi
+        chi = wanted.chi
+        if chi == "auto" or chi == contraction.chi:
+            chi = chi_of(vmc.ansatz)
         vmc.ansatz = vmc.ansatz.with_scheme(build_scheme(wanted.scheme, chi))
     here = vmc.state.here
     xp, sector = array_namespace(here.configs), settings.sampler.magnetisation
@@ -319,7 +322,7 @@ def _method(vmc: VMC, point: Point, settings: Settings, asked: Asked) -> Method:
     measure, ansatz = settings.measure, vmc.ansatz
     if asked.chi is not None and chi_of(ansatz) is None:
         raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; omit it")
-    chi = asked.chi or measure.chi
+    chi = asked.chi or measure.chi or measured_chi(settings.contraction.scheme, chi_of(ansatz))
     if chi is not None:
         ansatz = with_chi(ansatz, chi)
     n_samples = _n_samples(settings, asked)

@@ -16,7 +16,7 @@ from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import find_reference
 from tnvmc.ansatz.protocol import chi_of
 from tnvmc.app.keeper import Keeper
-from tnvmc.app.results import draw_energy, result_of, samples_of_steps
+from tnvmc.app.results import draw_energy, growth_of_steps, result_of
 from tnvmc.backend.calls import as_path
 from tnvmc.backend.namespace import to_host
 from tnvmc.settings.described import Told, described
@@ -125,8 +125,7 @@ def result(vmc: VMC, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Me
             found = result_of(vmc, config, measured.measurement, reference) | {"stopped": "steps"}
             chis = default_chis(vmc.ansatz)
             scan = scan_chi(measured, chis, vmc.sampler.threads).as_dicts() if chis else []
-            if vmc.state.growth is not None:
-                found["samples_of_steps"] = samples_of_steps(folder.history())
+            found |= growth_of_steps(vmc, folder.history())
             earlier = sum(line["seconds"] for line in folder.history())
             found["wall_time_s"] = earlier + perf_counter() - started
             found["convergence"] = convergence(found, folder.history(), scan)
@@ -142,7 +141,7 @@ def _measure_section(vmc: VMC, plan: MeasurementPlan) -> dict[str, Any]:
         "n_samples": plan.n_samples or sampler.n_samples,
         "n_burn": plan.n_burn,
         "n_thin": plan.n_thin or getattr(sampler, "n_thin", None),
-        "chi": plan.chi or chi_of(vmc.ansatz),
+        "chi": plan.chi or (chi_of(vmc.ansatz) if vmc.state.chi is None else None),
         "symmetrise": list(plan.symmetries) or None,
     }
     return {name: value for name, value in found.items() if value is not None}

@@ -53,13 +53,23 @@ def result_of(
     return finite_or_none(values)
 
 
-def samples_of_steps(history: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:
-    """Give each step from which another number of samples was drawn, and that number."""
+def growth_of_steps(vmc: VMC, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Give, of what has grown in a run, each step from which it had another value, and that value."""
+    grown = {
+        "samples_of_steps": ("n_samples", vmc.state.growth),
+        "chi_of_steps": ("chi", vmc.state.chi),
+    }
+    return {
+        name: _changes(history, key) for name, (key, grows) in grown.items() if grows is not None
+    }
+
+
+def _changes(history: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, int]]:
     found: list[dict[str, int]] = []
     for line in history:
-        drawn = line.get("n_samples")
-        if drawn is not None and (not found or found[-1]["n_samples"] != drawn):
-            found.append({"step": line["step"], "n_samples": drawn})
+        value = line.get(key)
+        if value is not None and (not found or found[-1][key] != value):
+            found.append({"step": line["step"], key: value})
     return found
 
 

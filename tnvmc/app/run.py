@@ -13,11 +13,12 @@ from typing import Any
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.protocol import chi_of
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.shared import shared_counts
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.app.keeper import Keeper
-from tnvmc.app.results import draw_energy, result_of, samples_of_steps
+from tnvmc.app.results import draw_energy, growth_of_steps, result_of
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend.process import uninterrupted
 from tnvmc.backend.ranks import in_use, launched
@@ -35,6 +36,7 @@ from tnvmc.settings.checks import check_memory, check_symmetries
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load, load_in_place, with_out
 from tnvmc.settings.problems import ConfigError
+from tnvmc.settings.rules import measured_chi
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.provenance import Provenance
 from tnvmc.storage.run_files import asks_the_same, refuse_comparison
@@ -264,9 +266,8 @@ def _carry_on(
             vmc, measured = run.vmc, _measured(run.vmc, settings)
             scan = _scanned(vmc, settings, measured)
         result = result_of(vmc, settings.as_dict(), measured.measurement, reference)
-        result |= run.outcome(folder.path, measured, settings.measure.chi, folder.provenance)
-        if run.vmc.state.growth is not None:
-            result["samples_of_steps"] = samples_of_steps(folder.history())
+        result |= run.outcome(folder.path, measured, folder.provenance)
+        result |= growth_of_steps(vmc, folder.history())
         result["wall_time_s"] = earlier + perf_counter() - started
         result["convergence"] = convergence(result, folder.history(), scan)
         folder.write_result(result)
@@ -291,8 +292,9 @@ def _carry_on(
 
 def _measured(vmc: VMC, settings: Settings) -> Measured:
     asked = settings.measure
+    chi = asked.chi or measured_chi(settings.contraction.scheme, chi_of(vmc.ansatz))
     plan = MeasurementPlan(
-        asked.n_samples, asked.chi, asked.n_burn, asked.n_thin, tuple(asked.symmetrise)
+        asked.n_samples, chi, asked.n_burn, asked.n_thin, tuple(asked.symmetrise)
     )
     return measure(vmc.method, vmc.state, plan)
 
@@ -325,7 +327,7 @@ def _stage_headline(run: StagedRun) -> str:
         parts.append("simple update")
     else:
         if own.contraction.chi:
-            parts.append(f"chi = {own.contraction.chi}")
+            parts.append(f"chi = {own.contraction.chi}".replace("auto", "growing"))
         drawn = f"{own.sampler.n_samples} samples".replace("auto", "growing")
         drawn = "all configurations" if own.sampler_kind == "enumerate" else drawn
         parts.append(f"{drawn}, {own.optimizer.steps} steps")

@@ -18,7 +18,7 @@ from tnvmc.ansatz.initial.parameters import cut_to, from_simple_update, grown
 from tnvmc.ansatz.initial.repeated import shared_as
 from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.plateau import reached
@@ -29,9 +29,9 @@ from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Point
 from tnvmc.settings.build import build_ansatz, build_operator, build_theta, build_vmc
 from tnvmc.settings.config import Settings
-from tnvmc.settings.defaults import measured_chi
 from tnvmc.settings.load import load_in_place
 from tnvmc.settings.problems import ConfigError
+from tnvmc.settings.rules import measured_chi
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
 from tnvmc.storage.identity import differences
@@ -200,13 +200,13 @@ class StagedRun:
         Nothing has changed where this is interrupted.
         """
         own = self.stage.settings
-        chi = own.contraction.chi and measured_chi(own.contraction.scheme, own.contraction.chi)
+        chi = measured_chi(own.contraction.scheme, chi_of(self.vmc.ansatz))
         plan = MeasurementPlan(
             _BRIEFLY * self._n_samples, chi, own.measure.n_burn,
             symmetries=tuple(own.measure.symmetrise),
         )  # fmt: skip
         state, measured = self.vmc.state, measure(self.vmc.method, self.vmc.state, plan)
-        point, record = measured.point, self._record(measured.measurement, chi)
+        point, record = measured.point, self._record(measured.measurement)
         vmc, lost = self._next_vmc(self.stages[len(self.done) + 1], point, state.step)
         done = (*self.done, record if lost is None else {**record, "lost_weight": lost})
         self._write(folder / stage_file(self.stage.number), done, provenance, point)
@@ -219,17 +219,16 @@ class StagedRun:
         self,
         folder: Path,
         measured: Measured,
-        chi: int | None,
         provenance: Provenance | None = None,
     ) -> dict[str, Any]:
-        """Give what result.json says of the stages, the last one measured at `chi`.
+        """Give what result.json says of the stages.
 
         What was measured is kept as stage-K.h5; without stages as measured.h5, where other parameters
         than the last ones were, which stand in the checkpoint.
         """
         told: dict[str, Any] = {"stopped": self.stopped()}
         if self.staged:
-            told["stages"] = [*self.done, self._record(measured.measurement, chi)]
+            told["stages"] = [*self.done, self._record(measured.measurement)]
             kept = folder / stage_file(self.stage.number)
             self._write(kept, told["stages"], provenance, measured.point)
         elif measured.point.theta is not self.vmc.theta:
@@ -238,8 +237,8 @@ class StagedRun:
             (folder / MEASURED).unlink(missing_ok=True)  # of an earlier measurement
         return told
 
-    def _record(self, measured: Measurement, chi: int | None) -> dict[str, Any]:
-        """Give what result.json says of the present stage, measured at `chi`."""
+    def _record(self, measured: Measurement) -> dict[str, Any]:
+        """Give what result.json says of the present stage."""
         stage, evolution = self.stage, self._evolution
         steps = self.vmc.state.step - self.first_step
         seconds = sum(line["seconds"] for line in self.lines) + measured.seconds
@@ -247,7 +246,7 @@ class StagedRun:
             "stage": stage.number,
             "kind": stage.kind,
             "D": stage.D,
-            "chi": stage.settings.contraction.chi,
+            "chi": chi_of(self.vmc.ansatz),
             "n_samples": self._n_samples,
             "steps": steps if evolution is None else evolution.n_steps,
             "stopped": self.stopped(),
@@ -256,7 +255,7 @@ class StagedRun:
             "variance": measured.variance,
             "seconds": seconds + (0.0 if evolution is None else self._evolution_seconds),
             "measured_samples": measured.n_samples,
-            "measured_chi": chi,
+            "measured_chi": measured.chi,
             "diagnostics": [found.as_dict() for found in measured.diagnostics],
         }
         return finite_or_none(values)
@@ -290,7 +289,8 @@ class StagedRun:
         old_ansatz, old, new = self.vmc.ansatz, self.stage.settings, stage.settings
         same = (old.ansatz, old.contraction) == (new.ansatz, new.contraction)
         # What is compiled for an ansatz serves all stages that keep it.
-        ansatz = old_ansatz if same else build_ansatz(new, self.operator)
+        kept = same and self.vmc.state.chi is None
+        ansatz = old_ansatz if kept else build_ansatz(new, self.operator)
         theta, lost = point.theta, None
         before, after = inner_state(old_ansatz), inner_state(ansatz)
         if isinstance(before, PEPS) and isinstance(after, PEPS):
@@ -310,7 +310,9 @@ class StagedRun:
             walkers = stage.settings.sampler.n_walkers
             whole_draws = -(-self._n_samples // walkers) * walkers
             growth = Growth(max(growth.n_samples, whole_draws))
-        vmc.state = replace(vmc.state, step=step, growth=growth)
+        before_chi = self.vmc.state.chi if same else None
+        chi = vmc.state.chi and (before_chi or vmc.state.chi)
+        vmc.state = replace(vmc.state, step=step, growth=growth, chi=chi)
         return vmc, lost
 
     def _vmc(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from tnvmc.analysis.diagnostics import of_last_stage
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.operators.reference import known_energy
 from tnvmc.operators.term import Operator
@@ -235,8 +236,11 @@ def _plainly(value: Any) -> str:
 
 def _contraction(run: Run) -> list[str | None]:
     scheme, chi = run.setting("contraction", "scheme"), run.setting("contraction", "chi")
-    measured = run.setting("measure", "chi")
+    measured = (run.result or {}).get("chi") or run.setting("measure", "chi")
     at_end = f" (measured at {measured})" if measured and measured != chi else ""
+    if chi == "auto":
+        grown = [line["chi"] for line in of_last_stage(run.history) if line.get("chi")]
+        chi = " to ".join(map(str, sorted({*grown[:1], *grown[-1:]}))) or chi
     return [scheme, chi and f"chi = {chi}{at_end}"] if scheme else []
 
 

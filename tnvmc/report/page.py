@@ -240,7 +240,7 @@ def _about(run: Run, told: Mapping[str, str]) -> list[tuple[str, str]]:
     seconds = result.get("wall_time_s") or sum(line.get("seconds") or 0.0 for line in run.history)
     more = {
         "steps": f"{done}" + ("" if asked is None or asked == done else f" of {asked} asked"),
-        "χ of measurement": run.setting("measure", "chi"),
+        "χ of measurement": result.get("chi") or run.setting("measure", "chi"),
         "time": duration(seconds) if seconds else None,
         "seed": run.setting("run", "seed"),
         "version": result.get("version") and f"tnvmc {result['version']}",

@@ -49,6 +49,7 @@ from tnvmc.settings.config import (
     TermsSettings,
 )
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
+from tnvmc.settings.rules import default_chi
 from tnvmc.storage.identity import plain
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.guard import Guard
@@ -196,7 +197,9 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
             f"ansatz.kind = 'mps': needs a lattice of one row, this one has {lattice.shape[0]}; "
             "take kind = 'peps', or lattice.kind = 'chain'"
         )
-    chosen = build_scheme(settings.contraction.scheme, settings.contraction.chi)
+    chi = settings.contraction.chi
+    most = settings.contraction.largest_chi or default_chi(ansatz.D) if chi == "auto" else chi
+    chosen = build_scheme(settings.contraction.scheme, most)
     with _told_of("ansatz.sharing"):
         shared = None
         if ansatz.sharing:
@@ -357,6 +360,7 @@ def build_vmc(
         theta=theta,
         learning_rate=build_schedule(settings.optimizer, first_step),
         n_samples="auto" if settings.sampler.n_samples == "auto" else None,
+        chi="auto" if settings.contraction.chi == "auto" else None,
         seed=settings.run.seed,
         guard=Guard(**settings.guard.model_dump()),
         configs=configs,

@@ -29,6 +29,8 @@ from tnvmc.settings.build import build_lattice, build_operator
 from tnvmc.settings.config import BondsSettings, Settings, TermsSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, named
 from tnvmc.settings.rules import (
+    CHI_OF_ALL,
+    CHI_OF_FIXED,
     FOLLOWS,
     GROWS,
     GROWS_IN_CHAINS,
@@ -209,9 +211,16 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
     why = f"{named(settings.ansatz.kind)} is not contracted; leave it out"
     yield from ((not contracted and value is not None, key, why) for key, value in values.items())
     why = "scheme = 'exact' truncates nothing; leave it out"
-    cut = settings.contraction.chi
+    cut, most = settings.contraction.chi, settings.contraction.largest_chi
     exact = contracted and settings.contraction.scheme == "exact"
     yield exact and cut is not None, "contraction.chi", why, cut
+    growing = [key for key in values if values[key] == "auto"]
+    for key in growing:
+        yield settings.contraction.scheme == "fixed", key, CHI_OF_FIXED, "auto"
+        yield settings.sampler_kind == "enumerate", key, CHI_OF_ALL, "auto"
+    why = f"limits chi = 'auto', and chi is {cut}; leave one of both out"
+    fixed = most is not None and cut is not None and not growing
+    yield contracted and fixed, "contraction.largest_chi", why, most
 
 
 def _of_starts(settings: Settings) -> Iterator[Rule]:

@@ -15,6 +15,7 @@ from tnvmc.limits import MOST_STARTS, NonNegative, Number, Positive, PositiveNum
 from tnvmc.operators import models
 from tnvmc.settings.ansatz_settings import AnsatzSettings, AutoregressiveSettings, PEPSSettings
 from tnvmc.settings.optimizer_settings import (
+    ChiOfSteps,
     OptimizerSettings,
     SamplesPerStep,
     SRSettings,
@@ -159,8 +160,11 @@ class ContractionSettings(Section):
     """`src`: successive randomised compression; `zipup`: by singular values; `fixed`: by
     projectors that depend on the parameters alone, so that energies are variational at every chi; `exact`:
     without truncation, for small systems. Networks are not contracted. Default: `src`."""
-    chi: Positive | None = None
-    """Bond dimension of the boundary matrix product states. Default: 2 D, at least 4."""
+    chi: ChiOfSteps | None = None
+    """Bond dimension of the boundary matrix product states. "auto" begins with D, at least 4, and adds to it when truncation may
+    move the energy of a step by more than its error ([decision 40](../decisions/040-growing-chi.md)). Default: 2 D, at least 4; "auto" from D = 5 on."""
+    largest_chi: Positive | None = None
+    """Limit of `chi = "auto"`. Default: 2 D, at least 4."""
 
 
 DEFAULT_SAMPLES = 512
@@ -236,7 +240,7 @@ class MeasureSettings(Section):
     n_thin: Positive | None = None
     """Sweeps between samples. Default: `sampler.n_thin`."""
     chi: Positive | None = None
-    """Boundary bond dimension. Default: twice `contraction.chi`; with the scheme `fixed`, whose wave function is another one
+    """Boundary bond dimension. Default: twice `contraction.chi`, or twice that of the last step if it is "auto"; with the scheme `fixed`, whose wave function is another one
     at each χ, the same."""
     ladder: StrictBool = True
     """Measure a part of the samples also at 1, 1.5 and 2 times `contraction.chi`, which takes about 10 %

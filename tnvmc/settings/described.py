@@ -46,6 +46,7 @@ from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.made_again import differing, given_rate
 from tnvmc.settings.own_parts import OWN_PARTS
+from tnvmc.settings.rules import default_chi
 from tnvmc.vmc.driver import VMC
 
 Section = dict[str, Any]
@@ -125,7 +126,7 @@ def _sections(vmc: VMC, told: Told) -> Section:
         "lattice": _lattice(vmc.operator.lattice),
         "hamiltonian": _hamiltonian(vmc.operator),
         "ansatz": _symmetrised(vmc) | _ansatz(inner_state(vmc.ansatz), told.init),
-        "contraction": _contraction(vmc.ansatz),
+        "contraction": _contraction(vmc),
         "sampler": _sampler(vmc),
         "optimizer": {"steps": told.steps, **_optimizer(vmc.optimizer), **_rate(vmc, told.steps)},
         "guard": {name: getattr(vmc.guard, name) for name in GuardSettings.model_fields},
@@ -249,11 +250,17 @@ def _product(ansatz: ProductOfStates, init: str | None) -> Section:
     return found
 
 
-def _contraction(ansatz: Ansatz) -> Section:
+def _contraction(vmc: VMC) -> Section:
+    ansatz = vmc.ansatz
     scheme = getattr(ansatz, "scheme", None)
     if type(scheme) not in _SCHEMES:
         return {}
-    return {"scheme": _SCHEMES[type(scheme)], "chi": chi_of(ansatz)}
+    found = {"scheme": _SCHEMES[type(scheme)], "chi": chi_of(ansatz)}
+    if vmc.state.chi is not None:
+        found["chi"] = "auto"
+        if (most := vmc.method.largest_chi) != default_chi(description_of(ansatz).get("D") or 1):
+            found["largest_chi"] = most
+    return found
 
 
 def _sampler(vmc: VMC) -> Section:

@@ -22,6 +22,7 @@ Window = (
     Annotated[StrictInt, Field(ge=0, le=0)] | Annotated[StrictInt, Field(ge=SMALLEST_WINDOW)] | None
 )
 SamplesPerStep = Positive | Literal["auto"]
+ChiOfSteps = Positive | Literal["auto"]
 Rate = PositiveNumber | Literal["auto"]
 Rates = Rate | Annotated[list[PositiveNumber], Field(min_length=1)]
 
@@ -115,8 +116,8 @@ class _Stage(Section):
     """Rows and columns at each end with tensors of their own ([Large lattices](bulk.md)); not fewer than in the stage before. Default: `ansatz.edge`."""
     n_samples: SamplesPerStep | None = None
     """Samples per step; "auto" goes on with those of the stage before. Default: `sampler.n_samples`."""
-    chi: Positive | None = None
-    """Boundary bond dimension. Default: `contraction.chi`, else 2 D of the stage, at least 4."""
+    chi: ChiOfSteps | None = None
+    """Boundary bond dimension; "auto" begins anew in each stage. Default: `contraction.chi`, else 2 D of the stage, at least 4; "auto" from D = 5 on."""
 
 
 class OptimiseStage(_Stage):

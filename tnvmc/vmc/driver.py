@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from tnvmc.ansatz.initial.parameters import initial_parameters
-from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets
+from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets, chi_of, with_chi
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import as_path, spelt
 from tnvmc.backend.device import namespace_of
@@ -44,7 +44,8 @@ from tnvmc.vmc.checks import (
 )
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.display import displayed
-from tnvmc.vmc.growth import Growth, growing
+from tnvmc.vmc.growing_chi import growing_chi
+from tnvmc.vmc.growth import growing
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.history import History
 from tnvmc.vmc.kept import Kept, everywhere, kept_states
@@ -56,7 +57,7 @@ from tnvmc.vmc.recording import Given, recorder
 from tnvmc.vmc.reliability import compared, of_steps
 from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
 from tnvmc.vmc.sectors import of_other_sectors
-from tnvmc.vmc.state import Expectation, Iterate, Measurement, State, StepRecord
+from tnvmc.vmc.state import Expectation, Iterate, Measurement, State, StepRecord, goes_on
 from tnvmc.vmc.trail import Trail
 from tnvmc.vmc.trusted import trusted
 
@@ -91,6 +92,8 @@ class VMC:
             what each step has shown (`Paced`), and a measurement of the mean of the iterates, or of
             the last or the first where they are better (`vmc.trusted`).  By default "auto"
             with `SR`, 0.1 with other rules.
+        chi: "auto": a boundary bond dimension that grows with what truncation does to a step, from D up to that of the
+            ansatz (`vmc.growing_chi`); measurements take twice as much.
         n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the steps (`Growth`),
             whatever that of the sampler.
         seed: key of all random numbers.
@@ -128,6 +131,7 @@ class VMC:
         theta: Array | None = None,
         learning_rate: float | Callable[[int], float] | Literal["auto"] | None = None,
         n_samples: Literal["auto"] | None = None,
+        chi: Literal["auto"] | None = None,
         seed: int = 0,
         guard: Guard | None = None,
         configs: Array | None = None,
@@ -145,7 +149,7 @@ class VMC:
         if isinstance(ansatz, FollowsOperator):
             ansatz = ansatz.for_operator(operator)
         self.operator = operator
-        self.ansatz = ansatz
+        self._ansatz = self._at_chi = ansatz
         self.sampler: Samples = Sampler() if sampler is None else sampler
         self.optimizer: Rule = averaging(optimizer, ansatz, self.sampler)
         schedule = rates(learning_rate, self.optimizer)
@@ -168,7 +172,8 @@ class VMC:
         start = Iterate(theta, configs, self.optimizer.init(theta))
         growth = growing(n_samples, self.sampler, ansatz.n_params, follows=schedule is None)
         trail = None if schedule else Trail(theta, theta)
-        self.state = State(0, start, trail=trail, growth=growth)
+        first = growing_chi(chi, ansatz, self.sampler)
+        self.state = State(0, start, trail=trail, growth=growth, chi=first)
         self.kept = kept_states(orthogonal_to, penalty, self.problem)
         check_orthogonal(ansatz, self.kept)
 
@@ -177,6 +182,16 @@ class VMC:
         size = f"{lattice.kind} {lattice.size}"
         parts = f"{self.operator.name} on {size}, {self.ansatz!r}, {self.sampler!r}"
         return f"<VMC: {parts}, {self.state.step} steps made>"
+
+    @property
+    def ansatz(self) -> Ansatz:
+        """The wave function, contracted with the chi of the next step where that grows."""
+        return self._contracted(self.state.chi)
+
+    @ansatz.setter
+    def ansatz(self, ansatz: Ansatz) -> None:
+        self._ansatz = self._at_chi = ansatz
+        self.state = replace(self.state, chi=None)
 
     @property
     def theta(self) -> Array:
@@ -202,13 +217,23 @@ class VMC:
     @property
     def method(self) -> step.Method:
         """How steps are made."""
-        return self._method(self.state.growth)
+        return self._method(self.state)
 
-    def _method(self, growth: Growth | None) -> step.Method:
-        sampler = self.sampler if growth is None else growth.applied(self.sampler)
+    def _method(self, state: State) -> step.Method:
+        sampler = self.sampler if state.growth is None else state.growth.applied(self.sampler)
         sampler = everywhere(sampler) if self.kept else sampler
+        problem = replace(self.problem, ansatz=self._contracted(state.chi))
         how = sampler, self.optimizer, self.schedule, self.guard
-        return step.Method(self.problem, *how, kept=self.kept)
+        most = None if state.chi is None else chi_of(self._ansatz)
+        return step.Method(problem, *how, self.kept, most)
+
+    def _contracted(self, chi: int | None) -> Ansatz:
+        """The wave function with a chi of its own; the same object as long as chi stays."""
+        if chi is None:
+            return self._ansatz
+        if chi_of(self._at_chi) != chi:
+            self._at_chi = with_chi(self._ansatz, chi)
+        return self._at_chi
 
     @spelt()
     @led
@@ -267,7 +292,7 @@ class VMC:
 
     def advance(self, state: State) -> tuple[State, StepRecord]:
         """Make one step: a function of the state, and of the clock where the schedule reads it."""
-        return step.advance(self._method(state.growth), state)
+        return step.advance(self._method(state), state)
 
     @spelt()
     @led
@@ -289,7 +314,8 @@ class VMC:
 
         Args:
             n_samples: as in the optimisation by default.
-            chi: boundary bond dimension of the measurement, for an ansatz that has one.
+            chi: boundary bond dimension of the measurement, for an ansatz that has one; by default that of the
+                steps, and twice that of the next step where it grows.
             n_burn: sweeps before the first draw; by default 50 (`measurement.FRESH_BURN`) less the
                 steps that were made, and 10 at least: walkers begin where chance put them.
             n_thin: sweeps between draws.
@@ -387,7 +413,7 @@ class VMC:
         whether the two agree.
 
         Args:
-            chis: 1, 1.5 and 2 times the chi of the ansatz by default.
+            chis: 1, 1.5 and 2 times the chi of the ansatz by default, of the next step where it grows.
             n_samples, n_burn, n_thin, symmetries: those of `measure`.
             double_layer: None takes it where it is done within `MAX_SECONDS`; True always; False
                 never; or the chi of its scan, by default D^2 / 2, D^2, ... until the energy stays.
@@ -429,8 +455,7 @@ class VMC:
         path = as_path("VMC.restore", path)
         found = checkpoint.load(path, identity, self.state.here, archived)
         check_restored(path, self.operator, found, self.state, archived)
-        followed = found.growth is not None and self.state.growth is not None
-        self.state = found if followed else replace(found, growth=self.state.growth)
+        self.state = goes_on(found, self.state, chi_of(self._ansatz))
 
     def _configs(self, given: Array | None, magnetisation: int | None) -> Array:
         """Give the configurations to start from, checked."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Redundant, Snapshot, Targets, with_chi
+from tnvmc.ansatz.protocol import Redundant, Snapshot, Targets, chi_of, with_chi
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import one_of, whole
 from tnvmc.backend.calls import shortly
@@ -96,7 +96,10 @@ class MeasurementPlan:
             NotSymmetric: the Hamiltonian or the state lacks a symmetry.
         """
         problem, given = method.problem, self.sampler or method.sampler
-        ansatz = problem.ansatz if self.chi is None else with_chi(problem.ansatz, self.chi)
+        ansatz, chi = problem.ansatz, self.chi
+        if chi is None and method.largest_chi is not None:  # it is just enough for the steps
+            chi = 2 * (chi_of(ansatz) or 1)
+        ansatz = ansatz if chi is None else with_chi(ansatz, chi)
         n_burn = self.n_burn
         if n_burn is None:
             n_burn = sweeps_before(step)
@@ -156,6 +159,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         precision_shift=seen.precision_shift,
         magnetisation=sector,
         n_independent=independent(method.problem, sector),
+        chi=chi_of(problem.ansatz),
         **_effective(seen),
     )
     return Measured(measurement, point, seen, problem)

@@ -14,7 +14,7 @@ from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.reliability import Drawn, changed_part, doubts
+from tnvmc.estimate.reliability import Drawn, changed_part, closure_threshold, doubts
 from tnvmc.exact import exact_ground_state
 from tnvmc.exact_symmetric import MOST_IMAGES, symmetric_levels
 from tnvmc.operators.basis import Basis
@@ -45,7 +45,6 @@ DIAGONALISED_IN_DOUBT = 200_000
 FEWEST_STEPS, UNSTABLE = 8, 0.25
 """Steps, and the part of them that the guard may hold back."""
 
-_SPREAD_OF_ROUNDING = 1e-9  # of closures: what sums of thousands of products may leave, and more
 
 _SIGMA = 1e-6  # of the energy: what counts as the error of an enumeration
 
@@ -120,19 +119,6 @@ def of_steps(
     most = DIAGONALISED_IN_DOUBT if found else DIAGONALISED
     group = group_of(problem.ansatz)
     return (*found, *below_exact(energy, problem.operator, sector, most, group))
-
-
-def closure_threshold(energy: float, error: float) -> float:
-    """Give the closure spread above which truncation may show in the energy.
-
-    Errors eta(s) of ln|psi(s)| that differ from one configuration to the next without aim add
-    noise to local energies at first order and raise the energy at second, by sum_ss' psi H psi
-    (eta - eta')^2 / 2: a relative bias of about s^2 for a spread s.  So s^2 is to stay below the
-    relative error of the energy, s < sqrt(sigma / |E|).  Measured: Heisenberg 4x4, D = 4,
-    enumerated, chi = 2, 3, 4: biases of 0.15, 0.04 and 0.25 s^2; 6x6, D = 4, chi = 4: 1.0(7) s^2;
-    below a spread of 1e-3 the bias is first order and under 4e-4 s, which no run resolves.
-    """
-    return max(math.sqrt(error / max(abs(energy), 1e-300)), _SPREAD_OF_ROUNDING)
 
 
 def sector_of(operator: Operator, config: object) -> int | None:

@@ -39,6 +39,16 @@ class State:
     recent: Recent = field(default_factory=Recent)
     trail: Trail | None = None  #: None where only the last point is to be measured
     growth: Growth | None = None  #: of the number of samples; None where it is fixed
+    chi: int | None = (
+        None  #: of the next step, where it grows (`growing_chi`); None where it is fixed
+    )
+
+
+def goes_on(found: State, present: State, largest_chi: int | None) -> State:
+    """Give a state that was read as a run goes on from it: what grows there goes on growing where it grows here too."""
+    growth = present.growth and (found.growth or present.growth)
+    chi = present.chi and min(found.chi or present.chi, largest_chi or present.chi)
+    return replace(found, growth=growth, chi=chi)
 
 
 def on_one_rank(state: State) -> State:
@@ -63,8 +73,8 @@ class StepRecord(Shown):
     `energy` and `variance` are totals of the state that the step found, before its update.
     `diagnostics` tell why a step was undone (codes as `Guard.objection`, sampling_failed,
     direction_not_finite), that it was shortened (step_shortened), that its log-derivatives were taken
-    again, in double precision (log_derivatives_in_double), or that the next steps draw more samples
-    (samples_grown).
+    again, in double precision (log_derivatives_in_double), that the next steps draw more samples
+    (samples_grown) or are contracted with a larger chi (chi_grown).
     """
 
     step: int
@@ -86,6 +96,7 @@ class StepRecord(Shown):
     power: float | None = None  #: of |psi|^2 that the chains drew from; None where there are none
     overlaps: tuple[Overlap, ...] = ()  #: with states that it is kept orthogonal to
     n_samples: int | None = None  #: that were drawn; None where that failed
+    chi: int | None = None  #: boundary bond dimension, of an ansatz that has one
 
     def __str__(self) -> str:
         text = (
@@ -108,7 +119,7 @@ class StepRecord(Shown):
             ("variance", f"{self.variance:.3g}", "total"),
         ]
         more = (
-            "n_samples", "learning_rate", "step_norm", "acceptance", "tau", "r_hat", "effective_samples",
+            "n_samples", "chi", "learning_rate", "step_norm", "acceptance", "tau", "r_hat", "effective_samples",
             "closure_spread", "power",
         )  # fmt: skip
         rows += [
@@ -160,6 +171,7 @@ class Measurement(Shown):
     """With states that it was kept orthogonal to, from new samples of both."""
     n_independent: int | None = None
     """Parameters less the directions along which the state stays; None where that is not known."""
+    chi: int | None = None  #: boundary bond dimension that it was measured with
 
     @property
     def energy_per_site(self) -> float:
@@ -226,7 +238,7 @@ class Measurement(Shown):
             ("v_score", f"{self.v_score:.2g}", ""),
             ("n_samples", str(self.n_samples), f"{self.seconds:.1f} s"),
         ]
-        more = ("effective_samples", "tau", "r_hat", "acceptance", "closure_spread")
+        more = ("chi", "effective_samples", "tau", "r_hat", "acceptance", "closure_spread")
         rows += [
             (name, f"{value:.4g}", "")
             for name in more
@@ -309,6 +321,8 @@ def as_tree(state: State) -> dict[str, Any]:
         tree["trail"] = {"first": trail.first, "mean": trail.mean, "count": trail.count}
     if state.growth is not None:
         tree["growth"] = asdict(state.growth)
+    if state.chi is not None:
+        tree["chi"] = state.chi
     return tree if state.good is None else tree | {"good": iterate(state.good)}
 
 
@@ -318,14 +332,14 @@ def from_tree(tree: Mapping[str, Any]) -> State:
     Raises:
         KeyError, TypeError: a part is missing, or there is one too many.
     """
-    recent = dict(tree["recent"])
+    others = dict(tree["recent"])
     series: dict[str, Any] = {
-        name: tuple(map(float, recent.pop(name)))
+        name: tuple(map(float, others.pop(name)))
         for name in ("energies", "errors", "variances", "norms")
     }
     good = Iterate(**tree["good"]) if "good" in tree else None
     trail = Trail(**tree["trail"]) if "trail" in tree else None
     growth = Growth(**tree["growth"]) if "growth" in tree else None
-    return State(
-        int(tree["step"]), Iterate(**tree["here"]), good, Recent(**series, **recent), trail, growth
-    )
+    chi = int(tree["chi"]) if "chi" in tree else None
+    recent = Recent(**series, **others)
+    return State(int(tree["step"]), Iterate(**tree["here"]), good, recent, trail, growth, chi)

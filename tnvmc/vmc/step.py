@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Snapshot
+from tnvmc.ansatz.protocol import Snapshot, chi_of
 from tnvmc.backend.device import DeviceError
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import one_blas_thread, using_threads
@@ -22,6 +22,7 @@ from tnvmc.optimize.rounded import TOLERANCE, PrecisionError
 from tnvmc.optimize.rule import Follows, NonFiniteError, Rounds, Rule
 from tnvmc.optimize.sr import unsolved
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples, Wanted
+from tnvmc.vmc.growing_chi import chi_after, chi_grown
 from tnvmc.vmc.growth import Growth
 from tnvmc.vmc.guard import Guard, Recent
 from tnvmc.vmc.kept import Kept, Overlap, Seen, penalties
@@ -44,6 +45,7 @@ class Method:
     schedule: Callable[[int], float]
     guard: Guard
     kept: tuple[Kept, ...] = ()  #: states that psi is kept orthogonal to
+    largest_chi: int | None = None  #: limit of a chi that grows
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
             seen = observe(method.problem, method.sampler, state.here, state.step, kept=method.kept)
             moved = _moved(method, state, seen, learning_rate)
         outcome = replace(moved, diagnostics=(*coarse, *moved.diagnostics))
-    outcome = _grown(outcome, state.growth)
+    outcome = _closer(method, _grown(outcome, state.growth), state.chi, seen)
     record = StepRecord(
         **(_NOTHING_SEEN if seen is None else seen.statistics()),
         step=state.step,
@@ -139,6 +141,7 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
         seconds=perf_counter() - started,
         power=None if seen is None else seen.info.power,
         n_samples=None if seen is None else int(seen.local.shape[0]),
+        chi=chi_of(method.problem.ansatz),
     )
     return outcome.state, record
 
@@ -176,6 +179,19 @@ def _grown(outcome: _Outcome, growth: Growth | None) -> _Outcome:
     grown = growth.after(outcome.info.get("correlation"))
     state = replace(outcome.state, growth=grown)
     return replace(outcome, state=state, diagnostics=(*outcome.diagnostics, *grown.told(growth)))
+
+
+def _closer(
+    method: Method, outcome: _Outcome, chi: int | None, seen: Observation | None
+) -> _Outcome:
+    """Let chi follow what truncation does to the amplitudes of a step."""
+    if chi is None:
+        return outcome
+    assert method.largest_chi is not None
+    spread = None if seen is None else _mean_spread(seen.snapshot)
+    after = chi_after(chi, method.largest_chi, spread, None if seen is None else seen.energy)
+    state = replace(outcome.state, chi=after)
+    return replace(outcome, state=state, diagnostics=(*outcome.diagnostics, *chi_grown(chi, after)))
 
 
 _NOTHING_SEEN: dict[str, Any] = {

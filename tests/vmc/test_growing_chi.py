@@ -1,0 +1,177 @@
+"""A chi that grows: when, how it is told, and that it goes on bit for bit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.protocol import chi_of
+from tnvmc.contraction.fixed import Fixed
+from tnvmc.contraction.schemes import SRC, Exact
+from tnvmc.estimate.statistics import Estimate
+from tnvmc.lattice import chain, square
+from tnvmc.operators.models import heisenberg, tfim
+from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.vmc import growing_chi
+from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.growing_chi import AT_ONCE, LARGEST_SPREAD, chi_after, chi_grown
+
+OPERATOR = heisenberg(square(4, 4))
+ANSATZ = PEPS(OPERATOR.lattice, D=3, scheme=SRC(6))
+SAMPLER = Sampler(n_walkers=16, n_samples=64, threads=1)
+THRESHOLD = 0.05
+"""Root of the relative error of `ENERGY`."""
+ENERGY = Estimate(-10.0, 0.025, 0.1, 0.5, 1.0, 64)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins where truncation is felt at once."""
+    monkeypatch.setattr(growing_chi, "LEAST", 1)
+
+
+def study(ansatz: Any = ANSATZ, sampler: Any = SAMPLER, **options: Any) -> VMC:
+    return VMC(OPERATOR, ansatz, sampler, seed=1, **options)
+
+
+def growing(**options: Any) -> VMC:
+    return study(PEPS(OPERATOR.lattice, D=2, scheme=SRC(4)), chi="auto", **options)
+
+
+@pytest.mark.parametrize(
+    ("spread", "more"),
+    [
+        (0.0, 0),
+        (0.99, 0),
+        (1.01, 1),
+        (1.99, 1),
+        (2.01, 2),
+        (100.0, AT_ONCE),
+        (math.inf, AT_ONCE),
+        (math.nan, AT_ONCE),
+    ],
+)
+def test_it_grows_by_what_halves_the_spread(spread: float, more: int) -> None:
+    assert chi_after(5, 12, spread * THRESHOLD, ENERGY) == 5 + more
+    assert chi_after(12, 12, spread * THRESHOLD, ENERGY) == 12
+
+
+def test_it_grows_where_nothing_could_be_seen() -> None:
+    assert chi_after(5, 12, None, None) == 5 + AT_ONCE
+    assert chi_after(11, 12, 0.0, replace(ENERGY, error=math.nan)) == 12
+
+
+def test_an_energy_close_to_zero_does_not_excuse_every_spread() -> None:
+    for nothing in (replace(ENERGY, mean=0.0), replace(ENERGY, error=math.inf)):
+        assert chi_after(5, 12, LARGEST_SPREAD, nothing) == 5
+        assert chi_after(5, 12, 1.01 * LARGEST_SPREAD, nothing) == 6
+
+
+def test_growth_is_told_once() -> None:
+    assert chi_grown(4, 4) == ()
+    (found,) = chi_grown(4, 6)
+    assert (found.code, found.values) == ("chi_grown", {"before": 4, "chi": 6})
+
+
+@pytest.mark.parametrize(("D", "most", "first"), [(2, 4, 4), (3, 6, 4), (6, 12, 6), (6, 5, 5)])
+def test_it_begins_with_D(D: int, most: int, first: int) -> None:
+    vmc = study(PEPS(OPERATOR.lattice, D, scheme=SRC(most)), chi="auto")
+    assert vmc.state.chi == chi_of(vmc.ansatz) == first
+    assert vmc.method.largest_chi == most
+
+
+@pytest.mark.usefixtures("soon")
+def test_steps_take_a_larger_one_and_tell_of_it() -> None:
+    vmc = growing()
+    vmc.state = replace(vmc.state, chi=1)
+    records = vmc.run(6)
+    chis = [record.chi for record in records]
+    assert chis[0] == 1 and 1 < chis[-1] <= 4
+    changes = [k for k in range(5) if chis[k + 1] != chis[k]]
+    told = [k for k in range(6) if "chi_grown" in [d.code for d in records[k].diagnostics]]
+    assert told == changes
+    for before, after in pairwise(records):
+        enough = before.closure_spread <= math.sqrt(before.energy_error / abs(before.energy))
+        assert (after.chi == before.chi) is (enough or before.chi == 4)
+
+
+def test_the_largest_one_changes_nothing() -> None:
+    ansatz = PEPS(OPERATOR.lattice, D=3, scheme=SRC(4))
+    vmc, plain = study(ansatz, chi="auto"), study(ansatz)
+    vmc.run(3), plain.run(3)
+    assert np.array_equal(vmc.theta, plain.theta)
+
+
+def test_a_measurement_tells_its_own() -> None:
+    vmc = growing()
+    vmc.run(1)
+    assert vmc.measure(n_samples=64).chi == 2 * vmc.state.chi
+    assert vmc.measure(n_samples=64, chi=7).chi == 7
+    assert [
+        point.chi for point in vmc.converge(n_samples=64, double_layer=False).samples.points
+    ] == [4, 6, 8]
+
+
+@pytest.mark.whole
+@pytest.mark.usefixtures("soon")
+def test_it_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    whole, first, second = growing(), growing(), growing()
+    for vmc in (whole, first):
+        vmc.state = replace(vmc.state, chi=1)
+    whole.run(6)
+    first.run(2)
+    first.save(tmp_path / "state.h5")
+    second.restore(tmp_path / "state.h5")
+    assert second.state.chi == first.state.chi
+    second.run(4)
+    assert np.array_equal(second.theta, whole.theta) and second.state.chi == whole.state.chi
+    fixed = study(PEPS(OPERATOR.lattice, D=2, scheme=SRC(3)))
+    fixed.restore(tmp_path / "state.h5")
+    assert fixed.state.chi is None and chi_of(fixed.ansatz) == 3
+    narrow = study(PEPS(OPERATOR.lattice, D=2, scheme=SRC(2)), chi="auto")
+    narrow.restore(tmp_path / "state.h5")
+    assert narrow.state.chi == 2
+
+
+@pytest.mark.whole
+@pytest.mark.usefixtures("soon")
+def test_workers_change_nothing() -> None:
+    one, two = growing(), growing(sampler=replace(SAMPLER, threads=2))
+    for vmc in (one, two):
+        vmc.state = replace(vmc.state, chi=1)
+        vmc.run(3)
+    assert np.array_equal(one.theta, two.theta)
+
+
+def test_another_ansatz_in_its_place_has_a_chi_of_its_own() -> None:
+    vmc = study(chi="auto")
+    vmc.ansatz = ANSATZ.with_scheme(SRC(5))
+    assert vmc.state.chi is None and chi_of(vmc.ansatz) == 5
+
+
+PERIODIC = tfim(chain(4, "periodic"), h=1.0)
+
+
+@pytest.mark.parametrize(
+    ("operator", "ansatz", "sampler", "chi"),
+    [
+        (OPERATOR, ANSATZ, SAMPLER, 8),
+        (OPERATOR, ANSATZ, SAMPLER, "largest"),
+        (OPERATOR, ANSATZ, Enumerate(magnetisation=0), "auto"),
+        (OPERATOR, ANSATZ.with_scheme(Exact()), SAMPLER, "auto"),
+        (OPERATOR, ANSATZ.with_scheme(Fixed(6)), SAMPLER, "auto"),
+        (PERIODIC, PeriodicMPS(PERIODIC.lattice, D=2), SAMPLER, "auto"),
+    ],
+)
+def test_what_has_none_is_refused(operator: Any, ansatz: Any, sampler: Any, chi: Any) -> None:
+    with pytest.raises(ValueError, match="VMC: chi"):
+        VMC(operator, ansatz, sampler, chi=chi)

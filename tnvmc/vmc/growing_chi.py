@@ -1,0 +1,90 @@
+"""A boundary bond dimension that grows as truncation comes to be felt in the steps.
+
+An optimisation begins far from the ground state, where local energies scatter much, with a state that few
+boundary states describe.  Errors of ln psi of a size s, of which the closure spread tells, raise the energy by about s^2 of it
+(`estimate.reliability.closure_threshold`).  While that is less than what the samples of a step resolve, a larger chi
+makes a step dearer and no better.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of
+from tnvmc.contraction.fixed import Fixed
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.reliability import closure_threshold
+from tnvmc.estimate.statistics import Estimate
+from tnvmc.sampling.problem import Samples
+
+LEAST = 4
+"""First chi of a state with D up to 4; of another one D."""
+
+HALVES = 2.0
+"""One more boundary state divides the spread by about so much (docs/choosing.md)."""
+
+LARGEST_SPREAD = 0.1
+"""Beyond it psi is no function of the configuration, however little a step resolves: an energy may be close to 0."""
+
+AT_ONCE = 2
+"""A step adds so many at most: it may have met a rare configuration."""
+
+
+def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> int | None:
+    """Give the chi of the first step where it is to grow, with "auto"; None where it is that of the ansatz.
+
+    Raises:
+        ValueError: a number, which is that of the ansatz; an ansatz without chi, or one whose psi changes with it; a
+            sampler without an error.
+    """
+    if chi is None:
+        return None
+    if chi != "auto":
+        raise ValueError(
+            f"VMC: chi must be 'auto', got {chi!r}; a number is that of the ansatz: "
+            "PEPS(lattice, D, scheme=SRC(chi=8))"
+        )
+    most = chi_of(ansatz)
+    if most is None:
+        raise ValueError(
+            "VMC: chi = 'auto', and this ansatz is contracted without a chi; leave it out"
+        )
+    if isinstance(getattr(ansatz, "scheme", None), Fixed):
+        raise ValueError(  # noqa: TRY004
+            "VMC: chi = 'auto' with the scheme Fixed, whose psi is another one at each chi; leave it out"
+        )
+    if sampler.n_samples is None:
+        raise ValueError(
+            "VMC: chi = 'auto' compares truncation with the error of samples, and a sum over all configurations "
+            "has none; leave it out"
+        )
+    return min(most, max(LEAST, int(description_of(ansatz).get("D") or 1)))
+
+
+def chi_after(chi: int, most: int, spread: float | None, energy: Estimate | None) -> int:
+    """Give the chi of the next step: larger where the spread is beyond what the last one resolves.
+
+    Args:
+        chi: of the last step.
+        most: limit, the chi of the ansatz.
+        spread: mean closure spread; None where nothing was seen, since amplitudes could not be had.
+        energy: of the same samples.
+    """
+    if (
+        energy is None
+        or spread is None
+        or any(map(math.isnan, (spread, energy.mean, energy.error)))
+    ):
+        return min(most, chi + AT_ONCE)
+    threshold = min(LARGEST_SPREAD, closure_threshold(energy.mean, energy.error))
+    if spread <= threshold:
+        return chi
+    return min(most, chi + math.ceil(min(AT_ONCE, math.log(spread / threshold, HALVES))))
+
+
+def chi_grown(before: int, after: int) -> tuple[Diagnostic, ...]:
+    """Tell that chi has grown; nothing where it has not."""
+    if before == after:
+        return ()
+    return (Diagnostic("chi_grown", "open", {"before": before, "chi": after}),)
