@@ -92,7 +92,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "learn_rate": (lambda: VMC(H, STATE, learn_rate=0.1), TypeError, "'learning_rate'"),
     "lr": (lambda: VMC(H, STATE, lr=0.1), TypeError, "'learning_rate'"),
     "n_samples of VMC": (lambda: VMC(H, STATE, n_samples=9), ValueError, "Sampler(n_samples=512)"),
-    "chi of VMC": (lambda: VMC(H, STATE, chi=9), TypeError, "SRC(chi=...)"),
+    "chi of VMC": (lambda: VMC(H, STATE, chi=9), ValueError, "SRC(chi=8)"),
     "chi of PEPS": (lambda: PEPS(LATTICE, 2, chi=9), TypeError, "SRC(chi=...)"),
     "name for Exact": (lambda: Exact(chi=4), TypeError, "it takes no arguments"),
     "modulus": (lambda: ProductOfStates(STATE, STATE, modulus="first"), TypeError, "Phase(state)"),

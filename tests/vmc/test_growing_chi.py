@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.ansatz.mps import MPS, PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import chi_of
 from tnvmc.contraction.fixed import Fixed
-from tnvmc.contraction.schemes import SRC, Exact
+from tnvmc.contraction.schemes import SRC, Exact, ZipUp
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg, tfim
@@ -85,8 +85,8 @@ def test_growth_is_told_once() -> None:
 @pytest.mark.parametrize(("D", "most", "first"), [(2, 4, 4), (3, 6, 4), (6, 12, 6), (6, 5, 5)])
 def test_it_begins_with_D(D: int, most: int, first: int) -> None:
     vmc = study(PEPS(OPERATOR.lattice, D, scheme=SRC(most)), chi="auto")
-    assert vmc.state.chi == chi_of(vmc.ansatz) == first
-    assert vmc.method.largest_chi == most
+    assert vmc.state.chi == chi_of(vmc.problem.ansatz) == first
+    assert vmc.method.largest_chi == chi_of(vmc.ansatz) == most
 
 
 @pytest.mark.usefixtures("soon")
@@ -152,10 +152,33 @@ def test_workers_change_nothing() -> None:
     assert np.array_equal(one.theta, two.theta)
 
 
-def test_another_ansatz_in_its_place_has_a_chi_of_its_own() -> None:
+def test_another_ansatz_in_its_place_is_taken() -> None:
     vmc = study(chi="auto")
-    vmc.ansatz = ANSATZ.with_scheme(SRC(5))
-    assert vmc.state.chi is None and chi_of(vmc.ansatz) == 5
+    assert chi_of(vmc.problem.ansatz) == 4
+    vmc.ansatz = ANSATZ.with_scheme(ZipUp(6))
+    assert getattr(vmc.problem.ansatz, "scheme", None) == ZipUp(4)
+
+
+@pytest.mark.parametrize(
+    ("D", "scheme", "sampler", "first"),
+    [
+        (2, None, SAMPLER, None),  # it would not grow
+        (3, None, SAMPLER, 4),
+        (3, SRC(6), SAMPLER, None),
+        (3, None, Enumerate(magnetisation=0), None),
+    ],
+)
+def test_it_grows_by_default_where_a_scheme_is_left_open(
+    D: int, scheme: Any, sampler: Any, first: int | None
+) -> None:
+    ansatz = PEPS(OPERATOR.lattice, D, scheme=scheme)
+    assert study(ansatz, sampler).state.chi == first
+    assert study(ansatz.single, sampler).state.chi == first
+
+
+def test_a_chain_has_nothing_to_cut() -> None:
+    operator = heisenberg(chain(6))
+    assert VMC(operator, MPS(operator.lattice, D=8), SAMPLER).state.chi is None
 
 
 PERIODIC = tfim(chain(4, "periodic"), h=1.0)

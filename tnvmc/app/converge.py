@@ -56,7 +56,7 @@ def converge_run(
     run = StagedRun(settings, operator, read_stages(path / CHECKPOINT), blank=True)
     run.restore(path / CHECKPOINT, archived=True)
     vmc, measure = run.vmc, settings.measure
-    others = {*(chis or default_chis(vmc.ansatz)), *([measure.chi] if measure.chi else [])}
+    others = {*(chis or default_chis(vmc.problem.ansatz)), *([measure.chi] if measure.chi else [])}
     checked_chis(vmc.ansatz, tuple(others))
     try:
         with RunFolder.reopen(path, None, provenance) as folder:

@@ -198,8 +198,9 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[VMC, 
         wanted = settings.contraction
         chi = wanted.chi
         if chi == "auto" or chi == contraction.chi:
-            chi = chi_of(vmc.ansatz)
+            chi = chi_of(vmc.problem.ansatz)
         vmc.ansatz = vmc.ansatz.with_scheme(build_scheme(wanted.scheme, chi))
+        vmc.state = replace(vmc.state, chi=None)
     here = vmc.state.here
     xp, sector = array_namespace(here.configs), settings.sampler.magnetisation
     stood = here.configs
@@ -319,7 +320,7 @@ _DRAWN = {"metropolis": "chains", "direct": "direct", "enumerate": "enumerate"}
 
 def _method(vmc: VMC, point: Point, settings: Settings, asked: Asked) -> Method:
     """The method of the energy and of all that is cheap."""
-    measure, ansatz = settings.measure, vmc.ansatz
+    measure, ansatz = settings.measure, vmc.problem.ansatz
     if asked.chi is not None and chi_of(ansatz) is None:
         raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; omit it")
     chi = asked.chi or measure.chi or measured_chi(settings.contraction.scheme, chi_of(ansatz))
@@ -347,7 +348,7 @@ def _pair_method(method: Method, vmc: VMC, settings: Settings, asked: Asked) -> 
     Of `Fixed` at that of the energy: at another chi it is another wave function.
     """
     ansatz = method.problem.ansatz
-    of_run = vmc.ansatz
+    of_run = vmc.problem.ansatz
     if asked.chi is None and isinstance(ansatz, Truncated) and isinstance(of_run, Truncated):
         fixed = isinstance(of_run.scheme, Fixed)
         ansatz = ansatz if fixed else ansatz.with_scheme(of_run.scheme)

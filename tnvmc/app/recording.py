@@ -123,7 +123,7 @@ def result(vmc: VMC, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Me
             group, sector = group_of(vmc.ansatz), vmc.problem.magnetisation
             reference = find_reference(vmc.operator, sector, group, vmc.kept)
             found = result_of(vmc, config, measured.measurement, reference) | {"stopped": "steps"}
-            chis = default_chis(vmc.ansatz)
+            chis = default_chis(vmc.problem.ansatz)
             scan = scan_chi(measured, chis, vmc.sampler.threads).as_dicts() if chis else []
             found |= growth_of_steps(vmc, folder.history())
             earlier = sum(line["seconds"] for line in folder.history())

@@ -292,7 +292,7 @@ def _carry_on(
 
 def _measured(vmc: VMC, settings: Settings) -> Measured:
     asked = settings.measure
-    chi = asked.chi or measured_chi(settings.contraction.scheme, chi_of(vmc.ansatz))
+    chi = asked.chi or measured_chi(settings.contraction.scheme, chi_of(vmc.problem.ansatz))
     plan = MeasurementPlan(
         asked.n_samples, chi, asked.n_burn, asked.n_thin, tuple(asked.symmetrise)
     )
@@ -301,7 +301,7 @@ def _measured(vmc: VMC, settings: Settings) -> Measured:
 
 def _scanned(vmc: VMC, settings: Settings, measured: Measured) -> list[dict[str, Any]]:
     """Energies at other chi on a part of the samples, where that is asked for and makes sense."""
-    chis = default_chis(vmc.ansatz) if settings.measure.ladder else ()
+    chis = default_chis(vmc.problem.ansatz) if settings.measure.ladder else ()
     return scan_chi(measured, chis, vmc.sampler.threads).as_dicts() if chis else []
 
 

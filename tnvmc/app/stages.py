@@ -200,7 +200,7 @@ class StagedRun:
         Nothing has changed where this is interrupted.
         """
         own = self.stage.settings
-        chi = measured_chi(own.contraction.scheme, chi_of(self.vmc.ansatz))
+        chi = measured_chi(own.contraction.scheme, chi_of(self.vmc.problem.ansatz))
         plan = MeasurementPlan(
             _BRIEFLY * self._n_samples, chi, own.measure.n_burn,
             symmetries=tuple(own.measure.symmetrise),
@@ -246,7 +246,7 @@ class StagedRun:
             "stage": stage.number,
             "kind": stage.kind,
             "D": stage.D,
-            "chi": chi_of(self.vmc.ansatz),
+            "chi": chi_of(self.vmc.problem.ansatz),
             "n_samples": self._n_samples,
             "steps": steps if evolution is None else evolution.n_steps,
             "stopped": self.stopped(),
@@ -289,8 +289,7 @@ class StagedRun:
         old_ansatz, old, new = self.vmc.ansatz, self.stage.settings, stage.settings
         same = (old.ansatz, old.contraction) == (new.ansatz, new.contraction)
         # What is compiled for an ansatz serves all stages that keep it.
-        kept = same and self.vmc.state.chi is None
-        ansatz = old_ansatz if kept else build_ansatz(new, self.operator)
+        ansatz = old_ansatz if same else build_ansatz(new, self.operator)
         theta, lost = point.theta, None
         before, after = inner_state(old_ansatz), inner_state(ansatz)
         if isinstance(before, PEPS) and isinstance(after, PEPS):

@@ -7,7 +7,7 @@ range that matters with a sketch and needs only products and one thin QR per sit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -147,6 +147,7 @@ class SRC:
         seed: of the superpositions, or of the random MPS.
         sketch: "environment", or "random" for a random MPS.
         sweeps: 1, or 2, which take a random sketch.
+        at_most: whether a run may begin with a smaller chi (`tnvmc.vmc.growing_chi`).
 
     Raises:
         ValueError: chi below 1; more than two sweeps; two with another sketch or with `oversample`.
@@ -160,6 +161,7 @@ class SRC:
     seed: int = 0
     sketch: str = "environment"
     sweeps: int = 1
+    at_most: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         set_whole(self, {"chi": 1, "oversample": 0, "seed": 0, "sweeps": 1})

@@ -162,7 +162,7 @@ class ContractionSettings(Section):
     without truncation, for small systems. Networks are not contracted. Default: `src`."""
     chi: ChiOfSteps | None = None
     """Bond dimension of the boundary matrix product states. "auto" begins with D, at least 4, and adds to it when truncation may
-    move the energy of a step by more than its error ([decision 40](../decisions/040-growing-chi.md)). Default: 2 D, at least 4; "auto" from D = 5 on."""
+    move the energy of a step by more than its error ([decision 40](../decisions/040-growing-chi.md)). Default: "auto"; of `fixed` and with `enumerate` 2 D, at least 4."""
     largest_chi: Positive | None = None
     """Limit of `chi = "auto"`. Default: 2 D, at least 4."""
 

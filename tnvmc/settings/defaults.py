@@ -32,6 +32,7 @@ from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.rules import DECAYING, default_chi, measured_chi
 from tnvmc.settings.section import Section
 from tnvmc.settings.stages import as_run, from_sections
+from tnvmc.vmc.growing_chi import LEAST
 
 EVOLVE = 10
 """Steps of simple update that open new bonds, where a stage sets none.  6x6 Heisenberg from an
@@ -41,10 +42,6 @@ same after 30.  Noise alone leaves the energy and a variance that optimises badl
 LEAST_SHARED = 3
 """D from which on tensors are shared by default.  At D = 2 a state without sharing ends as low or lower, most in the same time
 (docs/sharing.md), if it has no more parameters than those up to which S is averaged over steps."""
-
-GROWS_FROM = 5
-"""D from which on chi grows by default.  Heisenberg 8x8, D = 6: steps take 1.6 times less time than with 2 D (decision 40); up to
-D = 4 a fifth less, and less than that where sampling is not most of a step."""
 
 NOISE = 0.01
 """On entries of new bonds that are zero, of the tensor's largest, where a stage sets none."""
@@ -193,10 +190,11 @@ def _chi(settings: Settings) -> int | Literal["auto"] | None:
     contracted = state.kind == "peps" and settings.contraction.scheme != "exact"
     if settings.contraction.chi or not contracted:
         return settings.contraction.chi
-    grows = (state.D or 1) >= GROWS_FROM or settings.contraction.largest_chi is not None
+    D = state.D or 1
+    grows = max(LEAST, D) < default_chi(D) or settings.contraction.largest_chi is not None
     if grows and settings.contraction.scheme != "fixed" and settings.sampler_kind != "enumerate":
         return "auto"
-    return default_chi(state.D or 1)
+    return default_chi(D)
 
 
 def _power(settings: Settings) -> float | str:

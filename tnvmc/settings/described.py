@@ -255,10 +255,11 @@ def _contraction(vmc: VMC) -> Section:
     scheme = getattr(ansatz, "scheme", None)
     if type(scheme) not in _SCHEMES:
         return {}
-    found = {"scheme": _SCHEMES[type(scheme)], "chi": chi_of(ansatz)}
+    most = chi_of(ansatz)
+    found = {"scheme": _SCHEMES[type(scheme)], "chi": most}
     if vmc.state.chi is not None:
         found["chi"] = "auto"
-        if (most := vmc.method.largest_chi) != default_chi(description_of(ansatz).get("D") or 1):
+        if most != default_chi(description_of(ansatz).get("D") or 1):
             found["largest_chi"] = most
     return found
 

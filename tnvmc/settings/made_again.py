@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tnvmc.ansatz.product import DimerCovering
-from tnvmc.ansatz.protocol import Ansatz, description_of, with_chi
+from tnvmc.ansatz.protocol import Ansatz, description_of
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
@@ -39,7 +39,7 @@ def differing(vmc: VMC, settings: Settings) -> list[str]:
     if operator.units != vmc.operator.units and "hamiltonian" not in own:
         own.append("hamiltonian")
     checks = {
-        "ansatz": lambda: _same_state(build_ansatz(settings, operator), _at_its_largest(vmc)),
+        "ansatz": lambda: _same_state(build_ansatz(settings, operator), vmc.ansatz),
         "sampler": lambda: _same_sampler(build_sampler(settings, operator), vmc),
         "optimizer": lambda: _same_rule(settings, vmc),
         "learning_rate": lambda: _same_rate(settings, vmc),
@@ -47,12 +47,6 @@ def differing(vmc: VMC, settings: Settings) -> list[str]:
         "moves": lambda: _same_moves(settings, vmc),
     }
     return own + [name for name, same in checks.items() if not own and not same()]
-
-
-def _at_its_largest(vmc: VMC) -> Ansatz:
-    """The state as settings make it: chi may not have grown so far."""
-    most = vmc.method.largest_chi
-    return vmc.ansatz if most is None else with_chi(vmc.ansatz, most)
 
 
 def _same_state(built: Ansatz, used: Ansatz) -> bool:

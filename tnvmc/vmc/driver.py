@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, overload
 
 from tnvmc.ansatz.initial.parameters import initial_parameters
-from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets, chi_of, with_chi
+from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets, chi_of
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import as_path, spelt
 from tnvmc.backend.device import namespace_of
@@ -44,13 +43,13 @@ from tnvmc.vmc.checks import (
 )
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.display import displayed
-from tnvmc.vmc.growing_chi import growing_chi
+from tnvmc.vmc.growing_chi import Contracted, growing_chi
 from tnvmc.vmc.growth import growing
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.history import History
 from tnvmc.vmc.kept import Kept, everywhere, kept_states
 from tnvmc.vmc.led import led
-from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
+from tnvmc.vmc.measurement import MeasurementPlan, expect, measure, names_of
 from tnvmc.vmc.observers import Callback, Observers
 from tnvmc.vmc.rates import Rates, averaging, paced, rates
 from tnvmc.vmc.recording import Given, recorder
@@ -67,11 +66,8 @@ _CALLER = 5
 """The line that called a method, seen from `warn_of`: `spelt` and `led` stand between them."""
 
 
-@spelt(
-    n_walkers="Sampler(n_walkers=...)", steps="vmc.run(steps)",
-    chi="PEPS(lattice, D, scheme=SRC(chi=...))", D="PEPS(lattice, D=...)",
-    diag_shift="SR(diag_shift=...)",
-)  # fmt: skip
+@spelt(n_walkers="Sampler(n_walkers=...)", steps="vmc.run(steps)",
+       D="PEPS(lattice, D=...)", diag_shift="SR(diag_shift=...)")  # fmt: skip
 class VMC:
     """Lowers the energy of an ansatz step by step, and measures it.
 
@@ -93,7 +89,7 @@ class VMC:
             the last or the first where they are better (`vmc.trusted`).  By default "auto"
             with `SR`, 0.1 with other rules.
         chi: "auto": a boundary bond dimension that grows with what truncation does to a step, from D up to that of the
-            ansatz (`vmc.growing_chi`); measurements take twice as much.
+            ansatz (`vmc.growing_chi`); measurements take twice as much.  By default so for a PEPS without `scheme`.
         n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the steps (`Growth`),
             whatever that of the sampler.
         seed: key of all random numbers.
@@ -149,7 +145,8 @@ class VMC:
         if isinstance(ansatz, FollowsOperator):
             ansatz = ansatz.for_operator(operator)
         self.operator = operator
-        self._ansatz = self._at_chi = ansatz
+        self.ansatz = ansatz
+        self._contracted = Contracted()
         self.sampler: Samples = Sampler() if sampler is None else sampler
         self.optimizer: Rule = averaging(optimizer, ansatz, self.sampler)
         schedule = rates(learning_rate, self.optimizer)
@@ -184,16 +181,6 @@ class VMC:
         return f"<VMC: {parts}, {self.state.step} steps made>"
 
     @property
-    def ansatz(self) -> Ansatz:
-        """The wave function, contracted with the chi of the next step where that grows."""
-        return self._contracted(self.state.chi)
-
-    @ansatz.setter
-    def ansatz(self, ansatz: Ansatz) -> None:
-        self._ansatz = self._at_chi = ansatz
-        self.state = replace(self.state, chi=None)
-
-    @property
     def theta(self) -> Array:
         """(P,) the present parameters; not always those that are measured, see `measured_theta`."""
         return self.state.here.theta
@@ -209,10 +196,13 @@ class VMC:
 
     @property
     def problem(self) -> Problem:
-        """What is solved."""
+        """What is solved, the ansatz with the chi of the next step where that grows."""
+        return self._problem(self.state.chi)
+
+    def _problem(self, chi: int | None) -> Problem:
         sector = magnetisation_of(self.operator, self.state.here.configs)
-        targets = self.operator.targets
-        return Problem(self.ansatz, self.operator, targets, self.moves, self.seed, sector)
+        ansatz, targets = self._contracted(self.ansatz, chi), self.operator.targets
+        return Problem(ansatz, self.operator, targets, self.moves, self.seed, sector)
 
     @property
     def method(self) -> step.Method:
@@ -222,18 +212,9 @@ class VMC:
     def _method(self, state: State) -> step.Method:
         sampler = self.sampler if state.growth is None else state.growth.applied(self.sampler)
         sampler = everywhere(sampler) if self.kept else sampler
-        problem = replace(self.problem, ansatz=self._contracted(state.chi))
         how = sampler, self.optimizer, self.schedule, self.guard
-        most = None if state.chi is None else chi_of(self._ansatz)
-        return step.Method(problem, *how, self.kept, most)
-
-    def _contracted(self, chi: int | None) -> Ansatz:
-        """The wave function with a chi of its own; the same object as long as chi stays."""
-        if chi is None:
-            return self._ansatz
-        if chi_of(self._at_chi) != chi:
-            self._at_chi = with_chi(self._ansatz, chi)
-        return self._at_chi
+        most = None if state.chi is None else chi_of(self.ansatz)
+        return step.Method(self._problem(state.chi), *how, self.kept, most)
 
     @spelt()
     @led
@@ -335,7 +316,7 @@ class VMC:
                 the exact one; see `tnvmc.vmc.reliability.of_energy`; a lower energy in another
                 sector of the total Sz, see `tnvmc.vmc.sectors.elsewhere`.
         """
-        plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, _names(symmetries), sampler)
+        plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, names_of(symmetries), sampler)
         with recorder(out).result(self, out or "", plan) as keep, displayed(progress).work():
             found = measure(self.method, self.state, plan)
             keep(found)
@@ -426,9 +407,9 @@ class VMC:
             ValueError: an ansatz that is contracted without chi; a chi below 1; fewer than two;
                 a double layer that was asked for and cannot be had; and as `measure`.
         """
-        chis = checked_chis(self.ansatz, chis)
+        chis = checked_chis(self.problem.ansatz, chis)
         chosen_chis(double_layer)  # refused before anything is drawn
-        plan = MeasurementPlan(n_samples, max(chis), n_burn, n_thin, _names(symmetries))
+        plan = MeasurementPlan(n_samples, max(chis), n_burn, n_thin, names_of(symmetries))
         with displayed(progress).work():
             measured = measure(self.method, self.state, plan)
             samples = scan_chi(measured, chis, self.sampler.threads, one_in=1)
@@ -455,7 +436,7 @@ class VMC:
         path = as_path("VMC.restore", path)
         found = checkpoint.load(path, identity, self.state.here, archived)
         check_restored(path, self.operator, found, self.state, archived)
-        self.state = goes_on(found, self.state, chi_of(self._ansatz))
+        self.state = goes_on(found, self.state, chi_of(self.ansatz))
 
     def _configs(self, given: Array | None, magnetisation: int | None) -> Array:
         """Give the configurations to start from, checked."""
@@ -467,7 +448,3 @@ class VMC:
             return given
         sector = sector_of(self.operator, *asked)
         return initial_configs(self.operator, n_configs, self.seed, sector)
-
-
-def _names(symmetries: Sequence[str]) -> tuple[str, ...]:
-    return (symmetries,) if isinstance(symmetries, str) else tuple(symmetries)

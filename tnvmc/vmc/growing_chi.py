@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of
+from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of, with_chi
 from tnvmc.contraction.fixed import Fixed
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.reliability import closure_threshold
@@ -32,14 +32,22 @@ AT_ONCE = 2
 
 
 def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> int | None:
-    """Give the chi of the first step where it is to grow, with "auto"; None where it is that of the ansatz.
+    """Give the chi of the first step where it is to grow; None where it is that of the ansatz.
+
+    It grows with "auto", and where nothing is said (None) and the scheme of the ansatz was left open, as its `at_most` tells.
 
     Raises:
         ValueError: a number, which is that of the ansatz; an ansatz without chi, or one whose psi changes with it; a
             sampler without an error.
     """
     if chi is None:
-        return None
+        scheme: Any = getattr(ansatz, "scheme", None)
+        one_row = min(ansatz.lattice.shape) == 1
+        is_open = (
+            getattr(scheme, "at_most", False) and not one_row and sampler.n_samples is not None
+        )
+        first = first_chi(ansatz)
+        return first if is_open and first < scheme.chi else None
     if chi != "auto":
         raise ValueError(
             f"VMC: chi must be 'auto', got {chi!r}; a number is that of the ansatz: "
@@ -59,7 +67,27 @@ def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> int | None:
             "VMC: chi = 'auto' compares truncation with the error of samples, and a sum over all configurations "
             "has none; leave it out"
         )
-    return min(most, max(LEAST, int(description_of(ansatz).get("D") or 1)))
+    return min(most, first_chi(ansatz))
+
+
+def first_chi(ansatz: Ansatz) -> int:
+    """Give the chi that a state begins with, whatever its limit."""
+    return max(LEAST, int(description_of(ansatz).get("D") or 1))
+
+
+class Contracted:
+    """A wave function with a chi of its own; the same object as long as both stay, with what it keeps of theta."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Ansatz, Ansatz] | None = None
+
+    def __call__(self, ansatz: Ansatz, chi: int | None) -> Ansatz:
+        """Give the ansatz with a chi, itself where that is its own or None."""
+        if chi is None or chi == chi_of(ansatz):
+            return ansatz
+        if self._last is None or self._last[0] is not ansatz or chi_of(self._last[1]) != chi:
+            self._last = ansatz, with_chi(ansatz, chi)
+        return self._last[1]
 
 
 def chi_after(chi: int, most: int, spread: float | None, energy: Estimate | None) -> int:

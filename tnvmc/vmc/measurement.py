@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from time import perf_counter
 from typing import Any
@@ -123,6 +123,11 @@ class Measured:
     point: Iterate  #: whose parameters were measured; the walkers as they were before
     observation: Observation
     problem: Problem  #: with the ansatz as it was measured
+
+
+def names_of(symmetries: Sequence[str]) -> tuple[str, ...]:
+    """Give the names of symmetries, of which one may stand alone."""
+    return (symmetries,) if isinstance(symmetries, str) else tuple(symmetries)
 
 
 def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:

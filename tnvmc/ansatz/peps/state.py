@@ -63,7 +63,7 @@ class PEPS(PlainSweep, TensorLayout):
         D: bond dimension of the state.
         dtype: "float64", "float32", "complex128" or "complex64".  None: "float64", and "complex128"
             where the Hamiltonian that it is given to (by `VMC`, `initial`) is complex.
-        scheme: how rows are absorbed; `SRC(2 * D)` by default.
+        scheme: how rows are absorbed; by default `SRC(2 * D)`, below which a VMC may stay (`tnvmc.vmc.growing_chi`).
         local_dim: local dimension d.
         bonds: "open", or "periodic" on a cylinder, for rows that are rings: see `peps.rings`, and
             docs/cylinders.md for what they cost.
@@ -95,7 +95,7 @@ class PEPS(PlainSweep, TensorLayout):
             isinstance(scheme, type) or not isinstance(scheme, Scheme | Fixed)
         ):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
-        self.scheme: Scheme | Fixed = SRC(2 * self.D) if scheme is None else scheme
+        self.scheme: Scheme | Fixed = SRC(2 * self.D, at_most=True) if scheme is None else scheme
         self._latest = LatestViews()
         self.starts: tuple[str, ...] = ("simple_update", "random", "product")
         """Evolved in imaginary time, positive random tensors, a product state."""
