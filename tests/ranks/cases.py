@@ -23,11 +23,13 @@ from tnvmc.ansatz import blocks, joint, pieces
 from tnvmc.ansatz.product import ProductState
 from tnvmc.backend import cholesky
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
+from tnvmc.vmc import growing_chi
 
 blocks.WIDTH = 5  # several blocks of few parameters
 pieces.WIDTH, pieces.FORMED = 3, 100  # several pieces of a site, single ones dealt out for MANY
 joint._ROWS, joint._IN_A_PRODUCT = 25, 2  # several blocks of few samples
 cholesky.TILE = 16  # several rows of tiles of few parameters
+growing_chi.LARGEST_SPREAD = 1e-9  # chi grows after the first step
 
 STEPS = 2
 H = tnvmc.heisenberg(tnvmc.square(3, 4))
@@ -48,6 +50,11 @@ def ring() -> VMC:
 
 def one(optimizer: Any = None, sampler: Any = WALKERS, **options: Any) -> VMC:
     return VMC(H, peps(**options), sampler, optimizer, comm=MPI.COMM_WORLD)
+
+
+def grows() -> VMC:
+    state: Any = PEPS(H.lattice, D=3)
+    return VMC(H, state, WALKERS, comm=MPI.COMM_WORLD)
 
 
 def product(optimizer: Any, sampler: Any) -> VMC:
@@ -82,6 +89,7 @@ GROUPS: Mapping[str, Mapping[str, Callable[[], VMC]]] = {
         "samples": lambda: one(SR(space="samples")),
         "product": lambda: product(SR(space="samples"), MANY),
         "factors": factors,
+        "chi grows": grows,
     },
     "more": {
         "ring": ring,
@@ -122,6 +130,7 @@ def results(make: Callable[[], VMC]) -> dict[str, Any]:
     history = vmc.run(STEPS)
     found = {
         "energies": [record.energy for record in history],
+        "chis": [vmc.state.chi, *(record.chi for record in history)],
         "theta": digest(vmc.theta),
         "walkers": digest(vmc.state.here.configs),
         "measured": [vmc.measure(n_samples=40).energy, vmc.measure(n_samples=40).energy_error],
