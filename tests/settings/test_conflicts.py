@@ -212,6 +212,13 @@ def test_what_has_no_effect_is_refused() -> None:
         assert told(data("peps"), changes) == [("sampler.moves", "conflict")]
     exact = ["contraction.scheme=exact", "contraction.chi=4"]
     assert told(data("peps"), exact) == [("contraction.chi", "conflict", 4)]
+    for scheme in ("exact", "fixed"):
+        grows = [f"contraction.scheme={scheme}", "contraction.chi=auto"]
+        assert told(data("peps"), grows) == [("contraction.chi", "conflict", "auto")]
+    limited = ["contraction.chi=8", "contraction.largest_chi=4"]
+    assert told(data("peps"), limited) == [("contraction.largest_chi", "conflict", 4)]
+    assert told(data("peps"), ["contraction.largest_chi=4"]) == []
+    assert told(data("peps"), ["contraction.chi=auto", "sampler.kind=enumerate"]) == []
 
 
 def test_a_peps_needs_rows_and_columns() -> None:

@@ -29,7 +29,6 @@ from tnvmc.settings.build import build_lattice, build_operator
 from tnvmc.settings.config import BondsSettings, Settings, TermsSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, named
 from tnvmc.settings.rules import (
-    CHI_OF_ALL,
     CHI_OF_FIXED,
     FOLLOWS,
     GROWS,
@@ -217,7 +216,6 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
     growing = [key for key in values if values[key] == "auto"]
     for key in growing:
         yield settings.contraction.scheme == "fixed", key, CHI_OF_FIXED, "auto"
-        yield settings.sampler_kind == "enumerate", key, CHI_OF_ALL, "auto"
     why = f"limits chi = 'auto', and chi is {cut}; leave one of both out"
     fixed = most is not None and cut is not None and not growing
     yield contracted and fixed, "contraction.largest_chi", why, most

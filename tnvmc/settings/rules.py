@@ -8,7 +8,6 @@ Rule = tuple[Any, ...]
 """Whether it is broken, by which key and why, and the value of the key if it is to be told."""
 
 DECAYING = ("exponential", "cosine")
-CHI_OF_ALL = "compares truncation with the error of samples, and a sum over all configurations has none; give a number"
 CHI_OF_FIXED = "makes another wave function at each chi with scheme = 'fixed'; give a number"
 FOLLOWS = "learning_rate = 'auto' follows the steps, not a schedule"
 GROWS = "follows the steps, as learning_rate = 'auto' does, and this rate is fixed; leave out the rate, or give a number of samples"

@@ -36,38 +36,30 @@ def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> int | None:
 
     It grows with "auto", and where nothing is said (None) and the scheme of the ansatz was left open, as its `at_most` tells.
 
+    A sum over all configurations has no error that truncation could be compared with, and takes the chi of the ansatz.
+
     Raises:
-        ValueError: a number, which is that of the ansatz; an ansatz without chi, or one whose psi changes with it; a
-            sampler without an error.
+        ValueError: a number, which is that of the ansatz; an ansatz without chi, or one whose psi changes with it.
     """
+    most, first, scheme = chi_of(ansatz), first_chi(ansatz), getattr(ansatz, "scheme", None)
     if chi is None:
-        scheme: Any = getattr(ansatz, "scheme", None)
         one_row = min(ansatz.lattice.shape) == 1
-        is_open = (
-            getattr(scheme, "at_most", False) and not one_row and sampler.n_samples is not None
-        )
-        first = first_chi(ansatz)
-        return first if is_open and first < scheme.chi else None
+        left_open = getattr(scheme, "at_most", False) and sampler.n_samples is not None
+        return first if left_open and not one_row and most is not None and first < most else None
     if chi != "auto":
         raise ValueError(
             f"VMC: chi must be 'auto', got {chi!r}; a number is that of the ansatz: "
             "PEPS(lattice, D, scheme=SRC(chi=8))"
         )
-    most = chi_of(ansatz)
     if most is None:
         raise ValueError(
             "VMC: chi = 'auto', and this ansatz is contracted without a chi; leave it out"
         )
-    if isinstance(getattr(ansatz, "scheme", None), Fixed):
+    if isinstance(scheme, Fixed):
         raise ValueError(  # noqa: TRY004
             "VMC: chi = 'auto' with the scheme Fixed, whose psi is another one at each chi; leave it out"
         )
-    if sampler.n_samples is None:
-        raise ValueError(
-            "VMC: chi = 'auto' compares truncation with the error of samples, and a sum over all configurations "
-            "has none; leave it out"
-        )
-    return min(most, first_chi(ansatz))
+    return None if sampler.n_samples is None else min(most, first)
 
 
 def first_chi(ansatz: Ansatz) -> int:
