@@ -55,7 +55,7 @@ def test_completed_settings_say_what_runs(tmp_path: Path) -> None:
         "kind": "peps", "D": 3, "dtype": "float64", "init": "simple_update", "bonds": "open"
     }  # fmt: skip
     assert found["ansatz"]["dtype"] == found["ansatz"]["second"]["dtype"] == "float64"
-    assert found["contraction"] == {"scheme": "src", "chi": "auto"}
+    assert found["contraction"] == {"scheme": "src", "chi": 6} and found["measure"]["chi"] == 12
     file = tmp_path / "config.toml"
     file.write_text(tomli_w.dumps(found))
     assert load(file).as_dict() == found

@@ -29,7 +29,7 @@ blocks.WIDTH = 5  # several blocks of few parameters
 pieces.WIDTH, pieces.FORMED = 3, 100  # several pieces of a site, single ones dealt out for MANY
 joint._ROWS, joint._IN_A_PRODUCT = 25, 2  # several blocks of few samples
 cholesky.TILE = 16  # several rows of tiles of few parameters
-growing_chi.LARGEST_SPREAD = 1e-9  # chi grows after the first step
+growing_chi.LEAST, growing_chi.LARGEST_SPREAD = 3, 1e-9  # chi grows after the first step
 
 STEPS = 2
 H = tnvmc.heisenberg(tnvmc.square(3, 4))

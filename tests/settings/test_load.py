@@ -29,9 +29,11 @@ def test_lattice_model_and_D_are_enough() -> None:
     assert settings["ansatz"]["sharing"] is True
     assert settings["ansatz"]["init"] == "product"
     assert settings["measure"]["n_samples"] > settings["sampler"]["n_samples"]
-    assert settings["contraction"]["chi"] == "auto" and "chi" not in settings["measure"]
+    assert settings["measure"]["chi"] > settings["contraction"]["chi"] >= 3
     assert settings["run"]["out"].endswith("study")
     assert "threads" not in settings["run"]  # those of the machine it runs on
+    large = complete(validate({**MINIMAL, "ansatz": {"D": 5}})).as_dict()
+    assert large["contraction"]["chi"] == "auto" and "chi" not in large["measure"]
 
 
 def test_completed_settings_are_a_fixed_point(tmp_path: Path) -> None:

@@ -82,7 +82,9 @@ def test_growth_is_told_once() -> None:
     assert (found.code, found.values) == ("chi_grown", {"before": 4, "chi": 6})
 
 
-@pytest.mark.parametrize(("D", "most", "first"), [(2, 4, 4), (3, 6, 4), (6, 12, 6), (6, 5, 5)])
+@pytest.mark.parametrize(
+    ("D", "most", "first"), [(2, 4, 4), (3, 9, 8), (6, 12, 8), (6, 5, 5), (9, 18, 9)]
+)
 def test_it_begins_with_D(D: int, most: int, first: int) -> None:
     vmc = study(PEPS(OPERATOR.lattice, D, scheme=SRC(most)), chi="auto")
     assert vmc.state.chi == chi_of(vmc.problem.ansatz) == first
@@ -153,19 +155,19 @@ def test_workers_change_nothing() -> None:
 
 
 def test_another_ansatz_in_its_place_is_taken() -> None:
-    vmc = study(chi="auto")
-    assert chi_of(vmc.problem.ansatz) == 4
-    vmc.ansatz = ANSATZ.with_scheme(ZipUp(6))
-    assert getattr(vmc.problem.ansatz, "scheme", None) == ZipUp(4)
+    vmc = study(ANSATZ.with_scheme(SRC(12)), chi="auto")
+    assert chi_of(vmc.problem.ansatz) == 8
+    vmc.ansatz = ANSATZ.with_scheme(ZipUp(12))
+    assert getattr(vmc.problem.ansatz, "scheme", None) == ZipUp(8)
 
 
 @pytest.mark.parametrize(
     ("D", "scheme", "sampler", "first"),
     [
-        (2, None, SAMPLER, None),  # it would not grow
-        (3, None, SAMPLER, 4),
-        (3, SRC(6), SAMPLER, None),
-        (3, None, Enumerate(magnetisation=0), None),
+        (4, None, SAMPLER, None),  # it would not grow
+        (5, None, SAMPLER, 8),
+        (5, SRC(10), SAMPLER, None),
+        (5, None, Enumerate(magnetisation=0), None),
     ],
 )
 def test_it_grows_by_default_where_a_scheme_is_left_open(

@@ -161,8 +161,8 @@ class ContractionSettings(Section):
     projectors that depend on the parameters alone, so that energies are variational at every chi; `exact`:
     without truncation, for small systems. Networks are not contracted. Default: `src`."""
     chi: ChiOfSteps | None = None
-    """Bond dimension of the boundary matrix product states. "auto" begins with D, at least 4, and adds to it when truncation may
-    move the energy of a step by more than its error ([decision 40](../decisions/040-growing-chi.md)). Default: "auto"; of `fixed` and with `enumerate` 2 D, at least 4."""
+    """Bond dimension of the boundary matrix product states. "auto" begins with 8, or D above that, and adds to it when truncation may
+    move the energy of a step by more than its error ([decision 40](../decisions/040-growing-chi.md)). Default: 2 D, at least 4; "auto" from D = 5 on, but for `fixed` and `enumerate`."""
     largest_chi: Positive | None = None
     """Limit of `chi = "auto"`. Default: 2 D, at least 4."""
 

@@ -88,8 +88,8 @@ class VMC:
             what each step has shown (`Paced`), and a measurement of the mean of the iterates, or of
             the last or the first where they are better (`vmc.trusted`).  By default "auto"
             with `SR`, 0.1 with other rules.
-        chi: "auto": a boundary bond dimension that grows with what truncation does to a step, from D up to that of the
-            ansatz (`vmc.growing_chi`); measurements take twice as much.  By default so for a PEPS without `scheme`.
+        chi: "auto": a boundary bond dimension that grows with what truncation does to a step, from 8 up to that of the
+            ansatz (`vmc.growing_chi`); measurements take twice as much.  By default so for a PEPS with D >= 5 and no `scheme`.
         n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the steps (`Growth`),
             whatever that of the sampler.
         seed: key of all random numbers.

@@ -18,8 +18,9 @@ from tnvmc.estimate.reliability import closure_threshold
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.sampling.problem import Samples
 
-LEAST = 4
-"""First chi of a state with D up to 4; of another one D."""
+LEAST = 8
+"""First chi of a state with D up to 8; of another one D.  Up to D = 4 a smaller one saves little and cost Rydberg atoms accuracy
+(decision 40)."""
 
 HALVES = 2.0
 """One more boundary state divides the spread by about so much (docs/choosing.md)."""
