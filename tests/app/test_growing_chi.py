@@ -45,7 +45,7 @@ checkpoint_every = 1
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins where truncation is felt, and grows by one."""
     monkeypatch.setattr(growing_chi, "LEAST", 2)
-    monkeypatch.setattr(growing_chi, "AT_ONCE", 1)
+    monkeypatch.setattr(growing_chi, "MORE", 1)
     monkeypatch.setattr(growing_chi, "LARGEST_SPREAD", 1e-6)
 
 

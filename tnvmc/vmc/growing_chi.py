@@ -22,14 +22,11 @@ LEAST = 8
 """First chi of a state with D up to 8; of another one D.  Up to D = 4 a smaller one saves little and cost Rydberg atoms accuracy
 (decision 40)."""
 
-HALVES = 2.0
-"""One more boundary state divides the spread by about so much (docs/choosing.md)."""
-
 LARGEST_SPREAD = 0.1
 """Beyond it psi is no function of the configuration, however little a step resolves: an energy may be close to 0."""
 
-AT_ONCE = 2
-"""A step adds so many at most: it may have met a rare configuration."""
+MORE = 2
+"""Added at once, which divides the spread by about four: kernels take an even number in about the time of the odd one below it."""
 
 
 def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> int | None:
@@ -92,16 +89,10 @@ def chi_after(chi: int, most: int, spread: float | None, energy: Estimate | None
         spread: mean closure spread; None where nothing was seen, since amplitudes could not be had.
         energy: of the same samples.
     """
-    if (
-        energy is None
-        or spread is None
-        or any(map(math.isnan, (spread, energy.mean, energy.error)))
-    ):
-        return min(most, chi + AT_ONCE)
+    if energy is None or spread is None or math.isnan(spread + energy.mean + energy.error):
+        return min(most, chi + MORE)
     threshold = min(LARGEST_SPREAD, closure_threshold(energy.mean, energy.error))
-    if spread <= threshold:
-        return chi
-    return min(most, chi + math.ceil(min(AT_ONCE, math.log(spread / threshold, HALVES))))
+    return chi if spread <= threshold else min(most, chi + MORE)
 
 
 def chi_grown(before: int, after: int) -> tuple[Diagnostic, ...]:
