@@ -79,9 +79,41 @@ def test_a_period_is_kept_in_step() -> None:
         repeated(small, theta, state(ising(8, 8), 1, 1))
 
 
+def uneven(*shape: int) -> Operator:
+    """Bonds along rows are weaker, so rows and columns are not alike."""
+    lattice = square(*shape)
+    weak = {(i, j): 0.3 if j == i + 1 else 1.0 for i, j in lattice.bonds["nearest"]}
+    return tfim(lattice, J=weak, h=2.0)
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (8, 8)])
+def test_fewer_symmetries_go_on_as_fewer_alone(shape: tuple[int, int]) -> None:
+    before, theta = state(uneven(6, 6)), theta_of(state(uneven(6, 6)))
+    assert len(before.sharing or ()) == 4
+    with pytest.raises(ValueError, match="symmetr"):
+        repeated(before, theta, state(ising(*shape), 2))
+    repeated(before, theta, state(uneven(*shape), 2))
+    all_of_them = state(ising(6, 6))
+    found = repeated(all_of_them, theta_of(all_of_them), state(uneven(6, 6)))
+    assert np.allclose(
+        log_psi(state(uneven(6, 6)), found),
+        log_psi(all_of_them, theta_of(all_of_them)),
+        atol=ROUNDING,
+    )
+
+
+def test_a_rectangle_goes_on_as_a_square() -> None:
+    before = state(ising(6, 8))
+    assert (
+        repeated(before, theta_of(before), state(ising(8, 8))).size == state(ising(8, 8)).n_params
+    )
+
+
 @pytest.mark.parametrize(
     ("before", "after", "code"),
     [
+        (state(heisenberg(square(6, 6))), state(j1j2(square(6, 6), J2=0.7)), "sublattices"),
+        (state(j1j2(square(6, 6), J2=0.7)), state(heisenberg(square(8, 8))), "sublattices"),
         (state(ising(6, 6), None), state(ising(8, 8)), "edge"),
         (state(ising(6, 6), 2), state(ising(6, 6), 1), "edge"),
         (state(ising(6, 6), 2), state(ising(8, 8), 2), "neighbour"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.peps.orbits import nearest_alike
+from tnvmc.ansatz.peps.orbits import Orbit, nearest_alike
 from tnvmc.ansatz.peps.sharing import SharedTensors
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
@@ -19,7 +20,8 @@ def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
     """Give theta (P,) of `after` with the tensors of `before`, those of its bulk wherever `after` has room for them.
 
     On the same lattice it is the same state.  On another one the edges and the bulk are those of `before`; nothing is
-    known of how near that is to a ground state, and nothing of it is checked.
+    known of how near that is to a ground state, and nothing of it is checked.  A rectangle may go on as a square, whose
+    rows and columns are alike.
 
     Args:
         before: a PEPS that shares tensors with an edge (`Sharing.edge`).
@@ -38,22 +40,34 @@ def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
     _check(before, after, small, large, edge)
     given = _raw_tensors(small, theta)
     site_at = {place: site for site, place in enumerate(small.found.places)}
+
+    def of(site: int) -> np.ndarray:
+        place = divmod(large.found.places[site], after.lattice.shape[1])
+        sizes = zip(place, after.lattice.shape, before.lattice.shape, strict=True)
+        row, column = (_alike(x, has, had, edge, small.sharing.period) for x, has, had in sizes)
+        return given[site_at[row * before.lattice.shape[1] + column]]
+
+    is_square = before.lattice.shape[0] == before.lattice.shape[1]
     parts = []
     for orbit in large.orbits:
-        place = large.found.places[orbit.members[0].site]
-        row, column = (
-            (had - 1) // 2 if 2 * x + 1 == has else nearest_alike(x, edge, small.sharing.period)
-            for x, has, had in zip(
-                divmod(place, after.lattice.shape[1]), after.lattice.shape, before.lattice.shape, strict=True
-            )
-        )  # fmt: skip
-        tensor = given[site_at[row * before.lattice.shape[1] + column]]
+        tensor = of(orbit.members[0].site)
         if tensor.shape != orbit.shape:
             raise ValueError(
                 f"repeated: a tensor of shape {tensor.shape} is wanted as {orbit.shape}; the bonds are others"
             )
+        if is_square or before.lattice.shape == after.lattice.shape:
+            _check_alike(orbit, tensor, of)
         parts.append(tensor.ravel()[orbit.free])
     return np.concatenate(parts)
+
+
+def _alike(x: int, has: int, had: int, edge: int, period: int) -> int:
+    """The row or column, of `had`, of the start whose tensors those in x, of `has`, are."""
+    if 2 * x + 1 == has:
+        return (had - 1) // 2
+    if 2 * x + 1 > has:
+        return had - 1 - _alike(has - 1 - x, has, had, edge, period)
+    return nearest_alike(x, edge, period)
 
 
 def shared_as(before: PEPS, theta: Array, after: PEPS) -> tuple[PEPS, Array]:
@@ -83,6 +97,30 @@ def _raw_tensors(shared: SharedTensors, theta: np.ndarray) -> list[np.ndarray]:
     return found
 
 
+def _check_alike(orbit: Orbit, tensor: np.ndarray, of: Callable[[int], np.ndarray]) -> None:
+    """Raise ValueError where tensors of the start differ that are to be one."""
+    for site, legs in orbit.members:
+        wanted, found = tensor.transpose(0, *(1 + leg for leg in legs)), of(site)
+        if found.shape != wanted.shape or not np.allclose(
+            found, wanted, rtol=0, atol=_ROUNDING * np.abs(tensor).max()
+        ):
+            raise ValueError(
+                f"the tensors of the start at sites {orbit.members[0].site} and {site} differ, and those wanted are one by symmetry: "
+                "its Hamiltonian has fewer symmetries; take a start that shares by all of these"
+            )
+
+
+_ROUNDING = 1e-9  # of entries that symmetries of the start made equal
+
+
+def _pattern(shared: SharedTensors, shape: Sequence[int]) -> tuple[bool | None, ...]:
+    """Which of the sites beside the first one are on its sublattice; None where there is no site."""
+    colour = dict(zip(shared.found.places, shared.sharing.colours, strict=True))
+    near = [0, 1, shape[1], shape[1] + 1] if min(shape) > 1 else [0, 1]
+    found = [colour.get(place) for place in near]
+    return tuple(None if None in (each, found[0]) else each == found[0] for each in found)
+
+
 def _check(
     before: PEPS, after: PEPS, small: SharedTensors, large: SharedTensors, edge: int
 ) -> None:
@@ -109,6 +147,10 @@ def _check(
                 f"the start has {had} rows or columns, an edge of {edge} and a period of {period}, so its bulk is no neighbour of "
                 f"itself; take a start with {least} at least, or one with a smaller edge"
             )
+    if _pattern(small, before.lattice.shape) != _pattern(large, after.lattice.shape):
+        raise ValueError(
+            "the start has Marshall's signs on other sublattices, so it is of another Hamiltonian; take one of the same"
+        )
     signs = [{values for _, values in shared.sharing.signs} for shared in (small, large)]
     if signs[0] != signs[1]:
         raise ValueError(
