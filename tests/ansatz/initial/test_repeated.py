@@ -102,6 +102,41 @@ def test_fewer_symmetries_go_on_as_fewer_alone(shape: tuple[int, int]) -> None:
     )
 
 
+def mixed(along_rows: float, along_columns: float, shape: tuple[int, int] = (6, 6)) -> Operator:
+    """Bonds of one direction are ferromagnetic, those of the other are not."""
+    lattice = square(*shape)
+    J = {(i, j): along_rows if j == i + 1 else along_columns for i, j in lattice.bonds["nearest"]}
+    return tfim(lattice, J=J, h=2.0)
+
+
+def test_signs_are_those_of_the_same_bonds() -> None:
+    before = state(mixed(1.0, -1.0))
+    repeated(before, theta_of(before), state(mixed(1.0, -1.0), 2))
+    with pytest.raises(ValueError, match="signs"):
+        repeated(before, theta_of(before), state(mixed(-1.0, 1.0), 2))
+
+
+def test_a_ring_without_translations_is_as_any_columns() -> None:
+    def ring(columns: int) -> PEPS:
+        operator = heisenberg(square(6, columns, "cylinder"))
+        shares = sharing(operator, edge=1, bonds="periodic")
+        return PEPS(operator.lattice, 2, scheme=SCHEME, sharing=shares, bonds="periodic")
+
+    before = ring(5)
+    for columns in (4, 6, 7):
+        with pytest.raises(ValueError, match=r"columns|rows"):
+            repeated(before, theta_of(before), ring(columns))
+
+
+def test_a_complex_start_is_no_real_one(tmp_path: Path) -> None:
+    before, operator = state(ising(6, 6), dtype="complex128"), ising(8, 8)
+    before.save(tmp_path / "state.h5", theta_of(before).astype(np.complex128))
+    with pytest.raises(StateFileError, match="complex128"):
+        initial_parameters(
+            state(operator, dtype="float64"), operator, kind=str(tmp_path / "state.h5")
+        )
+
+
 def test_a_rectangle_goes_on_as_a_square() -> None:
     before = state(ising(6, 8))
     assert (

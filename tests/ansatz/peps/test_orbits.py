@@ -86,12 +86,18 @@ def test_psi_has_the_symmetries_of_the_group(edge: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "edge", "period"), [((4, 4), 1, 1), ((4, 6), 1, 1), ((5, 4), 1, 1), ((6, 6), 1, 2)]
-)
-def test_null_directions_are_counted(shape: tuple[int, int], edge: int, period: int) -> None:
+    ("shape", "edge", "period", "D"),
+    [
+        ((4, 4), 1, 1, 2), ((4, 6), 1, 1, 2), ((5, 4), 1, 1, 2), ((6, 6), 1, 2, 2),
+        ((1, 10), 1, 1, 3), ((1, 10), 1, 2, 3), ((1, 12), 2, 1, 3), ((1, 14), 2, 1, 5),
+    ],
+)  # fmt: skip
+def test_null_directions_are_counted(
+    shape: tuple[int, int], edge: int, period: int, D: int
+) -> None:
     """The rank of the log-derivatives is what `n_null` says, by singular values."""
     operator = tfim(square(*shape), h=2.0)
-    peps = with_edge(operator, edge, period)
+    peps = with_edge(operator, edge, period, D)
     configs = configs_of(operator.lattice, 3 * peps.n_params)
     walkers = peps.start(theta_of(peps), configs)
     rows = peps.measure(theta_of(peps), walkers, {})[1].jacobian.dense()  # type: ignore[union-attr]

@@ -257,6 +257,10 @@ def _from_bulk(
         found = _resized(here, found, ansatz, seed) if ansatz.D != D else found
     except ValueError as error:
         raise StateFileError(f"ansatz.init = '{path}': {error}") from None
+    if found.dtype.kind == "c" and ansatz.dtype.kind != "c":
+        raise StateFileError(
+            f"ansatz.init = '{path}': it is {found.dtype}, a real state cannot hold it; take ansatz.dtype = 'complex128'"
+        )
     return found.astype(ansatz.dtype)
 
 

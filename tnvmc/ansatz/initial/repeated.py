@@ -121,6 +121,17 @@ def _pattern(shared: SharedTensors, shape: Sequence[int]) -> tuple[bool | None, 
     return tuple(None if None in (each, found[0]) else each == found[0] for each in found)
 
 
+def _is_uniform(shared: SharedTensors) -> bool:
+    """Whether the first two sites of a ring have one tensor."""
+    return 1 in {element[0] for element in shared.sharing.elements}
+
+
+def _signs(shared: SharedTensors) -> set[tuple[bool, tuple[int, ...]]]:
+    """The signs that bonds along rows carry, and those along columns."""
+    rows = [place // shared.found.shape[1] for place in shared.found.places]
+    return {(rows[i] == rows[j], values) for (i, j), values in shared.sharing.signs}
+
+
 def _check(
     before: PEPS, after: PEPS, small: SharedTensors, large: SharedTensors, edge: int
 ) -> None:
@@ -134,7 +145,7 @@ def _check(
             f"ansatz.edge = {wider} and period = {large.sharing.period}, the start has an edge of {edge} and a period of {period}: "
             f"its tensors differ where those wanted are one; take edge = {edge} or more, and {period} times a whole number"
         )
-    rings = (False, after.rings)
+    rings = (False, after.rings and all(map(_is_uniform, (small, large))))
     for had, has, ring in zip(before.lattice.shape, after.lattice.shape, rings, strict=True):
         if (had - has) % (1 if ring else 2 * period):
             raise ValueError(
@@ -151,8 +162,7 @@ def _check(
         raise ValueError(
             "the start has Marshall's signs on other sublattices, so it is of another Hamiltonian; take one of the same"
         )
-    signs = [{values for _, values in shared.sharing.signs} for shared in (small, large)]
-    if signs[0] != signs[1]:
+    if _signs(small) != _signs(large):
         raise ValueError(
             "the start has other signs on the bonds that are reversed, so it is of another Hamiltonian; take one of "
             "the same"

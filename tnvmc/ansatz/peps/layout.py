@@ -127,9 +127,11 @@ class TensorLayout:
         7, 033035 (2026)).  A bond that alone joins k sites to the others, as in a chain, cannot be filled
         beyond d^k.
         """
-        sizes = dict.fromkeys(self.embedding.bonds, self.D)
+        sizes, places = dict.fromkeys(self.embedding.bonds, self.D), self.embedding.places
+        in_bulk = {places[site] for site in self.shared.in_bulk} if self.shared else set()
         for bond, k in sides(self.embedding).items():
-            sizes[bond] = min(self.D, self.local_dim ** min(k, 64))
+            if in_bulk.isdisjoint(bond):  # or its tensors stand elsewhere too, and are filled there
+                sizes[bond] = min(self.D, self.local_dim ** min(k, 64))
         if self.sharing:
             filled = SharedTensors(self.sharing, self.embedding, self._shapes_of(sizes))
             return self.n_params - filled.n_params + filled.n_gauge

@@ -237,6 +237,23 @@ class SharedTensors:
         tensor = tensor * self._factor(member.site, xp, tensor.dtype)
         return xp.permute_dims(tensor, (0, *(1 + member.legs.index(leg) for leg in range(4))))
 
+    @property
+    def in_bulk(self) -> frozenset[int]:
+        """Sites whose tensor is one with that of sites at another distance from the ends."""
+
+        def apart(site: int) -> tuple[int, ...]:
+            at = divmod(self.found.places[site], self.found.shape[1])
+            return tuple(
+                sorted(min(x, n - 1 - x) for x, n in zip(at, self.found.shape, strict=True))
+            )
+
+        if self.sharing.edge is None:
+            return frozenset()
+        each = [[m.site for m in orbit.members] for orbit in self.orbits]
+        return frozenset(
+            site for sites in each if len(set(map(apart, sites))) > 1 for site in sites
+        )
+
     def _gauges(self) -> list[tuple[int, bool]]:
         """Dimension of the bonds that must turn together, and whether their two ends do so by one X.
 
