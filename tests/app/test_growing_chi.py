@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.made_runs import made_run
 from tests.run_files import read_history, read_json
 from tnvmc import PEPS, VMC, Sampler, heisenberg, load_run, square
+from tnvmc.app.converge import converge_run
 from tnvmc.app.measure import Asked, measure_run
-from tnvmc.app.run import resume_run, run_file
+from tnvmc.app.run import resume_run
 from tnvmc.contraction.schemes import SRC
 from tnvmc.report import describe
 from tnvmc.storage.hdf5 import read_parameters
@@ -50,10 +52,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(folder: Path, text: str = SETTINGS, *changes: str) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "study.toml").write_text(text)
-    run_file(folder / "study.toml", folder / "run", changes)
-    return folder / "run"
+    return made_run(folder, text, *changes)
 
 
 def chis(folder: Path) -> list[int]:
@@ -74,6 +73,9 @@ def test_a_run_tells_its_chi(tmp_path: Path) -> None:
     )
     assert [point["chi"] for point in result["convergence"]["chi"]] == [4, 6, 8]
     assert describe.facts(read_run(folder))["contraction"] == "src, chi = 2 to 4 (measured at 8)"
+    converge_run(folder, (12,), 16, double_layer=False)
+    again = read_json(folder / "result.json")["convergence"]
+    assert [point["chi"] for point in again["chi"]] == [8, 12]
     observables = measure_run(folder, Asked(n_samples=16))
     assert (observables["chi"], observables["pair_chi"]) == (8, 4)
 
@@ -111,7 +113,20 @@ def test_a_stage_goes_on_with_the_chi_of_the_same_state_and_begins_anew_with_ano
 
 @pytest.mark.whole
 def test_a_limit_of_a_file_is_kept(tmp_path: Path) -> None:
-    assert chis(run(tmp_path, SETTINGS, "contraction.largest_chi=3")) == [2, 3, 3, 3, 3, 3]
+    folder = run(tmp_path, SETTINGS, "contraction.largest_chi=3")
+    assert chis(folder) == [2, 3, 3, 3, 3, 3]
+    resume_run(folder, ["contraction.chi=2", "optimizer.steps=7"])
+    assert chis(folder)[-1] == 2
+    told = read_json(folder / "result.json")["chi_of_steps"]
+    assert [each["chi"] for each in told] == [2, 3, 2]
+
+
+@pytest.mark.whole
+def test_a_sum_over_all_configurations_takes_the_limit(tmp_path: Path) -> None:
+    changes = "sampler.kind=enumerate", "contraction.largest_chi=3", "lattice.shape=[2, 3]"
+    folder = run(tmp_path, SETTINGS, *changes)
+    assert chis(folder) == [3] * 6
+    assert read_json(folder / "result.json")["chi"] == 6
 
 
 @pytest.mark.parametrize("largest", [4, 7])

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.made_runs import made_run
 from tests.run_files import read_history, read_json
 from tnvmc import PEPS, VMC, Sampler, heisenberg, load_run, square
-from tnvmc.app.run import resume_run, run_file
+from tnvmc.app.run import resume_run
 from tnvmc.report import describe
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_files import read_run
@@ -49,10 +50,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(folder: Path, text: str = SETTINGS, *changes: str) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "study.toml").write_text(text)
-    run_file(folder / "study.toml", folder / "run", changes)
-    return folder / "run"
+    return made_run(folder, text, *changes)
 
 
 def drawn(folder: Path) -> list[int]:

@@ -216,9 +216,13 @@ def test_what_has_no_effect_is_refused() -> None:
         grows = [f"contraction.scheme={scheme}", "contraction.chi=auto"]
         assert told(data("peps"), grows) == [("contraction.chi", "conflict", "auto")]
     limited = ["contraction.chi=8", "contraction.largest_chi=4"]
-    assert told(data("peps"), limited) == [("contraction.largest_chi", "conflict", 4)]
+    assert told(data("peps"), limited) == [("contraction.chi", "conflict", 8)]
+    for scheme in ("exact", "fixed"):
+        unused = [f"contraction.scheme={scheme}", "contraction.largest_chi=4"]
+        assert told(data("peps"), unused) == [("contraction.largest_chi", "conflict", 4)]
     for changes in (
         ["contraction.largest_chi=4"],
+        ["contraction.largest_chi=8", "contraction.chi=8"],
         ["contraction.chi=auto", "sampler.kind=enumerate"],
     ):
         assert validate(data("peps"), changes).ansatz.kind == "peps"

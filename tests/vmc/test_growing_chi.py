@@ -19,6 +19,7 @@ from tnvmc.contraction.schemes import SRC, Exact, ZipUp
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg, tfim
+from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.vmc import growing_chi
@@ -67,6 +68,22 @@ def test_an_energy_close_to_zero_does_not_excuse_every_spread() -> None:
         assert chi_after(5, 12, 1.01 * LARGEST_SPREAD, nothing) == 5 + MORE
 
 
+def test_a_constant_in_the_operator_changes_nothing() -> None:
+    for zero in (-10.0, 0.0, 1e6):
+        shifted = replace(ENERGY, mean=ENERGY.mean + zero)
+        assert chi_after(5, 12, 0.99 * THRESHOLD, shifted, zero) == 5
+        assert chi_after(5, 12, 1.01 * THRESHOLD, shifted, zero) == 5 + MORE
+    constant = Operator.from_terms(OPERATOR.lattice, [((0,), 9.0 * np.eye(2))])
+    found = []
+    for operator in (OPERATOR, OPERATOR + constant):
+        ansatz = PEPS(OPERATOR.lattice, D=2, scheme=SRC(4))
+        theta = ansatz.initial(OPERATOR, seed=1)
+        vmc = VMC(operator, ansatz, SAMPLER, theta=theta, seed=1, chi="auto")
+        vmc.state = replace(vmc.state, chi=1)
+        found.append([record.chi for record in vmc.run(3)])
+    assert found[0] == found[1]
+
+
 def test_growth_is_told_once() -> None:
     assert chi_grown(4, 4) == ()
     (found,) = chi_grown(4, 6)
@@ -76,7 +93,7 @@ def test_growth_is_told_once() -> None:
 @pytest.mark.parametrize(
     ("D", "most", "first"), [(2, 4, 4), (3, 9, 8), (6, 12, 8), (6, 5, 5), (9, 18, 9)]
 )
-def test_it_begins_with_D(D: int, most: int, first: int) -> None:
+def test_it_begins_with_eight_or_D(D: int, most: int, first: int) -> None:
     vmc = study(PEPS(OPERATOR.lattice, D, scheme=SRC(most)), chi="auto")
     assert vmc.state.chi == chi_of(vmc.problem.ansatz) == first
     assert vmc.method.largest_chi == chi_of(vmc.ansatz) == most

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.analysis.convergence import convergence
+from tnvmc.analysis.diagnostics import measured_chi
 from tnvmc.app.stages import StagedRun
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.load import load_in_place
@@ -47,7 +48,7 @@ def converge_run(
             was asked for and cannot be had.
     """
     path = Path(path)
-    _check_finished(path)
+    finished = _finished(path)
     settings = load_in_place(path)
     if n_samples is not None and n_samples < 1:
         raise ValueError(f"converge: n_samples is {n_samples}; it must be 1 or larger")
@@ -56,7 +57,8 @@ def converge_run(
     run = StagedRun(settings, operator, read_stages(path / CHECKPOINT), blank=True)
     run.restore(path / CHECKPOINT, archived=True)
     vmc, measure = run.vmc, settings.measure
-    others = {*(chis or default_chis(vmc.problem.ansatz)), *([measure.chi] if measure.chi else [])}
+    measured_at = measured_chi(finished)
+    others = {*(chis or default_chis(vmc.problem.ansatz)), *([measured_at] if measured_at else [])}
     checked_chis(vmc.ansatz, tuple(others))
     try:
         with RunFolder.reopen(path, None, provenance) as folder:
@@ -85,8 +87,8 @@ def converge_run(
     return found, result["convergence"]
 
 
-def _check_finished(path: Path) -> None:
-    """Raise `FolderError` where no finished run is."""
+def _finished(path: Path) -> dict[str, Any]:
+    """Give the result of a run; raise `FolderError` where no finished one is."""
     refuse_comparison(path)
     check_run_folder(path)
     if not (path / RESULT).is_file():
@@ -95,8 +97,10 @@ def _check_finished(path: Path) -> None:
             f"finish it with: tnvmc run --resume {path}"
         )
     try:
-        unsealed_json(read_plain(path / RESULT).decode())["energy"]
+        result: dict[str, Any] = unsealed_json(read_plain(path / RESULT).decode())
+        result["energy"], result["config"]
     except OSError as error:
         raise FolderError(f"{path / RESULT}: cannot be read ({error.strerror})") from None
     except (ValueError, KeyError) as error:
         raise FolderError(f"{path / RESULT}: damaged, or no result ({error})") from None
+    return result

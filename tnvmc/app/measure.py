@@ -28,13 +28,12 @@ from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.problem import Point, Samples
-from tnvmc.settings.build import build_operator, build_sampler, build_scheme
+from tnvmc.settings.build import build_operator, build_sampler, build_scheme, chi_to_measure
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import LatticeSettings, Settings
 from tnvmc.settings.load import load, load_in_place
 from tnvmc.settings.operator_file import read_operators
 from tnvmc.settings.problems import ConfigError
-from tnvmc.settings.rules import measured_chi
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.hdf5 import attribute, opened, read_stages
 from tnvmc.storage.provenance import PROVENANCE
@@ -323,7 +322,7 @@ def _method(vmc: VMC, point: Point, settings: Settings, asked: Asked) -> Method:
     measure, ansatz = settings.measure, vmc.problem.ansatz
     if asked.chi is not None and chi_of(ansatz) is None:
         raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; omit it")
-    chi = asked.chi or measure.chi or measured_chi(settings.contraction.scheme, chi_of(ansatz))
+    chi = asked.chi or chi_to_measure(settings, ansatz)
     if chi is not None:
         ansatz = with_chi(ansatz, chi)
     n_samples = _n_samples(settings, asked)

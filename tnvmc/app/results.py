@@ -54,13 +54,16 @@ def result_of(
 
 
 def growth_of_steps(vmc: VMC, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Give, of what has grown in a run, each step from which it had another value, and that value."""
-    grown = {
-        "samples_of_steps": ("n_samples", vmc.state.growth),
-        "chi_of_steps": ("chi", vmc.state.chi),
-    }
+    """Give, of what grows in a run or has grown, each step from which it had another value, and that value."""
+    told = {found["code"] for line in history for found in line.get("diagnostics") or ()}
+    kinds = (
+        ("samples_of_steps", "n_samples", vmc.state.growth, "samples_grown"),
+        ("chi_of_steps", "chi", vmc.state.chi, "chi_grown"),
+    )
     return {
-        name: _changes(history, key) for name, (key, grows) in grown.items() if grows is not None
+        name: _changes(history, key)
+        for name, key, grows, code in kinds
+        if grows is not None or code in told
     }
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.protocol import chi_of
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.shared import shared_counts
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
@@ -31,12 +30,11 @@ from tnvmc.report.console import (
 )
 from tnvmc.report.live import told_in_logs
 from tnvmc.sampling.workers import WorkerLost
-from tnvmc.settings.build import build_ansatz, build_operator
+from tnvmc.settings.build import build_ansatz, build_operator, chi_to_measure
 from tnvmc.settings.checks import check_memory, check_symmetries
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load, load_in_place, with_out
 from tnvmc.settings.problems import ConfigError
-from tnvmc.settings.rules import measured_chi
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.provenance import Provenance
 from tnvmc.storage.run_files import asks_the_same, refuse_comparison
@@ -292,7 +290,7 @@ def _carry_on(
 
 def _measured(vmc: VMC, settings: Settings) -> Measured:
     asked = settings.measure
-    chi = asked.chi or measured_chi(settings.contraction.scheme, chi_of(vmc.problem.ansatz))
+    chi = chi_to_measure(settings, vmc.problem.ansatz)
     plan = MeasurementPlan(
         asked.n_samples, chi, asked.n_burn, asked.n_thin, tuple(asked.symmetrise)
     )

@@ -134,6 +134,11 @@ class StagedRun:
         assert given != "auto"
         return given
 
+    @property
+    def _chi(self) -> int | None:
+        """Boundary bond dimension, that of the next step where it grows; None where nothing is cut."""
+        return self.stage.settings.contraction.chi and chi_of(self.vmc.problem.ansatz)
+
     def restore(self, path: Path, archived: bool = False) -> None:
         """Go on from a checkpoint of the present stage; `recall` its history then.
 
@@ -200,7 +205,7 @@ class StagedRun:
         Nothing has changed where this is interrupted.
         """
         own = self.stage.settings
-        chi = measured_chi(own.contraction.scheme, chi_of(self.vmc.problem.ansatz))
+        chi = measured_chi(own.contraction.scheme, self._chi)
         plan = MeasurementPlan(
             _BRIEFLY * self._n_samples, chi, own.measure.n_burn,
             symmetries=tuple(own.measure.symmetrise),
@@ -246,7 +251,7 @@ class StagedRun:
             "stage": stage.number,
             "kind": stage.kind,
             "D": stage.D,
-            "chi": chi_of(self.vmc.problem.ansatz),
+            "chi": self._chi,
             "n_samples": self._n_samples,
             "steps": steps if evolution is None else evolution.n_steps,
             "stopped": self.stopped(),
@@ -309,8 +314,7 @@ class StagedRun:
             walkers = stage.settings.sampler.n_walkers
             whole_draws = -(-self._n_samples // walkers) * walkers
             growth = Growth(max(growth.n_samples, whole_draws))
-        before_chi = self.vmc.state.chi if same else None
-        chi = vmc.state.chi and (before_chi or vmc.state.chi)
+        chi = vmc.state.chi and (same and self.vmc.state.chi or vmc.state.chi)
         vmc.state = replace(vmc.state, step=step, growth=growth, chi=chi)
         return vmc, lost
 

@@ -240,7 +240,7 @@ def _contraction(run: Run) -> list[str | None]:
     at_end = f" (measured at {measured})" if measured and measured != chi else ""
     if chi == "auto":
         grown = [line["chi"] for line in of_last_stage(run.history) if line.get("chi")]
-        chi = " to ".join(map(str, sorted({*grown[:1], *grown[-1:]}))) or chi
+        chi = " to ".join(map(str, sorted({min(grown), max(grown)}))) if grown else chi
     return [scheme, chi and f"chi = {chi}{at_end}"] if scheme else []
 
 

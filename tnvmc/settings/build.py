@@ -15,7 +15,7 @@ from tnvmc.ansatz.neural import NETWORKS, PACKAGES
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.ansatz.product import DimerCovering, ProductState, pairs_of
-from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
@@ -49,7 +49,7 @@ from tnvmc.settings.config import (
     TermsSettings,
 )
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
-from tnvmc.settings.rules import default_chi
+from tnvmc.settings.rules import default_chi, measured_chi
 from tnvmc.storage.identity import plain
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.guard import Guard
@@ -207,6 +207,18 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
                 operator, bonds=ansatz.bonds, edge=ansatz.edge, period=ansatz.period or 1
             )
     return PEPS(lattice, ansatz.D, dtype, chosen, local_dim, ansatz.bonds, shared)
+
+
+def chi_to_measure(settings: Settings, ansatz: Ansatz) -> int | None:
+    """Give the chi of a measurement: that of the settings, which leave it open where that of the steps grows.
+
+    Args:
+        settings: completed settings.
+        ansatz: with the chi of the next step.
+    """
+    if settings.measure.chi or settings.contraction.chi != "auto":
+        return settings.measure.chi
+    return measured_chi(settings.contraction.scheme, chi_of(ansatz))
 
 
 def build_scheme(scheme: str | None, chi: int | None) -> Any:

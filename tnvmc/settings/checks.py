@@ -216,9 +216,18 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
     growing = [key for key in values if values[key] == "auto"]
     for key in growing:
         yield settings.contraction.scheme == "fixed", key, CHI_OF_FIXED, "auto"
-    why = f"limits chi = 'auto', and chi is {cut}; leave one of both out"
-    fixed = most is not None and cut is not None and not growing
-    yield contracted and fixed, "contraction.largest_chi", why, most
+    if most is None or not contracted:
+        return
+    why = f"scheme = '{settings.contraction.scheme}' has no chi that grows; leave it out"
+    yield settings.contraction.scheme in ("exact", "fixed"), "contraction.largest_chi", why, most
+    for key in values.keys() - {"contraction.largest_chi", "measure.chi"}:
+        above = isinstance(values[key], int) and values[key] > most
+        yield (
+            above,
+            key,
+            f"above contraction.largest_chi = {most}; raise that, or take less",
+            values[key],
+        )
 
 
 def _of_starts(settings: Settings) -> Iterator[Rule]:

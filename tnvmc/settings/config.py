@@ -164,7 +164,7 @@ class ContractionSettings(Section):
     """Bond dimension of the boundary matrix product states. "auto" begins with 8, or D above that, and adds to it when truncation may
     move the energy of a step by more than its error ([decision 40](../decisions/040-growing-chi.md)). Default: 2 D, at least 4; "auto" from D = 5 on, but for `fixed` and `enumerate`."""
     largest_chi: Positive | None = None
-    """Limit of `chi = "auto"`. Default: 2 D, at least 4."""
+    """Limit of `chi`, which is "auto" if nothing is said of it. Default: 2 D, at least 4."""
 
 
 DEFAULT_SAMPLES = 512

@@ -32,7 +32,7 @@ from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.rules import DECAYING, default_chi, measured_chi
 from tnvmc.settings.section import Section
 from tnvmc.settings.stages import as_run, from_sections
-from tnvmc.vmc.growing_chi import LEAST
+from tnvmc.vmc.growing_chi import first_chi
 
 EVOLVE = 10
 """Steps of simple update that open new bonds, where a stage sets none.  6x6 Heisenberg from an
@@ -115,7 +115,8 @@ def _with_sharing(settings: Settings) -> Settings:
     if not isinstance(state, PEPSSettings):
         return settings
     shares = _shares(settings, state) if state.sharing is None else state.sharing
-    before = _start_of(settings, state) if shares and state.edge is None else None
+    named = any(each.edge is not None for each in (state, *(settings.stage or ())))
+    before = _start_of(settings, state) if shares and not named else None
     bulk = {"edge": before.edge, "period": before.period} if before and before.edge else {}
     return settings.changed({"ansatz": {"sharing": shares, **bulk}})
 
@@ -190,11 +191,11 @@ def _chi(settings: Settings) -> int | Literal["auto"] | None:
     contracted = state.kind == "peps" and settings.contraction.scheme != "exact"
     if settings.contraction.chi or not contracted:
         return settings.contraction.chi
-    D = state.D or 1
-    grows = max(LEAST, D) < default_chi(D) or settings.contraction.largest_chi is not None
-    if grows and settings.contraction.scheme != "fixed" and settings.sampler_kind != "enumerate":
+    D, drawn = state.D or 1, settings.sampler_kind != "enumerate"
+    if settings.contraction.largest_chi is not None:
         return "auto"
-    return default_chi(D)
+    grows = first_chi(D) < default_chi(D) and drawn and settings.contraction.scheme != "fixed"
+    return "auto" if grows else default_chi(D)
 
 
 def _power(settings: Settings) -> float | str:

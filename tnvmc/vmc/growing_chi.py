@@ -23,7 +23,7 @@ LEAST = 8
 (decision 40)."""
 
 LARGEST_SPREAD = 0.1
-"""Beyond it psi is no function of the configuration, however little a step resolves: an energy may be close to 0."""
+"""Beyond it psi is no function of the configuration, however little a step resolves."""
 
 MORE = 2
 """Added at once, which divides the spread by about four: kernels take an even number in about the time of the odd one below it."""
@@ -39,7 +39,8 @@ def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> int | None:
     Raises:
         ValueError: a number, which is that of the ansatz; an ansatz without chi, or one whose psi changes with it.
     """
-    most, first, scheme = chi_of(ansatz), first_chi(ansatz), getattr(ansatz, "scheme", None)
+    most, first = chi_of(ansatz), first_chi(description_of(ansatz).get("D"))
+    scheme = getattr(ansatz, "scheme", None)
     if chi is None:
         one_row = min(ansatz.lattice.shape) == 1
         left_open = getattr(scheme, "at_most", False) and sampler.n_samples is not None
@@ -60,9 +61,9 @@ def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> int | None:
     return None if sampler.n_samples is None else min(most, first)
 
 
-def first_chi(ansatz: Ansatz) -> int:
+def first_chi(D: int | None) -> int:
     """Give the chi that a state begins with, whatever its limit."""
-    return max(LEAST, int(description_of(ansatz).get("D") or 1))
+    return max(LEAST, D or 1)
 
 
 class Contracted:
@@ -80,7 +81,9 @@ class Contracted:
         return self._last[1]
 
 
-def chi_after(chi: int, most: int, spread: float | None, energy: Estimate | None) -> int:
+def chi_after(
+    chi: int, most: int, spread: float | None, energy: Estimate | None, zero: float = 0.0
+) -> int:
     """Give the chi of the next step: larger where the spread is beyond what the last one resolves.
 
     Args:
@@ -88,10 +91,11 @@ def chi_after(chi: int, most: int, spread: float | None, energy: Estimate | None
         most: limit, the chi of the ansatz.
         spread: mean closure spread; None where nothing was seen, since amplitudes could not be had.
         energy: of the same samples.
+        zero: energy that does not count, that at infinite temperature: a constant in H changes nothing then.
     """
     if energy is None or spread is None or math.isnan(spread + energy.mean + energy.error):
         return min(most, chi + MORE)
-    threshold = min(LARGEST_SPREAD, closure_threshold(energy.mean, energy.error))
+    threshold = min(LARGEST_SPREAD, closure_threshold(energy.mean - zero, energy.error))
     return chi if spread <= threshold else min(most, chi + MORE)
 
 

@@ -39,9 +39,8 @@ class State:
     recent: Recent = field(default_factory=Recent)
     trail: Trail | None = None  #: None where only the last point is to be measured
     growth: Growth | None = None  #: of the number of samples; None where it is fixed
-    chi: int | None = (
-        None  #: of the next step, where it grows (`growing_chi`); None where it is fixed
-    )
+    chi: int | None = None
+    """Boundary bond dimension of the next step where it grows (`growing_chi`); None where it is fixed."""
 
 
 def goes_on(found: State, present: State, largest_chi: int | None) -> State:

@@ -188,8 +188,9 @@ def _closer(
     if chi is None:
         return outcome
     assert method.largest_chi is not None
-    spread = None if seen is None else _mean_spread(seen.snapshot)
-    after = chi_after(chi, method.largest_chi, spread, None if seen is None else seen.energy)
+    spread, energy = (_mean_spread(seen.snapshot), seen.energy) if seen else (None, None)
+    zero = method.problem.operator.infinite_temperature_energy
+    after = chi_after(chi, method.largest_chi, spread, energy, zero)
     state = replace(outcome.state, chi=after)
     return replace(outcome, state=state, diagnostics=(*outcome.diagnostics, *chi_grown(chi, after)))
 

@@ -188,9 +188,15 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
     found = (kind_in(described), described["lattice"][1:3], described["local_dim"])
     wanted = (kind_in(about), shape, ansatz.local_dim)
     if found != wanted:
+        edge = (described.get("sharing") or {}).get("edge")
+        bulk = (
+            f"; it has ansatz.edge = {edge}: set the same or a larger one to go on elsewhere"
+            if edge
+            else ""
+        )
         raise StateFileError(
             f"ansatz.init = '{path}': it holds a {found[0]} on {found[1]} with local dimension "
-            f"{found[2]}, wanted is a {wanted[0]} on {wanted[1]} with {wanted[2]}"
+            f"{found[2]}, wanted is a {wanted[0]} on {wanted[1]} with {wanted[2]}{bulk}"
         )
     if "architecture" in about:
         stored = described.get("architecture") or {}

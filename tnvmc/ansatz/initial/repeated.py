@@ -41,10 +41,13 @@ def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
     given = _raw_tensors(small, theta)
     site_at = {place: site for site, place in enumerate(small.found.places)}
 
+    uniform = after.rings and _is_uniform(small, large)
+
     def of(site: int) -> np.ndarray:
         place = divmod(large.found.places[site], after.lattice.shape[1])
         sizes = zip(place, after.lattice.shape, before.lattice.shape, strict=True)
         row, column = (_alike(x, has, had, edge, small.sharing.period) for x, has, had in sizes)
+        column = 0 if uniform else column
         return given[site_at[row * before.lattice.shape[1] + column]]
 
     is_square = before.lattice.shape[0] == before.lattice.shape[1]
@@ -53,10 +56,10 @@ def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
         tensor = of(orbit.members[0].site)
         if tensor.shape != orbit.shape:
             raise ValueError(
-                f"repeated: a tensor of shape {tensor.shape} is wanted as {orbit.shape}; the bonds are others"
+                f"a tensor of the start has the shape {tensor.shape} and is wanted as {orbit.shape}, so it has bonds at other "
+                "places; take a start on a lattice of the same kind"
             )
-        if is_square or before.lattice.shape == after.lattice.shape:
-            _check_alike(orbit, tensor, of)
+        _check_alike(orbit, of, is_square or before.lattice.shape == after.lattice.shape)
         parts.append(tensor.ravel()[orbit.free])
     return np.concatenate(parts)
 
@@ -97,9 +100,20 @@ def _raw_tensors(shared: SharedTensors, theta: np.ndarray) -> list[np.ndarray]:
     return found
 
 
-def _check_alike(orbit: Orbit, tensor: np.ndarray, of: Callable[[int], np.ndarray]) -> None:
-    """Raise ValueError where tensors of the start differ that are to be one."""
-    for site, legs in orbit.members:
+def _check_alike(orbit: Orbit, of: Callable[[int], np.ndarray], turned: bool) -> None:
+    """Raise ValueError where tensors of the start differ that are to be one.
+
+    Args:
+        orbit: sites that share a tensor.
+        of: gives the tensor of the start for a site.
+        turned: whether rows and columns of the start were to be alike too.
+    """
+    tensor = of(orbit.members[0].site)
+    same = [(orbit.members[0].site, legs) for legs in orbit.fixed]
+    for site, legs in (*orbit.members, *same):
+        exchanges = any(leg % 2 != new % 2 for leg, new in enumerate(legs))  # rows and columns
+        if exchanges and not turned:
+            continue
         wanted, found = tensor.transpose(0, *(1 + leg for leg in legs)), of(site)
         if found.shape != wanted.shape or not np.allclose(
             found, wanted, rtol=0, atol=_ROUNDING * np.abs(tensor).max()
@@ -121,9 +135,9 @@ def _pattern(shared: SharedTensors, shape: Sequence[int]) -> tuple[bool | None, 
     return tuple(None if None in (each, found[0]) else each == found[0] for each in found)
 
 
-def _is_uniform(shared: SharedTensors) -> bool:
-    """Whether the first two sites of a ring have one tensor."""
-    return 1 in {element[0] for element in shared.sharing.elements}
+def _is_uniform(*rings: SharedTensors) -> bool:
+    """Whether a row of each is moved along its ring by one site, so that its columns have one tensor."""
+    return all(1 in {element[0] for element in shared.sharing.elements} for shared in rings)
 
 
 def _signs(shared: SharedTensors) -> set[tuple[bool, tuple[int, ...]]]:
@@ -137,7 +151,7 @@ def _check(
 ) -> None:
     if (before.D, before.bonds) != (after.D, after.bonds):
         raise ValueError(
-            f"repeated: D = {before.D} and {before.bonds} bonds, wanted D = {after.D} and {after.bonds}"
+            f"the start has D = {before.D} and {before.bonds} bonds, wanted D = {after.D} and {after.bonds}"
         )
     wider, period = large.sharing.edge, small.sharing.period
     if wider is not None and (wider < edge or large.sharing.period % period):
@@ -145,7 +159,7 @@ def _check(
             f"ansatz.edge = {wider} and period = {large.sharing.period}, the start has an edge of {edge} and a period of {period}: "
             f"its tensors differ where those wanted are one; take edge = {edge} or more, and {period} times a whole number"
         )
-    rings = (False, after.rings and all(map(_is_uniform, (small, large))))
+    rings = (False, after.rings and _is_uniform(small, large))
     for had, has, ring in zip(before.lattice.shape, after.lattice.shape, rings, strict=True):
         if (had - has) % (1 if ring else 2 * period):
             raise ValueError(
