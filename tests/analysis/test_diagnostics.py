@@ -257,8 +257,11 @@ def test_warnings_of_a_chi_scan(low: dict[str, Any], code: str, values: dict[str
     assert values.items() <= told[code].items()
 
 
-def test_the_threshold_of_the_closure_spread_is_the_root_of_the_relative_error() -> None:
+def test_the_threshold_of_the_closure_spread_is_that_of_the_off_diagonal_energy() -> None:
+    """Results of earlier versions have the energy alone."""
     assert closure_threshold(RESULT) == pytest.approx(math.sqrt(7.2e-4 / 21.726))
+    result = {**RESULT, "energy": 1e-9, "off_diagonal_energy": -14.0}
+    assert closure_threshold(result) == pytest.approx(math.sqrt(7.2e-4 / 14.0))
     assert closure_threshold({**RESULT, "energy_error": 0.0}) == pytest.approx(1e-3)
 
 

@@ -18,7 +18,7 @@ from tnvmc.contraction.schemes import SRC
 from tnvmc.report import describe
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_files import read_run
-from tnvmc.vmc import growing_chi
+from tnvmc.vmc import growing_chi, step
 
 SETTINGS = """
 [lattice]
@@ -48,7 +48,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins where truncation is felt, and grows by one."""
     monkeypatch.setattr(growing_chi, "LEAST", 2)
     monkeypatch.setattr(growing_chi, "MORE", 1)
-    monkeypatch.setattr(growing_chi, "LARGEST_SPREAD", 1e-6)
+    monkeypatch.setattr(step, "closure_threshold", lambda *_: 1e-6)
 
 
 def run(folder: Path, text: str = SETTINGS, *changes: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import array_api_strict as strict
@@ -10,7 +11,7 @@ import pytest
 
 from tests.oracles import all_configs, dense_hamiltonian, dense_local_energy
 from tnvmc.ansatz.mps import PeriodicMPS
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.local import local_energy, off_diagonal_energy
 from tnvmc.lattice import Lattice, chain, shastry_sutherland, square
 from tnvmc.operators import models
 from tnvmc.operators.spin import SIGMA_X, SIGMA_Y, SIGMA_Z, kron, spin_matrices
@@ -76,6 +77,26 @@ def test_runs_on_strict_arrays(name: str) -> None:
         _, snapshot = ansatz.measure(here, walkers, targets, jacobian=False)
         found.append(np.asarray(local_energy(operator, snapshot)))
     np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["rydberg", "four sites", "chirality"])
+@pytest.mark.parametrize("constant", [0.0, 1e3])
+def test_the_off_diagonal_part_is_what_a_dense_matrix_without_its_diagonal_gives(
+    name: str, constant: float
+) -> None:
+    operator = OPERATORS[name]()
+    operator = operator + Operator.from_terms(operator.lattice, [((0,), constant * np.eye(2))])
+    ansatz = PeriodicMPS(operator.lattice, 2, "complex128")
+    theta = ansatz.random(4, noise=0.6)
+    walkers = ansatz.start(theta, all_configs(6))
+    _, snapshot = ansatz.measure(theta, walkers, operator.targets, jacobian=False)
+    psi = snapshot.amplitude.phase * np.exp(snapshot.amplitude.log_abs)
+    matrix = dense_hamiltonian(OPERATORS[name]())
+    matrix = matrix - np.diag(np.diag(matrix))
+    expected = (psi.conj() @ matrix @ psi).real / np.vdot(psi, psi).real
+    weighted = replace(snapshot, weight=3.0 * abs(psi) ** 2)
+    found = off_diagonal_energy(operator, weighted, local_energy(operator, snapshot))
+    assert found == pytest.approx(expected, abs=1e-9)
 
 
 def test_missing_ratios_are_named() -> None:

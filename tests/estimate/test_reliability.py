@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from tests.estimate.test_statistics import ar1
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic, UnreliableWarning, warn_of
-from tnvmc.estimate.reliability import Drawn, changed_part, doubts
+from tnvmc.estimate.reliability import (
+    LARGEST_SPREAD,
+    Drawn,
+    changed_part,
+    closure_threshold,
+    doubts,
+)
 from tnvmc.estimate.statistics import estimate
 from tnvmc.report.texts import sentence
 
@@ -90,3 +98,14 @@ def test_python_warns_of_what_a_command_would_print() -> None:
     messages = [str(each.message) for each in seen]
     assert messages[:2] == ["VMC.measure: c (x = 1)", "VMC.measure: d"]  # of another version
     assert messages[2] == f"VMC.measure: overlap_unknown: {sentence(known)}"
+
+
+@pytest.mark.parametrize(
+    ("off_diagonal", "error", "threshold"),
+    [(-10.0, 0.025, 0.05), (0.0, 0.025, LARGEST_SPREAD), (-10.0, math.inf, LARGEST_SPREAD), (-10.0, 0.0, 1e-9)],
+)  # fmt: skip
+def test_the_closure_spread_that_an_energy_allows(
+    off_diagonal: float, error: float, threshold: float
+) -> None:
+    assert closure_threshold(off_diagonal, error) == pytest.approx(threshold)
+    assert math.isnan(closure_threshold(math.nan, error))

@@ -23,13 +23,13 @@ from tnvmc.ansatz import blocks, joint, pieces
 from tnvmc.ansatz.product import ProductState
 from tnvmc.backend import cholesky
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
-from tnvmc.vmc import growing_chi
+from tnvmc.vmc import growing_chi, step
 
 blocks.WIDTH = 5  # several blocks of few parameters
 pieces.WIDTH, pieces.FORMED = 3, 100  # several pieces of a site, single ones dealt out for MANY
 joint._ROWS, joint._IN_A_PRODUCT = 25, 2  # several blocks of few samples
 cholesky.TILE = 16  # several rows of tiles of few parameters
-growing_chi.LEAST, growing_chi.LARGEST_SPREAD = 3, 1e-9  # chi grows after the first step
+growing_chi.LEAST, step.closure_threshold = 3, lambda *_: 1e-9  # chi grows after the first step
 
 STEPS = 2
 H = tnvmc.heisenberg(tnvmc.square(3, 4))

@@ -104,7 +104,8 @@ def good_lines(history: Sequence[Json]) -> list[Json]:
 
 def closure_threshold(result: Json) -> float:
     """Give the closure spread above which truncation may show; see `estimate.reliability`."""
-    return reliability.closure_threshold(result["energy"], sigma(result))
+    part = result.get("off_diagonal_energy")  # results of earlier versions have none
+    return reliability.closure_threshold(result["energy"] if part is None else part, sigma(result))
 
 
 def measured_chi(result: Json) -> int | None:

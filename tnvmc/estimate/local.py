@@ -35,3 +35,21 @@ def local_energy(operator: Operator, snapshot: Snapshot) -> Array:
         elements = xp.take(to_namespace(replacement.elements, xp), states, axis=0)
         energy = energy + xp.sum(elements * snapshot.ratios[patch], axis=1)
     return energy
+
+
+def off_diagonal_energy(operator: Operator, snapshot: Snapshot, local: Array) -> float:
+    """Give the part of the energy that elements of H between two configurations make.
+
+    It is the mean of E_loc(s) - <s|H|s>: exchange, flips in a transverse field, drives of atoms.  A constant in H is
+    no part of it.
+
+    Args:
+        operator: H.
+        snapshot: samples, with their weights if they have any.
+        local: (M,) their local energies.
+    """
+    xp = array_namespace(snapshot.configs)
+    part = xp.real(local) - operator.diagonal(snapshot.configs)
+    if snapshot.weight is None:
+        return float(xp.mean(part))
+    return float(xp.sum(part * snapshot.weight) / xp.sum(snapshot.weight))

@@ -28,6 +28,9 @@ _FEWEST_ALONE = 4  # walkers whose own scatter is an error, as wide as Student's
 
 _SPREAD_OF_ROUNDING = 1e-9  # of closures: what sums of thousands of products may leave, and more
 
+LARGEST_SPREAD = 0.1
+"""Beyond it psi is no function of the configuration, however little the samples resolve."""
+
 _LEAST_TAU = 0.5  # of independent draws; anticorrelated ones are not trusted to be better
 
 
@@ -158,14 +161,15 @@ def slowest(ratios: np.ndarray, n_draws: float, n_walkers: int) -> Diagnostic | 
     return Diagnostic("walkers_disagree", "warning", values)
 
 
-def closure_threshold(energy: float, error: float) -> float:
-    """Give the closure spread above which truncation may show in the energy.
+def closure_threshold(off_diagonal: float, error: float) -> float:
+    """Give the closure spread above which truncation may show in the energy; `LARGEST_SPREAD` at most.
 
     Errors eta(s) of ln|psi(s)| that differ from one configuration to the next without aim add
     noise to local energies at first order and raise the energy at second, by sum_ss' psi H psi
-    (eta - eta')^2 / 2: a relative bias of about s^2 for a spread s.  So s^2 is to stay below the
-    relative error of the energy, s < sqrt(sigma / |E|).  Measured: Heisenberg 4x4, D = 4,
+    (eta - eta')^2 / 2: by about s^2 |E'| for a spread s, with the part E' of the energy that off-diagonal
+    elements of H make.  So s^2 is to stay below the error of the energy over that, s < sqrt(sigma / |E'|).  Measured: Heisenberg 4x4, D = 4,
     enumerated, chi = 2, 3, 4: biases of 0.15, 0.04 and 0.25 s^2; 6x6, D = 4, chi = 4: 1.0(7) s^2;
     below a spread of 1e-3 the bias is first order and under 4e-4 s, which no run resolves.
     """
-    return max(math.sqrt(error / max(abs(energy), 1e-300)), _SPREAD_OF_ROUNDING)
+    threshold = math.sqrt(error / max(abs(off_diagonal), 1e-300))
+    return min(max(threshold, _SPREAD_OF_ROUNDING), LARGEST_SPREAD)

@@ -1,29 +1,23 @@
 """A boundary bond dimension that grows as truncation comes to be felt in the steps.
 
 An optimisation begins far from the ground state, where local energies scatter much, with a state that few
-boundary states describe.  Errors of ln psi of a size s, of which the closure spread tells, raise the energy by about s^2 of it
+boundary states describe.  Errors of ln psi of a size s, of which the closure spread tells, raise the energy by about s^2 of its off-diagonal part
 (`estimate.reliability.closure_threshold`).  While that is less than what the samples of a step resolve, a larger chi
 makes a step dearer and no better.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of, with_chi
 from tnvmc.contraction.fixed import Fixed
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.reliability import closure_threshold
-from tnvmc.estimate.statistics import Estimate
 from tnvmc.sampling.problem import Samples
 
 LEAST = 8
 """First chi of a state with D up to 8; of another one D.  Up to D = 4 a smaller one saves little and cost Rydberg atoms accuracy
 (decision 40)."""
-
-LARGEST_SPREAD = 0.1
-"""Beyond it psi is no function of the configuration, however little a step resolves."""
 
 MORE = 2
 """Added at once, which divides the spread by about four: kernels take an even number in about the time of the odd one below it."""
@@ -81,22 +75,16 @@ class Contracted:
         return self._last[1]
 
 
-def chi_after(
-    chi: int, most: int, spread: float | None, energy: Estimate | None, zero: float = 0.0
-) -> int:
+def chi_after(chi: int, most: int, spread: float | None, threshold: float) -> int:
     """Give the chi of the next step: larger where the spread is beyond what the last one resolves.
 
     Args:
         chi: of the last step.
         most: limit, the chi of the ansatz.
         spread: mean closure spread; None where nothing was seen, since amplitudes could not be had.
-        energy: of the same samples.
-        zero: energy that does not count, that at infinite temperature: a constant in H changes nothing then.
+        threshold: `estimate.reliability.closure_threshold` of the same samples; NaN where it is not known.
     """
-    if energy is None or spread is None or math.isnan(spread + energy.mean + energy.error):
-        return min(most, chi + MORE)
-    threshold = min(LARGEST_SPREAD, closure_threshold(energy.mean - zero, energy.error))
-    return chi if spread <= threshold else min(most, chi + MORE)
+    return chi if spread is not None and spread <= threshold else min(most, chi + MORE)
 
 
 def chi_grown(before: int, after: int) -> tuple[Diagnostic, ...]:

@@ -17,6 +17,7 @@ from tnvmc.backend.calls import shortly
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.local import off_diagonal_energy
 from tnvmc.estimate.mixing import bulk_ess, tail_ess
 from tnvmc.estimate.observables import (
     Observable,
@@ -140,6 +141,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     seen = observe(problem, applied.sampler, point, streams.MEASURE + state.step, jacobian=False)
     seen, moved = widened(seen, problem, applied.sampler.threads)
     energy, operator = seen.energy, problem.operator
+    part = off_diagonal_energy(operator, seen.snapshot, seen.local)
     sector = magnetisation_of(operator, seen.snapshot.configs)
     overlaps = _overlaps(applied, seen)
     statistics = seen.statistics() | {"overlaps": overlaps}
@@ -157,7 +159,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         units=operator.units,
         diagnostics=(
             *diagnostics,
-            *of_energy(seen, problem, moved),
+            *of_energy(seen, problem, part, moved),
             *of_excited((energy.mean, energy.error), applied.kept, overlaps, DIAGONALISED),
             *ground,
         ),
@@ -165,6 +167,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         magnetisation=sector,
         n_independent=independent(method.problem, sector),
         chi=chi_of(problem.ansatz),
+        off_diagonal_energy=part,
         **_effective(seen),
     )
     return Measured(measurement, point, seen, problem)

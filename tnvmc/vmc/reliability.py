@@ -54,7 +54,7 @@ _KNOWN: dict[tuple[Any, ...], KnownEnergy | None] = {}
 
 
 def of_energy(
-    seen: Observation, problem: Problem, moved: float | None = None
+    seen: Observation, problem: Problem, off_diagonal: float, moved: float | None = None
 ) -> tuple[Diagnostic, ...]:
     """Judge an energy by its samples, the closures of psi and the exact energy where it is known.
 
@@ -64,6 +64,7 @@ def of_energy(
     Args:
         seen: the draw.
         problem: what was drawn from.
+        off_diagonal: part of the energy (`estimate.local.off_diagonal_energy`).
         moved: of `unseen.widened`.
 
     Cost: that of diagonalising a sector of at most `DIAGONALISED` states (`DIAGONALISED_IN_DOUBT`
@@ -84,7 +85,7 @@ def of_energy(
         found += doubts(replace(drawn, moved=moved))
     # A sum over all configurations has no error, but truncated amplitudes are not exact.
     sigma = _SIGMA * abs(energy) if seen.info.exact else error
-    spread, threshold = statistics["closure_spread"] or 0.0, closure_threshold(energy, sigma)
+    spread, threshold = statistics["closure_spread"] or 0.0, closure_threshold(off_diagonal, sigma)
     if spread > threshold:
         values = {"spread": spread, "threshold": threshold}
         found.append(Diagnostic("closure_spread_large", "warning", values))

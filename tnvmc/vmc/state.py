@@ -171,6 +171,8 @@ class Measurement(Shown):
     n_independent: int | None = None
     """Parameters less the directions along which the state stays; None where that is not known."""
     chi: int | None = None  #: boundary bond dimension that it was measured with
+    off_diagonal_energy: float | None = None
+    """Part of `energy` that elements of H between two configurations make; a constant is no part of it."""
 
     @property
     def energy_per_site(self) -> float:

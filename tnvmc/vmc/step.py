@@ -16,7 +16,8 @@ from tnvmc.backend.device import DeviceError
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import one_blas_thread, using_threads
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.local import local_energy, off_diagonal_energy
+from tnvmc.estimate.reliability import closure_threshold
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate, estimate_samples
 from tnvmc.optimize.rounded import TOLERANCE, PrecisionError
 from tnvmc.optimize.rule import Follows, NonFiniteError, Rounds, Rule
@@ -188,9 +189,12 @@ def _closer(
     if chi is None:
         return outcome
     assert method.largest_chi is not None
-    spread, energy = (_mean_spread(seen.snapshot), seen.energy) if seen else (None, None)
-    zero = method.problem.operator.infinite_temperature_energy
-    after = chi_after(chi, method.largest_chi, spread, energy, zero)
+    spread, threshold = None, math.nan
+    if seen is not None:
+        part = off_diagonal_energy(method.problem.operator, seen.snapshot, seen.local)
+        spread = _mean_spread(seen.snapshot)
+        threshold = closure_threshold(part, seen.energy.error)
+    after = chi_after(chi, method.largest_chi, spread, threshold)
     state = replace(outcome.state, chi=after)
     return replace(outcome, state=state, diagnostics=(*outcome.diagnostics, *chi_grown(chi, after)))
 
