@@ -177,7 +177,7 @@ class VMC:
     def __repr__(self) -> str:
         lattice = self.operator.lattice
         size = f"{lattice.kind} {lattice.size}"
-        parts = f"{self.operator.name} on {size}, {self.ansatz!r}, {self.sampler!r}"
+        parts = f"{self.operator.name} on {size}, {self.problem.ansatz!r}, {self.sampler!r}"
         return f"<VMC: {parts}, {self.state.step} steps made>"
 
     @property
