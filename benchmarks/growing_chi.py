@@ -29,9 +29,9 @@ from tnvmc import load_run
 from tnvmc.ansatz.protocol import with_chi
 from tnvmc.backend.process import keep_freed_memory
 from tnvmc.estimate.diagnostic import UnreliableWarning
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.local import local_energy, off_diagonal_energy
 from tnvmc.estimate.reliability import closure_threshold
-from tnvmc.estimate.statistics import estimate
+from tnvmc.estimate.statistics import Estimate, estimate_samples
 from tnvmc.sampling.problem import Point, Problem
 from tnvmc.sampling.snapshots import measure_configs
 from tnvmc.vmc.measurement import MeasurementPlan, measure
@@ -42,7 +42,7 @@ ROWS = (
     "heisenberg_6x6:512,4,5,6,7,8,12",
     "heisenberg_8x8:512,4,5,6,7,8,12",
     "tfim_12x12:4096,4,5,6,8,12",
-    "heisenberg_8x8_d6:2048,6,8,9,10,12,18",
+    "heisenberg_8x8_d6:2048,6,7,8,9,10,12,18",
 )
 HEAD = f"{'chi':>4} {'s':>8} {'s/rule':>7} {'noise':>8} {'moved per site':>19} {'ms a sample':>12}"
 
@@ -58,25 +58,31 @@ class Row:
         seen = measure(vmc.method, vmc.state, plan)
         self.problem, self.sampler = seen.problem, replace(vmc.sampler, threads=1)
         self.theta, self.configs = seen.point.theta, seen.observation.snapshot.configs
-        self.n_walkers = seen.observation.info.n_walkers
+        self.weight, self.info = seen.observation.snapshot.weight, seen.observation.info
 
     def at(self, chi: int) -> Problem:
         """The same Hamiltonian with the state at this chi."""
         return replace(self.problem, ansatz=with_chi(self.problem.ansatz, chi))
 
-    def energies(self, chi: int) -> tuple[np.ndarray, float]:
-        """Local energies (M,) of the configurations, and the mean closure spread."""
+    def energies(self, chi: int) -> tuple[np.ndarray, float, float]:
+        """Local energies (M,) of the configurations, the off-diagonal energy and the mean closure spread."""
         problem = self.at(chi)
         snapshot = measure_configs(
             problem.ansatz, self.theta, self.configs, problem.operator.targets, threads=1
         )
+        snapshot = replace(snapshot, weight=self.weight)
         assert snapshot.closure_spread is not None
-        spread = float(np.mean(snapshot.closure_spread))
-        return np.asarray(local_energy(problem.operator, snapshot)).real, spread
+        spread = float(np.average(snapshot.closure_spread, weights=self.weight))
+        local = np.asarray(local_energy(problem.operator, snapshot)).real
+        return local, off_diagonal_energy(problem.operator, snapshot, local), spread
+
+    def estimate(self, values: np.ndarray) -> Estimate:
+        """Of the mean over |psi|^2 of the largest chi."""
+        return estimate_samples(values, self.weight, self.info)
 
     def milliseconds(self, rounds: int) -> dict[int, float]:
         """Median time of a sample, by chi."""
-        walkers = self.configs[-self.n_walkers :]
+        walkers = self.configs[-self.info.n_walkers :]
         sampler = replace(self.sampler, n_walkers=len(walkers), n_samples=len(walkers), n_burn=0)
         times: dict[int, list[float]] = {chi: [] for chi in self.chis}
         for number in range(rounds + 1):
@@ -93,20 +99,17 @@ class Row:
 def lines(row: Row, n_of_step: int, rounds: int) -> list[dict[str, Any]]:
     """Figures of all chi, the largest one first."""
     times = row.milliseconds(rounds)
-    operator = row.problem.operator
-    largest, _ = row.energies(max(row.chis))
-    variance = largest.var()
-    part = float(largest.mean() - operator.diagonal(row.configs).mean())
+    n_sites = row.problem.operator.n_sites
+    largest, part, _ = row.energies(max(row.chis))
+    variance = row.estimate(largest).variance
     rule = closure_threshold(part, math.sqrt(variance / n_of_step))
     found = []
     for chi in sorted(row.chis, reverse=True):
-        energies, spread = row.energies(chi)
-        off = energies - largest
-        moved = estimate(off, row.n_walkers)
+        energies, _, spread = row.energies(chi)
+        moved = row.estimate(energies - largest)
         found.append(
-            {"chi": chi, "spread": spread, "of_rule": spread / rule, "noise": float(off.var() / variance),
-             "moved": moved.mean / operator.n_sites, "moved_error": moved.error / operator.n_sites,
-             "ms_per_sample": times[chi]}
+            {"chi": chi, "spread": spread, "of_rule": spread / rule, "noise": moved.variance / variance,
+             "moved": moved.mean / n_sites, "moved_error": moved.error / n_sites, "ms_per_sample": times[chi]}
         )  # fmt: skip
     return found
 

@@ -215,6 +215,9 @@ def test_what_has_no_effect_is_refused() -> None:
     for scheme in ("exact", "fixed"):
         grows = [f"contraction.scheme={scheme}", "contraction.chi=auto"]
         assert told(data("peps"), grows) == [("contraction.chi", "conflict", "auto")]
+    for key, value in (("chi", "auto"), ("largest_chi", 4)):
+        found = told(data("mps"), [f"contraction.{key}={value}", "lattice.shape=[1,6]"])
+        assert found == [(f"contraction.{key}", "conflict", value)]
     limited = ["contraction.chi=8", "contraction.largest_chi=4"]
     assert told(data("peps"), limited) == [("contraction.chi", "conflict", 8)]
     for scheme in ("exact", "fixed"):

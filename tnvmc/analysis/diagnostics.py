@@ -105,7 +105,8 @@ def good_lines(history: Sequence[Json]) -> list[Json]:
 def closure_threshold(result: Json) -> float:
     """Give the closure spread above which truncation may show; see `estimate.reliability`."""
     part = result.get("off_diagonal_energy")  # results of earlier versions have none
-    return reliability.closure_threshold(result["energy"] if part is None else part, sigma(result))
+    part = result["energy"] if part is None else part
+    return reliability.closure_threshold(part, result["energy_error"] or _RELATIVE * abs(part))
 
 
 def measured_chi(result: Json) -> int | None:

@@ -52,4 +52,5 @@ def off_diagonal_energy(operator: Operator, snapshot: Snapshot, local: Array) ->
     part = xp.real(local) - operator.diagonal(snapshot.configs)
     if snapshot.weight is None:
         return float(xp.mean(part))
+    part = xp.where(snapshot.weight > 0, part, 0.0)  # what psi = 0 leaves counts nowhere
     return float(xp.sum(part * snapshot.weight) / xp.sum(snapshot.weight))

@@ -170,6 +170,9 @@ def closure_threshold(off_diagonal: float, error: float) -> float:
     elements of H make.  So s^2 is to stay below the error of the energy over that, s < sqrt(sigma / |E'|).  Measured: Heisenberg 4x4, D = 4,
     enumerated, chi = 2, 3, 4: biases of 0.15, 0.04 and 0.25 s^2; 6x6, D = 4, chi = 4: 1.0(7) s^2;
     below a spread of 1e-3 the bias is first order and under 4e-4 s, which no run resolves.
+
+    It is no bound: errors that go with the sign of an element, where signs differ and E' is a small sum of large terms, may do
+    more, and so may those of the weights |psi|^2 where H is diagonal.  The scan of chi after a run sees both.
     """
     threshold = math.sqrt(error / max(abs(off_diagonal), 1e-300))
     return min(max(threshold, _SPREAD_OF_ROUNDING), LARGEST_SPREAD)

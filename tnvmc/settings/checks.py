@@ -213,11 +213,15 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
     cut, most = settings.contraction.chi, settings.contraction.largest_chi
     exact = contracted and settings.contraction.scheme == "exact"
     yield exact and cut is not None, "contraction.chi", why, cut
-    growing = [key for key in values if values[key] == "auto"]
-    for key in growing:
-        yield settings.contraction.scheme == "fixed", key, CHI_OF_FIXED, "auto"
+    chain = leading(settings.ansatz).kind == "mps"
+    why = "kind = 'mps' is contracted without truncation, and no chi grows; leave it out"
+    for key in values:
+        if values[key] == "auto":
+            yield chain, key, why, "auto"
+            yield settings.contraction.scheme == "fixed", key, CHI_OF_FIXED, "auto"
     if most is None or not contracted:
         return
+    yield chain, "contraction.largest_chi", why, most
     why = f"scheme = '{settings.contraction.scheme}' has no chi that grows; leave it out"
     yield settings.contraction.scheme in ("exact", "fixed"), "contraction.largest_chi", why, most
     for key in values.keys() - {"contraction.largest_chi", "measure.chi"}:

@@ -117,7 +117,7 @@ class _Stage(Section):
     n_samples: SamplesPerStep | None = None
     """Samples per step; "auto" goes on with those of the stage before. Default: `sampler.n_samples`."""
     chi: ChiOfSteps | None = None
-    """Boundary bond dimension; "auto" begins anew with another D. Default: `contraction.chi`, else that of a run with the D of the stage."""
+    """Boundary bond dimension; "auto" begins anew with another D, or other tensors that are shared. Default: `contraction.chi`, else that of a run with the D of the stage."""
 
 
 class OptimiseStage(_Stage):

@@ -46,7 +46,7 @@ FEWEST_STEPS, UNSTABLE = 8, 0.25
 """Steps, and the part of them that the guard may hold back."""
 
 
-_SIGMA = 1e-6  # of the energy: what counts as the error of an enumeration
+_SIGMA = 1e-6  # of the off-diagonal energy: what counts as the error of an enumeration
 
 _EXACT_ERROR = 1e-9  # of the largest energy there can be: what rounding may make
 
@@ -84,7 +84,7 @@ def of_energy(
         drawn = Drawn.of(seen.energy, walkers, effective, changed)
         found += doubts(replace(drawn, moved=moved))
     # A sum over all configurations has no error, but truncated amplitudes are not exact.
-    sigma = _SIGMA * abs(energy) if seen.info.exact else error
+    sigma = _SIGMA * abs(off_diagonal) if seen.info.exact else error
     spread, threshold = statistics["closure_spread"] or 0.0, closure_threshold(off_diagonal, sigma)
     if spread > threshold:
         values = {"spread": spread, "threshold": threshold}

@@ -128,6 +128,34 @@ def test_a_ring_without_translations_is_as_any_columns() -> None:
             repeated(before, theta_of(before), ring(columns))
 
 
+def test_columns_of_a_ring_repeat_as_its_translations_say() -> None:
+    """Columns of two strengths: a reflection takes the first two to each other, and no translation by one does."""
+
+    def dimers(rows: int, columns: int, edge: int) -> PEPS:
+        lattice = square(rows, columns, "cylinder")
+        left = [
+            max(i, j) if abs(i - j) == columns - 1 else min(i, j)
+            for i, j in lattice.bonds["nearest"]
+        ]
+        along = [i // columns == j // columns for i, j in lattice.bonds["nearest"]]
+        J = [0.5 if row and i % 2 else 1.0 for i, row in zip(left, along, strict=True)]
+        operator = heisenberg(lattice, J=J)
+        shares = sharing(operator, edge=edge, bonds="periodic")
+        return PEPS(lattice, 2, scheme=SCHEME, sharing=shares, bonds="periodic")
+
+    before = dimers(8, 4, 2)
+    theta = theta_of(before)
+    for rows, columns, edge in ((8, 4, 3), (10, 4, 2), (8, 6, 2), (8, 8, 2)):
+        after = dimers(rows, columns, edge)
+        tensors = after.tensors(repeated(before, theta, after))
+        for row in range(4):
+            for column in range(columns):
+                wanted = before.tensors(theta)[row * 4 + column % 4]
+                found = tensors[row * columns + column]
+                assert np.array_equal(abs(found), abs(wanted))  # bonds in the middle have signs
+                assert columns != 4 or rows != 8 or np.array_equal(found, wanted)
+
+
 def test_a_complex_start_is_no_real_one(tmp_path: Path) -> None:
     before, operator = state(ising(6, 6), dtype="complex128"), ising(8, 8)
     before.save(tmp_path / "state.h5", theta_of(before).astype(np.complex128))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -41,13 +41,13 @@ def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
     given = _raw_tensors(small, theta)
     site_at = {place: site for site, place in enumerate(small.found.places)}
 
-    uniform = after.rings and _is_uniform(small, large)
+    moved = _moved(after, small, large)
 
     def of(site: int) -> np.ndarray:
         place = divmod(large.found.places[site], after.lattice.shape[1])
         sizes = zip(place, after.lattice.shape, before.lattice.shape, strict=True)
         row, column = (_alike(x, has, had, edge, small.sharing.period) for x, has, had in sizes)
-        column = 0 if uniform else column
+        column = place[1] % moved if moved else column
         return given[site_at[row * before.lattice.shape[1] + column]]
 
     is_square = before.lattice.shape[0] == before.lattice.shape[1]
@@ -135,9 +135,21 @@ def _pattern(shared: SharedTensors, shape: Sequence[int]) -> tuple[bool | None, 
     return tuple(None if None in (each, found[0]) else each == found[0] for each in found)
 
 
-def _is_uniform(*rings: SharedTensors) -> bool:
-    """Whether a row of each is moved along its ring by one site, so that its columns have one tensor."""
-    return all(1 in {element[0] for element in shared.sharing.elements} for shared in rings)
+def _moved(after: PEPS, *shared: SharedTensors) -> int | None:
+    """Columns after which tensors repeat along the rings of both; None where no translation says so."""
+    found = [set(_translations(each)) for each in shared] if after.rings else [set()]
+    return min(set.intersection(*found), default=None)
+
+
+def _translations(shared: SharedTensors) -> Iterator[int]:
+    """Columns that an element moves all sites by."""
+    columns = shared.found.shape[1]
+    places = np.array(shared.found.places)
+    for element in shared.sharing.elements:
+        here, there = np.divmod(places, columns), np.divmod(places[list(element)], columns)
+        by = int(there[1][0] - here[1][0]) % columns
+        if by and np.all(here[0] == there[0]) and np.all((here[1] + by) % columns == there[1]):
+            yield by
 
 
 def _signs(shared: SharedTensors) -> set[tuple[bool, tuple[int, ...]]]:
@@ -159,15 +171,16 @@ def _check(
             f"ansatz.edge = {wider} and period = {large.sharing.period}, the start has an edge of {edge} and a period of {period}: "
             f"its tensors differ where those wanted are one; take edge = {edge} or more, and {period} times a whole number"
         )
-    rings = (False, after.rings and _is_uniform(small, large))
+    rings = (None, _moved(after, small, large))
     for had, has, ring in zip(before.lattice.shape, after.lattice.shape, rings, strict=True):
-        if (had - has) % (1 if ring else 2 * period):
+        by = ring or 2 * period
+        if (had - has) % by:
             raise ValueError(
-                f"{had} rows or columns of the start, {has} wanted: with a period of {period} these must differ by a "
-                f"multiple of {2 * period}, or the bulk does not fit together in the middle"
+                f"{had} rows or columns of the start, {has} wanted: with a period of {ring or period} these must differ by a "
+                f"multiple of {by}, or its tensors do not fit together"
             )
         least = 2 * (edge + period + 1)
-        if not ring and had != has and had < least:
+        if ring is None and had != has and had < least:
             raise ValueError(
                 f"the start has {had} rows or columns, an edge of {edge} and a period of {period}, so its bulk is no neighbour of "
                 f"itself; take a start with {least} at least, or one with a smaller edge"
