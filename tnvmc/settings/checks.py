@@ -224,14 +224,10 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
     yield chain, "contraction.largest_chi", why, most
     why = f"scheme = '{settings.contraction.scheme}' has no chi that grows; leave it out"
     yield settings.contraction.scheme in ("exact", "fixed"), "contraction.largest_chi", why, most
-    for key in values.keys() - {"contraction.largest_chi", "measure.chi"}:
-        above = isinstance(values[key], int) and values[key] > most
-        yield (
-            above,
-            key,
-            f"above contraction.largest_chi = {most}; raise that, or take less",
-            values[key],
-        )
+    why = f"above contraction.largest_chi = {most}; raise that, or take less"
+    for key, value in values.items():
+        limited = key not in ("contraction.largest_chi", "measure.chi")
+        yield limited and isinstance(value, int) and value > most, key, why, value
 
 
 def _of_starts(settings: Settings) -> Iterator[Rule]:
