@@ -22,6 +22,7 @@ from tnvmc import MPS, PEPS, SR, SRC, VMC, Adam, GradientDescent, RandomSign, Sa
 from tnvmc.ansatz import blocks, joint, pieces
 from tnvmc.ansatz.product import ProductState
 from tnvmc.backend import cholesky
+from tnvmc.estimate.reliability import closure_threshold
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.vmc import growing_chi, step
 
@@ -29,7 +30,8 @@ blocks.WIDTH = 5  # several blocks of few parameters
 pieces.WIDTH, pieces.FORMED = 3, 100  # several pieces of a site, single ones dealt out for MANY
 joint._ROWS, joint._IN_A_PRODUCT = 25, 2  # several blocks of few samples
 cholesky.TILE = 16  # several rows of tiles of few parameters
-growing_chi.LEAST, step.closure_threshold = 3, lambda *_: 1e-9  # chi grows after the first step
+growing_chi.LEAST = 3
+step.closure_threshold = lambda *seen: 1e-6 * closure_threshold(*seen)  # chi grows after a step
 
 STEPS = 2
 H = tnvmc.heisenberg(tnvmc.square(3, 4))
@@ -128,12 +130,14 @@ def digest(*arrays: Any) -> str:
 def results(make: Callable[[], VMC]) -> dict[str, Any]:
     vmc = make()
     history = vmc.run(STEPS)
+    measured = vmc.measure(n_samples=40)
     found = {
         "energies": [record.energy for record in history],
+        "spreads": [record.closure_spread for record in history],
         "chis": [vmc.state.chi, *(record.chi for record in history)],
         "theta": digest(vmc.theta),
         "walkers": digest(vmc.state.here.configs),
-        "measured": [vmc.measure(n_samples=40).energy, vmc.measure(n_samples=40).energy_error],
+        "measured": [measured.energy, measured.energy_error, measured.off_diagonal_energy],
     }
     if isinstance(vmc.ansatz, PEPS) and vmc.sampler is WALKERS:
         found["chi"] = [

@@ -241,7 +241,7 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      ("there is a field along z, 0.5 a site, so the ground state may have another magnetisation than "
      "2 Sz = 0, which was solved; set sampler.magnetisation, and compare the energies of several")),
     ("closure_spread_large", {"spread": 0.1, "threshold": 5.8e-3},
-     ("closure spread is 1e-1, above 5.8e-3, the root of the error of the energy over its off-diagonal part: amplitudes depend on "
+     ("closure spread is 1e-1, above 5.8e-3, the limit for this error of the energy: amplitudes depend on "
      "the row where they are computed, by enough to change the energy; raise contraction.chi and measure.chi")),
     ("not_orthogonal", {"number": 1, "squared": 0.953, "error": 0.004, "penalty": 0.05, "raise": ["penalty"]},
      ("the squared overlap with kept state 1 is 0.9530(40): the energy is not that of an excited "

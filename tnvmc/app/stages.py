@@ -314,7 +314,9 @@ class StagedRun:
             walkers = stage.settings.sampler.n_walkers
             whole_draws = -(-self._n_samples // walkers) * walkers
             growth = Growth(max(growth.n_samples, whole_draws))
-        chi = vmc.state.chi and (same and self.vmc.state.chi or vmc.state.chi)
+        chi = vmc.state.chi
+        if same and chi is not None:
+            chi = self.vmc.state.chi or chi
         vmc.state = replace(vmc.state, step=step, growth=growth, chi=chi)
         return vmc, lost
 

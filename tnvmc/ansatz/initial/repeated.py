@@ -29,7 +29,8 @@ def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
         after: a PEPS of the same D that shares tensors by the same kinds of symmetries.
 
     Raises:
-        ValueError: other D or signs; numbers of rows or columns that do not differ by twice the period or a multiple; an
+        ValueError: other D, signs or sublattices; numbers of rows or columns that do not differ by twice the period or a
+            multiple; tensors of `before` that differ where those of `after` are one; bonds at other places; an
             edge of `after` below that of `before`; a lattice of `before` so small that tensors of its bulk are no
             neighbours of each other.
     """
@@ -119,7 +120,7 @@ def _check_alike(orbit: Orbit, of: Callable[[int], np.ndarray], turned: bool) ->
             found, wanted, rtol=0, atol=_ROUNDING * np.abs(tensor).max()
         ):
             raise ValueError(
-                f"the tensors of the start at sites {orbit.members[0].site} and {site} differ, and those wanted are one by symmetry: "
+                f"the tensors of the start for sites {orbit.members[0].site} and {site} differ, and those wanted are one by symmetry: "
                 "its Hamiltonian has fewer symmetries; take a start that shares by all of these"
             )
 
