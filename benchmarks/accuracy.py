@@ -33,7 +33,7 @@ from tnvmc.ansatz.initial.parameters import cut_to
 from tnvmc.operators import models
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Cosine
-from tnvmc.vmc.trusted import trusted
+from tnvmc.vmc.measured_iterate import measured_iterate
 
 RESULTS = Path(__file__).parent / "results" / "accuracy.json"
 ENUMERATED = 70_000
@@ -96,12 +96,12 @@ def optimise(row: Row, rule: str, seed: int) -> dict[str, Any]:
     start, began = vmc.theta, process_time()
     curve = _stepped(vmc, larger.steps if rule == "cut" else row.steps, began)
     if rule == "cut":
-        tensors = first.ansatz.tensors(trusted(first.method, first.state)[0].theta)
+        tensors = first.ansatz.tensors(measured_iterate(first.method, first.state)[0].theta)
         theta, _ = cut_to(tensors, PEPS(first.operator.lattice, row.D))
         vmc = _vmc(row, rule, seed, theta)
         curve += _stepped(vmc, row.steps, began)
     seconds = process_time() - began
-    point, told = trusted(vmc.method, vmc.state)
+    point, told = measured_iterate(vmc.method, vmc.state)
     relative = lambda energy: (energy - row.exact) / abs(row.exact)
     (before, _), (last, error) = _energy(first, start), _energy(vmc, point.theta)
     return {

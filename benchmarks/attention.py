@@ -26,10 +26,10 @@ from tnvmc.ansatz.neural.relative_attention import input_dependence
 from tnvmc.exact import exact_ground_state
 from tnvmc.report.figures import style
 from tnvmc.sampling.configurations import initial_configs
-from tnvmc.settings.build import build_ansatz, build_operator, build_vmc
+from tnvmc.session.vmc import VMC
+from tnvmc.settings.build import build_ansatz, build_arguments, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import load
-from tnvmc.vmc.driver import VMC
 
 ATTENTIONS = ("t5", "decoupled", "factored")
 
@@ -49,7 +49,7 @@ def start(file: Path, attention: str, steps: int | None) -> VMC:
     ansatz = build_ansatz(settings, operator)
     assert isinstance(ansatz, FlaxAnsatz)
     theta = ansatz.random(settings.run.seed)
-    return build_vmc(settings, operator, ansatz, theta)
+    return VMC(operator, ansatz, theta=theta, **build_arguments(settings, operator))
 
 
 def maps_of(vmc: VMC) -> np.ndarray:

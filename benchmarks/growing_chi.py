@@ -56,7 +56,7 @@ class Row:
         self.chis = chis
         plan = MeasurementPlan(n_samples, max(chis), n_thin=2)
         seen = measure(vmc.method, vmc.state, plan)
-        self.problem, self.sampler = seen.problem, replace(vmc.sampler, threads=1)
+        self.problem, self.sampler = seen.problem, replace(vmc.method.sampler, threads=1)
         self.theta, self.configs = seen.point.theta, seen.observation.snapshot.configs
         self.weight, self.info = seen.observation.snapshot.weight, seen.observation.info
 

@@ -30,7 +30,7 @@ from tnvmc.backend.process import one_blas_thread
 from tnvmc.operators import heisenberg, j1j2, tfim
 from tnvmc.optimize.rounded import PrecisionError
 from tnvmc.optimize.solve import Cholesky, least_squares
-from tnvmc.vmc.step import observe
+from tnvmc.vmc.observation import observe
 
 CASES: dict[str, Any] = {
     "heisenberg 6x6 D=4": lambda: (heisenberg(square(6, 6)), PEPS(square(6, 6), 4)),

@@ -139,7 +139,7 @@ def alone_seconds(arguments: dict[str, int]) -> float:
         heisenberg(square(arguments["L"], arguments["L"])), peps.with_scheme(SRC(arguments["chi"])),
         Sampler(n_walkers=arguments["walkers"], n_samples=n, threads=1), theta=theta,
     )  # fmt: skip
-    snapshot, _, info = vmc.sampler.draw(vmc.problem, vmc.state.here, 0, False)
+    snapshot, _, info = vmc.method.sampler.draw(vmc.problem, vmc.state.here, 0, False)
 
     def estimate() -> None:
         estimate_samples(local_energy(vmc.problem.operator, snapshot), snapshot.weight, info)

@@ -318,7 +318,7 @@ def test_scalars_of_numpy_are_numbers() -> None:
     assert ImaginaryTime((half,), max_steps=two).max_steps == 2
     assert exact_ground_state(MODEL, np.int64(2)).sector == 2
     vmc = VMC(MODEL, STATE, FEW, learning_rate=half, seed=np.uint32(3), magnetisation=np.int64(0))
-    assert vmc.seed == 3 and len(vmc.run(np.int64(1))) == 1
+    assert vmc.problem.seed == 3 and len(vmc.run(np.int64(1))) == 1
     assert vmc.measure(n_samples=np.int64(16), chi=two, n_burn=np.int64(1)).n_samples == 16
     assert len(vmc.converge(np.array([2, 4]), double_layer=False).samples.points) == 2
 

@@ -26,7 +26,7 @@ from tnvmc import (
     square,
 )
 from tnvmc.callbacks import SCALARS
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.results import StepRecord
 
 OPERATOR = heisenberg(square(2, 2))
 RECORD = StepRecord(

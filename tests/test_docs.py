@@ -36,7 +36,7 @@ from tnvmc.optimize.rule import Rule
 from tnvmc.report.texts import TEMPLATES
 from tnvmc.sampling.problem import Samples
 from tnvmc.settings.config import SECTIONS, keys
-from tnvmc.vmc.state import Measurement, StepRecord
+from tnvmc.vmc.results import Measurement, StepRecord
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

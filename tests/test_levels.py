@@ -21,6 +21,7 @@ LEVELS = {
     "estimate": 5,
     "optimize": 5,
     "vmc": 6,
+    "session": 9,
     "settings": 7,
     "analysis": 7,
     "callbacks": 7,

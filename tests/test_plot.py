@@ -21,10 +21,10 @@ from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.lattice.grids import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.session.vmc import VMC
 from tnvmc.storage.run_files import read_run
-from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.history import History
-from tnvmc.vmc.state import Measurement, StepRecord
+from tnvmc.vmc.results import Measurement, StepRecord
 
 ROUNDING = 1e-12
 
@@ -63,7 +63,7 @@ matplotlib.interactive(True)  # as that of notebooks
 _TWO_PICTURES = """
 import matplotlib
 from tnvmc import plot
-from tnvmc.vmc.state import Measurement
+from tnvmc.vmc.results import Measurement
 plot.energy(Measurement(-1, 0.1, 0, 0, None, None, None, None, 4, 1, 8, 1.0, "S.S"))
 assert matplotlib.is_interactive() and matplotlib.rcParams["axes.titleweight"] == "normal"
 """

@@ -19,7 +19,7 @@ from typing import Any
 from tnvmc.backend.arguments import positive, whole
 from tnvmc.backend.calls import as_path
 from tnvmc.estimate.plateau import reached
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.results import StepRecord
 
 _LONGEST_LINE = 2**16  # bytes of the end of a file that are read to find its last line
 

@@ -28,7 +28,7 @@ from tnvmc.report.figures import history as histories
 from tnvmc.storage.run_files import Run, read_run
 from tnvmc.vmc.chi_scan import ChiScan, Convergence
 from tnvmc.vmc.history import History
-from tnvmc.vmc.state import Measurement
+from tnvmc.vmc.results import Measurement
 
 Axes = Any
 

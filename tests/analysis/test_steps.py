@@ -17,7 +17,7 @@ from tnvmc.estimate.local import local_energy
 from tnvmc.optimize.pace import along
 from tnvmc.optimize.solve import least_squares
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.vmc.driver import VMC
+from tnvmc.session.vmc import VMC
 
 SIGMAS = 4.0
 

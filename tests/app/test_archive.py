@@ -13,10 +13,10 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.app.cli import main
 from tnvmc.app.measure import Asked, measure_run
 from tnvmc.storage.hdf5 import read_parameters
-from tnvmc.vmc import trusted
-from tnvmc.vmc.state import Iterate, State
-from tnvmc.vmc.step import Method
-from tnvmc.vmc.trusted import OF_TRUSTED
+from tnvmc.vmc import measured_iterate
+from tnvmc.vmc.controllers import MeanOfIterates
+from tnvmc.vmc.core import Iterate, Method, State
+from tnvmc.vmc.measured_iterate import CODES
 
 SETTINGS = """
 [lattice]
@@ -100,11 +100,12 @@ def test_the_parameters_are_those_that_were_measured(
     Path("small.toml").write_text(SETTINGS + stages)
 
     def another(method: Method, state: State) -> tuple[Iterate, tuple[()]]:
-        assert state.trail is not None
-        return replace(state.here, theta=state.trail.first), ()  # as another version might
+        iterates = state.controller(MeanOfIterates)
+        assert iterates is not None
+        return replace(state.here, theta=iterates.first), ()  # as another version might
 
     with monkeypatch.context() as patch:
-        patch.setattr("tnvmc.vmc.measurement.trusted", another)
+        patch.setattr("tnvmc.vmc.measurement.measured_iterate", another)
         assert main(["run", "small.toml", "--out", "r"]) == 0
     _, measured = read_parameters(Path("r", "stage-2.h5" if stages else "measured.h5"))
     assert main(["archive", "r", "kept"]) == 0
@@ -144,13 +145,13 @@ def test_measuring_an_archive_says_again_which_parameters_it_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(trusted, "_is_better", lambda mean, last: bool(stages))
+    monkeypatch.setattr(measured_iterate, "_is_better", lambda mean, last: bool(stages))
     Path("small.toml").write_text(SETTINGS + stages)
     assert main(["run", "small.toml", "--out", "r"]) == 0
     assert main(["archive", "r", "kept"]) == 0
     told = []
     for folder in ("r", "kept"):
         found = measure_run(folder, Asked(64, pair_samples=0))["diagnostics"]
-        told.append([each for each in found if each["code"] in OF_TRUSTED])
+        told.append([each for each in found if each["code"] in CODES])
     assert told[0] == told[1]
     assert bool(stages) == bool(told[0])

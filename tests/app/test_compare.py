@@ -22,9 +22,9 @@ from tnvmc.optimize.schedules import Cosine
 from tnvmc.report.console import RunConsole
 from tnvmc.report.texts import sentence
 from tnvmc.sampling.workers import WorkerLost
+from tnvmc.session.vmc import VMC
 from tnvmc.storage.run_folder import FolderInUse, RunFolder
-from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.results import StepRecord
 from tnvmc.vmc.step import OptimisationFailed
 
 NAMES = ("product", "PEPS D=2", "drawn")

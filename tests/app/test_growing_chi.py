@@ -11,6 +11,7 @@ import pytest
 from tests.made_runs import made_run
 from tests.run_files import read_history, read_json
 from tnvmc import PEPS, VMC, Sampler, heisenberg, load_run, square
+from tnvmc.ansatz.protocol import chi_of
 from tnvmc.app.converge import converge_run
 from tnvmc.app.measure import Asked, measure_run
 from tnvmc.app.run import resume_run
@@ -18,7 +19,7 @@ from tnvmc.contraction.schemes import SRC
 from tnvmc.report import describe
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_files import read_run
-from tnvmc.vmc import growing_chi, step
+from tnvmc.vmc import controllers
 
 SETTINGS = """
 [lattice]
@@ -46,9 +47,9 @@ checkpoint_every = 1
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins where truncation is felt, and grows by one."""
-    monkeypatch.setattr(growing_chi, "LEAST", 2)
-    monkeypatch.setattr(growing_chi, "MORE", 1)
-    monkeypatch.setattr(step, "closure_threshold", lambda *_: 1e-6)
+    monkeypatch.setattr(controllers, "LEAST_CHI", 2)
+    monkeypatch.setattr(controllers, "MORE_CHI", 1)
+    monkeypatch.setattr(controllers, "closure_threshold", lambda *_: 1e-6)
 
 
 def run(folder: Path, text: str = SETTINGS, *changes: str) -> Path:
@@ -88,7 +89,7 @@ def test_a_run_that_was_stopped_goes_on_alike(tmp_path: Path) -> None:
     assert chis(parts) == chis(whole)
     ends = [read_parameters(each / "checkpoint.h5")[1] for each in (whole, parts)]
     assert np.array_equal(*ends)
-    assert load_run(whole).vmc.state.chi == 4
+    assert chi_of(load_run(whole).vmc.problem.ansatz) == 4
 
 
 @pytest.mark.whole
@@ -138,7 +139,11 @@ def test_a_run_from_python_is_described_by_it(tmp_path: Path, largest: int) -> N
     loaded = load_run(tmp_path / "run")
     assert loaded.settings is not None and loaded.settings.contraction.chi == "auto"
     assert loaded.settings.contraction.largest_chi == (None if largest == 4 else largest)
-    assert loaded.own == [] and loaded.vmc.state.chi == vmc.state.chi
-    assert loaded.vmc.method.largest_chi == largest
+    assert loaded.own == [] and chi_of(loaded.vmc.problem.ansatz) == chi_of(vmc.problem.ansatz)
+    assert chi_of(loaded.vmc.ansatz) == largest
     measured = vmc.measure(out=tmp_path / "run")
-    assert read_json(tmp_path / "run" / "result.json")["chi"] == measured.chi == 2 * vmc.state.chi
+    assert (
+        read_json(tmp_path / "run" / "result.json")["chi"]
+        == measured.chi
+        == 2 * (chi_of(vmc.problem.ansatz) or 0)
+    )

@@ -15,7 +15,8 @@ from tnvmc.app.run import resume_run
 from tnvmc.report import describe
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_files import read_run
-from tnvmc.vmc import growth
+from tnvmc.vmc import controllers
+from tnvmc.vmc.controllers import GrowingSamples
 
 SETTINGS = """
 [lattice]
@@ -45,8 +46,8 @@ STAGES = (
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples grow within a few steps."""
-    for name, value in (("AGAINST", 0.01), ("FEWEST", 8), ("MOST", 32)):
-        monkeypatch.setattr(growth, name, value)
+    for name, value in (("AGAINST", 0.01), ("FEWEST_SAMPLES", 8), ("MOST_SAMPLES", 32)):
+        monkeypatch.setattr(controllers, name, value)
 
 
 def run(folder: Path, text: str = SETTINGS, *changes: str) -> Path:
@@ -76,7 +77,7 @@ def test_a_run_that_was_stopped_goes_on_alike(tmp_path: Path) -> None:
     assert drawn(parts) == drawn(whole)
     ends = [read_parameters(each / "checkpoint.h5")[1] for each in (whole, parts)]
     assert np.array_equal(*ends)
-    assert load_run(whole).vmc.state.growth is not None
+    assert load_run(whole).vmc.state.controller(GrowingSamples) is not None
 
 
 @pytest.mark.whole
@@ -94,7 +95,7 @@ def test_a_run_from_python_is_described_by_it(tmp_path: Path) -> None:
     vmc.run(8, out=tmp_path / "run")
     loaded = load_run(tmp_path / "run")
     assert loaded.settings is not None and loaded.settings.sampler.n_samples == "auto"
-    assert loaded.own == [] and loaded.vmc.state.growth == vmc.state.growth
+    assert loaded.own == [] and loaded.vmc.state.controllers[1] == vmc.state.controllers[1]
 
 
 @pytest.mark.whole

@@ -24,13 +24,13 @@ from tnvmc.lattice.permutations import checkerboard, translations
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.config import SECTIONS
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.storage.hdf5 import StateFileError
 from tnvmc.storage.identity import differences
-from tnvmc.vmc.driver import VMC
 
 ROUNDING = 1e-12
 """Of ln psi of a few dozen terms of order 1."""

@@ -92,7 +92,7 @@ def test_a_copy_keeps_to_its_own_states(
     resume_run(ground / "ground", ["optimizer.steps=5"])
     monkeypatch.chdir(copy)
     energy = strict_json(copy / "excited/result.json")["energy"]
-    (kept,) = load_run("excited").vmc.kept
+    (kept,) = load_run("excited").vmc.method.orthogonal_to
     assert (kept.point.theta == load_run("ground").vmc.measured_theta()).all()
     for command in (["measure"], ["converge"], ["run", "--resume"], ["show"]):
         assert main([*command, "excited"]) == 0

@@ -19,8 +19,8 @@ from tnvmc.exact import exact_ground_state, exact_levels
 from tnvmc.lattice.grids import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.report.figures import style
+from tnvmc.session.vmc import VMC
 from tnvmc.storage.run_folder import FolderError
-from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.step import OptimisationFailed
 
 ROOT = Path(__file__).parents[2]

@@ -292,7 +292,7 @@ def test_growth_without_noise_keeps_the_state(tmp_path: Path) -> None:
                        atol=ROUNDING)  # fmt: skip
     assert run.vmc.measure().energy == pytest.approx(record["energy"], abs=ROUNDING)
     assert run.vmc.state.step == 2
-    assert run.vmc.schedule(2) == pytest.approx(0.1)
+    assert run.vmc.method.schedule(2) == pytest.approx(0.1)
 
 
 def test_a_wider_edge_keeps_the_state(tmp_path: Path) -> None:
@@ -420,7 +420,7 @@ def test_the_state_that_was_measured_can_be_loaded(tmp_path: Path) -> None:
     result = resume_run(folder, ["optimizer.steps=12"])
     assert result["diagnostics"][0]["code"] == "measured_mean"
     with opened(folder / "checkpoint.h5") as file:
-        mean = file["trail/mean"][()]
+        mean = file["controllers/mean_of_iterates/mean"][()]
     _, measured = PEPS.load(folder / "measured.h5")
     assert np.array_equal(measured, mean)
     assert not np.array_equal(measured, read_parameters(folder / "checkpoint.h5")[1])

@@ -15,10 +15,10 @@ from tnvmc.app import starts as app
 from tnvmc.app.cli import main
 from tnvmc.app.run import run_file
 from tnvmc.report.figures import style
+from tnvmc.session.vmc import VMC
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.kept_files import measured_hash
 from tnvmc.storage.seals import sealed_json, unsealed_json
-from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.step import OptimisationFailed
 
 SETTINGS = WITH_SECTORS[: WITH_SECTORS.index("[[sector]]")] + "starts = 3\n"

@@ -21,17 +21,20 @@ import tnvmc
 from tnvmc import MPS, PEPS, SR, SRC, VMC, Adam, GradientDescent, RandomSign, Sampler
 from tnvmc.ansatz import blocks, joint, pieces
 from tnvmc.ansatz.product import ProductState
+from tnvmc.ansatz.protocol import chi_of
 from tnvmc.backend import cholesky
 from tnvmc.estimate.reliability import closure_threshold
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
-from tnvmc.vmc import growing_chi, step
+from tnvmc.vmc import controllers
 
 blocks.WIDTH = 5  # several blocks of few parameters
 pieces.WIDTH, pieces.FORMED = 3, 100  # several pieces of a site, single ones dealt out for MANY
 joint._ROWS, joint._IN_A_PRODUCT = 25, 2  # several blocks of few samples
 cholesky.TILE = 16  # several rows of tiles of few parameters
-growing_chi.LEAST = 3
-step.closure_threshold = lambda *seen: 1e-6 * closure_threshold(*seen)  # chi grows after a step
+controllers.LEAST_CHI = 3
+controllers.closure_threshold = lambda *seen: (
+    1e-6 * closure_threshold(*seen)
+)  # chi grows after a step
 
 STEPS = 2
 H = tnvmc.heisenberg(tnvmc.square(3, 4))
@@ -134,12 +137,12 @@ def results(make: Callable[[], VMC]) -> dict[str, Any]:
     found = {
         "energies": [record.energy for record in history],
         "spreads": [record.closure_spread for record in history],
-        "chis": [vmc.state.chi, *(record.chi for record in history)],
+        "chis": [chi_of(vmc.problem.ansatz), *(record.chi for record in history)],
         "theta": digest(vmc.theta),
         "walkers": digest(vmc.state.here.configs),
         "measured": [measured.energy, measured.energy_error, measured.off_diagonal_energy],
     }
-    if isinstance(vmc.ansatz, PEPS) and vmc.sampler is WALKERS:
+    if isinstance(vmc.ansatz, PEPS) and vmc.method.sampler is WALKERS:
         found["chi"] = [
             point.energy for point in vmc.converge((3, 4), 40, double_layer=False).samples.points
         ]

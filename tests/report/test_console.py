@@ -23,7 +23,7 @@ from tnvmc.report.console import (
 )
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import complete, validate
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.results import StepRecord
 
 RESULT: dict[str, Any] = {
     "energy_per_site": -0.6035,

@@ -18,7 +18,7 @@ from tnvmc.storage import run_folder as records
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.run_files import Run
 from tnvmc.storage.run_folder import FolderError, RunFolder
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.results import StepRecord
 
 SETTINGS = {"ansatz": {"D": 3}, "run": {"seed": 1}}
 

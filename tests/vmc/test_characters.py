@@ -26,9 +26,9 @@ from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Point, Problem
+from tnvmc.session.vmc import VMC
 from tnvmc.settings.problems import ConfigError
 from tnvmc.vmc.characters import measured_characters, symmetrised
-from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import in_parts
 
 FALL = 0.05

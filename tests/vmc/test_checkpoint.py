@@ -26,6 +26,8 @@ from tnvmc.optimize import average
 from tnvmc.optimize.first_order import GradientDescent
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.sr import SR
+from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.problem import Problem
 from tnvmc.storage.hdf5 import (
     FORMAT_VERSION,
     StateFileError,
@@ -34,8 +36,9 @@ from tnvmc.storage.hdf5 import (
     sealed,
 )
 from tnvmc.vmc import checkpoint
-from tnvmc.vmc.guard import Recent
-from tnvmc.vmc.state import Iterate, State
+from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, MeanOfIterates
+from tnvmc.vmc.core import Iterate, Method, State
+from tnvmc.vmc.guard import Guard, Recent
 
 OPERATOR = heisenberg(square(2, 3))
 
@@ -45,7 +48,8 @@ def ansatz(lattice: Lattice) -> Any:
 
 
 def identity(operator: Operator, rule: Rule = SR(momentum=0.5)) -> dict[str, Any]:  # noqa: B008
-    return checkpoint.identity(ansatz(operator.lattice), operator, rule)
+    problem = Problem.of(operator, ansatz(operator.lattice))
+    return checkpoint.identity(Method(problem, Sampler(), rule, lambda step: 0.1, Guard()))
 
 
 IDENTITY = identity(OPERATOR)
@@ -88,7 +92,7 @@ def bits(value: Any) -> tuple[Any, ...]:
 def test_round_trip(tmp_path: Path, good: Iterate | None) -> None:
     state = State(41, STATE.here, good, STATE.recent)
     checkpoint.save(tmp_path / "c.h5", state, IDENTITY)
-    back = checkpoint.load(tmp_path / "c.h5", IDENTITY, like=point(3))
+    back = checkpoint.load(tmp_path / "c.h5", IDENTITY, State(0, point(3)))
     assert (back.step, back.recent) == (state.step, state.recent)
     assert same(back.here, state.here)
     assert same(back.good, good)
@@ -108,7 +112,7 @@ def test_the_stages_behind_are_kept(tmp_path: Path) -> None:
     records = [{"stage": 1, "energy": -1 / 3, "variance": None}]
     checkpoint.save(path, STATE, IDENTITY, records)
     assert read_stages(path) == records
-    assert same(checkpoint.load(path, IDENTITY, like=point(3)).here, STATE.here)
+    assert same(checkpoint.load(path, IDENTITY, State(0, point(3))).here, STATE.here)
 
 
 def test_another_problem_is_refused(tmp_path: Path) -> None:
@@ -116,25 +120,25 @@ def test_another_problem_is_refused(tmp_path: Path) -> None:
     checkpoint.save(path, STATE, IDENTITY)
     other = identity(tfim(OPERATOR.lattice))
     with pytest.raises(StateFileError, match=r"another problem.*heisenberg \(now tfim\)"):
-        checkpoint.load(path, other, like=point(3))
+        checkpoint.load(path, other, State(0, point(3)))
     shared = {**IDENTITY, "sharing": {"elements": []}}
     checkpoint.save(tmp_path / "shared.h5", STATE, shared)
     with pytest.raises(StateFileError, match=r"another problem: tensors shared"):
-        checkpoint.load(tmp_path / "shared.h5", IDENTITY, like=point(3))
+        checkpoint.load(tmp_path / "shared.h5", IDENTITY, State(0, point(3)))
     turned = heisenberg(square(3, 2))
     with pytest.raises(StateFileError, match="lattice"):
-        checkpoint.load(path, identity(turned), point(3))
+        checkpoint.load(path, identity(turned), State(0, point(3)))
     with pytest.raises(StateFileError, match="couplings"):
         weaker = identity(heisenberg(OPERATOR.lattice, J=0.9))
-        checkpoint.load(path, weaker, like=point(3))
+        checkpoint.load(path, weaker, State(0, point(3)))
     with pytest.raises(StateFileError, match=r"dtype complex128 \(now float32\)"):
-        checkpoint.load(path, IDENTITY, like=point(3, "float32"))
+        checkpoint.load(path, IDENTITY, State(0, point(3, "float32")))
     fewer = Iterate(point(3).theta, point(3).configs[:2], point(3).optimizer)
     with pytest.raises(StateFileError, match=r"4 walkers \(now 2\)"):
-        checkpoint.load(path, IDENTITY, like=fewer)
+        checkpoint.load(path, IDENTITY, State(0, fewer))
     plain = Iterate(point(3).theta, point(3).configs, {})
     with pytest.raises(StateFileError, match="other settings of the optimizer"):
-        checkpoint.load(path, IDENTITY, like=plain)
+        checkpoint.load(path, IDENTITY, State(0, plain))
 
 
 def test_fingerprints_know_the_couplings_and_not_the_rounding() -> None:
@@ -149,7 +153,7 @@ def test_damaged_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
 
     def refusal() -> str:
         with pytest.raises(StateFileError) as caught:
-            checkpoint.load(path, IDENTITY, like=point(3))
+            checkpoint.load(path, IDENTITY, State(0, point(3)))
         text = str(caught.value)
         assert text.startswith(str(path))
         assert "\n" not in text
@@ -184,10 +188,10 @@ def changed(path: Path, change: Callable[[Any], None], seal: bool = True) -> Non
 def test_a_file_without_its_checksum_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.h5"
     changed(path, lambda file: None)
-    assert checkpoint.load(path, IDENTITY, like=point(3)).step == STATE.step
+    assert checkpoint.load(path, IDENTITY, State(0, point(3))).step == STATE.step
     changed(path, lambda file: None, seal=False)
     with pytest.raises(StateFileError, match="without the checksum"):
-        checkpoint.load(path, IDENTITY, like=point(3))
+        checkpoint.load(path, IDENTITY, State(0, point(3)))
     for read in (read_parameters, read_stages):
         with pytest.raises(StateFileError, match="without the checksum"):
             read(path)
@@ -219,7 +223,7 @@ def test_bad_numbers_are_refused_and_no_older_ones_taken(
 ) -> None:
     changed(tmp_path / "c.h5", replaced(name, value))
     with pytest.raises(StateFileError):
-        checkpoint.load(tmp_path / "c.h5", IDENTITY, like=point(3))
+        checkpoint.load(tmp_path / "c.h5", IDENTITY, State(0, point(3)))
 
 
 def outside(file: Any) -> None:
@@ -277,9 +281,9 @@ def test_what_another_rule_carries_is_refused(tmp_path: Path) -> None:
     path, plain = tmp_path / "c.h5", Iterate(point(1).theta, point(1).configs, {})
     for old, new in ((SR(), GradientDescent()), (GradientDescent(), SR())):
         checkpoint.save(path, State(3, plain), identity(OPERATOR, old))
-        assert checkpoint.load(path, identity(OPERATOR, old), like=plain).step == 3
+        assert checkpoint.load(path, identity(OPERATOR, old), State(0, plain)).step == 3
         with pytest.raises(StateFileError, match="another optimizer"):
-            checkpoint.load(path, identity(OPERATOR, new), like=plain)
+            checkpoint.load(path, identity(OPERATOR, new), State(0, plain))
 
 
 def test_every_flipped_byte_is_noticed(tmp_path: Path) -> None:
@@ -293,7 +297,7 @@ def test_every_flipped_byte_is_noticed(tmp_path: Path) -> None:
         damaged[where] ^= 1
         path.write_bytes(damaged)
         with pytest.raises(StateFileError):
-            checkpoint.load(path, IDENTITY, like=point(3))
+            checkpoint.load(path, IDENTITY, State(0, point(3)))
 
 
 @pytest.mark.parametrize("length", [0, 1, 100, 2000])
@@ -302,7 +306,7 @@ def test_a_file_cut_short_is_refused(tmp_path: Path, length: int) -> None:
     checkpoint.save(path, STATE, IDENTITY)
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(StateFileError, match="damaged"):
-        checkpoint.load(path, IDENTITY, like=point(3))
+        checkpoint.load(path, IDENTITY, State(0, point(3)))
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
@@ -341,9 +345,9 @@ def test_a_list_of_bonds_is_kept_whole(tmp_path: Path) -> None:
     other = from_bonds((2, 3), bonds[:4], vacant=[4])
     kept = {**belongs, LISTED_BONDS: listed(other)}
     with pytest.raises(StateFileError, match="nearest"):
-        checkpoint.load(path, kept, held.here)
+        checkpoint.load(path, kept, held)
     checkpoint.save(path, held, {k: v for k, v in belongs.items() if k != LISTED_BONDS})
-    assert checkpoint.load(path, belongs, held.here).step == 1
+    assert checkpoint.load(path, belongs, held).step == 1
 
 
 def test_what_had_no_average_of_s_may_begin_one_and_the_other_way_round(tmp_path: Path) -> None:
@@ -351,7 +355,7 @@ def test_what_had_no_average_of_s_may_begin_one_and_the_other_way_round(tmp_path
     averaged = Iterate(here.theta, here.configs, {**average.empty(here.theta), "rate": 0.2})
     for stored, like in ((here, averaged), (averaged, here)):
         checkpoint.save(tmp_path / "c.h5", State(8, stored), IDENTITY)
-        found = checkpoint.load(tmp_path / "c.h5", IDENTITY, like).here.optimizer
+        found = checkpoint.load(tmp_path / "c.h5", IDENTITY, State(0, like)).here.optimizer
         assert set(found) == set(like.optimizer)
         assert found["rate"] == stored.optimizer["rate"]
     assert found["single"] == 0  # in double precision before, and from then on
@@ -364,7 +368,7 @@ def test_a_whole_s_of_before_is_taken_by_half(tmp_path: Path) -> None:
     former = {**average.empty(theta), "covariance": whole, "counted": 1.5}
     checkpoint.save(tmp_path / "c.h5", State(8, Iterate(theta, point(0).configs, former)), IDENTITY)
     like = Iterate(theta, point(0).configs, average.empty(theta))
-    found = checkpoint.load(tmp_path / "c.h5", IDENTITY, like).here.optimizer
+    found = checkpoint.load(tmp_path / "c.h5", IDENTITY, State(0, like)).here.optimizer
     assert found["counted"] == 1.5
     lower = np.tril_indices(n)
     half = Covariance.of_numbers(found["covariance"], n).dense()
@@ -379,7 +383,7 @@ def test_a_former_average_of_s_is_begun_anew(tmp_path: Path) -> None:
     checkpoint.save(tmp_path / "c.h5", State(8, here), IDENTITY)
     wanted = {f"rule_{name}": value for name, value in average.empty(theta + 1).items()}
     like = Iterate(theta + 1, here.configs, {**wanted, "rate": 0.2})
-    found = checkpoint.load(tmp_path / "c.h5", IDENTITY, like).here.optimizer
+    found = checkpoint.load(tmp_path / "c.h5", IDENTITY, State(0, like)).here.optimizer
     assert set(found) == set(like.optimizer)
     assert (found["rule_counted"], found["rule_squares"], found["rate"]) == (0, 0, 0.1)
     factor = average.remembered(0.9, 0.0)
@@ -388,3 +392,43 @@ def test_a_former_average_of_s_is_begun_anew(tmp_path: Path) -> None:
     a = CenteredJacobian(DenseJacobian(unit), np.full(2 * n, 0.5 / n))
     after = average.add(own, a, factor, theta)
     assert after["covariance"].dense() == pytest.approx(np.eye(n), abs=1e-6)  # in single precision
+
+
+CONTROLLERS = (
+    MeanOfIterates(np.zeros(N_PARAMETERS), np.ones(N_PARAMETERS), 7),
+    GrowingSamples(256, 1.5),
+    GrowingChi(10, 12),
+)
+
+
+def same_controllers(found: State) -> bool:
+    mean, *others = found.controllers
+    assert isinstance(mean, MeanOfIterates)
+    return others == list(CONTROLLERS[1:]) and mean.count == 7 and bool((mean.mean == 1).all())
+
+
+def test_what_follows_the_steps_goes_on(tmp_path: Path) -> None:
+    path, here = tmp_path / "c.h5", point(3)
+    checkpoint.save(path, State(4, here, controllers=CONTROLLERS), IDENTITY)
+    begun = MeanOfIterates(np.ones(N_PARAMETERS), np.ones(N_PARAMETERS))
+    present = State(0, here, controllers=(begun, GrowingSamples(64), GrowingChi(8, 12)))
+    assert same_controllers(checkpoint.load(path, IDENTITY, present))
+    fewer = State(0, here, controllers=(begun, GrowingChi(4, 6)))
+    assert checkpoint.load(path, IDENTITY, fewer).controller(GrowingChi) == GrowingChi(6, 6)
+    for archived in (False, True):
+        with pytest.raises(StateFileError, match="learning_rate='auto'"):
+            checkpoint.load(path, IDENTITY, State(0, here), archived)
+
+
+def test_a_file_of_the_version_before_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There the three stood beside the step, and chi was a number."""
+    path, here = tmp_path / "c.h5", point(3)
+    state = State(4, here, controllers=CONTROLLERS)
+    tree = checkpoint.as_tree(state)
+    held = tree.pop("controllers")
+    earlier = {"trail": held["mean_of_iterates"], "growth": held["samples"], "chi": 10}
+    monkeypatch.setattr(checkpoint, "as_tree", lambda _: tree | earlier)
+    checkpoint.save(path, state, IDENTITY)
+    assert same_controllers(checkpoint.load(path, IDENTITY, state))

@@ -23,8 +23,8 @@ from tnvmc.operators.sparse import sparse_matrix
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.snapshots import measure_configs
+from tnvmc.session.vmc import VMC
 from tnvmc.vmc.chi_scan import default_chis, scan_chi
-from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 
 OPERATOR = heisenberg(square(3, 4))

@@ -26,7 +26,7 @@ from tnvmc.estimate.statistics import estimate
 from tnvmc.estimate.structure import staggering
 from tnvmc.operators.products import product_matrix
 from tnvmc.operators.spin import exchange_matrix, spin_matrices
-from tnvmc.vmc import measurement, trusted
+from tnvmc.vmc import measured_iterate, measurement
 
 S_X, _, S_Z = spin_matrices(2)
 ROUNDING = 1e-10
@@ -146,7 +146,7 @@ def test_sweeps_before_the_first_draw() -> None:
 
     assert n_burn(None, 0) == measurement.FRESH_BURN
     assert n_burn(None, 3) == measurement.FRESH_BURN - 3  # a step is a sweep at least
-    assert n_burn(None, 100) == trusted.BURN
+    assert n_burn(None, 100) == measured_iterate.BURN
     assert n_burn(7, 0) == n_burn(7, 3) == 7
 
 

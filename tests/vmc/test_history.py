@@ -17,9 +17,9 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.lattice.grids import chain, square
 from tnvmc.operators.models import heisenberg
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.vmc.driver import VMC
+from tnvmc.session.vmc import VMC
 from tnvmc.vmc.history import History
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.results import StepRecord
 
 N = 4
 

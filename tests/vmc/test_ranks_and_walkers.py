@@ -9,7 +9,7 @@ import pytest
 from tnvmc import MPS, PEPS, Sampler, chain, square
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.ranks import Ranks
-from tnvmc.vmc.checks import check_sampler
+from tnvmc.session.arguments import check_sampler
 
 
 def some_ranks(size: int, cores: int) -> Ranks:

@@ -111,7 +111,7 @@ def test_few_walkers_and_their_operators() -> None:
 def test_steps_that_were_held_back() -> None:
     state = vmc(Enumerate(threads=1))
     records = [replace(state.step(), undone=step % 2 == 0) for step in range(8)]
-    (told,) = of_steps(records, state.problem, state.sampler, state.state)
+    (told,) = of_steps(records, state.problem, state.method.sampler, state.state)
     assert (told.code, told.values["held_back"]) == ("optimisation_unstable", 4)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.vmc.test_driver import FEW, OPERATOR, codes, same_state, study
+from tests.session.test_vmc import FEW, OPERATOR, codes, same_state, study
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.lattice import square
@@ -18,7 +18,7 @@ from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.vmc.driver import VMC
+from tnvmc.session.vmc import VMC
 
 SINGLE = SR(precision="single")
 

@@ -20,8 +20,8 @@ from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.session.vmc import VMC
 from tnvmc.vmc import second_opinion
-from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 from tnvmc.vmc.second_opinion import LeftOut, agreement, scan_double_layer
 
@@ -91,7 +91,7 @@ def test_single_precision_sweeps_are_no_obstacle() -> None:
     operator = heisenberg(square(3, 3))
     vmc = study(operator, Sampler(8, 8, threads=1), magnetisation=1)
     plain = scan_double_layer(measured(vmc))
-    mixed = VMC(operator, Mixed(vmc.ansatz), vmc.sampler, theta=vmc.theta, magnetisation=1)
+    mixed = VMC(operator, Mixed(vmc.ansatz), vmc.method.sampler, theta=vmc.theta, magnetisation=1)
     found = scan_double_layer(measured(mixed))
     assert plain is not None and found is not None
     assert found.energy == pytest.approx(plain.energy, rel=ROUNDING)

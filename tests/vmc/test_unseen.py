@@ -11,7 +11,7 @@ from tnvmc import PEPS, VMC, Enumerate, Exact, Sampler, UnreliableWarning, heise
 from tnvmc.estimate.observables import energy_terms
 from tnvmc.sampling import streams
 from tnvmc.vmc.measurement import Total
-from tnvmc.vmc.step import Observation, observe
+from tnvmc.vmc.observation import Observation, observe
 from tnvmc.vmc.unseen import energy_with_neighbours, widened
 
 EASY = xxz(square(2, 3), Jz=5.0)
@@ -29,7 +29,7 @@ def easy_axis(n_walkers: int, n_samples: int) -> VMC:
 
 
 def seen(vmc: VMC) -> Observation:
-    return observe(vmc.problem, vmc.sampler, vmc.state.here, streams.MEASURE, jacobian=False)
+    return observe(vmc.problem, vmc.method.sampler, vmc.state.here, streams.MEASURE, jacobian=False)
 
 
 def exact(vmc: VMC) -> float:

@@ -10,7 +10,7 @@ from tnvmc.analysis.diagnostics import diagnose
 from tnvmc.analysis.steps import points_of_steps, zero_variance
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import Line, fit_line
-from tnvmc.vmc.state import finite_or_none
+from tnvmc.vmc.results import finite_or_none
 
 Json = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from tnvmc.operators.reference import known_energy
 from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator
 from tnvmc.vmc.excited import excited_level
-from tnvmc.vmc.kept import Kept
+from tnvmc.vmc.orthogonal import LowerState
 from tnvmc.vmc.reliability import lowest_energy
 
 DIAGONALISED_AT_ONCE = 400_000
@@ -34,7 +34,7 @@ def find_reference(
     operator: Operator,
     magnetisation: int | None = None,
     group: SymmetryGroup | None = None,
-    kept: Sequence[Kept] = (),
+    kept: Sequence[LowerState] = (),
 ) -> Reference:
     """Find the exact energy: known, else by diagonalisation where that takes a few seconds.
 

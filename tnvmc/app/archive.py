@@ -29,6 +29,7 @@ from tnvmc.storage.run_folder import (
 )
 from tnvmc.storage.seals import sealed_json, sealed_toml, unsealed_json
 from tnvmc.vmc import checkpoint
+from tnvmc.vmc.controllers import MeanOfIterates
 
 _COPIED = (HISTORY, OBSERVABLES)
 
@@ -40,7 +41,7 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
     the parameters that were measured, and the walkers, and nothing of what further steps would need.
     `run.out` is the name of the archive there: where the run lay is nobody's concern.
     These parameters are those of measured.h5 (without it the last ones) or stage-K.h5; where that is
-    gone, or of another run, the draws of `vmc.trusted.trusted` say again which were measured.
+    gone, or of another run, the draws of `vmc.measured_iterate` say again which were measured.
 
     Raises:
         FolderError: no finished run, one that was continued after its measurement, files of several
@@ -66,9 +67,10 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
     run.restore(path / CHECKPOINT, archived=True)
     vmc = run.vmc
     point = measured_point(path, run, provenance)
-    state = replace(vmc.state, here=replace(point, optimizer={}), good=None, trail=None)
+    state = replace(vmc.state, here=replace(point, optimizer={}), good=None)
+    state = state.without_controller(MeanOfIterates)
     belongs_to = {
-        **checkpoint.identity(vmc.ansatz, vmc.operator, vmc.optimizer, vmc.kept),
+        **checkpoint.identity(vmc.method),
         checkpoint.ARCHIVED: True,
     }
     try:

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from tnvmc.storage.provenance import Provenance
 from tnvmc.storage.run_folder import CHECKPOINT, RunFolder
-from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.core import Made
+from tnvmc.vmc.results import StepRecord
 
 EVERY = 10
 """Steps between checkpoints where nothing is said."""
@@ -22,11 +22,11 @@ be a GiB and take as long as a step."""
 
 
 class Savable(Protocol):
-    """What is made: steps of a VMC, which can be saved."""
+    """What is made: steps, whose state can be saved."""
 
     @property
-    def vmc(self) -> VMC:
-        """The VMC of the present step."""
+    def vmc(self) -> Made:
+        """What makes the present step."""
 
     def save(self, path: Path, provenance: Provenance | None = None) -> None:
         """Write a checkpoint, atomically."""

@@ -16,6 +16,8 @@ from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.operators.term import Operator
 from tnvmc.plot import history as history_picture
 from tnvmc.report import describe
+from tnvmc.session.observables import Observables
+from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load_in_place
@@ -31,9 +33,7 @@ from tnvmc.storage.run_folder import (
     check_run_folder,
     check_tied,
 )
-from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.history import History
-from tnvmc.vmc.observed import Observables
 
 _FREE = ("run", "measure")  # sections that change nothing of what the state is
 

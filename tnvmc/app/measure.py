@@ -25,9 +25,17 @@ from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.configurations import initial_configs
+from tnvmc.sampling.configurations import initial_configs, magnetisation_of
 from tnvmc.sampling.direct import DirectSampler
-from tnvmc.sampling.problem import Point, Samples
+from tnvmc.sampling.problem import Point, Problem, Samples
+from tnvmc.session.observables import (
+    PAIR_SAMPLES,
+    PAIR_THIN,
+    description,
+    of_terms,
+    of_total,
+    reported,
+)
 from tnvmc.settings.build import build_operator, build_sampler, build_scheme, chi_to_measure
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import LatticeSettings, Settings
@@ -49,25 +57,16 @@ from tnvmc.storage.run_folder import (
 from tnvmc.storage.seals import sealed_json
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.characters import symmetrised
-from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.core import Iterate, Method, State, controlled
+from tnvmc.vmc.measured_iterate import CODES, measured_iterate
 from tnvmc.vmc.measurement import FRESH_BURN, collect, sweeps_before
-from tnvmc.vmc.observed import (
-    PAIR_SAMPLES,
-    PAIR_THIN,
-    description,
-    of_terms,
-    of_total,
-    reported,
-)
-from tnvmc.vmc.state import Iterate, finite_or_none
-from tnvmc.vmc.step import Method
-from tnvmc.vmc.trusted import OF_TRUSTED, trusted
+from tnvmc.vmc.results import finite_or_none
 
 Array = Any
 Json = dict[str, Any]
 
-Trusted = tuple[Iterate, tuple[Diagnostic, ...]]
-"""What is to be measured, and why it is not the last point; see `vmc.trusted.trusted`."""
+Judged = tuple[Iterate, tuple[Diagnostic, ...]]
+"""What is to be measured, and why it is not the last point; see `measured_iterate`."""
 
 
 @dataclass(frozen=True)
@@ -129,11 +128,11 @@ def measure_run(
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"--operator: two files name their operator '{twice[0]}'; rename one")
     before = check_tied(path)
-    vmc, judged = _restored(path, settings, operator)
-    provenance = provenance_at(path, before, vmc.state.step)
+    method, at, judged = _restored(path, settings, operator)
+    provenance = provenance_at(path, before, at.step)
     state = {
         "parameters": _digest(judged[0]),
-        "step": vmc.state.step,
+        "step": at.step,
         "magnetisation": _sector(settings, operator),
         "symmetry": list(settings.measure.symmetrise),
     }
@@ -144,7 +143,7 @@ def measure_run(
         **description(operator),
         "model": settings.hamiltonian.model,
         **_measured(
-            _Measuring(vmc, judged, settings, asked),
+            _Measuring(method, at, judged, settings, asked),
             ObservableSet(operator, own),
             lambda planned: not own or not enough_pairs(state, held, planned),
         ),
@@ -178,8 +177,8 @@ def _sector(settings: Settings, operator: Operator) -> int | None:
     return settings.sampler.magnetisation if operator.conserves_magnetisation else None
 
 
-def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[VMC, Trusted]:
-    """The state of a run, to be looked at with the sampler and the contraction of `settings`.
+def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[Method, State, Judged]:
+    """The method and the state of a run, to be measured with the sampler and the contraction of `settings`.
 
     Which parameters are measured is judged by those of the run: another contraction is another psi, whose
     energy says nothing of its last update.
@@ -189,32 +188,33 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[VMC, 
     as_it_was = settings.model_copy(update={"sampler": stored, "contraction": contraction})
     run = StagedRun(as_it_was, operator, read_stages(path / CHECKPOINT), blank=True)
     run.restore(path / CHECKPOINT, archived=True)
-    vmc, sampler = run.vmc, build_sampler(settings, operator)
-    judged = trusted(vmc.method, vmc.state)  # by the sampler of the run, as its next step would
+    method, state, sampler = run.vmc.method, run.vmc.state, build_sampler(settings, operator)
+    judged = measured_iterate(method, state)  # by the sampler of the run, as its next step would
     if not judged[1]:
         judged = judged[0], tuple(_archived_reasons(path))
-    if settings.contraction != contraction and isinstance(vmc.ansatz, Truncated):
+    problem, ansatz = controlled(method, state).problem, method.problem.ansatz
+    if settings.contraction != contraction and isinstance(ansatz, Truncated):
         wanted = settings.contraction
         chi = wanted.chi
         if chi == "auto" or chi == contraction.chi:
-            chi = chi_of(vmc.problem.ansatz)
-        vmc.ansatz = vmc.ansatz.with_scheme(build_scheme(wanted.scheme, chi))
-        vmc.state = replace(vmc.state, chi=None)
-    here = vmc.state.here
+            chi = chi_of(problem.ansatz)
+        problem = replace(problem, ansatz=ansatz.with_scheme(build_scheme(wanted.scheme, chi)))
+    here = state.here
     xp, sector = array_namespace(here.configs), settings.sampler.magnetisation
     stood = here.configs
     if stored.kind != "metropolis" or stored.magnetisation != sector:  # no walkers, or of another
-        fresh = initial_configs(operator, sampler.n_configs, vmc.seed, sector)
+        fresh = initial_configs(operator, sampler.n_configs, problem.seed, sector)
         here = replace(here, configs=to_namespace(fresh, xp))
     elif sampler.n_configs != here.configs.shape[0]:
         places = xp.arange(sampler.n_configs) % here.configs.shape[0]  # some begin together
         here = replace(here, configs=xp.take(here.configs, places, axis=0))
-    vmc.sampler, vmc.state = sampler, replace(vmc.state, here=here)
-    moved = vmc.state.step > 0 and here.configs is stood
+    problem = replace(problem, magnetisation=magnetisation_of(operator, here.configs))
+    moved = state.step > 0 and here.configs is stood
     if not moved and isinstance(sampler, Sampler):
         point = replace(judged[0], configs=here.configs)
-        vmc.state = replace(vmc.state, here=replace(here, configs=_walked(vmc, sampler, point)))
-    return vmc, judged
+        here = replace(here, configs=_walked(problem, sampler, point))
+    method = replace(method, problem=problem, sampler=sampler)
+    return method, replace(state, here=here, controllers=()), judged
 
 
 def _archived_reasons(path: Path) -> Iterator[Diagnostic]:
@@ -224,15 +224,16 @@ def _archived_reasons(path: Path) -> Iterator[Diagnostic]:
             return
     result = read_run(path).result or {}
     for found in result.get("diagnostics") or ():
-        if found["code"] in OF_TRUSTED:
+        if found["code"] in CODES:
             yield Diagnostic.from_dict(found)
 
 
-def _walked(vmc: VMC, sampler: Sampler, point: Point) -> Array:
+def _walked(problem: Problem, sampler: Sampler, point: Point) -> Array:
     """Walkers that were drawn afresh, or begin together, after sweeps in which they forget it."""
     walk = sampler.for_measurement(sampler.n_walkers, FRESH_BURN, 1)
-    problem = replace(vmc.problem, targets={})
-    return walk.draw(problem, point, streams.BURN_IN, jacobian=False)[1].configs
+    return walk.draw(replace(problem, targets={}), point, streams.BURN_IN, jacobian=False)[
+        1
+    ].configs
 
 
 def _named(lattice: LatticeSettings) -> str:
@@ -254,8 +255,9 @@ def _check_numbers(asked: Asked) -> None:
 class _Measuring:
     """One measurement: of what, and how."""
 
-    vmc: VMC
-    judged: Trusted
+    method: Method
+    state: State
+    judged: Judged
     settings: Settings
     asked: Asked
 
@@ -268,8 +270,8 @@ class _Measuring:
             "chi": chi,
             "scheme": self.settings.contraction.scheme,
             "drawn": "direct" if direct else _DRAWN[str(self.settings.sampler.kind)],
-            "seed": self.vmc.seed,
-            "step": self.vmc.state.step,
+            "seed": self.method.problem.seed,
+            "step": self.state.step,
             "diagnostics": [each.as_dict() for each in told],
         }
 
@@ -282,17 +284,17 @@ def _measured(
     `wanted` is asked whether S.S of all pairs is to be measured so: a record of it before it is.
     """
     point, diagnostics = of.judged
-    vmc, settings, asked = of.vmc, of.settings, of.asked
-    point = replace(point, configs=vmc.state.here.configs)
-    method = _method(vmc, point, settings, asked)
+    settings, asked, operator = of.settings, of.asked, of.method.problem.operator
+    point = replace(point, configs=of.state.here.configs)
+    method = _method(of, point)
     progress.begin("observables")
     found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
     blocks, energy = dict(found.blocks), found.total.energy(method, point)
-    sector, chi = _sector(settings, vmc.operator), chi_of(method.problem.ansatz)
-    told = (*diagnostics, *of_total(energy, vmc.operator, sector, bool(vmc.kept)))
+    sector, chi = _sector(settings, operator), chi_of(method.problem.ansatz)
+    told = (*diagnostics, *of_total(energy, operator, sector, bool(method.orthogonal_to)))
     samples, pairs, pair_chi = of.record(blocks[ENERGY], chi), None, None
     if asked.pair_samples != 0 and observables.some_samples():
-        fewer = _pair_method(method, vmc, settings, asked)
+        fewer = _pair_method(method, of)
         pair_chi, n_samples = chi_of(fewer.problem.ansatz), getattr(fewer.sampler, "n_samples", 0)
         planned = {**samples, "n_samples": n_samples, "chi": pair_chi}
         if asked.pair_samples is not None or wanted(planned):
@@ -317,43 +319,44 @@ def _measured(
 _DRAWN = {"metropolis": "chains", "direct": "direct", "enumerate": "enumerate"}
 
 
-def _method(vmc: VMC, point: Point, settings: Settings, asked: Asked) -> Method:
+def _method(of: _Measuring, point: Point) -> Method:
     """The method of the energy and of all that is cheap."""
-    measure, ansatz = settings.measure, vmc.problem.ansatz
+    settings, asked, problem = of.settings, of.asked, of.method.problem
+    measure, ansatz = settings.measure, problem.ansatz
     if asked.chi is not None and chi_of(ansatz) is None:
         raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; omit it")
     chi = asked.chi or chi_to_measure(settings, ansatz)
     if chi is not None:
         ansatz = with_chi(ansatz, chi)
     n_samples = _n_samples(settings, asked)
-    sampler: Samples = vmc.sampler
+    sampler: Samples = of.method.sampler
     if asked.direct:
         sampler = DirectSampler(
             n_samples, magnetisation=settings.sampler.magnetisation, threads=settings.run.threads,
         )  # fmt: skip
-    problem, symmetric = replace(vmc.problem, ansatz=ansatz), bool(measure.symmetrise)
+    problem, symmetric = replace(problem, ansatz=ansatz), bool(measure.symmetrise)
     if symmetric:
         threads = settings.run.threads
         group_state = symmetrised(problem, point, measure.symmetrise, threads=threads)
         problem = replace(problem, ansatz=group_state)
-    n_burn = sweeps_before(vmc.state.step) if measure.n_burn is None else measure.n_burn
+    n_burn = sweeps_before(of.state.step) if measure.n_burn is None else measure.n_burn
     sampler = sampler.for_measurement(n_samples, n_burn, measure.n_thin, symmetric)
-    return replace(vmc.method, problem=problem, sampler=sampler)
+    return replace(of.method, problem=problem, sampler=sampler)
 
 
-def _pair_method(method: Method, vmc: VMC, settings: Settings, asked: Asked) -> Method:
+def _pair_method(method: Method, of: _Measuring) -> Method:
     """The method of what needs the ratios of all pairs: fewer samples, at the chi of the run.
 
     Of `Fixed` at that of the energy: at another chi it is another wave function.
     """
-    ansatz = method.problem.ansatz
-    of_run = vmc.problem.ansatz
+    settings, asked = of.settings, of.asked
+    ansatz, of_run = method.problem.ansatz, of.method.problem.ansatz
     if asked.chi is None and isinstance(ansatz, Truncated) and isinstance(of_run, Truncated):
         fixed = isinstance(of_run.scheme, Fixed)
         ansatz = ansatz if fixed else ansatz.with_scheme(of_run.scheme)
     n_samples = asked.pair_samples
     if n_samples is None:
-        most = PAIR_SAMPLES // vmc.operator.n_sites + 1
+        most = PAIR_SAMPLES // method.problem.operator.n_sites + 1
         n_samples = min(_n_samples(settings, asked), most)
     n_thin = PAIR_THIN * (settings.measure.n_thin or settings.sampler.n_thin)
     fewer = method.sampler.for_measurement(n_samples, n_thin=n_thin)

@@ -35,11 +35,13 @@ from tnvmc.storage.run_folder import (
     require_provenance,
 )
 from tnvmc.vmc import checkpoint
+from tnvmc.vmc.checkpoint import as_tree
 from tnvmc.vmc.chi_scan import default_chis, scan_chi
-from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.controllers import GrowingChi
+from tnvmc.vmc.core import Iterate, Made, controlled
 from tnvmc.vmc.measurement import Measured, MeasurementPlan
 from tnvmc.vmc.reliability import group_of
-from tnvmc.vmc.state import Iterate, StepRecord, as_tree
+from tnvmc.vmc.results import StepRecord
 
 START = "start.h5"
 """The parameters that a run began with, where they were given rather than made."""
@@ -47,20 +49,20 @@ START = "start.h5"
 Path_ = str | os.PathLike[str]
 
 
-class _Made:
+class _Steps:
     """A VMC whose steps are kept."""
 
-    def __init__(self, vmc: VMC) -> None:
+    def __init__(self, vmc: Made) -> None:
         self.vmc = vmc
 
     def save(self, path: Path, provenance: Provenance | None = None) -> None:
         """Write a checkpoint."""
-        vmc = self.vmc
-        checkpoint.save(path, vmc.state, _identity(vmc), provenance=provenance)
+        identity = checkpoint.identity(self.vmc.method)
+        checkpoint.save(path, self.vmc.state, identity, provenance=provenance)
 
 
 @contextmanager
-def steps(vmc: VMC, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], None]]:
+def steps(vmc: Made, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], None]]:
     """Keep the steps of a block in a new folder, or in that of the run that this VMC goes on with.
 
     Config.toml says what the run is (`settings.described`), history.jsonl tells of each step, and
@@ -75,7 +77,7 @@ def steps(vmc: VMC, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], N
     with _written(path):
         folder = _opened(vmc, path, vmc.state.step + steps)
     with folder:
-        keeper = Keeper(_Made(vmc), folder)
+        keeper = Keeper(_Steps(vmc), folder)
 
         def keep(record: StepRecord) -> None:
             with _written(path):
@@ -92,7 +94,7 @@ def steps(vmc: VMC, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], N
 
 
 @contextmanager
-def result(vmc: VMC, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Measured], None]]:
+def result(vmc: Made, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Measured], None]]:
     """Keep what a block measures as result.json of the folder of the run, and draw energy.png.
 
     Section [measure] of config.toml then says how it was measured.  Part of the samples is measured at
@@ -120,12 +122,13 @@ def result(vmc: VMC, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Me
             config = described(vmc, told)
             folder.write_settings(config)
             _keep_point(vmc, folder, measured.point)
-            group, sector = group_of(vmc.ansatz), vmc.problem.magnetisation
-            reference = find_reference(vmc.operator, sector, group, vmc.kept)
+            problem = controlled(vmc.method, vmc.state).problem
+            group, lower = group_of(vmc.ansatz), vmc.method.orthogonal_to
+            reference = find_reference(vmc.operator, problem.magnetisation, group, lower)
             found = result_of(vmc, config, measured.measurement, reference) | {"stopped": "steps"}
-            chis = default_chis(vmc.problem.ansatz)
-            scan = scan_chi(measured, chis, vmc.sampler.threads).as_dicts() if chis else []
-            found |= growth_of_steps(vmc, folder.history())
+            chis = default_chis(problem.ansatz)
+            scan = scan_chi(measured, chis, vmc.method.sampler.threads).as_dicts() if chis else []
+            found |= growth_of_steps(vmc.state, folder.history())
             earlier = sum(line["seconds"] for line in folder.history())
             found["wall_time_s"] = earlier + perf_counter() - started
             found["convergence"] = convergence(found, folder.history(), scan)
@@ -135,29 +138,30 @@ def result(vmc: VMC, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Me
     yield keep
 
 
-def _measure_section(vmc: VMC, plan: MeasurementPlan) -> dict[str, Any]:
-    sampler: Any = vmc.method.sampler  # of the present number of samples
+def _measure_section(vmc: Made, plan: MeasurementPlan) -> dict[str, Any]:
+    sampler: Any = controlled(vmc.method, vmc.state).sampler  # of the present number of samples
+    grows = vmc.state.controller(GrowingChi) is not None
     found = {
         "n_samples": plan.n_samples or sampler.n_samples,
         "n_burn": plan.n_burn,
         "n_thin": plan.n_thin or getattr(sampler, "n_thin", None),
-        "chi": plan.chi or (chi_of(vmc.ansatz) if vmc.state.chi is None else None),
+        "chi": plan.chi or (None if grows else chi_of(vmc.ansatz)),
         "symmetrise": list(plan.symmetries) or None,
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _keep_point(vmc: VMC, folder: RunFolder, point: Iterate) -> None:
+def _keep_point(vmc: Made, folder: RunFolder, point: Iterate) -> None:
     """Keep the parameters that were measured where they are not those of the checkpoint."""
     kept = folder.path / MEASURED
-    if point.theta is vmc.theta:
+    if point.theta is vmc.state.here.theta:
         kept.unlink(missing_ok=True)
         return
     state = replace(vmc.state, here=point, good=None)
-    checkpoint.save(kept, state, _identity(vmc), provenance=folder.provenance)
+    checkpoint.save(kept, state, checkpoint.identity(vmc.method), provenance=folder.provenance)
 
 
-def _opened(vmc: VMC, path: Path, last_step: int) -> RunFolder:
+def _opened(vmc: Made, path: Path, last_step: int) -> RunFolder:
     """The folder, new or of this run, with settings that ask for steps up to `last_step`."""
     refuse_comparison(path)
     if not _is_free(path):
@@ -179,7 +183,7 @@ def _opened(vmc: VMC, path: Path, last_step: int) -> RunFolder:
     start = str(path / START) if vmc.given.theta else None
     folder = RunFolder.create(path, described(vmc, Told(str(path), last_step, start)))
     if start is not None:
-        checkpoint.save(path / START, vmc.state, _identity(vmc))
+        checkpoint.save(path / START, vmc.state, checkpoint.identity(vmc.method))
     return folder
 
 
@@ -194,11 +198,7 @@ def _is_free(path: Path) -> bool:
     return True
 
 
-def _identity(vmc: VMC) -> dict[str, Any]:
-    return checkpoint.identity(vmc.ansatz, vmc.operator, vmc.optimizer, vmc.kept)
-
-
-def _require_state(vmc: VMC, path: Path) -> Provenance:
+def _require_state(vmc: Made, path: Path) -> Provenance:
     """Give what the checkpoint of a folder says of itself, which is the state of a VMC number by number.
 
     `RunFolder.reopen` asks for it again: meanwhile another process may go on with the run.
@@ -213,7 +213,7 @@ def _require_state(vmc: VMC, path: Path) -> Provenance:
         raise FolderError(f"{path}: a run with stages goes on with: tnvmc run --resume {path}")
     try:
         before = require_provenance(path)
-        found = checkpoint.load(path / CHECKPOINT, _identity(vmc), vmc.state.here)
+        found = checkpoint.load(path / CHECKPOINT, checkpoint.identity(vmc.method), vmc.state)
     except (StateFileError, ValueError) as error:
         raise FolderError(f"{path}: holds another run ({error}); choose another out=") from None
     if found.step != vmc.state.step:

@@ -16,12 +16,13 @@ from tnvmc.report.plots import energy_picture
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.run_files import Run
 from tnvmc.storage.run_folder import PICTURE, RunFolder
-from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.state import Measurement, finite_or_none
+from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
+from tnvmc.vmc.core import Made, State
+from tnvmc.vmc.results import Measurement, finite_or_none
 
 
 def result_of(
-    vmc: VMC, config: Mapping[str, Any], measured: Measurement, reference: Reference
+    vmc: Made, config: Mapping[str, Any], measured: Measurement, reference: Reference
 ) -> dict[str, Any]:
     """Put together the content of result.json, all but the stages, the chi scan and the walltime.
 
@@ -46,24 +47,24 @@ def result_of(
         "relative_error_error": error,
         "signed_error": signed,
         "steps": vmc.state.step,
-        "seed": vmc.seed,
+        "seed": vmc.method.problem.seed,
         "version": __version__,
         "config": dict(config),
     }
     return finite_or_none(values)
 
 
-def growth_of_steps(vmc: VMC, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def growth_of_steps(state: State, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Give, of what grows in a run or has grown, each step from which it had another value, and that value."""
     told = {found["code"] for line in history for found in line.get("diagnostics") or ()}
     kinds = (
-        ("samples_of_steps", "n_samples", vmc.state.growth, "samples_grown"),
-        ("chi_of_steps", "chi", vmc.state.chi, "chi_grown"),
+        ("samples_of_steps", "n_samples", GrowingSamples, "samples_grown"),
+        ("chi_of_steps", "chi", GrowingChi, "chi_grown"),
     )
     return {
         name: _changes(history, key)
-        for name, key, grows, code in kinds
-        if grows is not None or code in told
+        for name, key, kind, code in kinds
+        if state.controller(kind) is not None or code in told
     }
 
 

@@ -30,6 +30,7 @@ from tnvmc.report.console import (
 )
 from tnvmc.report.live import told_in_logs
 from tnvmc.sampling.workers import WorkerLost
+from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_ansatz, build_operator, chi_to_measure
 from tnvmc.settings.checks import check_memory, check_symmetries
 from tnvmc.settings.config import Settings
@@ -52,10 +53,9 @@ from tnvmc.storage.run_folder import (
     require_settings,
 )
 from tnvmc.vmc.chi_scan import default_chis, scan_chi
-from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 from tnvmc.vmc.reliability import group_of
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.results import StepRecord
 
 _FAILED = 1  # exit status of what is not the fault of the input
 
@@ -265,7 +265,7 @@ def _carry_on(
             scan = _scanned(vmc, settings, measured)
         result = result_of(vmc, settings.as_dict(), measured.measurement, reference)
         result |= run.outcome(folder.path, measured, folder.provenance)
-        result |= growth_of_steps(vmc, folder.history())
+        result |= growth_of_steps(vmc.state, folder.history())
         result["wall_time_s"] = earlier + perf_counter() - started
         result["convergence"] = convergence(result, folder.history(), scan)
         folder.write_result(result)
@@ -300,7 +300,7 @@ def _measured(vmc: VMC, settings: Settings) -> Measured:
 def _scanned(vmc: VMC, settings: Settings, measured: Measured) -> list[dict[str, Any]]:
     """Energies at other chi on a part of the samples, where that is asked for and makes sense."""
     chis = default_chis(vmc.problem.ansatz) if settings.measure.ladder else ()
-    return scan_chi(measured, chis, vmc.sampler.threads).as_dicts() if chis else []
+    return scan_chi(measured, chis, vmc.method.sampler.threads).as_dicts() if chis else []
 
 
 def _not_written(error: OSError, folder: RunFolder, saved_step: int | None) -> DiskError:

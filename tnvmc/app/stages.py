@@ -27,7 +27,8 @@ from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Point
-from tnvmc.settings.build import build_ansatz, build_operator, build_theta, build_vmc
+from tnvmc.session.vmc import VMC
+from tnvmc.settings.build import build_ansatz, build_arguments, build_operator, build_theta
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load_in_place
 from tnvmc.settings.problems import ConfigError
@@ -48,12 +49,12 @@ from tnvmc.storage.run_folder import (
     stage_file,
 )
 from tnvmc.vmc import checkpoint
-from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.growth import Growth
-from tnvmc.vmc.kept import Kept, largest_change_by_a_site, same_twice
+from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
+from tnvmc.vmc.core import Iterate, State
+from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
-from tnvmc.vmc.state import Iterate, Measurement, StepRecord, finite_or_none
-from tnvmc.vmc.trusted import trusted
+from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
+from tnvmc.vmc.results import Measurement, StepRecord, finite_or_none
 
 Array = Any
 Record = Mapping[str, Any]
@@ -128,8 +129,8 @@ class StagedRun:
     @property
     def _n_samples(self) -> int:
         """Samples of a step, the number at present where it grows."""
-        if (growth := self.vmc.state.growth) is not None:
-            return growth.n_samples
+        if (growing := self.vmc.state.controller(GrowingSamples)) is not None:
+            return growing.n_samples
         given = self.stage.settings.sampler.n_samples
         assert given != "auto"
         return given
@@ -309,16 +310,20 @@ class StagedRun:
                     tensors, after, self.operator, evolve=stage.evolve, noise=stage.noise, seed=seed
                 )
         vmc = self._vmc(stage, ansatz, theta, step, point.configs)
-        growth = vmc.state.growth
-        if growth and self.stage.kind == "optimise":
+        vmc.state = self._going_on(replace(vmc.state, step=step), stage, same)
+        return vmc, lost
+
+    def _going_on(self, state: State, stage: Stage, same: bool) -> State:
+        """Let what grows begin where the stage before ends; chi only where the wave function stays the same."""
+        samples, chi = state.controller(GrowingSamples), state.controller(GrowingChi)
+        if samples and self.stage.kind == "optimise":
             walkers = stage.settings.sampler.n_walkers
             whole_draws = -(-self._n_samples // walkers) * walkers
-            growth = Growth(max(growth.n_samples, whole_draws))
-        chi = vmc.state.chi
-        if same and chi is not None:
-            chi = self.vmc.state.chi or chi
-        vmc.state = replace(vmc.state, step=step, growth=growth, chi=chi)
-        return vmc, lost
+            state = state.with_controller(GrowingSamples(max(samples.n_samples, whole_draws)))
+        before = self.vmc.state.controller(GrowingChi)
+        if same and chi and before:
+            state = state.with_controller(replace(chi, chi=before.chi))
+        return state
 
     def _vmc(
         self,
@@ -329,11 +334,14 @@ class StagedRun:
         configs: Array | None = None,
     ) -> VMC:
         settings = stage.settings
-        vmc = build_vmc(settings, self.operator, ansatz, theta, first_step, configs)
-        vmc.kept = self.kept
-        if settings.optimizer.seconds:
-            vmc.schedule = self._on_the_clock(vmc.schedule, settings.optimizer.steps)
-        return vmc
+        parts = build_arguments(settings, self.operator, first_step)
+        if configs is not None and configs.shape[0] != parts["sampler"].n_configs:
+            configs = None
+        if settings.optimizer.seconds and callable(parts["learning_rate"]):
+            steps = settings.optimizer.steps
+            parts["learning_rate"] = self._on_the_clock(parts["learning_rate"], steps)
+        start = {"theta": theta, "configs": configs, "orthogonal_to": self.kept}
+        return VMC(self.operator, ansatz, **parts, **start)
 
     @property
     def _time_used(self) -> float:
@@ -355,9 +363,7 @@ class StagedRun:
         state = self.vmc.state
         if point is not None:
             state = replace(state, here=point, good=None)
-        vmc = self.vmc
-        identity = checkpoint.identity(vmc.ansatz, self.operator, vmc.optimizer, vmc.kept)
-        checkpoint.save(path, state, identity, done, provenance)
+        checkpoint.save(path, state, checkpoint.identity(self.vmc.method), done, provenance)
 
 
 def measured_point(path: Path, run: StagedRun, provenance: Provenance | None) -> Iterate:
@@ -373,12 +379,11 @@ def measured_point(path: Path, run: StagedRun, provenance: Provenance | None) ->
     if not run.staged and not kept.is_file():
         return vmc.state.here  # the last ones were measured
     if not kept.is_file() or read_provenance(kept) != provenance:
-        return trusted(vmc.method, vmc.state)[0]
-    belongs_to = checkpoint.identity(vmc.ansatz, vmc.operator, vmc.optimizer, vmc.kept)
-    return checkpoint.load(kept, belongs_to, vmc.state.here).here
+        return measured_iterate(vmc.method, vmc.state)[0]
+    return checkpoint.load(kept, checkpoint.identity(vmc.method), vmc.state, archived=True).here
 
 
-def kept_states(settings: Settings, operator: Operator) -> tuple[Kept, ...]:
+def kept_states(settings: Settings, operator: Operator) -> tuple[LowerState, ...]:
     """Read the measured states of the runs that [[orthogonal]] names.
 
     A run that is not where its path says may lie beside the folder of this one, under the same name: as the
@@ -387,7 +392,7 @@ def kept_states(settings: Settings, operator: Operator) -> tuple[Kept, ...]:
     Raises:
         ConfigError: no finished run there, one that has found another problem's state, or this run itself.
     """
-    found: list[Kept] = []
+    found: list[LowerState] = []
     for number, each in enumerate(settings.orthogonal or (), 1):
         key, path = f"orthogonal.{number}.run", Path(each.run)
         beside = Path(settings.run.out or "").parent / path.name
@@ -399,7 +404,7 @@ def kept_states(settings: Settings, operator: Operator) -> tuple[Kept, ...]:
             found.append(_kept_state(path, settings, operator, each.penalty))
         except (ValueError, FolderError) as error:
             raise ConfigError(f"{key} = {each.run!r}: {error}") from None
-    if (pair := same_twice(found)) is not None:
+    if (pair := repeated(found)) is not None:
         raise ConfigError(
             f"orthogonal.{pair[1]}.run: holds the same state as orthogonal.{pair[0]}.run; the third level is "
             "orthogonal to two different ones: leave one out, or name another run"
@@ -407,7 +412,9 @@ def kept_states(settings: Settings, operator: Operator) -> tuple[Kept, ...]:
     return tuple(found)
 
 
-def _kept_state(path: Path, settings: Settings, operator: Operator, penalty: float | None) -> Kept:
+def _kept_state(
+    path: Path, settings: Settings, operator: Operator, penalty: float | None
+) -> LowerState:
     """The measured state of a finished run."""
     refuse_comparison(path)
     if not (path / CONFIG).is_file():
@@ -430,7 +437,8 @@ def _kept_state(path: Path, settings: Settings, operator: Operator, penalty: flo
     vmc, point = run.vmc, measured_point(path, run, check_tied(path))
     if penalty is None:
         penalty = largest_change_by_a_site(operator)
-    kept = Kept(vmc.problem, Point(point.theta, point.configs), vmc.sampler, penalty)
+    at = Point(point.theta, point.configs)
+    kept = LowerState(vmc.problem, at, vmc.method.sampler, penalty)
     sector = sector_of(operator, settings.sampler.magnetisation)
     kept.check(replace(vmc.problem, operator=operator, magnetisation=sector))
     return kept

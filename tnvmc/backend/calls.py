@@ -175,3 +175,11 @@ def refuse(where: str, name: str, value: Any, example: str, hint: str = "") -> T
     return TypeError(
         f"{where}: {name} must be {example}, got {shortly(value)}{hint and f'; {hint}'}"
     )
+
+
+def level_of_caller() -> int:
+    """Give the stack level, as seen by the caller of this, of the line that called the package."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "tnvmc":
+        frame, level = frame.f_back, level + 1
+    return level

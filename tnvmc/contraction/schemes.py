@@ -147,7 +147,7 @@ class SRC:
         seed: of the superpositions, or of the random MPS.
         sketch: "environment", or "random" for a random MPS.
         sweeps: 1, or 2, which take a random sketch.
-        at_most: whether a run may begin with a smaller chi (`tnvmc.vmc.growing_chi`).
+        at_most: whether a run may begin with a smaller chi (`GrowingChi`).
 
     Raises:
         ValueError: chi below 1; more than two sweeps; two with another sketch or with `oversample`.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tnvmc.backend.calls import level_of_caller
 from tnvmc.shown import coded
 
 Status = Literal["good", "open", "warning", "error"]
@@ -44,17 +45,17 @@ class UnreliableWarning(UserWarning):
     """A number is less certain than it looks, or none to use; the code says why."""
 
 
-def warn_of(diagnostics: Iterable[Diagnostic], where: str, stacklevel: int = 3) -> None:
+def warn_of(diagnostics: Iterable[Diagnostic], where: str) -> None:
     """Emit one `UnreliableWarning`, code and sentence, for each diagnostic that is a warning or an error.
 
     Args:
         diagnostics: any; those that are good or open are told in reports only.
         where: what was called, as "VMC.measure".
-        stacklevel: of `warnings.warn`; 3 names the line that called the caller of this.
     """
+    level = level_of_caller()
     for found in diagnostics:
         if found.status in ("warning", "error"):
-            warnings.warn(UnreliableWarning(f"{where}: {coded(found)}"), stacklevel=stacklevel)
+            warnings.warn(UnreliableWarning(f"{where}: {coded(found)}"), stacklevel=level)
 
 
 def _told(name: str, value: Any) -> str:

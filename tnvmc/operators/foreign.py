@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from tnvmc.backend.calls import level_of_caller
 from tnvmc.lattice.netket import PACKAGE, made_by
-from tnvmc.operators.netket import level_of_caller, operator_of
+from tnvmc.operators.netket import operator_of
 from tnvmc.operators.quimb import hamiltonian_of, is_hamiltonian
 from tnvmc.operators.term import NonHermitian, Operator
 

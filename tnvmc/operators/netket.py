@@ -9,7 +9,6 @@ NetKet is imported only when one of its objects is handed over.
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.backend.calls import level_of_caller
 from tnvmc.lattice.custom import from_bonds
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.netket import as_lattice, from_graph
@@ -244,14 +244,6 @@ def _tell_signs(operator: Operator | NonHermitian) -> None:
             UserWarning,
             stacklevel=level_of_caller(),
         )
-
-
-def level_of_caller() -> int:
-    """Stack level, as seen by the caller of this, of the line that called the package."""
-    frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "tnvmc":
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _is_turned(matrix: np.ndarray) -> bool:

@@ -29,7 +29,7 @@ from tnvmc.settings.ansatz_settings import factors
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
 from tnvmc.shown import fixed, with_error
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.results import StepRecord
 
 _PLAIN_LINES = 20
 

@@ -14,7 +14,7 @@ from tnvmc.backend.progress import watched
 from tnvmc.backend.ranks import launched
 from tnvmc.report.texts import phase_name, step_sentence
 from tnvmc.shown import with_error
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.results import StepRecord
 
 _EVEN = 0.9  # effective part of the samples of a step below which it is shown
 COMPILING = "compiling kernels for {}, once after an installation: 20 to 40 s"
@@ -203,7 +203,7 @@ class Lines:
 
 @contextmanager
 def steps(steps: int, n_sites: int) -> Iterator[Callable[[StepRecord], None]]:
-    """Show steps inside the block, which tells of each; see `tnvmc.vmc.display.Display`."""
+    """Show steps inside the block, which tells of each."""
     console = console_on(Output(sys.stdout))
     if not can_show(console) or not steps:
         yield lambda record: None
@@ -223,7 +223,7 @@ def steps(steps: int, n_sites: int) -> Iterator[Callable[[StepRecord], None]]:
 
 @contextmanager
 def work() -> Iterator[None]:
-    """Show the phases of what is computed inside the block; see `tnvmc.vmc.display.Display`."""
+    """Show the phases of what is computed inside the block."""
     with working(console_on(Output(sys.stdout))):
         yield
 

@@ -51,7 +51,6 @@ from tnvmc.settings.config import (
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
 from tnvmc.settings.rules import default_chi, measured_chi
 from tnvmc.storage.identity import plain
-from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.guard import Guard
 
 Array = Any
@@ -343,40 +342,23 @@ def build_schedule(
     return (lambda step: schedule(step - first_step)) if first_step else schedule
 
 
-def build_vmc(
-    settings: Settings,
-    operator: Operator,
-    ansatz: Ansatz,
-    theta: Array,
-    first_step: int = 0,
-    configs: Array | None = None,
-) -> VMC:
-    """Put the parts of a run together.
+def build_arguments(settings: Settings, operator: Operator, first_step: int = 0) -> dict[str, Any]:
+    """Make the arguments of a `VMC` by name, but Hamiltonian, wave function and where it starts.
 
     Args:
         settings: completed settings.
         operator: the Hamiltonian.
-        ansatz: the wave function.
-        theta: its parameters (P,) to start from.
         first_step: where the steps of the learning rate are counted from.
-        configs: walkers (W, N) to start from, where the sampler has as many.
     """
-    sampler = build_sampler(settings, operator)
-    if configs is not None and configs.shape[0] != sampler.n_configs:
-        configs = None
-    return VMC(
-        operator,
-        ansatz,
-        sampler,
-        build_optimizer(settings.optimizer),
-        theta=theta,
-        learning_rate=build_schedule(settings.optimizer, first_step),
-        n_samples="auto" if settings.sampler.n_samples == "auto" else None,
-        chi="auto" if settings.contraction.chi == "auto" else None,
-        seed=settings.run.seed,
-        guard=Guard(**settings.guard.model_dump()),
-        configs=configs,
-        magnetisation=settings.sampler.magnetisation,
-        moves=settings.sampler.moves,
-        device=settings.run.device,
-    )
+    return {
+        "sampler": build_sampler(settings, operator),
+        "optimizer": build_optimizer(settings.optimizer),
+        "learning_rate": build_schedule(settings.optimizer, first_step),
+        "n_samples": "auto" if settings.sampler.n_samples == "auto" else None,
+        "chi": "auto" if settings.contraction.chi == "auto" else None,
+        "seed": settings.run.seed,
+        "guard": Guard(**settings.guard.model_dump()),
+        "magnetisation": settings.sampler.magnetisation,
+        "moves": settings.sampler.moves,
+        "device": settings.run.device,
+    }

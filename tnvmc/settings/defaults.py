@@ -32,7 +32,7 @@ from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.rules import DECAYING, default_chi, measured_chi
 from tnvmc.settings.section import Section
 from tnvmc.settings.stages import as_run, from_sections
-from tnvmc.vmc.growing_chi import first_chi
+from tnvmc.vmc.controllers import first_chi
 
 EVOLVE = 10
 """Steps of simple update that open new bonds, where a stage sets none.  6x6 Heisenberg from an

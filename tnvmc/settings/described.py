@@ -47,7 +47,8 @@ from tnvmc.settings.load import validate
 from tnvmc.settings.made_again import differing, given_rate
 from tnvmc.settings.own_parts import OWN_PARTS
 from tnvmc.settings.rules import default_chi
-from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
+from tnvmc.vmc.core import Made
 
 Section = dict[str, Any]
 
@@ -81,7 +82,7 @@ class Told:
     )  #: what the file says of a run that goes on
 
 
-def described(vmc: VMC, told: Told) -> dict[str, Any]:
+def described(vmc: Made, told: Told) -> dict[str, Any]:
     """Give the content of config.toml for a VMC.
 
     Where settings make the same VMC it is what ``tnvmc run`` would have written.  Else it has a
@@ -98,7 +99,7 @@ def described(vmc: VMC, told: Told) -> dict[str, Any]:
         own = _undescribed(vmc, rough) or ["settings"]
     if vmc.given.configs:
         own.append("configs")
-    if vmc.kept:
+    if vmc.method.orthogonal_to:
         own.append("orthogonal_to")
     content = rough if settings is None else settings.as_dict()
     if own:
@@ -106,7 +107,7 @@ def described(vmc: VMC, told: Told) -> dict[str, Any]:
     return content
 
 
-def _facts(vmc: VMC, own: list[str]) -> Section:
+def _facts(vmc: Made, own: list[str]) -> Section:
     return {"own": own, "n_sites": vmc.operator.n_sites, "units": vmc.operator.units}
 
 
@@ -117,19 +118,20 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, list | tuple) else value
 
 
-def _sections(vmc: VMC, told: Told) -> Section:
-    xp = array_namespace(vmc.theta)
-    run = {"seed": vmc.seed, "out": told.out, "device": "gpu" if is_gpu(xp) else "cpu"}
-    if vmc.sampler.threads is not None:
-        run["threads"] = vmc.sampler.threads
+def _sections(vmc: Made, told: Told) -> Section:
+    xp, method = array_namespace(vmc.state.here.theta), vmc.method
+    device, seed = "gpu" if is_gpu(xp) else "cpu", method.problem.seed
+    run = {"seed": seed, "out": told.out, "device": device}
+    if method.sampler.threads is not None:
+        run["threads"] = method.sampler.threads
     found: Section = {
         "lattice": _lattice(vmc.operator.lattice),
         "hamiltonian": _hamiltonian(vmc.operator),
         "ansatz": _symmetrised(vmc) | _ansatz(inner_state(vmc.ansatz), told.init),
         "contraction": _contraction(vmc),
         "sampler": _sampler(vmc),
-        "optimizer": {"steps": told.steps, **_optimizer(vmc.optimizer), **_rate(vmc, told.steps)},
-        "guard": {name: getattr(vmc.guard, name) for name in GuardSettings.model_fields},
+        "optimizer": {"steps": told.steps, **_optimizer(method.rule), **_rate(vmc)},
+        "guard": {name: getattr(method.guard, name) for name in GuardSettings.model_fields},
         "run": run,
     }
     if told.measure is not None:
@@ -195,7 +197,7 @@ def _place_by_place(operator: Operator) -> dict[str, Any]:
     return found
 
 
-def _symmetrised(vmc: VMC) -> Section:
+def _symmetrised(vmc: Made) -> Section:
     """The symmetries that a state is summed over; nothing where their group has no names in a file."""
     state = vmc.ansatz
     if not isinstance(state, Symmetrised):
@@ -250,31 +252,31 @@ def _product(ansatz: ProductOfStates, init: str | None) -> Section:
     return found
 
 
-def _contraction(vmc: VMC) -> Section:
+def _contraction(vmc: Made) -> Section:
     ansatz = vmc.ansatz
     scheme = getattr(ansatz, "scheme", None)
     if type(scheme) not in _SCHEMES:
         return {}
     most = chi_of(ansatz)
     found = {"scheme": _SCHEMES[type(scheme)], "chi": most}
-    if vmc.state.chi is not None:
+    if vmc.state.controller(GrowingChi) is not None:
         found["chi"] = "auto"
         if most != default_chi(description_of(ansatz).get("D") or 1):
             found["largest_chi"] = most
     return found
 
 
-def _sampler(vmc: VMC) -> Section:
-    sampler: Any = vmc.sampler
+def _sampler(vmc: Made) -> Section:
+    sampler: Any = vmc.method.sampler
     kinds = {Sampler: "metropolis", DirectSampler: "direct", Enumerate: "enumerate"}
     found: Section = {"kind": kinds.get(type(sampler), type(sampler).__name__)}
     for name in SamplerSettings.model_fields:
         takes = type(sampler) is Sampler or name in ("n_samples", "chunk")
         if name not in ("kind", "magnetisation", "moves") and takes and hasattr(sampler, name):
             found[name] = getattr(sampler, name)
-    if vmc.state.growth is not None:
+    if vmc.state.controller(GrowingSamples) is not None:
         found["n_samples"] = "auto"
-    found["magnetisation"] = vmc.problem.magnetisation
+    found["magnetisation"] = vmc.method.problem.magnetisation
     moves = vmc.given.moves
     if moves is not None and not isinstance(moves, Mapping):
         found["moves"] = list(moves)
@@ -292,10 +294,10 @@ def _optimizer(rule: Rule) -> Section:
     return found | {name: getattr(inner, name) for name in names if hasattr(inner, name)}
 
 
-def _rate(vmc: VMC, steps: int) -> Section:
-    if isinstance(vmc.optimizer, Paced):
+def _rate(vmc: Made) -> Section:
+    if isinstance(vmc.method.rule, Paced):
         return {"learning_rate": "auto"}
-    given = given_rate(vmc.schedule)
+    given = given_rate(vmc.method.schedule)
     if isinstance(given, schedules.Cosine | schedules.Exponential):
         falls = {"learning_rate": given.start, "final_learning_rate": given.end}
         return {**falls, "schedule": type(given).__name__.lower()}
@@ -307,7 +309,7 @@ def _rate(vmc: VMC, steps: int) -> Section:
     return {"learning_rate": given, "schedule": "constant"}
 
 
-def _undescribed(vmc: VMC, rough: Section) -> list[str]:
+def _undescribed(vmc: Made, rough: Section) -> list[str]:
     """The parts that have no name in a file, where what is left of the settings makes no run."""
     from_a_model = len(rough["hamiltonian"]) > 1
     own = {
@@ -316,7 +318,7 @@ def _undescribed(vmc: VMC, rough: Section) -> list[str]:
         "ansatz": not all(
             kind in {*_STATES.values(), *NETWORKS} for kind in _kinds(rough["ansatz"])
         ),
-        "sampler": type(vmc.sampler) not in (Sampler, DirectSampler, Enumerate),
+        "sampler": type(vmc.method.sampler) not in (Sampler, DirectSampler, Enumerate),
         "optimizer": rough["optimizer"]["kind"] not in _RULES.values(),
         "moves": isinstance(vmc.given.moves, Mapping),
     }

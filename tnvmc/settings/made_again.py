@@ -25,12 +25,13 @@ from tnvmc.settings.build import (
     build_schedule,
 )
 from tnvmc.settings.config import Settings
-from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.controllers import GrowingSamples
+from tnvmc.vmc.core import Made
 from tnvmc.vmc.guard import Guard
-from tnvmc.vmc.rates import Rates, paced
+from tnvmc.vmc.learning_rate import Rates, paced
 
 
-def differing(vmc: VMC, settings: Settings) -> list[str]:
+def differing(vmc: Made, settings: Settings) -> list[str]:
     """Name the parts of a VMC that settings make in another way."""
     lattice, operator = build_lattice(settings.lattice), build_operator(settings)
     own = [] if lattice == vmc.operator.lattice else ["lattice"]
@@ -43,7 +44,7 @@ def differing(vmc: VMC, settings: Settings) -> list[str]:
         "sampler": lambda: _same_sampler(build_sampler(settings, operator), vmc),
         "optimizer": lambda: _same_rule(settings, vmc),
         "learning_rate": lambda: _same_rate(settings, vmc),
-        "guard": lambda: Guard(**settings.guard.model_dump()) == vmc.guard,
+        "guard": lambda: Guard(**settings.guard.model_dump()) == vmc.method.guard,
         "moves": lambda: _same_moves(settings, vmc),
     }
     return own + [name for name, same in checks.items() if not own and not same()]
@@ -71,38 +72,40 @@ def _same_numbers(built: Any, used: Any) -> bool:
     return same and str(getattr(built, "dtype", "")) == str(getattr(used, "dtype", ""))
 
 
-def _same_sampler(built: Samples, vmc: VMC) -> bool:
-    if type(built) is not type(vmc.sampler):
+def _same_sampler(built: Samples, vmc: Made) -> bool:
+    if type(built) is not type(vmc.method.sampler):
         return False
-    apart = {"magnetisation"} if vmc.state.growth is None else {"magnetisation", "n_samples"}
+    apart = {"magnetisation"}
+    apart |= {"n_samples"} if vmc.state.controller(GrowingSamples) else set()
+    apart |= {"by_orbit"} if vmc.method.orthogonal_to else set()  # which has all configurations
     one, other = (
         {k: v for k, v in asdict(each).items() if k not in apart}  # type: ignore[call-overload]
-        for each in (built, vmc.sampler)
+        for each in (built, vmc.method.sampler)
     )
     return bool(one == other)
 
 
-def _same_rule(settings: Settings, vmc: VMC) -> bool:
+def _same_rule(settings: Settings, vmc: Made) -> bool:
     rule: Any = build_optimizer(settings.optimizer)
-    if isinstance(vmc.optimizer, Paced):
+    if isinstance(vmc.method.rule, Paced):
         rule = paced(rule, vmc.operator)
-    return bool(rule == vmc.optimizer)
+    return bool(rule == vmc.method.rule)
 
 
-def _same_rate(settings: Settings, vmc: VMC) -> bool:
+def _same_rate(settings: Settings, vmc: Made) -> bool:
     built = build_schedule(settings.optimizer)
-    if isinstance(vmc.optimizer, Paced):
+    if isinstance(vmc.method.rule, Paced):
         return built == "auto"
-    return bool(built != "auto" and given_rate(built) == given_rate(vmc.schedule))
+    return bool(built != "auto" and given_rate(built) == given_rate(vmc.method.schedule))
 
 
-def _same_moves(settings: Settings, vmc: VMC) -> bool:
-    if not isinstance(vmc.sampler, Sampler):
+def _same_moves(settings: Settings, vmc: Made) -> bool:
+    if not isinstance(vmc.method.sampler, Sampler):
         return True
-    built = moves_for(vmc.operator, settings.sampler.moves)
-    return built.keys() == vmc.moves.keys() and all(
-        (to_host(built[patch]) == to_host(vmc.moves[patch])).all()
-        if built[patch].shape == vmc.moves[patch].shape
+    built, moves = moves_for(vmc.operator, settings.sampler.moves), vmc.method.problem.moves
+    return built.keys() == moves.keys() and all(
+        (to_host(built[patch]) == to_host(moves[patch])).all()
+        if built[patch].shape == moves[patch].shape
         else False
         for patch in built
     )

@@ -16,12 +16,12 @@ from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.statistics import Estimate, estimate
 from tnvmc.operators.symmetry import NotSymmetric, SymmetryGroup, symmetry_group
+from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import initial_configs, magnetisation_of
 from tnvmc.sampling.problem import Point, Problem
 from tnvmc.sampling.workers import chunks, in_chunks
-from tnvmc.vmc.checks import check_inversion
 
 Array = Any
 
@@ -121,4 +121,15 @@ def _check_signs(group: SymmetryGroup, found: list[Estimate]) -> None:
             f"the state has no definite sign under a symmetry, <psi|g|psi> ({found[0].n_samples} "
             f"samples) is within {SIGMAS:g} errors of 0 for {shown}. The state breaks it, or is "
             "far from a ground state; optimise further, give `characters`, or leave it out"
+        )
+
+
+def check_inversion(operator: Operator, group: SymmetryGroup, configs: Array) -> None:
+    """Raise NotSymmetric where a group inverts the spins of walkers (W, N) whose Sz is not 0."""
+    if not operator.conserves_magnetisation or not any(g.inverts for g in group.elements):
+        return
+    if sector := magnetisation_of(operator, configs):
+        raise NotSymmetric(
+            f"spin inversion takes the sector 2 Sz = {sector} to 2 Sz = {-sector}, where these "
+            "walkers never are; it is a symmetry of states with Sz = 0. Leave 'spin' out"
         )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tnvmc.ansatz.files import LISTED_BONDS, listed
-from tnvmc.ansatz.protocol import Ansatz, description_of
+from tnvmc.ansatz.protocol import description_of
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.fingerprint import fingerprint
-from tnvmc.operators.term import Operator
 from tnvmc.optimize import average
 from tnvmc.optimize.pace import OF_RULE
-from tnvmc.optimize.rule import ADDED, Rule
+from tnvmc.optimize.rule import ADDED
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import (
     StateFileError,
@@ -26,8 +26,9 @@ from tnvmc.storage.hdf5 import (
 from tnvmc.storage.identity import differences
 from tnvmc.storage.kept_files import ORTHOGONAL
 from tnvmc.storage.provenance import PROVENANCE, Provenance
-from tnvmc.vmc.kept import Kept
-from tnvmc.vmc.state import Iterate, State, as_tree, from_tree
+from tnvmc.vmc.controllers import MeanOfIterates
+from tnvmc.vmc.core import Controller, Iterate, Method, State
+from tnvmc.vmc.guard import Recent
 
 _RULE = "optimizer"
 
@@ -35,13 +36,14 @@ ARCHIVED = "archived"
 """In the identity of a state that can be measured but has nothing of what further steps need."""
 
 
-def identity(
-    ansatz: Ansatz, operator: Operator, rule: Rule, kept: Sequence[Kept] = ()
-) -> dict[str, Any]:
+def identity(method: Method) -> dict[str, Any]:
     """Describe what a checkpoint belongs to: state, lattice, the operator's fingerprint, the rule.
 
     And which states it is kept orthogonal to, by what identifies their parameters.
     """
+    ansatz, operator, orthogonal_to = (
+        method.problem.ansatz, method.problem.operator, method.orthogonal_to,
+    )  # fmt: skip
     lattice, about = ansatz.lattice, description_of(ansatz)
     bonds = listed(lattice)
     return {
@@ -53,9 +55,9 @@ def identity(
         "n_parameters": int(ansatz.n_params),
         "operator": operator.name,
         "fingerprint": fingerprint(operator),
-        _RULE: type(rule).__name__,
+        _RULE: type(method.rule).__name__,
         **({} if bonds is None else {LISTED_BONDS: bonds}),
-        **({ORTHOGONAL: [each.fingerprint for each in kept]} if kept else {}),
+        **({ORTHOGONAL: [each.fingerprint for each in orthogonal_to]} if orthogonal_to else {}),
     }
 
 
@@ -82,15 +84,20 @@ def save(
     write_atomically(path, encoded(as_tree(state), attributes))
 
 
-def load(path: Path, belongs_to: Mapping[str, Any], like: Iterate, archived: bool = False) -> State:
-    """Read a state back, with arrays of the namespace of `like.theta`.
+def load(
+    path: Path, belongs_to: Mapping[str, Any], present: State, archived: bool = False
+) -> State:
+    """Read a state back, to go on from it in the place of `present`, with arrays of its namespace.
 
-    Takes `ARCHIVED` states where that is asked for, with the state of the rule from `like`.
+    Settings that follow the steps here go on from where they were there (`Controller.restored`); others
+    of the file are left out.  Takes `ARCHIVED` states where that is asked for, with the present state of
+    the rule.
 
     Raises:
         StateFileError: a damaged or foreign file; one of another problem, dtype, number of walkers or
             optimizer; parameters that are not finite; the message says which, and what differs.
     """
+    like = present.here
     with opened(path) as file:
         stored = attribute(file, "identity")
         # The checkpoint may tell more, as one of a later version.
@@ -118,12 +125,70 @@ def load(path: Path, belongs_to: Mapping[str, Any], like: Iterate, archived: boo
         for name in points:
             found = absent | tree[name].get("optimizer", {})
             tree[name]["optimizer"] = _of_this_version(found, like.optimizer)
-        state = from_tree(tree)
+        _check_mean(path, controllers_in(tree), present, archived)
+        state = _state(tree, present.controllers)
         for name in points:
             _check(path, name, getattr(state, name), like)
         if state.step < 0:
             raise ValueError(f"step {state.step}")
     return state
+
+
+_EARLIER_NAMES = {"trail": "mean_of_iterates", "growth": "samples", "chi": "chi"}
+"""Of controllers in earlier versions, which stood beside the step, chi as a number."""
+
+
+def as_tree(state: State) -> dict[str, Any]:
+    """Give nested dicts of arrays, numbers and None, as a checkpoint holds them."""
+
+    def iterate(found: Iterate) -> dict[str, Any]:
+        return {
+            "theta": found.theta, "configs": found.configs, "power": found.power,
+            "optimizer": dict(found.optimizer),
+        }  # fmt: skip
+
+    tree = {"step": state.step, "here": iterate(state.here), "recent": asdict(state.recent)}
+    if state.controllers:
+        tree["controllers"] = {each.name: vars(each) for each in state.controllers}
+    return tree if state.good is None else tree | {"good": iterate(state.good)}
+
+
+def controllers_in(tree: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Give the fields of the controllers of a checkpoint by name, also of an earlier version."""
+    found = dict(tree.get("controllers", {}))
+    for earlier, name in _EARLIER_NAMES.items():
+        if earlier in tree:
+            fields = tree[earlier]
+            found[name] = fields if isinstance(fields, Mapping) else {"chi": fields}
+    return found
+
+
+def _state(tree: Mapping[str, Any], controllers: Sequence[Controller]) -> State:
+    """Read `as_tree` back.
+
+    Raises:
+        KeyError, TypeError: a part is missing, or there is one too many.
+    """
+    others = dict(tree["recent"])
+    series: dict[str, Any] = {
+        name: tuple(map(float, others.pop(name)))
+        for name in ("energies", "errors", "variances", "norms")
+    }
+    good = Iterate(**tree["good"]) if "good" in tree else None
+    recent, fields = Recent(**series, **others), controllers_in(tree)
+    restored = [each.restored(fields.get(each.name)) for each in controllers]
+    kept = tuple(each for each in restored if each is not None)
+    return State(int(tree["step"]), Iterate(**tree["here"]), good, recent, kept)
+
+
+def _check_mean(path: Path, found: Mapping[str, Any], present: State, archived: bool) -> None:
+    """Raise StateFileError where one of the two has a mean of iterates, which may be measured."""
+    written, wanted = MeanOfIterates.name in found, present.controller(MeanOfIterates) is not None
+    if written != wanted and (written or not archived):
+        raise StateFileError(
+            f"{path}: written with{'' if written else 'out'} learning_rate='auto', which says what is "
+            "measured; make the VMC alike"
+        )
 
 
 def _of_this_version(found: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tnvmc.exact import Sector, exact_levels
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.reference import KnownEnergy
-from tnvmc.vmc.kept import Kept, Overlap
+from tnvmc.vmc.orthogonal import LowerState, Overlap
 
 OVERLAP = 0.01
 """Largest squared overlap with a kept state: a hundredth of the distance of the two is then missing."""
@@ -30,7 +30,7 @@ _ROUNDING = 1e-6  # of an energy: what counts as the error of an enumeration
 _LEVELS: dict[tuple[str, int | None, int], np.ndarray] = {}
 
 
-def excited_level(kept: Sequence[Kept], most: int) -> KnownEnergy | None:
+def excited_level(kept: Sequence[LowerState], most: int) -> KnownEnergy | None:
     """Give the exact energy of the lowest state beside the kept ones; None where it is not known.
 
     It is known where the kept states, by their energies, are the lowest levels of the sector, each once. A sum
@@ -40,7 +40,7 @@ def excited_level(kept: Sequence[Kept], most: int) -> KnownEnergy | None:
         kept: all of one problem.
         most: largest sector that is diagonalised.
 
-    Cost: that of as many levels, once for each operator, and `Kept.energy`.
+    Cost: that of as many levels, once for each operator, and `LowerState.energy`.
     """
     levels, n_below = _lowest_levels(kept, most), len(kept)
     if len(levels) <= n_below or any(_not_lowest(kept, levels)):
@@ -48,7 +48,7 @@ def excited_level(kept: Sequence[Kept], most: int) -> KnownEnergy | None:
     return KnownEnergy(float(levels[n_below]), 0.0, f"diagonalisation, level {n_below + 1}")
 
 
-def _lowest_levels(kept: Sequence[Kept], most: int) -> np.ndarray:
+def _lowest_levels(kept: Sequence[LowerState], most: int) -> np.ndarray:
     """The lowest levels of the sector, two more than kept states; none where they are not known."""
     if any(isinstance(each.problem.ansatz, Symmetrised) for each in kept):
         return np.zeros(0)
@@ -66,7 +66,7 @@ def _lowest_levels(kept: Sequence[Kept], most: int) -> np.ndarray:
     return _LEVELS[key]
 
 
-def _not_lowest(kept: Sequence[Kept], levels: np.ndarray) -> Iterator[Diagnostic]:
+def _not_lowest(kept: Sequence[LowerState], levels: np.ndarray) -> Iterator[Diagnostic]:
     """Tell which kept states, in the order of their energies, lie nearer to another level than to their own."""
     if len(levels) < len(kept):
         return
@@ -80,7 +80,7 @@ def _not_lowest(kept: Sequence[Kept], levels: np.ndarray) -> Iterator[Diagnostic
 
 
 def of_excited(
-    energy: tuple[float, float], kept: Sequence[Kept], overlaps: Sequence[Overlap], most: int
+    energy: tuple[float, float], kept: Sequence[LowerState], overlaps: Sequence[Overlap], most: int
 ) -> Iterator[Diagnostic]:
     """Judge whether a state is orthogonal to the kept ones, and whether its energy is that of the next level.
 

@@ -11,8 +11,8 @@ import numpy as np
 from tnvmc.backend.arguments import whole
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.shown import Shown, Table, data_frame, drawn, fixed, with_error
-from tnvmc.vmc.kept import Overlap
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.orthogonal import Overlap
+from tnvmc.vmc.results import StepRecord
 
 Array = Any
 

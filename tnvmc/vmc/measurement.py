@@ -17,7 +17,6 @@ from tnvmc.backend.calls import shortly
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.local import off_diagonal_energy
 from tnvmc.estimate.mixing import bulk_ess, tail_ess
 from tnvmc.estimate.observables import (
     Observable,
@@ -35,13 +34,14 @@ from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.characters import symmetrised
+from tnvmc.vmc.core import Iterate, Method, State, controlled
 from tnvmc.vmc.excited import of_excited
-from tnvmc.vmc.kept import Overlap, Seen, everywhere, overlap
+from tnvmc.vmc.measured_iterate import BURN, measured_iterate
+from tnvmc.vmc.observation import Observation, observe
+from tnvmc.vmc.orthogonal import Overlap, SampledState, everywhere, overlap
 from tnvmc.vmc.reliability import DIAGONALISED, of_energy, only_configuration
+from tnvmc.vmc.results import Expectation, Measurement
 from tnvmc.vmc.sectors import elsewhere
-from tnvmc.vmc.state import Expectation, Iterate, Measurement, State
-from tnvmc.vmc.step import Method, Observation, observe
-from tnvmc.vmc.trusted import BURN, trusted
 from tnvmc.vmc.unseen import energy_with_neighbours, widened, with_distance
 
 Array = Any
@@ -98,8 +98,8 @@ class MeasurementPlan:
         """
         problem, given = method.problem, self.sampler or method.sampler
         ansatz, chi = problem.ansatz, self.chi
-        if chi is None and method.largest_chi is not None:  # it is just enough for the steps
-            chi = 2 * (chi_of(ansatz) or 1)
+        if chi is None:
+            chi = method.measured_chi
         ansatz = ansatz if chi is None else with_chi(ansatz, chi)
         n_burn = self.n_burn
         if n_burn is None:
@@ -107,7 +107,7 @@ class MeasurementPlan:
         sampler = given.for_measurement(
             self.n_samples, n_burn, self.n_thin, in_double=bool(self.symmetries)
         )
-        if method.kept:
+        if method.orthogonal_to:
             sampler = everywhere(sampler)
         if self.symmetries:
             ansatz = symmetrised(
@@ -132,8 +132,9 @@ def names_of(symmetries: Sequence[str]) -> tuple[str, ...]:
 
 
 def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
-    """Measure the energy of the trusted parameters; see `trusted.trusted`."""
-    point, diagnostics = trusted(method, state)
+    """Measure the energy of the measured iterate; see `measured_iterate`."""
+    method = controlled(method, state)
+    point, diagnostics = measured_iterate(method, state)
     started = perf_counter()
     applied = plan.applied(method, point, state.step)
     problem = applied.problem
@@ -141,7 +142,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     seen = observe(problem, applied.sampler, point, streams.MEASURE + state.step, jacobian=False)
     seen, moved = widened(seen, problem, applied.sampler.threads)
     energy, operator = seen.energy, problem.operator
-    part = off_diagonal_energy(operator, seen.snapshot, seen.local)
+    part = seen.off_diagonal_energy
     sector = magnetisation_of(operator, seen.snapshot.configs)
     overlaps = _overlaps(applied, seen)
     statistics = seen.statistics() | {"overlaps": overlaps}
@@ -160,7 +161,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         diagnostics=(
             *diagnostics,
             *of_energy(seen, problem, part, moved),
-            *of_excited((energy.mean, energy.error), applied.kept, overlaps, DIAGONALISED),
+            *of_excited((energy.mean, energy.error), applied.orthogonal_to, overlaps, DIAGONALISED),
             *ground,
         ),
         precision_shift=seen.precision_shift,
@@ -175,12 +176,12 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
 
 def _overlaps(method: Method, seen: Observation) -> tuple[Overlap, ...]:
     """Overlaps with kept states, from new samples of both."""
-    if not method.kept:
+    if not method.orthogonal_to:
         return ()
     progress.begin("overlaps")
     threads = method.sampler.threads
-    psi = Seen(method.problem.ansatz, seen.point.theta, seen.snapshot, seen.info, threads)
-    return tuple(overlap(kept, psi) for kept in method.kept)
+    psi = SampledState(method.problem.ansatz, seen.point.theta, seen.snapshot, seen.info, threads)
+    return tuple(overlap(lower, psi) for lower in method.orthogonal_to)
 
 
 def independent(problem: Problem, sector: int | None) -> int | None:
@@ -210,7 +211,7 @@ def _effective(seen: Observation) -> dict[str, Any]:
 
 
 def expect(method: Method, state: State, operator: Operator, plan: MeasurementPlan) -> Expectation:
-    """Estimate <operator> in the trusted state, in new samples of its own; see `VMC.expect`.
+    """Estimate <operator> in the measured iterate, in new samples of its own; see `VMC.expect`.
 
     Raises:
         ValueError: an operator on another lattice, or with another local dimension.
@@ -228,7 +229,8 @@ def expect(method: Method, state: State, operator: Operator, plan: MeasurementPl
     terms = energy_terms(operator)
     if hamiltonian.conserves_magnetisation:
         terms = at_fixed_magnetisation(terms)
-    point, diagnostics = trusted(method, state)
+    method = controlled(method, state)
+    point, diagnostics = measured_iterate(method, state)
     applied = plan.applied(method, point, state.step)
     total = Total(hamiltonian)
     progress.begin("operator")

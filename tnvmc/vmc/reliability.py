@@ -25,10 +25,11 @@ from tnvmc.operators.reference import KnownEnergy, known_energy
 from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.problem import Problem, Samples
+from tnvmc.vmc.core import State
 from tnvmc.vmc.excited import excited_level
-from tnvmc.vmc.kept import Kept
-from tnvmc.vmc.state import Measurement, State, StepRecord
-from tnvmc.vmc.step import Observation
+from tnvmc.vmc.observation import Observation
+from tnvmc.vmc.orthogonal import LowerState
+from tnvmc.vmc.results import Measurement, StepRecord
 
 ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
 """Errors, and part of the lowest energy, that a measured one may lie above it before it is called far."""
@@ -168,7 +169,7 @@ def above_exact(
     operator: Operator,
     sector: int | None,
     ansatz: Ansatz,
-    kept: Sequence[Kept] = (),
+    kept: Sequence[LowerState] = (),
 ) -> Iterator[Diagnostic]:
     """Warn of an energy far above the lowest one there is, where that is known or cheap.
 
@@ -199,7 +200,7 @@ def above_exact(
         yield Diagnostic("above_reference", "warning", {**values, "method": method, "lacks": lacks})
 
 
-def compared(found: Measurement, problem: Problem, kept: Sequence[Kept]) -> Measurement:
+def compared(found: Measurement, problem: Problem, kept: Sequence[LowerState]) -> Measurement:
     """Add that an energy lies far above the exact one; of a folder the report tells it."""
     if any(each.code == "not_orthogonal" for each in found.diagnostics):
         return found  # a mixture with a kept state is at no level

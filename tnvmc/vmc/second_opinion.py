@@ -34,7 +34,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.shown import Shown, Table, fixed
 from tnvmc.storage.identity import kind_in
 from tnvmc.vmc.measurement import Measured
-from tnvmc.vmc.state import finite_or_none
+from tnvmc.vmc.results import finite_or_none
 
 MAX_SECONDS = 120.0
 """Longest time that a scan of the double layer takes unless it is asked for."""

@@ -16,7 +16,7 @@ from tnvmc.operators.sectors import flip_invariant, net_field, polarised, rotati
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.problem import Problem
 from tnvmc.vmc.reliability import BELOW_EXACT, DIAGONALISED, lowest_energy
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.results import StepRecord
 
 _ROUNDING = 1e-9  # of the largest energy there can be: two sectors that far apart are degenerate
 

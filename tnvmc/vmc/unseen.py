@@ -25,7 +25,7 @@ from tnvmc.estimate.statistics import Estimate
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.problem import Problem
 from tnvmc.sampling.snapshots import join, measure_configs
-from tnvmc.vmc.step import Observation
+from tnvmc.vmc.observation import Observation
 
 Array = Any
 

@@ -16,8 +16,8 @@ from tnvmc.contraction.schemes import Exact
 from tnvmc.lattice import chain, from_bonds, square, triangular
 from tnvmc.operators.models import heisenberg
 from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.session.vmc import VMC
 from tnvmc.storage.hdf5 import StateFileError
-from tnvmc.vmc.driver import VMC
 
 OPERATOR = heisenberg(square(2, 3))
 

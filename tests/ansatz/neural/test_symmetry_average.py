@@ -14,7 +14,7 @@ from tnvmc.operators.models import j1j2
 from tnvmc.operators.symmetry import SymmetryGroup, symmetry_group
 from tnvmc.optimize.first_order import GradientDescent
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.vmc.driver import VMC
+from tnvmc.session.vmc import VMC
 
 pytest.importorskip("flax")
 

@@ -23,7 +23,7 @@ from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
-from tnvmc.vmc.driver import VMC
+from tnvmc.session.vmc import VMC
 
 SINGLE = 1e-3  # ln psi of a dozen sites, each closure rounded at 6e-8 and conditioned to 1e3
 DOUBLE = 1e-10

@@ -38,7 +38,7 @@ from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.moves import flips
-from tnvmc.vmc.driver import VMC
+from tnvmc.session.vmc import VMC
 
 UNCUT = 64
 ROUNDING = 1e-9  # of amplitudes of small networks, some of which nearly cancel

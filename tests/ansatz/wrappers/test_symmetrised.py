@@ -35,7 +35,7 @@ from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.moves import exchanges, flips, moves_for
-from tnvmc.vmc.driver import VMC
+from tnvmc.session.vmc import VMC
 
 UNCUT = 64
 AMPLITUDE = 1e-10  # sums of at most 16 uncut amplitudes that may cancel to a hundredth

@@ -11,15 +11,19 @@ from tnvmc.backend import progress
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.sampling import streams
-from tnvmc.vmc.state import Iterate, State
-from tnvmc.vmc.step import Method, judged, observe
-from tnvmc.vmc.trail import FEWEST, Trail
+from tnvmc.vmc.controllers import MeanOfIterates
+from tnvmc.vmc.core import Iterate, Method, State, controlled
+from tnvmc.vmc.observation import observe
+from tnvmc.vmc.step import judged
 
 Array = Any
-Told = tuple[Diagnostic, ...]
+Diagnostics = tuple[Diagnostic, ...]
 
-OF_TRUSTED = ("measured_before_last_update", "measured_mean", "measured_first")
+CODES = ("measured_before_last_update", "measured_mean", "measured_first")
 """Codes of why other parameters than the last ones are measured."""
+
+FEWEST = 8
+"""Iterates below which their mean is not looked at."""
 
 BURN = 10
 """Sweeps before the first draw of a measurement, by walkers that have moved with the steps."""
@@ -43,24 +47,26 @@ FIRST_BY = 2.0
 run of six, and would throw the steps away."""
 
 
-def trusted(method: Method, state: State) -> tuple[Iterate, Told]:
+def measured_iterate(method: Method, state: State) -> tuple[Iterate, Diagnostics]:
     """Give the point whose parameters are to be measured, and why it is not the last one.
 
     The last update is judged as the next step would judge it: by the same draw and the same guard.
     Where that step would undo it, the point before it is taken (measured_before_last_update).
-    With a trail, its energy is then compared with that of the mean of the iterates, which is taken where it is
-    better (measured_mean; see `_is_better`), and with that of the first parameters, which are taken where theirs is more
+    With a learning rate that follows the steps its energy is then compared with that of the mean of the
+    iterates, which is taken where it is better (measured_mean; see `_is_better`), and with that of the first parameters, which are taken where theirs is more
     than two errors lower (measured_first: the steps have led nowhere).  Cost: draws without log-derivatives, two of the samples of a step
     and two of `TIMES` as many (of `AT_LEAST`, or of the multiple that is not above `ENOUGH`), and one more of these where the first
     parameters are not two errors higher; only the first one before `FEWEST` steps.
     """
-    point, told = _before_a_bad_update(method, state)
-    if state.trail is None or state.trail.count < FEWEST:
-        return point, told
-    return _best(method, state.trail, point, told)
+    method = controlled(method, state)
+    point, reasons = _before_a_bad_update(method, state)
+    mean = state.controller(MeanOfIterates)
+    if mean is None or mean.count < FEWEST:
+        return point, reasons
+    return _best(method, mean, point, reasons)
 
 
-def _before_a_bad_update(method: Method, state: State) -> tuple[Iterate, Told]:
+def _before_a_bad_update(method: Method, state: State) -> tuple[Iterate, Diagnostics]:
     if state.good is None:
         return state.here, ()
     progress.begin("last_update")
@@ -71,8 +77,10 @@ def _before_a_bad_update(method: Method, state: State) -> tuple[Iterate, Told]:
     return state.good, (Diagnostic("measured_before_last_update", "warning", because),)
 
 
-def _best(method: Method, trail: Trail, last: Iterate, told: Told) -> tuple[Iterate, Told]:
-    points = [last, replace(last, theta=trail.mean), replace(last, theta=trail.first)]
+def _best(
+    method: Method, iterates: MeanOfIterates, last: Iterate, reasons: Diagnostics
+) -> tuple[Iterate, Diagnostics]:
+    points = [last, replace(last, theta=iterates.mean), replace(last, theta=iterates.first)]
     of_last, of_mean = (_energy(method, points[i], i, thorough=True) for i in range(2))
     of_first = _energy(method, points[2], 2, thorough=False)
     best, found = (points[1], of_mean) if _is_better(of_mean, of_last) else (last, of_last)
@@ -81,7 +89,7 @@ def _best(method: Method, trail: Trail, last: Iterate, told: Told) -> tuple[Iter
     if _lower(of_first, found, FIRST_BY):
         return points[2], (Diagnostic("measured_first", "warning", _compared(of_first, found)),)
     if best is last:
-        return last, told
+        return last, reasons
     return best, (Diagnostic("measured_mean", "good", _compared(of_mean, of_last)),)
 
 
@@ -98,7 +106,9 @@ def _energy(method: Method, point: Iterate, number: int, thorough: bool) -> Esti
     progress.begin("iterates")
     sampler = method.sampler.for_measurement(n_samples, BURN)
     try:
-        seen = observe(method.problem, sampler, point, streams.CHOICE + number, False, method.kept)
+        seen = observe(
+            method.problem, sampler, point, streams.CHOICE + number, False, method.orthogonal_to
+        )
     except ValueError:  # psi vanishes, or a decomposition failed
         return None
     return seen.cost if math.isfinite(seen.cost.mean) else None

@@ -1,67 +1,18 @@
-"""What survives a step, and what a step and a measurement report."""
+"""What a step and a measurement report."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-import numpy as np
-
-from tnvmc.ansatz.covariance import Covariance
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import Estimate
-from tnvmc.sampling.problem import Point
 from tnvmc.shown import Shown, Table, drawn, with_error
-from tnvmc.vmc.growth import Growth
-from tnvmc.vmc.guard import Recent
-from tnvmc.vmc.kept import Overlap
-from tnvmc.vmc.trail import Trail
+from tnvmc.vmc.orthogonal import Overlap
 
 Array = Any
-
-
-@dataclass(frozen=True)
-class Iterate(Point):
-    """A point that the optimisation can go on from."""
-
-    optimizer: Mapping[str, Any]  #: state of the rule
-
-
-@dataclass(frozen=True)
-class State:
-    """All that survives a step.  Random numbers are keyed by (seed, step), so this is complete."""
-
-    step: int
-    here: Iterate
-    good: Iterate | None = None  #: where to go back to; None when `here` itself was found good
-    recent: Recent = field(default_factory=Recent)
-    trail: Trail | None = None  #: None where only the last point is to be measured
-    growth: Growth | None = None  #: of the number of samples; None where it is fixed
-    chi: int | None = None
-    """Boundary bond dimension of the next step where it grows (`growing_chi`); None where it is fixed."""
-
-
-def goes_on(found: State, present: State, largest_chi: int | None) -> State:
-    """Give a state that was read as a run goes on from it: what grows there goes on growing where it grows here too."""
-    growth = present.growth and (found.growth or present.growth)
-    chi = present.chi and min(found.chi or present.chi, largest_chi or present.chi)
-    return replace(found, growth=growth, chi=chi)
-
-
-def on_one_rank(state: State) -> State:
-    """Give the same state with nothing that is dealt out to ranks; rank 0 calls it while the others follow."""
-
-    def whole(point: Iterate) -> Iterate:
-        found = {
-            name: np.asarray(value) if isinstance(value, Covariance) else value
-            for name, value in point.optimizer.items()
-        }
-        return replace(point, optimizer=found)
-
-    good = None if state.good is None else whole(state.good)
-    return replace(state, here=whole(state.here), good=good)
 
 
 @dataclass(frozen=True, repr=False)
@@ -305,42 +256,3 @@ def finite_or_none(values: Mapping[str, Any]) -> dict[str, Any]:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     return {key: clean(value) for key, value in values.items()}
-
-
-def as_tree(state: State) -> dict[str, Any]:
-    """Give nested dicts of arrays, numbers and None, as a checkpoint holds them."""
-
-    def iterate(found: Iterate) -> dict[str, Any]:
-        return {
-            "theta": found.theta, "configs": found.configs, "power": found.power,
-            "optimizer": dict(found.optimizer),
-        }  # fmt: skip
-
-    tree = {"step": state.step, "here": iterate(state.here), "recent": asdict(state.recent)}
-    if state.trail is not None:
-        trail = state.trail
-        tree["trail"] = {"first": trail.first, "mean": trail.mean, "count": trail.count}
-    if state.growth is not None:
-        tree["growth"] = asdict(state.growth)
-    if state.chi is not None:
-        tree["chi"] = state.chi
-    return tree if state.good is None else tree | {"good": iterate(state.good)}
-
-
-def from_tree(tree: Mapping[str, Any]) -> State:
-    """Read `as_tree` back.
-
-    Raises:
-        KeyError, TypeError: a part is missing, or there is one too many.
-    """
-    others = dict(tree["recent"])
-    series: dict[str, Any] = {
-        name: tuple(map(float, others.pop(name)))
-        for name in ("energies", "errors", "variances", "norms")
-    }
-    good = Iterate(**tree["good"]) if "good" in tree else None
-    trail = Trail(**tree["trail"]) if "trail" in tree else None
-    growth = Growth(**tree["growth"]) if "growth" in tree else None
-    chi = int(tree["chi"]) if "chi" in tree else None
-    recent = Recent(**series, **others)
-    return State(int(tree["step"]), Iterate(**tree["here"]), good, recent, trail, growth, chi)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,27 @@ import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, real_state
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
-from tnvmc.backend.calls import refuse, shortly
+from tnvmc.backend.arguments import positive
+from tnvmc.backend.calls import level_of_caller, refuse, shortly
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import available_cores
 from tnvmc.backend.ranks import Ranks, using_ranks
 from tnvmc.operators.required import require_operator
-from tnvmc.operators.symmetry import NotSymmetric, SymmetryGroup
 from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.configurations import magnetisation_of
-from tnvmc.sampling.problem import Samples
+from tnvmc.sampling.configurations import (
+    check_configs,
+    initial_configs,
+    magnetisation_of,
+    sector_of,
+)
+from tnvmc.sampling.problem import InSector, Point, Problem, Samples
 from tnvmc.sampling.workers import chunks
 from tnvmc.vmc import step
+from tnvmc.vmc.characters import check_inversion
+from tnvmc.vmc.core import State
 from tnvmc.vmc.guard import Guard
-from tnvmc.vmc.kept import Kept
-from tnvmc.vmc.state import State
+from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
 
 Array = Any
 
@@ -177,12 +183,12 @@ def check_sector(operator: Operator | NonHermitian, magnetisation: int | None) -
         )
 
 
-def check_orthogonal(ansatz: Ansatz, kept: Sequence[Kept]) -> None:
+def check_orthogonal(ansatz: Ansatz, lower: Sequence[LowerState]) -> None:
     """Raise ValueError for an excited state that cannot leave the symmetries of the ground state.
 
     Of a product with another state, which may have none of them, nothing is said.
     """
-    if kept and shares_tensors(ansatz):
+    if lower and shares_tensors(ansatz):
         raise ValueError(
             "VMC: orthogonal_to, and tensors that are shared: the state has the character of the ground state under each of "
             "its symmetries, and the next level may have another, which is then out of reach. Make the PEPS without sharing; "
@@ -221,32 +227,13 @@ def _check_share(ansatz: Symmetrised, theta: Array, configs: Array) -> None:
 _FEW = 16  # walkers: |G| amplitudes of each
 
 
-def check_inversion(operator: Operator, group: SymmetryGroup, configs: Array) -> None:
-    """Raise NotSymmetric where a group inverts the spins of walkers (W, N) whose Sz is not 0."""
-    if not operator.conserves_magnetisation or not any(g.inverts for g in group.elements):
-        return
-    if sector := magnetisation_of(operator, configs):
-        raise NotSymmetric(
-            f"spin inversion takes the sector 2 Sz = {sector} to 2 Sz = {-sector}, where these "
-            "walkers never are; it is a symmetry of states with Sz = 0. Leave 'spin' out"
-        )
-
-
-def check_restored(
-    path: Path, operator: Operator, found: State, present: State, archived: bool
-) -> None:
-    """Raise ValueError for a state whose walkers lie in another sector, or that measures other points."""
+def check_restored(path: Path, operator: Operator, found: State, present: State) -> None:
+    """Raise ValueError for a state whose walkers lie in another sector."""
     sectors = [magnetisation_of(operator, each.here.configs) for each in (present, found)]
     if sectors[0] != sectors[1]:
         raise ValueError(
             f"{path}: its walkers have 2 Sz = {sectors[1]}, those here {sectors[0]}; make the "
             f"VMC with magnetisation = {sectors[1]}"
-        )
-    kept = archived and found.trail is None
-    if not kept and (found.trail is None) != (present.trail is None):
-        raise ValueError(
-            f"{path}: written with{'out' if found.trail is None else ''} learning_rate='auto', which "
-            "says what is measured; make the VMC alike"
         )
 
 
@@ -277,7 +264,7 @@ def _warn_of_ranks(sampler: Samples, ansatz: Ansatz, ranks: Ranks) -> None:
             f"VMC: {ranks.on_this_machine} ranks with {threads} threads each on the {ranks.cores_here} cores "
             "of this machine take turns; start fewer ranks, or lower the threads (run.threads, "
             "Sampler(threads=...))",
-            stacklevel=5,
+            stacklevel=level_of_caller(),
         )
     if not isinstance(sampler, Sampler):
         return
@@ -288,5 +275,72 @@ def _warn_of_ranks(sampler: Samples, ansatz: Ansatz, ranks: Ranks) -> None:
             f"VMC: {sampler.n_walkers} walkers in {len(parts)} chunks leave {ranks.size - len(parts)} of "
             f"{ranks.size} ranks without samples to draw; give a chunk of at most "
             f"{max(1, sampler.n_walkers // ranks.size)} walkers (sampler.chunk, Sampler(chunk=...))",
-            stacklevel=5,
+            stacklevel=level_of_caller(),
         )
+
+
+def start_configs(
+    operator: Operator, sampler: Samples, given: Array | None, magnetisation: int | None, seed: int
+) -> Array:
+    """Give the configurations (W, N) to start from, those that were given checked.
+
+    Raises ValueError for sectors that differ; see `sector_of`, `check_configs`.
+    """
+    asked = [magnetisation, sampler.magnetisation if isinstance(sampler, InSector) else None]
+    if given is not None:
+        check_configs(operator, given, sampler.n_configs)
+        sector_of(operator, *asked, magnetisation_of(operator, given))
+        return given
+    return initial_configs(operator, sampler.n_configs, seed, sector_of(operator, *asked))
+
+
+def lower_states(given: Any, penalty: float | None, problem: Problem) -> tuple[LowerState, ...]:
+    """Give the states that psi is kept orthogonal to: of a VMC the one that it would measure.
+
+    Args:
+        given: a VMC, a `LowerState`, or a list of them.
+        penalty: of all that come as a VMC; None: `largest_change_by_a_site`.
+        problem: of psi.
+
+    Raises:
+        TypeError: something else.
+        ValueError: as `LowerState.check`; a penalty that is not positive; one state twice.
+    """
+    several = given if isinstance(given, list | tuple) else (given,)
+    if penalty is None:
+        penalty = largest_change_by_a_site(problem.operator) if several else 0.0
+    elif not several:
+        raise ValueError("VMC: penalty goes with orthogonal_to; give the states, or leave it out")
+    else:
+        penalty = positive("VMC", "penalty", penalty)
+    found = []
+    for each in several:
+        if not isinstance(each, LowerState):
+            if not hasattr(each, "measured_theta"):
+                raise refuse("VMC", "orthogonal_to", each, "a VMC, or a list of them", "")
+            point = Point(each.measured_theta(), each.state.here.configs)
+            each = LowerState(each.problem, point, each.method.sampler, penalty)
+        each.check(problem)
+        found.append(each)
+    if (pair := repeated(found)) is not None:
+        raise ValueError(
+            f"orthogonal_to: states {pair[0]} and {pair[1]} have the same parameters; the third level is "
+            "orthogonal to two different ones. Leave one out"
+        )
+    return tuple(found)
+
+
+def as_callbacks(given: Any) -> tuple[Callable[[Any], object], ...]:
+    """Give the callbacks of a run, of which there may be one, several or none.
+
+    Raises TypeError for what cannot be called.
+    """
+    several = () if given is None else given
+    found = tuple(several) if isinstance(several, list | tuple) else (several,)
+    for each in found:
+        if not callable(each):
+            raise TypeError(
+                f"VMC.run: callback must be a function of the record of a step, or a list of such "
+                f"functions, got {each!r}; to show progress write progress=True"
+            )
+    return found

@@ -10,8 +10,13 @@ import pytest
 
 from tnvmc import PEPS, SR, SRC, VMC, Enumerate, Sampler, heisenberg, square, tfim
 from tnvmc.estimate.statistics import Estimate
-from tnvmc.vmc.trail import FEWEST, Trail
-from tnvmc.vmc.trusted import _is_better, samples_of_comparison, trusted
+from tnvmc.vmc.controllers import MeanOfIterates
+from tnvmc.vmc.measured_iterate import (
+    FEWEST,
+    _is_better,
+    measured_iterate,
+    samples_of_comparison,
+)
 
 LATTICE = square(2, 3)
 
@@ -25,13 +30,13 @@ def automatic(seed: int = 0) -> VMC:
 
 def test_the_mean_forgets_the_way_down() -> None:
     points = np.random.default_rng(0).normal(size=(40, 3))
-    trail = Trail(points[0], points[0])
+    found = MeanOfIterates(points[0], points[0])
     for point in points:
-        trail = trail.after(point)
+        found = found.with_iterate(point)
     # Shamir and Zhang: the share of the newest of t points is (POWER + 1) / (t + POWER).
     weights = np.array([(k + 1) * (k + 2) * (k + 3) for k in range(40)], dtype=float)
-    assert trail.mean == pytest.approx(weights @ points / weights.sum())
-    assert trail.count == 40
+    assert found.mean == pytest.approx(weights @ points / weights.sum())
+    assert found.count == 40
 
 
 @pytest.mark.whole
@@ -55,10 +60,10 @@ def test_the_lowest_is_measured(point: str, taken: str, told: list[str]) -> None
         name: vmc.theta if name == point else worse * (1 + i)
         for i, name in enumerate(("last", "mean", "first"))
     }
-    trail = Trail(points["first"], points["mean"], FEWEST)
+    iterates = MeanOfIterates(points["first"], points["mean"], FEWEST)
     here = replace(vmc.state.here, theta=points["last"])
-    state = replace(vmc.state, here=here, trail=trail)
-    found, diagnostics = trusted(vmc.method, state)
+    state = replace(vmc.state, here=here, controllers=(iterates,))
+    found, diagnostics = measured_iterate(vmc.method, state)
     assert np.array_equal(found.theta, points[taken])
     assert [d.code for d in diagnostics] == told
 
@@ -105,7 +110,7 @@ def test_the_variance_decides_where_energies_agree(
 def test_few_steps_have_no_mean() -> None:
     vmc = automatic()
     vmc.run(FEWEST - 1)
-    assert trusted(vmc.method, vmc.state)[0] is vmc.state.here
+    assert measured_iterate(vmc.method, vmc.state)[0] is vmc.state.here
 
 
 @pytest.mark.whole
@@ -120,7 +125,7 @@ def test_resumed_is_bit_for_bit(tmp_path: Path) -> None:
     for _ in range(6):
         second.step()
     assert np.array_equal(through.theta, second.theta)
-    a, b = through.state.trail, second.state.trail
+    a, b = (vmc.state.controller(MeanOfIterates) for vmc in (through, second))
     assert a is not None
     assert b is not None
     assert np.array_equal(a.mean, b.mean)
@@ -133,7 +138,12 @@ def test_a_checkpoint_without_a_trail_is_refused(tmp_path: Path) -> None:
     vmc = automatic()
     vmc.save(tmp_path / "with.h5")
     fixed = VMC(
-        vmc.operator, vmc.ansatz, vmc.sampler, vmc.optimizer, learning_rate=1.0, theta=vmc.theta
+        vmc.operator,
+        vmc.ansatz,
+        vmc.method.sampler,
+        vmc.method.rule,
+        learning_rate=1.0,
+        theta=vmc.theta,
     )
     fixed.save(tmp_path / "without.h5")
     for one, file in ((vmc, "without.h5"), (fixed, "with.h5")):
@@ -168,7 +178,7 @@ def test_few_samples_do_not_end_above_the_start() -> None:
     start = vmc.theta
     for _ in range(25):
         vmc.step()
-    point, _ = trusted(vmc.method, vmc.state)
+    point, _ = measured_iterate(vmc.method, vmc.state)
 
     def energy(theta: np.ndarray) -> float:
         return VMC(hamiltonian, ansatz, Enumerate(threads=1), theta=theta).measure().energy
@@ -188,9 +198,9 @@ def test_what_is_measured_can_be_had() -> None:
     vmc = automatic()
     worse = vmc.theta + 0.1 * np.random.default_rng(1).normal(size=vmc.theta.shape)
     here = replace(vmc.state.here, theta=worse)
-    vmc.state = replace(vmc.state, here=here, trail=Trail(2 * worse, vmc.theta, FEWEST))
+    iterates = MeanOfIterates(2 * worse, vmc.theta, FEWEST)
+    vmc.state = replace(vmc.state, here=here, controllers=(iterates,))
     found = vmc.measure(1024)
     assert "measured_mean" in [d.code for d in found.diagnostics]
-    assert vmc.state.trail is not None
-    assert np.array_equal(vmc.measured_theta(), vmc.state.trail.mean)
+    assert np.array_equal(vmc.measured_theta(), iterates.mean)
     assert not np.array_equal(vmc.theta, vmc.measured_theta())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from os import PathLike
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
+import numpy as np
+
 from tnvmc.ansatz.initial.parameters import initial_parameters
-from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets, chi_of
+from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import as_path, spelt
 from tnvmc.backend.device import namespace_of
@@ -21,16 +23,11 @@ from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.optimize.rule import Rule
 from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.configurations import (
-    check_configs,
-    initial_configs,
-    magnetisation_of,
-    sector_of,
-)
+from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.moves import moves_for
-from tnvmc.sampling.problem import InSector, Problem, Samples
-from tnvmc.vmc import checkpoint, step
-from tnvmc.vmc.checks import (
+from tnvmc.sampling.problem import Problem, Samples
+from tnvmc.session.arguments import (
+    as_callbacks,
     as_parameters,
     check_lattices,
     check_orthogonal,
@@ -40,30 +37,31 @@ from tnvmc.vmc.checks import (
     check_sampler,
     check_sector,
     check_state,
+    lower_states,
+    start_configs,
 )
+from tnvmc.session.automatic import averaging, growing_chi, growing_samples, rates
+from tnvmc.session.collective import collective
+from tnvmc.session.outputs import Out, result_kept, steps_kept, steps_shown, work_shown
+from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
-from tnvmc.vmc.display import displayed
-from tnvmc.vmc.growing_chi import Contracted, growing_chi
-from tnvmc.vmc.growth import growing
+from tnvmc.vmc.controllers import MeanOfIterates
+from tnvmc.vmc.core import Given, Iterate, Method, State, controlled
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.history import History
-from tnvmc.vmc.kept import Kept, everywhere, kept_states
-from tnvmc.vmc.led import led
+from tnvmc.vmc.learning_rate import Rates, paced
+from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure, names_of
-from tnvmc.vmc.observers import Callback, Observers
-from tnvmc.vmc.rates import Rates, averaging, paced, rates
-from tnvmc.vmc.recording import Given, recorder
+from tnvmc.vmc.orthogonal import LowerState, everywhere
 from tnvmc.vmc.reliability import compared, of_steps
+from tnvmc.vmc.results import Expectation, Measurement, StepRecord
 from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
 from tnvmc.vmc.sectors import of_other_sectors
-from tnvmc.vmc.state import Expectation, Iterate, Measurement, State, StepRecord, goes_on
-from tnvmc.vmc.trail import Trail
-from tnvmc.vmc.trusted import trusted
 
 Array = Any
 
-_CALLER = 5
-"""The line that called a method, seen from `warn_of`: `spelt` and `led` stand between them."""
+Callback = Callable[[StepRecord], object]
+"""Sees the record of a step; True stops the run after it, all else goes on."""
 
 
 @spelt(n_walkers="Sampler(n_walkers=...)", steps="vmc.run(steps)",
@@ -86,12 +84,13 @@ class VMC:
         theta: (P,) initial parameters; by default those of `initial_parameters`.
         learning_rate: a number; a schedule: a function of the step; or "auto": a rate that follows
             what each step has shown (`Paced`), and a measurement of the mean of the iterates, or of
-            the last or the first where they are better (`vmc.trusted`).  By default "auto"
+            the last or the first where they are better (`vmc.measured_iterate`).  By default "auto"
             with `SR`, 0.1 with other rules.
-        chi: "auto": a boundary bond dimension that grows with what truncation does to a step, from 8 up to that of the
-            ansatz (`vmc.growing_chi`); measurements take twice as much.  By default so for a PEPS with D >= 5 and no `scheme`.
-        n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the steps (`Growth`),
-            whatever that of the sampler.
+        chi: "auto": a boundary bond dimension that grows with what truncation does to a step, from 8 up
+            to that of the ansatz (`GrowingChi`); measurements take twice as much.  By default so for a
+            PEPS with D >= 5 and no `scheme`.
+        n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the steps
+            (`GrowingSamples`), whatever that of the sampler.
         seed: key of all random numbers.
         guard: limits on steps; see `Guard`.
         configs: (W, N) where the walkers start; drawn when absent.
@@ -99,16 +98,17 @@ class VMC:
             that of the sampler, of `configs` or of the operator's Hilbert space, else 0.
         moves: of Markov chains: names out of "flips", "exchanges", "pair_flips", "terms", or a table
             by patch; by default those that fit the operator (`moves_for`).
-        orthogonal_to: states that this one is kept orthogonal to, each as the VMC that found it: what is
-            lowered is the energy of what is orthogonal to all of them, level k with the k - 1 below it.
+        orthogonal_to: states that this one is kept orthogonal to, each as the VMC that found it: level k
+            with the k - 1 below it.
         penalty: energy of a full overlap with one of them, above the gap; by default
-            `kept.largest_change_by_a_site`.
+            `orthogonal.largest_change_by_a_site`.
         device: "cpu", "gpu" or "auto"; by default where theta lies.  All arrays of the run live
             there; only the records of steps come back.
         comm: of mpi4py, whose ranks share the work; all of them make the same calls, rank 0 leads.
 
-    The whole memory between steps is `state`; `advance` is a function of it, so a run continued from a
-    saved state repeats the uninterrupted one bit for bit, but where the schedule looks at the clock.
+    What is made of the arguments is `method`; all that changes from step to step is `state`, and `advance`
+    is a function of the two.  So a run continued from a saved state repeats the uninterrupted one bit for
+    bit, but where the schedule looks at the clock.
 
     Raises:
         ValueError: two lattices; theta of a wrong shape or not finite; a real wave function for a
@@ -133,7 +133,7 @@ class VMC:
         configs: Array | None = None,
         magnetisation: int | None = None,
         moves: Sequence[str] | Targets | None = None,
-        orthogonal_to: VMC | Kept | Sequence[VMC | Kept] = (),
+        orthogonal_to: VMC | LowerState | Sequence[VMC | LowerState] = (),
         penalty: float | None = None,
         device: str | None = None,
         comm: Any = None,
@@ -144,19 +144,15 @@ class VMC:
         check_lattices(operator, ansatz)
         if isinstance(ansatz, FollowsOperator):
             ansatz = ansatz.for_operator(operator)
-        self.operator = operator
-        self.ansatz = ansatz
-        self._contracted = Contracted()
-        self.sampler: Samples = Sampler() if sampler is None else sampler
-        self.optimizer: Rule = averaging(optimizer, ansatz, self.sampler)
-        schedule = rates(learning_rate, self.optimizer)
+        self.operator, self.ansatz = operator, ansatz
+        sampler = Sampler() if sampler is None else sampler
+        rule = averaging(optimizer, ansatz, sampler)
+        schedule = rates(learning_rate, rule)
         if schedule is None:
-            self.optimizer = paced(self.optimizer, operator)
-        self.schedule: Callable[[int], float] = schedule or Rates(1.0)
-        self.seed = whole("VMC", "seed", seed, 0)
-        check_sampler(self.sampler, ansatz, self.ranks, moves)
-        self.guard = Guard() if guard is None else guard
-        self.moves = moves_for(operator, moves)
+            rule = paced(rule, operator)
+        seed = whole("VMC", "seed", seed, 0)
+        check_sampler(sampler, ansatz, self.ranks, moves)
+        table = moves_for(operator, moves)
         self.given = Given(theta is not None, configs is not None, moves)
         if theta is None:
             theta = initial_parameters(ansatz, operator, seed)
@@ -164,20 +160,32 @@ class VMC:
         xp = array_namespace(theta) if device is None else namespace_of(device)
         theta = to_namespace(theta, xp)
         check_parameters(ansatz, theta)
-        configs = to_namespace(self._configs(configs, magnetisation), xp)
+        configs = start_configs(operator, sampler, configs, magnetisation, seed)
+        configs = to_namespace(configs, xp)
         check_state(operator, ansatz, theta, configs)
-        start = Iterate(theta, configs, self.optimizer.init(theta))
-        growth = growing(n_samples, self.sampler, ansatz.n_params, follows=schedule is None)
-        trail = None if schedule else Trail(theta, theta)
-        first = growing_chi(chi, ansatz, self.sampler)
-        self.state = State(0, start, trail=trail, growth=growth, chi=first)
-        self.kept = kept_states(orthogonal_to, penalty, self.problem)
-        check_orthogonal(ansatz, self.kept)
+        controllers = (
+            None if schedule else MeanOfIterates(theta, theta),
+            growing_samples(n_samples, sampler, ansatz.n_params, follows=schedule is None),
+            growing_chi(chi, ansatz, sampler),
+        )
+        self.state = State(
+            0, Iterate(theta, configs, rule.init(theta)),
+            controllers=tuple(each for each in controllers if each is not None),
+        )  # fmt: skip
+        sector = magnetisation_of(operator, configs)
+        problem = Problem(ansatz, operator, operator.targets, table, seed, sector)
+        self.method = Method(
+            problem, sampler, rule, schedule or Rates(1.0), Guard() if guard is None else guard
+        )
+        lower = lower_states(orthogonal_to, penalty, self.problem)
+        check_orthogonal(ansatz, lower)
+        if lower:
+            self.method = replace(self.method, sampler=everywhere(sampler), orthogonal_to=lower)
 
     def __repr__(self) -> str:
         lattice = self.operator.lattice
         size = f"{lattice.kind} {lattice.size}"
-        parts = f"{self.operator.name} on {size}, {self.problem.ansatz!r}, {self.sampler!r}"
+        parts = f"{self.operator.name} on {size}, {self.problem.ansatz!r}, {self.method.sampler!r}"
         return f"<VMC: {parts}, {self.state.step} steps made>"
 
     @property
@@ -185,45 +193,29 @@ class VMC:
         """(P,) the present parameters; not always those that are measured, see `measured_theta`."""
         return self.state.here.theta
 
-    @led
+    @collective
     def measured_theta(self) -> Array:
-        """Give the parameters (P,) that `measure`, `expect` and `converge` evaluate, to be kept or exported.
+        """Give the parameters (P,) that `measure`, `expect` and `converge` evaluate.
 
-        They are `theta`, those before the last update where that led astray, or with learning_rate="auto"
-        the mean of the iterates or the first ones.  Cost: up to five draws; see `vmc.trusted`.
+        They are `theta`, those before the last update where that was a bad one, or with
+        learning_rate="auto" the mean of the iterates or the first ones.  Cost: up to five draws; see
+        `vmc.measured_iterate`.
         """
-        return trusted(self.method, self.state)[0].theta
+        return measured_iterate(self.method, self.state)[0].theta
 
     @property
     def problem(self) -> Problem:
         """What is solved, the ansatz with the chi of the next step where that grows."""
-        return self._problem(self.state.chi)
-
-    def _problem(self, chi: int | None) -> Problem:
-        sector = magnetisation_of(self.operator, self.state.here.configs)
-        ansatz, targets = self._contracted(self.ansatz, chi), self.operator.targets
-        return Problem(ansatz, self.operator, targets, self.moves, self.seed, sector)
-
-    @property
-    def method(self) -> step.Method:
-        """How steps are made."""
-        return self._method(self.state)
-
-    def _method(self, state: State) -> step.Method:
-        sampler = self.sampler if state.growth is None else state.growth.applied(self.sampler)
-        sampler = everywhere(sampler) if self.kept else sampler
-        how = sampler, self.optimizer, self.schedule, self.guard
-        most = None if state.chi is None else chi_of(self.ansatz)
-        return step.Method(self._problem(state.chi), *how, self.kept, most)
+        return controlled(self.method, self.state).problem
 
     @spelt()
-    @led
+    @collective
     def run(
         self,
         steps: int,
         callback: Callback | Sequence[Callback] | None = None,
         progress: bool = False,
-        out: str | PathLike[str] | None = None,
+        out: Out = None,
     ) -> History:
         """Make `steps` more steps and give their records; `callback` sees each as it is made.
 
@@ -249,19 +241,27 @@ class VMC:
                 `tnvmc.vmc.sectors.elsewhere`.
         """
         steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
-        told, records = Observers(callback), History([], n_sites, self.operator.units)
-        show_steps = displayed(progress).steps(steps, n_sites)
-        with recorder(out).steps(self, out or "", steps) as told.keep, show_steps as show:
+        callbacks, stop = as_callbacks(callback), False
+        records = History([], n_sites, self.operator.units)
+        with steps_kept(self, out, steps) as keep, steps_shown(progress, steps, n_sites) as show:
+
+            def observe(record: StepRecord) -> None:
+                nonlocal stop
+                keep(record)
+                answers = [each(record) for each in callbacks]
+                # Nothing else that is true: a function in one line gives back anything.
+                stop = any(isinstance(each, bool | np.bool_) and each for each in answers)
+
             for _ in range(steps):
-                records.append(self.step(told))
+                records.append(self.step(observe))
                 show(records[-1])
-                if told.stop:
+                if stop:
                     break
-        found = of_steps(records, self.problem, self.sampler, self.state)
-        warn_of((*found, *of_other_sectors(records, self.problem)), "VMC.run", _CALLER)
+        found = of_steps(records, self.problem, self.method.sampler, self.state)
+        warn_of((*found, *of_other_sectors(records, self.problem)), "VMC.run")
         return records
 
-    @led
+    @collective
     def step(self, callback: Callable[[StepRecord], object] | None = None) -> StepRecord:
         """Make one step, and warn of nothing; otherwise as `run`."""
         state, record = self.advance(self.state)
@@ -273,10 +273,10 @@ class VMC:
 
     def advance(self, state: State) -> tuple[State, StepRecord]:
         """Make one step: a function of the state, and of the clock where the schedule reads it."""
-        return step.advance(self._method(state), state)
+        return step.advance(self.method, state)
 
     @spelt()
-    @led
+    @collective
     def measure(
         self,
         n_samples: int | None = None,
@@ -286,7 +286,7 @@ class VMC:
         symmetries: Sequence[str] = (),
         sampler: Samples | None = None,
         progress: bool = False,
-        out: str | PathLike[str] | None = None,
+        out: Out = None,
     ) -> Measurement:
         """Measure the energy of the present parameters; `state` stays as it is.
 
@@ -317,11 +317,11 @@ class VMC:
                 sector of the total Sz, see `tnvmc.vmc.sectors.elsewhere`.
         """
         plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, names_of(symmetries), sampler)
-        with recorder(out).result(self, out or "", plan) as keep, displayed(progress).work():
+        with result_kept(self, out, plan) as keep, work_shown(progress):
             found = measure(self.method, self.state, plan)
             keep(found)
-        measured = compared(found.measurement, self.problem, self.kept)
-        warn_of(measured.diagnostics, "VMC.measure", _CALLER)
+        measured = compared(found.measurement, self.problem, self.method.orthogonal_to)
+        warn_of(measured.diagnostics, "VMC.measure")
         return measured
 
     @overload
@@ -337,7 +337,7 @@ class VMC:
     ) -> ComplexEstimate: ...  # fmt: skip
 
     @spelt()
-    @led
+    @collective
     def expect(
         self,
         operator: Operator | NonHermitian,
@@ -367,13 +367,13 @@ class VMC:
             )
             return ComplexEstimate(real, imaginary)
         plan = MeasurementPlan(n_samples, chi, n_burn)
-        with displayed(progress).work():
+        with work_shown(progress):
             found = expect(self.method, self.state, operator, plan)
-        warn_of(found.diagnostics, "VMC.expect", _CALLER)
+        warn_of(found.diagnostics, "VMC.expect")
         return found
 
     @spelt()
-    @led
+    @collective
     def converge(
         self,
         chis: Sequence[int] | None = None,
@@ -410,18 +410,17 @@ class VMC:
         chis = checked_chis(self.problem.ansatz, chis)
         chosen_chis(double_layer)  # refused before anything is drawn
         plan = MeasurementPlan(n_samples, max(chis), n_burn, n_thin, names_of(symmetries))
-        with displayed(progress).work():
+        with work_shown(progress):
             measured = measure(self.method, self.state, plan)
-            samples = scan_chi(measured, chis, self.sampler.threads, one_in=1)
+            samples = scan_chi(measured, chis, self.method.sampler.threads, one_in=1)
             found = Convergence(samples, scan_double_layer(measured, double_layer))
-        warn_of(found.diagnostics, "VMC.converge", _CALLER)
+        warn_of(found.diagnostics, "VMC.converge")
         return found
 
-    @led
+    @collective
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, atomically; see `tnvmc.vmc.checkpoint`."""
-        identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer, self.kept)
-        checkpoint.save(as_path("VMC.save", path), self.state, identity)
+        checkpoint.save(as_path("VMC.save", path), self.state, checkpoint.identity(self.method))
 
     def restore(self, path: str | Path, archived: bool = False) -> None:
         """Continue from a checkpoint of the same ansatz, operator and sector.
@@ -429,22 +428,10 @@ class VMC:
         With `archived` one of `tnvmc archive` is taken too, whose state can be measured.
 
         Raises:
-            StateFileError: see `checkpoint.load`.
-            ValueError: its walkers have another magnetisation; one of the two learning rates is "auto".
+            StateFileError: see `checkpoint.load`; one of the two learning rates is "auto".
+            ValueError: its walkers have another magnetisation.
         """
-        identity = checkpoint.identity(self.ansatz, self.operator, self.optimizer, self.kept)
         path = as_path("VMC.restore", path)
-        found = checkpoint.load(path, identity, self.state.here, archived)
-        check_restored(path, self.operator, found, self.state, archived)
-        self.state = goes_on(found, self.state, chi_of(self.ansatz))
-
-    def _configs(self, given: Array | None, magnetisation: int | None) -> Array:
-        """Give the configurations to start from, checked."""
-        n_configs, sampler = self.sampler.n_configs, self.sampler
-        asked = [magnetisation, sampler.magnetisation if isinstance(sampler, InSector) else None]
-        if given is not None:
-            check_configs(self.operator, given, n_configs)
-            sector_of(self.operator, *asked, magnetisation_of(self.operator, given))
-            return given
-        sector = sector_of(self.operator, *asked)
-        return initial_configs(self.operator, n_configs, self.seed, sector)
+        found = checkpoint.load(path, checkpoint.identity(self.method), self.state, archived)
+        check_restored(path, self.operator, found, self.state)
+        self.state = found

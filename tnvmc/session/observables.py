@@ -21,16 +21,16 @@ from tnvmc.operators.required import require_operator
 from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
+from tnvmc.session.arguments import check_sector
+from tnvmc.session.outputs import work_shown
+from tnvmc.session.vmc import VMC
 from tnvmc.shown import Shown, Table, drawn, with_error
-from tnvmc.vmc.checks import check_sector
-from tnvmc.vmc.display import displayed
-from tnvmc.vmc.driver import VMC
+from tnvmc.vmc.core import Method, controlled
+from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import MeasurementPlan, collect
 from tnvmc.vmc.reliability import DIAGONALISED, above_exact, below_exact
+from tnvmc.vmc.results import finite_or_none
 from tnvmc.vmc.sectors import elsewhere
-from tnvmc.vmc.state import finite_or_none
-from tnvmc.vmc.step import Method
-from tnvmc.vmc.trusted import trusted
 
 PAIR_SAMPLES = 2**16
 """Over N: most samples that S.S of all pairs is measured on where no number is given (1024 of 64
@@ -180,9 +180,9 @@ def measure_observables(
     if pair_samples is not None:
         pair_samples = whole("measure_observables", "pair_samples", pair_samples, 0)
     plan = MeasurementPlan(n_samples, chi)
-    with displayed(progress).work():
+    with work_shown(progress):
         found = _measured(vmc, plan, ObservableSet(vmc.operator, own), pair_samples)
-    warn_of((Diagnostic.from_dict(each) for each in found["diagnostics"]), "measure_observables", 4)
+    warn_of((Diagnostic.from_dict(each) for each in found["diagnostics"]), "measure_observables")
     return Observables(finite_or_none(found))
 
 
@@ -219,8 +219,9 @@ def _checked(vmc: VMC, operators: Any) -> tuple[Operator, ...]:
 def _measured(
     vmc: VMC, plan: MeasurementPlan, observables: ObservableSet, pair_samples: int | None
 ) -> dict[str, Any]:
-    point, diagnostics = trusted(vmc.method, vmc.state)
-    method = plan.applied(vmc.method, point, vmc.state.step)
+    method = controlled(vmc.method, vmc.state)
+    point, diagnostics = measured_iterate(method, vmc.state)
+    method = plan.applied(method, point, vmc.state.step)
     shares.begin("observables")
     found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
     blocks, energy = dict(found.blocks), found.total.energy(method, point)
@@ -230,8 +231,10 @@ def _measured(
         fewer = _fewer(method, blocks[ENERGY].n_samples, pair_samples)
         blocks |= collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
     sector = magnetisation_of(operator, vmc.state.here.configs)
-    far = above_exact((energy.mean, energy.error), operator, sector, vmc.ansatz, method.kept)
-    told = (*diagnostics, *of_total(energy, operator, sector, bool(method.kept)), *far)
+    far = above_exact(
+        (energy.mean, energy.error), operator, sector, vmc.ansatz, method.orthogonal_to
+    )
+    told = (*diagnostics, *of_total(energy, operator, sector, bool(method.orthogonal_to)), *far)
     return {
         **description(operator),
         "step": vmc.state.step,

@@ -18,8 +18,6 @@ import numpy as np
 
 from tnvmc.ansatz.generic import amplitude_ratio
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot
-from tnvmc.backend.arguments import positive
-from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import Estimate, estimate_samples
@@ -54,7 +52,7 @@ class Overlap:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class LowerState:
     """A state phi that another one, psi, is kept orthogonal to.
 
     Args:
@@ -134,7 +132,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SampledState:
     """A state psi at one theta, and samples of it."""
 
     ansatz: Ansatz
@@ -153,40 +151,7 @@ def everywhere(sampler: Samples) -> Samples:
     return replace(sampler, by_orbit=False) if isinstance(sampler, Enumerate) else sampler
 
 
-def kept_states(given: Any, penalty: float | None, problem: Problem) -> tuple[Kept, ...]:
-    """Make kept states of what a user gives: a VMC, a `Kept`, or a list of them.
-
-    Of a VMC the state is kept that it would measure.
-
-    Raises:
-        TypeError: something else.
-        ValueError: as `Kept.check`; a penalty that is not positive.
-    """
-    several = given if isinstance(given, list | tuple) else (given,)
-    if penalty is None:
-        penalty = largest_change_by_a_site(problem.operator) if several else 0.0
-    elif not several:
-        raise ValueError("VMC: penalty goes with orthogonal_to; give the states, or leave it out")
-    else:
-        penalty = positive("VMC", "penalty", penalty)
-    kept = []
-    for each in several:
-        if not isinstance(each, Kept):
-            if not hasattr(each, "measured_theta"):
-                raise refuse("VMC", "orthogonal_to", each, "a VMC, or a list of them", "")
-            point = Point(each.measured_theta(), each.state.here.configs)
-            each = Kept(each.problem, point, each.sampler, penalty)
-        each.check(problem)
-        kept.append(each)
-    if (pair := same_twice(kept)) is not None:
-        raise ValueError(
-            f"orthogonal_to: states {pair[0]} and {pair[1]} have the same parameters; the third level is "
-            "orthogonal to two different ones. Leave one out"
-        )
-    return tuple(kept)
-
-
-def same_twice(kept: Sequence[Kept]) -> tuple[int, int] | None:
+def repeated(kept: Sequence[LowerState]) -> tuple[int, int] | None:
     """Give the numbers of two kept states that have the same parameters, from 1; None where all differ."""
     seen: dict[str, int] = {}
     for number, each in enumerate(kept, 1):
@@ -196,7 +161,7 @@ def same_twice(kept: Sequence[Kept]) -> tuple[int, int] | None:
 
 
 def penalties(
-    kept: Sequence[Kept], seen: Seen, number: int
+    kept: Sequence[LowerState], seen: SampledState, number: int
 ) -> tuple[Array | None, tuple[Overlap, ...]]:
     """Give what all penalties add to the local energies (M,), None without any, and the overlaps.
 
@@ -213,13 +178,15 @@ def penalties(
     return added, tuple(overlaps)
 
 
-def overlap(kept: Kept, seen: Seen) -> Overlap:
+def overlap(kept: LowerState, seen: SampledState) -> Overlap:
     """Estimate a squared overlap from new samples of both states, as many of one as of the other."""
     samples = kept.draw(len(seen.snapshot.configs), streams.KEPT + 1)
     return _penalty(kept, seen, samples)[1]
 
 
-def _penalty(kept: Kept, seen: Seen, samples: tuple[Snapshot, SampleInfo]) -> tuple[Array, Overlap]:
+def _penalty(
+    kept: LowerState, seen: SampledState, samples: tuple[Snapshot, SampleInfo]
+) -> tuple[Array, Overlap]:
     of_phi, info = samples
     psi, phi = seen.amplitudes(of_phi.configs), of_phi.amplitude
     # Norms of the two states differ by any factor, which the product of the ratios does not have.

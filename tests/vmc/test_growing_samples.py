@@ -15,9 +15,14 @@ from tnvmc.operators.models import tfim
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.vmc import growth
-from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.growth import AGAINST, MOST, Growth, first_number
+from tnvmc.session.vmc import VMC
+from tnvmc.vmc import controllers
+from tnvmc.vmc.controllers import (
+    AGAINST,
+    MOST_SAMPLES,
+    GrowingSamples,
+    first_n_samples,
+)
 
 OPERATOR = tfim(chain(4, "periodic"), h=1.0)
 ANSATZ = PeriodicMPS(OPERATOR.lattice, D=2)
@@ -39,35 +44,40 @@ def drawn(vmc: VMC, steps: int) -> list[int | None]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples grow within a few steps, twice at most."""
-    monkeypatch.setattr(growth, "AGAINST", 0.01)
-    monkeypatch.setattr(growth, "FEWEST", 16)
-    monkeypatch.setattr(growth, "MOST", 64)
+    monkeypatch.setattr(controllers, "AGAINST", 0.01)
+    monkeypatch.setattr(controllers, "FEWEST_SAMPLES", 16)
+    monkeypatch.setattr(controllers, "MOST_SAMPLES", 64)
+
+
+def after(found: GrowingSamples, correlation: float) -> GrowingSamples:
+    return found.after(None, {"correlation": correlation})
 
 
 def test_only_what_speaks_against_the_rate_counts() -> None:
-    found = Growth(128).after(0.5)
-    assert found == Growth(128, 0.0)
-    found = found.after(-0.7).after(-0.5).after(0.2)
-    assert found == Growth(128, pytest.approx(1.0))
-    assert found.after(None) == found
-    assert found.after(1.0 - AGAINST - 1e-9) == Growth(256, 0.0)
-    assert found.after(1.0 - AGAINST + 1e-9).n_samples == 128
+    found = after(GrowingSamples(128), 0.5)
+    assert found == GrowingSamples(128, 0.0)
+    for correlation in (-0.7, -0.5, 0.2):
+        found = after(found, correlation)
+    assert found == GrowingSamples(128, pytest.approx(1.0))
+    assert found.after(None, None) == found.after(None, {}) == found
+    assert after(found, 1.0 - AGAINST - 1e-9) == GrowingSamples(256, 0.0)
+    assert after(found, 1.0 - AGAINST + 1e-9).n_samples == 128
 
 
 def test_they_end_at_the_most() -> None:
-    found = Growth(MOST).after(-9.0)
-    assert found.n_samples == MOST
-    assert found.told(Growth(MOST)) == ()
+    found = after(GrowingSamples(MOST_SAMPLES), -9.0)
+    assert found.n_samples == MOST_SAMPLES
+    assert found.diagnostics(GrowingSamples(MOST_SAMPLES)) == ()
 
 
-def test_the_first_number_follows_parameters_and_walkers() -> None:
-    assert first_number(42, 128) == 128
-    assert first_number(10, 16) == 128
-    assert first_number(10, 200) == 200
-    assert first_number(10, 100) == 200  # two draws of each
-    assert first_number(128 * 20, 128) == 128
-    assert first_number(128 * 20 + 1, 128) == 256
-    assert first_number(10**9, 128) == MOST
+def test_the_first_n_samples_follows_parameters_and_walkers() -> None:
+    assert first_n_samples(42, 128) == 128
+    assert first_n_samples(10, 16) == 128
+    assert first_n_samples(10, 200) == 200
+    assert first_n_samples(10, 100) == 200  # two draws of each
+    assert first_n_samples(128 * 20, 128) == 128
+    assert first_n_samples(128 * 20 + 1, 128) == 256
+    assert first_n_samples(10**9, 128) == MOST_SAMPLES
 
 
 @pytest.mark.usefixtures("soon")
@@ -102,7 +112,8 @@ def test_the_rule_is_the_same_for_any_workers_and_goes_on_bit_for_bit(tmp_path: 
         second.restore(tmp_path / "c.h5")
         assert drawn(second, 12 - stop) == numbers[stop:]
         assert (
-            np.array_equal(second.theta, whole.theta) and second.state.growth == whole.state.growth
+            np.array_equal(second.theta, whole.theta)
+            and second.state.controllers[1] == whole.state.controllers[1]
         )
     assert np.array_equal(whole.theta, shared.theta)
 
@@ -113,7 +124,7 @@ def test_a_checkpoint_goes_on_with_or_without_it(tmp_path: Path) -> None:
     grown.run(12)
     grown.save(tmp_path / "grown.h5")
     plain.restore(tmp_path / "grown.h5")
-    assert drawn(plain, 1) == [512] and plain.state.growth is None
+    assert drawn(plain, 1) == [512] and plain.state.controller(GrowingSamples) is None
     plain = study(Sampler(16, 16, threads=1))
     plain.run(1)
     plain.save(tmp_path / "plain.h5")

@@ -23,19 +23,19 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Point, Problem
-from tnvmc.vmc.driver import VMC
+from tnvmc.session.arguments import lower_states
+from tnvmc.session.vmc import VMC
 from tnvmc.vmc.excited import excited_level, of_excited
-from tnvmc.vmc.kept import (
-    Kept,
+from tnvmc.vmc.observation import observe
+from tnvmc.vmc.orthogonal import (
+    LowerState,
     Overlap,
-    Seen,
-    kept_states,
+    SampledState,
     largest_change_by_a_site,
     overlap,
     penalties,
 )
 from tnvmc.vmc.reliability import DIAGONALISED
-from tnvmc.vmc.step import observe
 
 ROUNDING = 1e-10
 """Of sums over some tens of configurations, amplitudes through logarithms."""
@@ -54,13 +54,13 @@ def random_theta(ansatz: Any, seed: int) -> np.ndarray:
     return parts[0] + 1j * parts[1] if ansatz.dtype == "complex128" else parts[0]
 
 
-def states(dtype: str, sampler: Any) -> tuple[Any, np.ndarray, Kept]:
+def states(dtype: str, sampler: Any) -> tuple[Any, np.ndarray, LowerState]:
     """A state psi with its parameters, and another one that it is kept orthogonal to."""
     psi, phi = PEPS(H.lattice, 2, dtype=dtype), PEPS(H.lattice, 2)
     theta = random_theta(psi, 1)
     problem = Problem.of(H, phi, magnetisation=0)
     configs = VMC(H, phi, Sampler(64, 64)).state.here.configs
-    kept = Kept(problem, Point(random_theta(phi, 2), configs), sampler, PENALTY)
+    kept = LowerState(problem, Point(random_theta(phi, 2), configs), sampler, PENALTY)
     return psi, theta, kept
 
 
@@ -86,7 +86,7 @@ def test_an_excited_state_shares_no_tensors() -> None:
     with pytest.raises(ValueError, match="without sharing"):
         VMC(operator, alike, Enumerate(threads=1), orthogonal_to=ground)
     plain = PEPS(operator.lattice, 2)
-    assert VMC(operator, plain, Enumerate(threads=1), orthogonal_to=ground).kept
+    assert VMC(operator, plain, Enumerate(threads=1), orthogonal_to=ground).method.orthogonal_to
     odd = symmetry_group(operator, "point", {"left-right reflection": -1})
     with pytest.raises(ValueError, match="without sharing"):
         VMC(operator, Symmetrised(alike, odd), Enumerate(threads=1))
@@ -98,7 +98,7 @@ def test_penalties_are_those_of_the_projector_on_the_kept_state(dtype: str) -> N
     found = enumerated(psi, theta)
     configs = found.snapshot.configs
     one, other = vector(psi, theta, configs), vector(kept.problem.ansatz, kept.point.theta, configs)
-    local, (seen,) = penalties([kept], Seen(psi, theta, found.snapshot, found.info), 0)
+    local, (seen,) = penalties([kept], SampledState(psi, theta, found.snapshot, found.info), 0)
     assert local is not None
     assert np.allclose(local, PENALTY * other * np.vdot(other, one) / one, rtol=ROUNDING)
     assert seen.squared == pytest.approx(abs(np.vdot(other, one)) ** 2, rel=ROUNDING)
@@ -109,7 +109,7 @@ def test_penalties_are_those_of_the_projector_on_the_kept_state(dtype: str) -> N
 def test_a_step_goes_down_the_gradient_of_energy_and_penalty() -> None:
     psi, theta, kept = states("float64", Enumerate())
     found = enumerated(psi, theta)
-    local, _ = penalties([kept], Seen(psi, theta, found.snapshot, found.info), 0)
+    local, _ = penalties([kept], SampledState(psi, theta, found.snapshot, found.info), 0)
     lowered, weight = found.local + local, found.snapshot.weight
     rows = found.snapshot.jacobian.dense()
     gradient = 2 * np.einsum("m,m,mp->p", weight, lowered - weight @ lowered, rows)
@@ -137,7 +137,7 @@ def test_sampled_overlaps_and_their_errors_hold(dtype: str) -> None:
     vmc = VMC(H, psi, sampler, theta=theta)
     problem = replace(vmc.problem, targets={})
     snapshot, _, info = sampler.draw(problem, vmc.state.here, 7, jacobian=False)
-    seen = Seen(psi, theta, snapshot, info)
+    seen = SampledState(psi, theta, snapshot, info)
     for found in (overlap(kept, seen), penalties([kept], seen, 3)[1][0]):
         assert 0 < found.error < 0.1
         assert abs(found.squared - dense) < FOUR_SIGMA * found.error
@@ -156,7 +156,7 @@ def test_steps_take_their_samples_in_turn() -> None:
 def test_norms_of_any_size_cancel() -> None:
     psi, theta, kept = states("float64", Enumerate())
     found = enumerated(psi, theta)
-    seen = Seen(psi, theta, found.snapshot, found.info)
+    seen = SampledState(psi, theta, found.snapshot, found.info)
     before = penalties([kept], seen, 0)[1][0]
     larger = replace(kept, point=replace(kept.point, theta=1e60 * kept.point.theta))
     assert penalties([larger], seen, 0)[1][0].squared == pytest.approx(before.squared, rel=1e-9)
@@ -197,7 +197,7 @@ def excited_codes(
     ground: VMC, squared: float, error: float, energy: tuple[float, float]
 ) -> list[str]:
     """What is told of a state with such an overlap."""
-    kept = kept_states(ground, None, ground.problem)
+    kept = lower_states(ground, None, ground.problem)
     found = [Overlap(squared, error, 1.0)]
     return [each.code for each in of_excited(energy, kept, found, DIAGONALISED)]
 
@@ -240,7 +240,7 @@ def test_only_kept_states_that_are_the_lowest_levels_have_a_next_one() -> None:
     excited = VMC(H, PEPS(H.lattice, 3), Enumerate(), orthogonal_to=ground, seed=3)
     excited.run(70)
     levels = exact_levels(H, 3)
-    (one,), (other,) = (kept_states(each, None, each.problem) for each in (ground, excited))
+    (one,), (other,) = (lower_states(each, None, each.problem) for each in (ground, excited))
     for kept, level in (([one], 1), ([other, one], 2)):
         known = excited_level(kept, DIAGONALISED)
         assert known is not None

@@ -20,7 +20,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.vmc.driver import VMC
+from tnvmc.session.vmc import VMC
 
 OPERATOR = tfim(chain(4, "periodic"), h=1.0)
 ANSATZ = PeriodicMPS(OPERATOR.lattice, D=2)

@@ -14,7 +14,7 @@ from tnvmc import PEPS, VMC, DirectSampler, Sampler, heisenberg, square
 from tnvmc.backend.progress import watched
 from tnvmc.report.texts import PHASES
 from tnvmc.sampling.problem import Samples
-from tnvmc.vmc.state import StepRecord
+from tnvmc.vmc.results import StepRecord
 
 OPERATOR = heisenberg(square(2, 3))
 PEPS_2 = PEPS(OPERATOR.lattice, D=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.vmc.driver import VMC
+from tnvmc.session.vmc import VMC
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.step import OptimisationFailed
 
@@ -94,7 +94,7 @@ def test_with_noise_the_measured_energy_is_right_within_its_error() -> None:
     assert str(records[3]).startswith("step 4: energy -")
     assert seen == list(range(20))
     sampled = vmc.measure(n_samples=2048)
-    vmc.sampler = Enumerate()
+    vmc.method = replace(vmc.method, sampler=Enumerate())
     true = vmc.measure()
     assert abs(sampled.energy - true.energy) < 5 * sampled.energy_error
     assert sampled.n_samples == 2048
@@ -166,7 +166,7 @@ def test_after_an_update_that_leads_astray_all_measurements_see_the_state_before
         assert abs(energy - last.energy) < 6 * math.hypot(error, last.energy_error)
     assert codes(measured) == codes(expected) == ["measured_before_last_update"]
     assert measured.diagnostics[0].values["because"] == "energy_jump"
-    vmc.sampler = Enumerate()
+    vmc.method = replace(vmc.method, sampler=Enumerate())
     assert vmc.measure().energy == pytest.approx(vmc.expect(OPERATOR).mean, abs=1e-12)
     symmetric = vmc.measure(symmetries=["spin"])  # whose sign is that of the state before, too
     assert codes(symmetric) == ["measured_before_last_update"]
@@ -306,7 +306,7 @@ def test_of_shared_tensors_s_is_averaged_for_as_many_parameters_as_samples_allow
         (PEPS(operator.lattice, 2), None, 4096),
         (shared, SR("auto", memory=0.9, averaged_up_to=100), 100),
     ):
-        found: Any = VMC(operator, ansatz, sampler, rule).optimizer
+        found: Any = VMC(operator, ansatz, sampler, rule).method.rule
         assert found.rule.averaged_up_to == most
 
 

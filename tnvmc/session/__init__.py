@@ -1,0 +1,1 @@
+"""What a user meets in Python: `VMC`, its arguments, and what its calls share with ranks."""

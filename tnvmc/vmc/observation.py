@@ -1,0 +1,107 @@
+"""What one draw shows: samples, local energies and estimates at one point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tnvmc.ansatz.protocol import Snapshot
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.estimate.local import local_energy, off_diagonal_energy
+from tnvmc.estimate.statistics import Estimate, effective_samples, estimate, estimate_samples
+from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples, Wanted
+from tnvmc.vmc.orthogonal import LowerState, Overlap, SampledState, penalties
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one draw at a point shows."""
+
+    problem: Problem
+    point: Point  #: with the walkers where they are now
+    snapshot: Snapshot
+    local: Array  #: (M,) local energies
+    energy: Estimate
+    info: SampleInfo
+    penalty: Array | None = None  #: (M,) what a step adds to `local` for overlaps
+    overlaps: tuple[Overlap, ...] = ()  #: with the states that psi is kept orthogonal to
+
+    @property
+    def lowered(self) -> Array:
+        """(M,) what a step lowers the mean of: local energies, and penalties where there are any."""
+        return self.local if self.penalty is None else self.local + self.penalty
+
+    @cached_property
+    def cost(self) -> Estimate:
+        """The mean of `lowered`: the energy, and the penalties."""
+        if self.penalty is None:
+            return self.energy
+        return estimate_samples(self.lowered, self.snapshot.weight, self.info)
+
+    @property
+    def closure_spread(self) -> float | None:
+        """Mean over the samples; None for an ansatz without closures."""
+        spread, weight = self.snapshot.closure_spread, self.snapshot.weight
+        if spread is None:
+            return None
+        xp = array_namespace(spread)
+        return float(xp.mean(spread) if weight is None else xp.sum(spread * weight))
+
+    @cached_property
+    def off_diagonal_energy(self) -> float:
+        """Part of the energy that elements of H between two configurations make."""
+        return off_diagonal_energy(self.problem.operator, self.snapshot, self.local)
+
+    def statistics(self) -> dict[str, Any]:
+        """Give the part that records of steps and measurements share."""
+        exact, weight = self.info.exact, self.snapshot.weight
+        weighted = weight is not None and not exact
+        return {
+            "energy": float(self.energy.mean),
+            "energy_error": float(self.energy.error),
+            "variance": float(self.energy.variance),
+            "tau": None if exact else float(self.energy.tau),
+            "r_hat": None if exact else float(self.energy.r_hat),
+            "acceptance": self.info.acceptance,
+            "acceptance_by_move": self.info.acceptance_by_move,
+            "closure_spread": self.closure_spread,
+            "effective_samples": effective_samples(weight) if weighted else None,
+            "overlaps": self.overlaps,
+        }
+
+    @property
+    def precision_shift(self) -> float | None:
+        """By how much the weights for single precision move the energy; None without them."""
+        if not self.info.single_precision or self.snapshot.weight is None:
+            return None
+        return self.energy.mean - estimate(self.local, self.info.n_walkers).mean
+
+
+NOTHING_SEEN: dict[str, Any] = {
+    **dict.fromkeys(("energy", "energy_error", "variance"), math.nan),
+    **dict.fromkeys(("tau", "r_hat", "acceptance", "closure_spread", "effective_samples")),
+    "overlaps": (),
+}
+"""`Observation.statistics` of a step whose sampling failed."""
+
+
+def observe(
+    problem: Problem,
+    sampler: Samples,
+    point: Point,
+    stream: int,
+    jacobian: Wanted = True,
+    orthogonal_to: Sequence[LowerState] = (),
+) -> Observation:
+    """Draw samples at a point and estimate the energy there, with penalties for overlaps."""
+    snapshot, point, info = sampler.draw(problem, point, stream, jacobian)
+    local = local_energy(problem.operator, snapshot)
+    energy = estimate_samples(local, snapshot.weight, info)
+    psi = SampledState(problem.ansatz, point.theta, snapshot, info, sampler.threads)
+    added, overlaps = penalties(orthogonal_to, psi, stream)
+    return Observation(problem, point, snapshot, local, energy, info, added, overlaps)
