@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from tnvmc import MPS, PEPS, SR, VMC, Sampler, chain, square
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.jacobian import SliceJacobian
-from tnvmc.ansatz.rounding import in_single
 from tnvmc.backend.process import one_blas_thread
+from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.jacobian import SliceJacobian
+from tnvmc.jacobian.rounding import in_single
 from tnvmc.operators import heisenberg, j1j2, tfim
 from tnvmc.optimize.rounded import PrecisionError
 from tnvmc.optimize.solve import Cholesky, least_squares

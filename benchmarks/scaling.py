@@ -43,16 +43,16 @@ from threadpoolctl import threadpool_limits
 
 from states import heisenberg_state
 from tnvmc import PEPS, SRC, VMC, Sampler, heisenberg, square
-from tnvmc.ansatz.jacobian import SliceJacobian
-from tnvmc.ansatz.joint import Joint
 from tnvmc.ansatz.peps.views import Views
-from tnvmc.ansatz.piece_products import PieceProducts
-from tnvmc.ansatz.pieces import NARROW, Pieces
-from tnvmc.backend import exact_sums
 from tnvmc.backend.process import using_threads
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import estimate_samples
+from tnvmc.jacobian import exact_sums
+from tnvmc.jacobian.jacobian import SliceJacobian
+from tnvmc.jacobian.joint import Joint
+from tnvmc.jacobian.piece_products import PieceProducts
+from tnvmc.jacobian.pieces import NARROW, Pieces
 from tnvmc.optimize import nystroem
 from tnvmc.optimize.solve import Cholesky
 from tnvmc.optimize.sr import APPLIED_FROM

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from tnvmc import PEPS, SR, heisenberg, square
-from tnvmc.ansatz.pieces import Pieces, pieces_of
+from tnvmc.jacobian.pieces import Pieces, pieces_of
 from tnvmc.optimize import nystroem
 
 NUMBER = 8  # bytes

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
+from tnvmc.jacobian.jacobian import DenseJacobian, SliceJacobian
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tests.optimize.problems import random_numbers
-from tnvmc.ansatz import joint, sample_space
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian, stack_real
-from tnvmc.ansatz.sample_space import SampleSpace, in_sample_space
 from tnvmc.backend.process import using_threads
+from tnvmc.jacobian import joint, sample_space
+from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.jacobian import DenseJacobian, SliceJacobian, stack_real
+from tnvmc.jacobian.sample_space import SampleSpace, in_sample_space
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.nystroem import preconditioner
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.optimize.problems import Problem, random_problem
-from tnvmc.ansatz.jacobian import SliceJacobian
-from tnvmc.ansatz.rounding import in_single
 from tnvmc.backend.process import using_threads
+from tnvmc.jacobian.jacobian import SliceJacobian
+from tnvmc.jacobian.rounding import in_single
 from tnvmc.optimize import rounded, sr
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.pace import Paced
@@ -125,7 +125,7 @@ def test_refinement_takes_the_rounding_of_products_away(monkeypatch: pytest.Monk
 
 
 def test_no_bit_depends_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tnvmc.ansatz.piece_products._THREADED_ENTRIES", 0)
+    monkeypatch.setattr("tnvmc.jacobian.piece_products._THREADED_ENTRIES", 0)
     problem = random_problem(300, (40, 60, 50), seed=2)
     single = replace(problem, jacobian=in_single(problem.jacobian))
     found = []

@@ -8,10 +8,10 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from tnvmc.ansatz.beside import BesideJacobian
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.backend.namespace import to_host
+from tnvmc.jacobian.beside import BesideJacobian
+from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.jacobian import DenseJacobian
 from tnvmc.optimize.sr import SR
 from tnvmc.optimize.units import in_own_units
 

@@ -19,10 +19,9 @@ from mpi4py import MPI
 
 import tnvmc
 from tnvmc import MPS, PEPS, SR, SRC, VMC, Adam, GradientDescent, RandomSign, Sampler
-from tnvmc.ansatz import blocks, joint, pieces
 from tnvmc.ansatz.product import ProductState
-from tnvmc.backend import cholesky
 from tnvmc.estimate.reliability import closure_threshold
+from tnvmc.jacobian import blocks, cholesky, joint, pieces
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.vmc import growing_chi, step
 

@@ -1,4 +1,4 @@
-"""Level 3: wave functions.
+"""Level 4: wave functions.
 
 `protocol` is the interface through which everything above sees them, `generic` what a state gets for
 free from its amplitudes, `checks` the conformance suite that every state must pass.  `peps` is the

@@ -16,9 +16,7 @@ import numpy as np
 
 from tnvmc.ansatz.files import InFiles
 from tnvmc.ansatz.finite_differences import central_differences
-from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.ansatz.protocol import (
-    Jacobian,
     LogAmplitude,
     Snapshot,
     SweepInfo,
@@ -30,6 +28,8 @@ from tnvmc.ansatz.tally import Tally, propose
 from tnvmc.backend import kernels
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, is_cupy
+from tnvmc.jacobian.base import Jacobian
+from tnvmc.jacobian.jacobian import DenseJacobian
 from tnvmc.lattice.lattice import Lattice, Patch
 
 Array = Any

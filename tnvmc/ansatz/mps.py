@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
-from tnvmc.ansatz.jacobian import SliceJacobian
-from tnvmc.ansatz.protocol import Jacobian, LogAmplitude
+from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.ansatz.ring_quimb import ring_from_quimb, ring_to_quimb
 from tnvmc.backend.arguments import numeric_type, set_whole, whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host
+from tnvmc.jacobian.base import Jacobian
+from tnvmc.jacobian.jacobian import SliceJacobian
 from tnvmc.lattice.grids import chain
 from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.lattice.netket import as_lattice

@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from tnvmc.ansatz.pickling import reduced
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.base import Jacobian
 from tnvmc.lattice.lattice import Lattice, Patch
 
 Array = Any  # an array of whichever namespace is in use: numpy, array_api_strict, cupy
@@ -68,26 +69,6 @@ class SweepInfo:
 
     proposed: Array  #: (B, kinds) float counts
     accepted: Array  #: (B, kinds) float counts
-
-
-class Jacobian(Protocol):
-    """Log-derivatives O_k(s) = d ln psi(s) / d theta_k of M samples for P parameters."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(M, P)."""
-
-    def apply(self, v: Array) -> Array:
-        """O v: (P,) -> (M,)."""
-
-    def adjoint(self, u: Array) -> Array:
-        """O^dagger u: (M,) -> (P,)."""
-
-    def gram(self) -> Array:
-        """O O^dagger: (M, M)."""
-
-    def dense(self) -> Array:
-        """All of O: (M, P).  For small systems and tests."""
 
 
 @dataclass(frozen=True)

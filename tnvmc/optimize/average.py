@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.covariance import Covariance
-from tnvmc.backend.cholesky import tiles_of
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
-from tnvmc.backend.triangle import n_stored
+from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.cholesky import tiles_of
+from tnvmc.jacobian.covariance import Covariance
+from tnvmc.jacobian.triangle import n_stored
 from tnvmc.optimize.rule import State
 
 Array = Any

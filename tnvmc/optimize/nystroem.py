@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.sample_space import SampleSpace, SharedSampleSpace
+from tnvmc.jacobian.sample_space import SampleSpace, SharedSampleSpace
 
 Array = Any
 

@@ -18,9 +18,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.rounding import UNIT_ROUNDOFF, rounding_of
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.rounding import UNIT_ROUNDOFF, rounding_of
 from tnvmc.optimize.solve import SolveInfo, condition_of, factorised
 
 Array = Any

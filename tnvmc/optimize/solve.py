@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.covariance import Covariance
-from tnvmc.ansatz.jacobian import is_complex, stack_real
-from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.arguments import real
-from tnvmc.backend.cholesky import lower_factor
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
+from tnvmc.jacobian.base import Jacobian
+from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.cholesky import lower_factor
+from tnvmc.jacobian.covariance import Covariance
+from tnvmc.jacobian.jacobian import is_complex, stack_real
 from tnvmc.optimize.rule import NonFiniteError, require_finite
 
 Array = Any

@@ -19,15 +19,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.covariance import Covariance
-from tnvmc.ansatz.protocol import Jacobian
-from tnvmc.ansatz.rounding import is_rounded
-from tnvmc.ansatz.structured import StructuredJacobian
 from tnvmc.backend.arguments import one_of, optional_positive, real, whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy
+from tnvmc.jacobian.base import Jacobian, StructuredJacobian
+from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.covariance import Covariance
+from tnvmc.jacobian.rounding import is_rounded
 from tnvmc.optimize import average
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.rounded import TOLERANCE, Lengths, PrecisionError, change_of, likely, refined

@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from tnvmc.ansatz.beside import BesideJacobian
-from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.beside import BesideJacobian
+from tnvmc.jacobian.centred import CenteredJacobian
 
 Array = Any
 

@@ -1,1 +1,1 @@
-"""Level 8: what is shown: console, tables, page, figures."""
+"""Level 9: what is shown: console, tables, page, figures."""

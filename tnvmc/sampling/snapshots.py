@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tnvmc.ansatz.jacobian import joined
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets
-from tnvmc.ansatz.rounding import in_single
-from tnvmc.ansatz.spread import spread
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.ranks import Place, in_use
+from tnvmc.jacobian.jacobian import joined
+from tnvmc.jacobian.rounding import in_single
+from tnvmc.jacobian.spread import spread
 from tnvmc.sampling.problem import Wanted
 from tnvmc.sampling.workers import chunks, in_chunks
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.covariance import Covariance
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import Estimate
+from tnvmc.jacobian.covariance import Covariance
 from tnvmc.sampling.problem import Point
 from tnvmc.shown import Shown, Table, drawn, with_error
 from tnvmc.vmc.growth import Growth

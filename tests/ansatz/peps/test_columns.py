@@ -30,13 +30,13 @@ from tnvmc import (
 )
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.finite_differences import central_differences
-from tnvmc.ansatz.jacobian import SliceJacobian
 from tnvmc.ansatz.peps import halves as halves_module
 from tnvmc.ansatz.peps.column_walks import log_derivatives
 from tnvmc.ansatz.peps.columns import Columns
 from tnvmc.ansatz.peps.halves import Half, Halves
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.diagnostic import UnreliableWarning
+from tnvmc.jacobian.jacobian import SliceJacobian
 from tnvmc.sampling.moves import moves_for
 
 ROUNDING = 1e-9  # of ratios of amplitudes that nearly cancel

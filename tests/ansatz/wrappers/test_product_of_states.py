@@ -11,9 +11,7 @@ import pytest
 from flax import nnx
 
 from tests import oracles
-from tnvmc.ansatz.beside import BesideJacobian
 from tnvmc.ansatz.checks.conformance import check_ansatz
-from tnvmc.ansatz.jacobian import SliceJacobian, stack_real
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.load_state import load_state
 from tnvmc.ansatz.mps import PeriodicMPS
@@ -30,6 +28,8 @@ from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.local import local_energy
+from tnvmc.jacobian.beside import BesideJacobian
+from tnvmc.jacobian.jacobian import SliceJacobian, stack_real
 from tnvmc.lattice import chain, kagome, square
 from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.operators.symmetry import symmetry_group

@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 
 from tnvmc.ansatz.initial.tensors import bond_sizes
-from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
 from tnvmc.ansatz.peps.quimb import to_quimb
 from tnvmc.ansatz.peps.rings import check_bonds, closed, opened
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
@@ -20,6 +19,7 @@ from tnvmc.ansatz.peps.vacancies import Filling
 from tnvmc.backend.arguments import numeric_type, whole
 from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace, to_host
+from tnvmc.jacobian.jacobian import DenseJacobian, SliceJacobian
 from tnvmc.lattice.custom import follows_row
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding, sides
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice

@@ -6,13 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from tnvmc.ansatz.beside import BesideJacobian
 from tnvmc.ansatz.generic import amplitude_sweep
-from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian, is_complex, structured
 from tnvmc.ansatz.protocol import (
     Ansatz,
     Initialisable,
-    Jacobian,
     LogAmplitude,
     Snapshot,
     SweepInfo,
@@ -25,6 +22,9 @@ from tnvmc.ansatz.protocol import (
 from tnvmc.ansatz.wrappers.base import PassesScheme, PassesStart, PassesType, Wrapper
 from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.base import Jacobian
+from tnvmc.jacobian.beside import BesideJacobian
+from tnvmc.jacobian.jacobian import DenseJacobian, SliceJacobian, is_complex, structured
 
 Array = Any
 

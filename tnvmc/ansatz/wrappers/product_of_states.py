@@ -9,9 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tnvmc.ansatz.beside import BesideJacobian
 from tnvmc.ansatz.generic import amplitude_sweep, largest_log_ratio
-from tnvmc.ansatz.jacobian import structured
 from tnvmc.ansatz.protocol import (
     Ansatz,
     Draw,
@@ -30,6 +28,8 @@ from tnvmc.ansatz.wrappers.factors import Factors
 from tnvmc.backend.arguments import one_of
 from tnvmc.backend.calls import refuse, spelt
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.beside import BesideJacobian
+from tnvmc.jacobian.jacobian import structured
 
 Array = Any
 

@@ -16,13 +16,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tnvmc.ansatz.generic import amplitude_sweep, as_log_amplitude, replacement_ratios
-from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.ansatz.protocol import (
     Ansatz,
     Execution,
     FollowsOperator,
     Initialisable,
-    Jacobian,
     LogAmplitude,
     Reweighted,
     Snapshot,
@@ -36,6 +34,8 @@ from tnvmc.ansatz.wrappers.images import DERIVATIVES, RATIOS, Sums, moved_patch,
 from tnvmc.backend.arguments import one_of
 from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.base import Jacobian
+from tnvmc.jacobian.jacobian import DenseJacobian
 from tnvmc.operators.symmetry import SymmetryGroup
 
 Array = Any

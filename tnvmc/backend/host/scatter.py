@@ -7,7 +7,7 @@ import numba
 
 @numba.njit(nogil=True, cache=True)
 def add_at(total, rows, columns, block, scales):
-    """Add block (m, n) to total[rows, columns], rounded as `backend.exact_sums` says.
+    """Add block (m, n) to total[rows, columns], rounded as `jacobian.exact_sums` says.
 
     Real; no place may be named twice.  Nothing is checked.  `scales` are those of all rows, and of all columns, of `total`.
     """

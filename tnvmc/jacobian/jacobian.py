@@ -13,16 +13,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tnvmc.ansatz import blocks
-from tnvmc.ansatz.beside import BesideJacobian
-from tnvmc.ansatz.joint import Call, Failed, Joint, lead
-from tnvmc.ansatz.piece_products import PieceProducts
-from tnvmc.ansatz.pieces import pieces_of
-from tnvmc.ansatz.protocol import Jacobian
-from tnvmc.ansatz.structured import About, StructuredJacobian, coarsest
-from tnvmc.backend import exact_sums
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host
 from tnvmc.backend.process import give_back_freed_memory
+from tnvmc.jacobian import blocks, exact_sums
+from tnvmc.jacobian.base import About, Jacobian, StructuredJacobian, coarsest
+from tnvmc.jacobian.beside import BesideJacobian
+from tnvmc.jacobian.joint import Call, Failed, Joint, lead
+from tnvmc.jacobian.piece_products import PieceProducts
+from tnvmc.jacobian.pieces import pieces_of
 
 Array = Any
 T = TypeVar("T")

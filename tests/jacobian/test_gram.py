@@ -10,14 +10,14 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tests.ansatz.test_jacobian import Foreign, dumb_dense, random_slices
-from tnvmc.ansatz import gram as module
-from tnvmc.ansatz import piece_products
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.gram import gram_of_slices
-from tnvmc.ansatz.jacobian import joined
+from tests.jacobian.test_jacobian import Foreign, dumb_dense, random_slices
 from tnvmc.backend import host
 from tnvmc.backend.process import side_by_side, threads_in_use, using_threads
+from tnvmc.jacobian import gram as module
+from tnvmc.jacobian import piece_products
+from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.gram import gram_of_slices
+from tnvmc.jacobian.jacobian import joined
 
 WIDTHS = (5, 20, 7, 3, 11)
 ROUNDING = 1e-12  # of sums of some tens of products of numbers of size 1

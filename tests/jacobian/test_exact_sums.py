@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from tnvmc.backend.exact_sums import total
+from tnvmc.jacobian.exact_sums import total
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])

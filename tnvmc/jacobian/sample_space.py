@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.joint import Call, Centring, Joint, result_of
-from tnvmc.ansatz.structured import StructuredJacobian
 from tnvmc.backend.namespace import array_namespace, is_numpy
+from tnvmc.jacobian.base import StructuredJacobian
+from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.joint import Call, Centring, Joint, result_of
 
 Array = Any
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 After sampling each rank has all pieces of its own samples.  They are exchanged piece by piece, so that no rank
 ever has the whole matrix; then each rank does with its pieces what one process does with all of them.
 The parts of O^dagger u lie side by side, and sums over pieces, of O v and of Gram matrices, are exact
-(`backend.exact_sums`), so that no order of additions matters: results are the same in any bit for any number of ranks.
+(`jacobian.exact_sums`), so that no order of additions matters: results are the same in any bit for any number of ranks.
 
 On GPUs pieces are whole slices.  What is sent goes through the memory of the host, one piece at a time, and so
 do Gram matrices that are added up; what each rank computes it computes on its GPU.
@@ -18,15 +18,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from tnvmc.ansatz import blocks
-from tnvmc.ansatz.beside import BesideJacobian
-from tnvmc.ansatz.gram_elsewhere import gram_of_units
-from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
-from tnvmc.ansatz.joint import Call, Failed, Joint, lead, serve
-from tnvmc.ansatz.piece_products import PieceProducts
-from tnvmc.ansatz.pieces import Pieces, pieces_of
-from tnvmc.ansatz.structured import About, StructuredJacobian, coarsest
-from tnvmc.backend import exact_sums
 from tnvmc.backend.namespace import is_numpy, to_host, to_namespace
 from tnvmc.backend.own_device import take_own_device
 from tnvmc.backend.process import (
@@ -36,6 +27,14 @@ from tnvmc.backend.process import (
     using_threads,
 )
 from tnvmc.backend.ranks import Here, Place, Ranks, Resident, shares
+from tnvmc.jacobian import blocks, exact_sums
+from tnvmc.jacobian.base import About, StructuredJacobian, coarsest
+from tnvmc.jacobian.beside import BesideJacobian
+from tnvmc.jacobian.gram_elsewhere import gram_of_units
+from tnvmc.jacobian.jacobian import DenseJacobian, SliceJacobian
+from tnvmc.jacobian.joint import Call, Failed, Joint, lead, serve
+from tnvmc.jacobian.piece_products import PieceProducts
+from tnvmc.jacobian.pieces import Pieces, pieces_of
 
 Array = Any
 T = TypeVar("T")

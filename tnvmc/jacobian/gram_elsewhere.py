@@ -1,6 +1,6 @@
 """What some pieces of slices, or blocks of columns, add to O O^dagger, on a GPU or another array library.
 
-Sums are exact (`backend.exact_sums`), so it does not matter which rank has which piece.
+Sums are exact (`jacobian.exact_sums`), so it does not matter which rank has which piece.
 """
 
 from __future__ import annotations

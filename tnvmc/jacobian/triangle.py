@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from tnvmc.backend.cholesky import factorise, owner, tiles_of
 from tnvmc.backend.process import one_blas_thread, side_by_side
 from tnvmc.backend.ranks import ALONE, Ranks, Resident
+from tnvmc.jacobian.cholesky import factorise, owner, tiles_of
 
 _IN_CACHE = 64
 """Rows that are made double at a time, so that they stay in the cache."""

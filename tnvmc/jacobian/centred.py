@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tnvmc.ansatz.jacobian import conj, dagger, structured
-from tnvmc.ansatz.protocol import Jacobian
-from tnvmc.ansatz.structured import StructuredJacobian
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.base import Jacobian, StructuredJacobian
+from tnvmc.jacobian.jacobian import conj, dagger, structured
 
 Array = Any
 
@@ -99,7 +98,7 @@ class CenteredJacobian:
     def covariance(self) -> Array:
         """S = A^dagger A: (P, P), for P <= M, in double precision where the weights are.  Cost M P^2.
 
-        On processors `tnvmc.ansatz.covariance.Covariance` is faster, and has half of it.
+        On processors `tnvmc.jacobian.covariance.Covariance` is faster, and has half of it.
         """
         xp, n_params = array_namespace(self.weight), self.shape[1]
         total = xp.zeros((n_params, n_params), dtype=self.mean(0).dtype)

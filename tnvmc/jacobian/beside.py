@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
-from tnvmc.ansatz.structured import About, StructuredJacobian
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.base import About, StructuredJacobian
 
 Array = Any
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.gram import adder, dagger, gram_of_slices
-from tnvmc.ansatz.pieces import Piece, Pieces
-from tnvmc.ansatz.slice_products import times, times_slice
-from tnvmc.backend import exact_sums, host
+from tnvmc.backend import host
 from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.backend.process import one_blas_thread, side_by_side
+from tnvmc.jacobian import exact_sums
+from tnvmc.jacobian.gram import adder, dagger, gram_of_slices
+from tnvmc.jacobian.pieces import Piece, Pieces
+from tnvmc.jacobian.slice_products import times, times_slice
 
 Array = Any
 

@@ -4,15 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tnvmc.ansatz.joint import Call, Failed
 from tnvmc.backend.ranks import Resident
+from tnvmc.jacobian.joint import Call, Failed
 
 Array = Any
 T = TypeVar("T")
+
+
+class Jacobian(Protocol):
+    """Log-derivatives O_k(s) = d ln psi(s) / d theta_k of M samples for P parameters."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, P)."""
+
+    def apply(self, v: Array) -> Array:
+        """O v: (P,) -> (M,)."""
+
+    def adjoint(self, u: Array) -> Array:
+        """O^dagger u: (M,) -> (P,)."""
+
+    def gram(self) -> Array:
+        """O O^dagger: (M, M)."""
+
+    def dense(self) -> Array:
+        """All of O: (M, P).  For small systems and tests."""
 
 
 class StructuredJacobian(Resident):

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from tnvmc.ansatz.gram import dagger
-from tnvmc.backend import exact_sums
 from tnvmc.backend.process import one_blas_thread, side_by_side
 from tnvmc.backend.ranks import ALONE, Ranks
+from tnvmc.jacobian import exact_sums
+from tnvmc.jacobian.gram import dagger
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Units(Protocol):
 
 
 class Centring(NamedTuple):
-    """What makes A A^dagger of O O^dagger; see `tnvmc.ansatz.centred.CenteredJacobian`."""
+    """What makes A A^dagger of O O^dagger; see `tnvmc.jacobian.centred.CenteredJacobian`."""
 
     means: np.ndarray  #: (parts * M, parts): O O^dagger times the weights of each part
     of_means: np.ndarray  #: (parts, parts): the same, averaged over the rows of each part

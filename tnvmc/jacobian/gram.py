@@ -3,7 +3,7 @@
 Two samples meet at a site only where their spins there are equal.  So the samples are sorted by the
 spins of two sites at a time, the products of contiguous groups are taken, and added where the samples
 stand: half of the halved multiplications of a symmetric product.  Tasks are of the same shape for any
-number of threads, no two of them write to one place, and sums are exact (`backend.exact_sums`), so the
+number of threads, no two of them write to one place, and sums are exact (`jacobian.exact_sums`), so the
 result is the same in any bit, also where sites are dealt out to ranks, two by two.
 """
 
@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tnvmc.backend import exact_sums, host
+from tnvmc.backend import host
 from tnvmc.backend.process import one_blas_thread, side_by_side
+from tnvmc.jacobian import exact_sums
 
 TILE = 512
 """Rows of a product: few enough that threads end together, many enough for the rate of BLAS."""

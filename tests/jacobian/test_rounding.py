@@ -8,12 +8,12 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from tests.ansatz.test_jacobian import random_slices
-from tnvmc.ansatz import piece_products as module
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian, joined
-from tnvmc.ansatz.rounding import UNIT_ROUNDOFF, in_single, is_rounded, rounding_of
+from tests.jacobian.test_jacobian import random_slices
 from tnvmc.backend.process import using_threads
+from tnvmc.jacobian import piece_products as module
+from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.jacobian import DenseJacobian, SliceJacobian, joined
+from tnvmc.jacobian.rounding import UNIT_ROUNDOFF, in_single, is_rounded, rounding_of
 
 WIDTHS = (5, 20, 7)
 DOUBLE = 1e-13  # products of rounded slices are those of double precision

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tnvmc.ansatz import centred as module
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.jacobian import (
+from tnvmc.backend.namespace import to_host
+from tnvmc.jacobian import centred as module
+from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.jacobian import (
     DenseJacobian,
     SliceJacobian,
     concatenate,
     stack_real,
 )
-from tnvmc.backend.namespace import to_host
 
 EXACT = 1e-13  # rounding of sums of some tens of products of numbers of size 1
 SPACES = {"numpy": np, "strict": strict}
@@ -151,7 +151,7 @@ def test_a_covariance_is_added_in_pieces(
     """Pieces of rows that do not divide their number, and a single one that holds all."""
     n_samples, n_sites, rows = shape
     for name, value in (("_DENSE_ROWS", rows), ("_DENSE_ENTRIES", 1)):
-        monkeypatch.setattr(f"tnvmc.ansatz.centred.{name}", value)
+        monkeypatch.setattr(f"tnvmc.jacobian.centred.{name}", value)
     jacobian = random_slices(n_samples, (2,) * n_sites, 2, dtype, 0)
     weight = weights(n_samples, 1)
     matrix = centred(dumb_dense(jacobian), weight)

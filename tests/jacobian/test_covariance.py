@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ansatz.test_jacobian import centred, dumb_dense, random_slices, weights
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.covariance import Covariance
-from tnvmc.ansatz.jacobian import DenseJacobian, stack_real
-from tnvmc.ansatz.protocol import Jacobian
-from tnvmc.backend import cholesky
+from tests.jacobian.test_jacobian import centred, dumb_dense, random_slices, weights
+from tnvmc.jacobian import cholesky
+from tnvmc.jacobian.base import Jacobian
+from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.covariance import Covariance
+from tnvmc.jacobian.jacobian import DenseJacobian, stack_real
 
 ROUNDING = 1e-13  # of sums of some dozens of numbers of order one
 

@@ -1,6 +1,6 @@
 """The covariance S = A^dagger A of stochastic reconfiguration on processors: half of it, and on ranks dealt out.
 
-Each rank has some rows of tiles of its lower triangle (`backend.triangle`).  For each few samples it makes the
+Each rank has some rows of tiles of its lower triangle (`jacobian.triangle`).  For each few samples it makes the
 centred log-derivatives of its own parameters dense, ranks send these to each other, and each adds to its own rows.
 So no rank has all of S, and all of them share the work of S and of its Cholesky factor, with the bits of one process.
 """
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tnvmc.ansatz.centred import CenteredJacobian, row_pieces
-from tnvmc.ansatz.jacobian import structured
-from tnvmc.ansatz.spread import SpreadJacobian, pieces_in, widths_of
-from tnvmc.ansatz.structured import About
-from tnvmc.backend.cholesky import tiles_of
 from tnvmc.backend.process import one_blas_thread, threads_in_use, using_threads
 from tnvmc.backend.ranks import ALONE, Here, Place, Ranks
-from tnvmc.backend.triangle import Factor, Triangle, n_stored
+from tnvmc.jacobian.base import About
+from tnvmc.jacobian.centred import CenteredJacobian, row_pieces
+from tnvmc.jacobian.cholesky import tiles_of
+from tnvmc.jacobian.jacobian import structured
+from tnvmc.jacobian.spread import SpreadJacobian, pieces_in, widths_of
+from tnvmc.jacobian.triangle import Factor, Triangle, n_stored
 
 Array = Any
 

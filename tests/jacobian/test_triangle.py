@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.backend.test_cholesky import DTYPES, SIZES, bound, positive
-from tnvmc.backend.cholesky import TILE
+from tests.jacobian.test_cholesky import DTYPES, SIZES, bound, positive
 from tnvmc.backend.process import using_threads
 from tnvmc.backend.ranks import ALONE
-from tnvmc.backend.triangle import Triangle, n_stored, rows_of
+from tnvmc.jacobian.cholesky import TILE
+from tnvmc.jacobian.triangle import Triangle, n_stored, rows_of
 
 
 def stored(matrix: np.ndarray) -> Triangle:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tnvmc.ansatz.jacobian import SliceJacobian
-from tnvmc.ansatz.piece_products import PieceProducts
-from tnvmc.ansatz.pieces import FORMED, Pieces
+from tnvmc.jacobian.jacobian import SliceJacobian
+from tnvmc.jacobian.piece_products import PieceProducts
+from tnvmc.jacobian.pieces import FORMED, Pieces
 
 WIDTHS = st.lists(st.integers(1, 30), min_size=1, max_size=7).map(tuple)
 

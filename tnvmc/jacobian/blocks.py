@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.gram import dagger, sum_of_norms
-from tnvmc.backend import exact_sums
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian import exact_sums
+from tnvmc.jacobian.gram import dagger, sum_of_norms
 
 Array = Any
 
@@ -73,7 +73,7 @@ def cross(
 
 @dataclass(frozen=True)
 class BlockProducts:
-    """Some blocks, as `tnvmc.ansatz.joint.Units`."""
+    """Some blocks, as `tnvmc.jacobian.joint.Units`."""
 
     blocks: Sequence[np.ndarray]
 

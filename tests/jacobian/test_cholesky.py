@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tnvmc.backend.cholesky import TILE, lower_factor
 from tnvmc.backend.process import using_threads
+from tnvmc.jacobian.cholesky import TILE, lower_factor
 
 SIZES = [1, 7, TILE, TILE + 1, 2 * TILE + 3]
 DTYPES = ["float32", "float64", "complex64", "complex128"]

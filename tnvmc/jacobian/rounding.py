@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.beside import BesideJacobian
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.jacobian import SliceJacobian, structured
-from tnvmc.ansatz.protocol import Jacobian
-from tnvmc.ansatz.structured import StructuredJacobian
 from tnvmc.backend.namespace import array_namespace, is_numpy
+from tnvmc.jacobian.base import Jacobian, StructuredJacobian
+from tnvmc.jacobian.beside import BesideJacobian
+from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.jacobian import SliceJacobian, structured
 
 Array = Any
 
