@@ -124,7 +124,7 @@ def api_pages() -> dict[str, str]:
 def levels() -> dict[str, int]:
     """Levels of the packages, as their docstrings say."""
     texts = {n: path.read_text() for n, path in modules().items() if n.count(".") == 1}
-    found = {n: re.match(r'"""Level (\d):', text) for n, text in texts.items()}
+    found = {n: re.match(r'"""Level (\d+):', text) for n, text in texts.items()}
     return {n.split(".")[1]: int(match[1]) for n, match in found.items() if match}
 
 
@@ -165,7 +165,7 @@ def _short(module: str) -> str:
 def _summary(path: Path) -> str:
     """First paragraph of a module's docstring, in one line, without its level."""
     text = ast.get_docstring(ast.parse(path.read_text())) or ""
-    line = re.sub(r"^Level \d: ", "", " ".join(text.split("\n\n")[0].split()))
+    line = re.sub(r"^Level \d+: ", "", " ".join(text.split("\n\n")[0].split()))
     return line[:1].upper() + line[1:]
 
 
