@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, cast
 
+from tnvmc.backend import host
 from tnvmc.vmc.state import StepRecord
 
 LIVE = "tnvmc.report.live"
@@ -39,6 +40,11 @@ class Silent:
         return nullcontext()
 
 
+def _compiling(dtype: str) -> None:
+    importlib.import_module(LIVE).compiling(dtype)
+
+
 def displayed(progress: bool) -> Display:
-    """Give what shows progress, or what shows nothing."""
+    """Give what shows progress, or nothing; compilations are announced anyway."""
+    host.announce_compilation(_compiling)
     return cast(Display, importlib.import_module(LIVE)) if progress else Silent()

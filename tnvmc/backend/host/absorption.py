@@ -36,6 +36,7 @@ from tnvmc.backend.host.decompositions import (
     leave,
     leave_one,
 )  # fmt: skip
+from tnvmc.backend.host.kernel_cache import kernel
 from tnvmc.backend.host.products import product
 from tnvmc.backend.host.vectors import keep, lanes, parts, pointer, shifted
 
@@ -55,7 +56,7 @@ class Absorption(NamedTuple):
     sketch: np.ndarray  #: (vertical, right, left) by column
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def absorb(row, configs, numbers, log_scale):
     """Write the new boundary tensors (vertical, left, right) of each walker and the log of their scale."""
     n_cols, n_walkers = row.legs.shape[0], configs.shape[0]

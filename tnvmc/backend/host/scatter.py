@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
+from tnvmc.backend.host.kernel_cache import kernel
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def add_at(total, rows, columns, block, scales):
     """Add block (m, n) to total[rows, columns], rounded as `jacobian.exact_sums` says.
 
@@ -20,7 +20,7 @@ def add_at(total, rows, columns, block, scales):
             row[columns[j]] += (block[i, j] + big) - big
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def add_complex_at(total, rows, columns, block, scales):
     """The same for complex matrices."""
     of_rows, of_columns = scales

@@ -32,6 +32,7 @@ from tnvmc.backend.host.columns import (
     size_of_site,
     turn,
 )  # fmt: skip
+from tnvmc.backend.host.kernel_cache import kernel
 from tnvmc.backend.host.vectors import keep, pointer, shifted
 
 
@@ -90,7 +91,7 @@ class Measured(NamedTuple):
     largest: float  #: log of the largest ratio that is given
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def sample(strip, configs, moves, draws, result):
     """Try the moves of one strip from left to right; changes `configs` (B, N)."""
     memory, rights, lefts, trials, rooms = _memory(strip)
@@ -145,7 +146,7 @@ def sample(strip, configs, moves, draws, result):
     keep(memory)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def measure(strip, configs, moves, result):
     """Close one strip at all replacements of its windows, and open it at each site."""
     memory, rights, lefts, trials, rooms = _memory(strip)
