@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Linters, types and tests, in .venv:
+# Linters, types and tests, in an environment of their own, .venv-dev:
 #     bash scripts/test.sh               the default tests, on all cores (four at most)
 #     bash scripts/test.sh --fast        the tests of the core alone: a minute
 #     bash scripts/test.sh --whole       whole runs, commands and conformance suites, seconds each
@@ -7,10 +7,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
-make_environment "[test]"
-.venv/bin/ruff check .
-.venv/bin/ruff format --check .
-.venv/bin/mypy
+install_tested .venv-dev "[test]"
+.venv-dev/bin/ruff check .
+.venv-dev/bin/ruff format --check .
+.venv-dev/bin/mypy
 # Modules stay together: tests of one share what they compile and what they run.
 side_by_side=(-n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
 # What a sample goes through: no networks, no wrappers, no starts.
@@ -26,4 +26,4 @@ esac
 case " $* " in
     *" -n "*) export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 ;;
 esac
-exec .venv/bin/python -m pytest "$@"
+exec .venv-dev/bin/python -m pytest "$@"
