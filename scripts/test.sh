@@ -3,6 +3,7 @@
 #     bash scripts/test.sh               the default tests, on all cores (four at most)
 #     bash scripts/test.sh --fast        the tests of the core alone: a minute
 #     bash scripts/test.sh --whole       whole runs, commands and conformance suites, seconds each
+#     bash scripts/test.sh --all         the default tests and those of --whole
 #     bash scripts/test.sh ARGUMENTS...  pytest with these, in one process, e.g. -m slow -s
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -21,6 +22,7 @@ beside=(--ignore tests/ansatz/neural --ignore tests/ansatz/wrappers --ignore tes
 case "${1-}" in
     "") set -- "${side_by_side[@]}" ;;
     --whole) set -- "${side_by_side[@]}" -m "whole and not slow and not gpu" "${@:2}" ;;
+    --all) set -- "${side_by_side[@]}" -m "not slow and not gpu" "${@:2}" ;;
     --fast) set -- "${side_by_side[@]}" "${beside[@]}" "${core[@]}" "${@:2}" ;;
 esac
 case " $* " in
