@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the README says, in its order, in a fresh clone: install, run, documentation, a test, the
 # demo, notebooks. After each of them the commands still work, and nothing is compiled again.
-#     bash scripts/fresh_install.sh FOLDER    clones this repository into FOLDER, with what is changed
+#     bash scripts/fresh_install.sh FOLDER    clones this repository, with its changes, into FOLDER
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 clone=$(realpath -m "${1:?where to}")
@@ -12,7 +12,8 @@ trap 'rm -rf "$outside"' EXIT
 cd "$clone"
 # Newer versions than the tested ones are the matter of versions.sh.
 export PIP_CONSTRAINT=$clone/scripts/tested_versions.txt PIP_DISABLE_PIP_VERSION_CHECK=1
-few=(--set optimizer.steps=2 --set sampler.n_samples=128 --set run.threads=1 --set measure.n_samples=256)
+few=(--set optimizer.steps=2 --set sampler.n_samples=128 --set measure.n_samples=256)
+place='import os, tnvmc; print(os.path.dirname(tnvmc.__file__))'
 
 works() { # AFTER: the commands outside of the clone, with kernels that are there already
     local output
@@ -53,7 +54,7 @@ source .venv/bin/activate
 pip install --quiet '.[notebook]'
 tnvmc run scripts/heisenberg_4x4.toml --out runs/first "${few[@]}"
 tnvmc report runs/first
-site=$(cd "$outside" && python -c "import tnvmc, os; print(os.path.dirname(tnvmc.__file__))")
+site=$(cd "$outside" && python -c "$place")
 case $site in "$clone"/.venv/*) ;; *) echo "tnvmc is in $site" >&2; exit 1 ;; esac
 works "a run"
 bash scripts/docs.sh
@@ -65,7 +66,7 @@ works "demo.sh"
 notebook "$clone" "$clone/tnvmc"
 notebook "$outside" "$site"
 works "notebooks"
-[ "$(cd "$outside" && python -c "import tnvmc, os; print(os.path.dirname(tnvmc.__file__))")" = "$site" ]
+[ "$(cd "$outside" && python -c "$place")" = "$site" ]
 pip install --quiet --no-deps --editable .
 works "an editable installation"
 pip install --quiet --no-deps .

@@ -12,7 +12,9 @@ folder=.venv-$which
 case $which in
     newest) : >"$folder.txt" ;;
     # "name>=1.2,<2; marker" becomes "name==1.2; marker"
-    lowest) sed -nE 's/^ +([A-Za-z0-9_.-]+)>=([0-9.]+)[^;]*(;.*)?$/\1==\2\3/p' setup.cfg >"$folder.txt" ;;
+    lowest)
+        sed -nE 's/^ +([A-Za-z0-9_.-]+)>=([0-9.]+)[^;]*(;.*)?$/\1==\2\3/p' setup.cfg >"$folder.txt"
+        ;;
     *) echo "newest or lowest, not $which" >&2; exit 2 ;;
 esac
 rm -rf "$folder"
@@ -26,8 +28,10 @@ echo "other versions than the tested ones (<) are installed (>):"
 diff <(tr 'A-Z_' 'a-z-' <scripts/tested_versions.txt) <(tr 'A-Z_' 'a-z-' <"$installed") |
     grep '^>' || echo "none"
 broken=()
-"$folder/bin/python" -m pytest -n logical --maxprocesses 4 --dist loadfile "${@:2}" || broken+=(tests)
-"$folder/bin/python" -m sphinx -q -W --keep-going -b html docs "$folder/docs" || broken+=(documentation)
+"$folder/bin/python" -m pytest -n logical --maxprocesses 4 --dist loadfile "${@:2}" ||
+    broken+=(tests)
+"$folder/bin/python" -m sphinx -q -W --keep-going -b html docs "$folder/docs" ||
+    broken+=(documentation)
 if [ ${#broken[@]} -gt 0 ]; then
     echo "broken with the $which versions: ${broken[*]}" >&2
     exit 1

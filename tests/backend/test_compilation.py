@@ -13,7 +13,7 @@ numba = pytest.importorskip("numba")
 from numba.core import event, types
 
 from tests.terminal import in_terminal
-from tnvmc.backend import progress
+from tnvmc.backend import host, progress
 from tnvmc.backend.host import absorption, strips
 from tnvmc.backend.host.compilation import Announcement, Ended, numbers_of
 from tnvmc.backend.host.elements import multiply
@@ -43,6 +43,18 @@ def test_each_type_of_numbers_is_announced_once() -> None:
     listener.on_start(begun(multiply, types.float32[::1]))  # two seconds
     listener.on_start(begun(numba.njit(begun), strip_of(types.float32)))  # another's
     assert announced == ["float64", "complex64"]
+
+
+def test_compilation_is_logged_where_nobody_has_asked(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(host, "_announce", host.log_compilation)
+    host._announce("float32")
+    assert [record.args for record in caplog.records] == [("float32",)]
+    announced: list[str] = []
+    host.announce_compilation(announced.append)
+    host._announce("float32")
+    assert announced == ["float32"] and len(caplog.records) == 1
 
 
 def test_the_type_is_that_of_the_boundaries() -> None:

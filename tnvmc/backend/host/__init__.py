@@ -6,29 +6,30 @@ where they are switched off (environment variable ``TNVMC_KERNELS=numpy``) or Nu
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Callable
 from functools import cache
 
-_announce: Callable[[str], None] | None = None
+
+def log_compilation(dtype: str) -> None:
+    """Log that kernels are compiled: what happens where nobody has set anything else."""
+    logging.getLogger("tnvmc").warning("compiling kernels for %s: 20 to 40 s", dtype)
 
 
-def announce_compilation(announce: Callable[[str], None] | None) -> None:
+_announce: Callable[[str], None] = log_compilation
+
+
+def announce_compilation(announce: Callable[[str], None]) -> None:
     """Set what is called when kernels of a PEPS are compiled, which takes half a minute.
 
     Args:
-        announce: takes the type of numbers, such as "float64", and is called once for each, from
-            the thread that compiles; None for nothing.
+        announce: takes the type of numbers, such as "float64"; it is called once for each, from
+            the thread that compiles.
     """
     global _announce
     _announce = announce
-
-
-def compilation_starts(dtype: str) -> None:
-    """Announce that kernels for a type of numbers are compiled from here on."""
-    if _announce is not None:
-        _announce(dtype)
 
 
 @cache
@@ -51,5 +52,5 @@ def available() -> bool:
             stacklevel=2,
         )
         return False
-    listen(compilation_starts)
+    listen(lambda dtype: _announce(dtype))
     return True
