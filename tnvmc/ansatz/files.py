@@ -7,13 +7,12 @@ whose code or settings have changed meanwhile is not given parameters that mean 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Ansatz, description_of
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.calls import as_path
 from tnvmc.backend.namespace import to_host
 from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
@@ -82,14 +81,13 @@ def lattice_in(described: list[Any], file: Any) -> Lattice:
     return from_bonds(grid, bonds, coordinates, vacant)
 
 
-def save_state(
-    path: str | Path,
-    ansatz: Ansatz,
-    theta: Any,
-    rebuild: Mapping[str, Any] | None = None,
-    *,
-    overwrite: bool = False,
-) -> None:
+def part_in_file(state: Ansatz) -> dict[str, Any] | None:
+    """Give kind and settings of a state within another one; None if only its maker can make it."""
+    found = state.rebuild()
+    return None if found is None else {"kind": state.description()["ansatz"], "of": found}
+
+
+def save_state(path: str | Path, ansatz: Ansatz, theta: Any, *, overwrite: bool = False) -> None:
     """Write parameters (P,) and what they belong to, whole or not at all; see `GenericAnsatz.save`."""
     path = as_path("save", path)
     refuse_existing(path, overwrite)
@@ -102,7 +100,7 @@ def save_state(
     if not np.isfinite(host).all():
         raise ValueError("save: theta holds numbers that are not finite")
     described, attributes, tree = lattice_parts(ansatz.lattice)
-    about = description_of(ansatz)
+    about = ansatz.description()
     attributes["identity"] = {
         "ansatz": about.pop("ansatz"),
         "lattice": described,
@@ -110,8 +108,9 @@ def save_state(
         **about,
         "n_parameters": int(ansatz.n_params),
     }
+    rebuild = ansatz.rebuild()
     if rebuild is not None:
-        attributes[REBUILD] = plain(dict(rebuild))
+        attributes[REBUILD] = plain(rebuild)
     configs = probe_configs(ansatz)
     found = ansatz.log_amplitude(host, configs)
     probe = {"configs": configs, "phase": to_host(found.phase), "log_abs": to_host(found.log_abs)}
@@ -134,7 +133,7 @@ def load_theta(path: str | Path, ansatz: Ansatz) -> np.ndarray:
 
 def _identity(ansatz: Ansatz) -> dict[str, Any]:
     described, _, _ = lattice_parts(ansatz.lattice)
-    about = plain(description_of(ansatz))
+    about = plain(ansatz.description())
     n_params = int(ansatz.n_params)
     return {
         "ansatz": about.pop("ansatz"), "lattice": described, "local_dim": int(ansatz.local_dim),
@@ -186,7 +185,7 @@ class InFiles:
             ValueError: another number of parameters, or some that are not finite.
             OSError: no space, no permission, no such folder.
         """
-        save_state(path, cast(Ansatz, self), theta, self.rebuild(), overwrite=overwrite)
+        save_state(path, cast(Ansatz, self), theta, overwrite=overwrite)
 
     def load_theta(self, path: str | Path) -> Any:
         """Read parameters (P,), on the host, that `save` wrote of the same wave function.
@@ -196,7 +195,3 @@ class InFiles:
                 wave function that gives another psi with them.
         """
         return load_theta(path, cast(Ansatz, self))
-
-    def rebuild(self) -> dict[str, Any] | None:
-        """Give what makes this wave function again, in plain values; None where only its maker can."""
-        return None

@@ -107,7 +107,7 @@ class ProductState(ClusterProduct):
     """Random vectors, or the ordered product state of lowest energy."""
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
-        """theta (P,) for an operator; see `Initialisable`."""
+        """Give theta (P,) for an operator."""
         if kind != "product":
             return super().initial(operator, seed, kind)
         tensors, _ = simple_update(operator, 1, time=ImaginaryTime(max_steps=0), seed=seed)

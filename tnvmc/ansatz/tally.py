@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import MOVE_KINDS, SweepInfo, Targets, Tempered, Walkers
+from tnvmc.ansatz.protocol import MOVE_KINDS, SweepInfo, Sweeps, Targets, Walkers
 from tnvmc.backend.namespace import array_namespace, to_namespace
 
 Array = Any
@@ -72,7 +72,7 @@ class PlainSweep:
     """The sweep of an ansatz with tempered sweeps: that of power 1."""
 
     def sweep(
-        self: Tempered, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
+        self: Sweeps, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
         """Propose every move once; see `Ansatz.sweep`."""
         return self.tempered_sweep(theta, walkers, moves, uniforms, 1.0)

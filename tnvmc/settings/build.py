@@ -155,7 +155,7 @@ def _start(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
     assert isinstance(ansatz, ProductOfStates)
     first = initial_parameters(_whole(ansatz.first), operator, seed, chosen.first.init)
     if chosen.second.init in ("random", "product"):
-        return ansatz.around(first, operator, seed, chosen.second.init)
+        return ansatz.initial_second(first, operator, seed, chosen.second.init)
     return ansatz.joined(
         first, initial_parameters(_whole(ansatz.second), operator, seed, chosen.second.init)
     )

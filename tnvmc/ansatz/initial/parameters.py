@@ -20,16 +20,9 @@ from tnvmc.ansatz.initial.tensors import grow
 from tnvmc.ansatz.peps.files import sharing_in
 from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.protocol import (
-    Ansatz,
-    Initialisable,
-    Typed,
-    description_of,
-    no_start,
-    real_state,
-)
+from tnvmc.ansatz.protocol import Ansatz, real_state, require_ansatz
 from tnvmc.ansatz.wrappers.symmetrised import inner_description, inner_state
-from tnvmc.backend.calls import refuse, spelt
+from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.lattice.embedding import embedding
 from tnvmc.operators.required import require_operator
@@ -67,17 +60,12 @@ def initial_parameters(
         StateFileError: a damaged checkpoint, or one of another kind of state.
     """
     require_operator("initial_parameters", "operator", operator)
-    if not hasattr(ansatz, "log_amplitude"):
-        raise refuse(
-            "initial_parameters", "ansatz", ansatz, "a wave function, as PEPS(lattice, D=4)"
-        )
+    require_ansatz("initial_parameters", "ansatz", ansatz)
     close = get_close_matches(str(kind), KINDS, 1, 0.7)
     if kind is not None and kind not in KINDS and close and not Path(kind).exists():
         raise StateFileError(f"{kind}: no such file; did you mean {close[0]!r}?")
     if kind is not None and kind not in KINDS:
         return _from_checkpoint(ansatz, Path(kind), seed)
-    if not isinstance(ansatz, Initialisable):
-        raise no_start(ansatz, kind or "random")
     return ansatz.initial(operator, seed, kind)
 
 
@@ -180,8 +168,8 @@ def _from_checkpoint(ansatz: Ansatz, path: Path, seed: int) -> Array:
     """Read parameters; those of a PEPS of another D are cut, or grown with noise on the new bonds."""
     described, theta = read_parameters(path / CHECKPOINT if path.is_dir() else path)
     ansatz, described = inner_state(ansatz), inner_description(described)
-    about = description_of(ansatz)
-    dtype = np.dtype(ansatz.dtype) if isinstance(ansatz, Typed) else theta.dtype
+    about = ansatz.description()
+    dtype = theta.dtype if ansatz.dtype is None else np.dtype(ansatz.dtype)
     shape = [int(length) for length in ansatz.lattice.shape]
     if isinstance(ansatz, PEPS) and _has_edge(described, ansatz):
         return _from_bulk(ansatz, path, described, theta, seed)

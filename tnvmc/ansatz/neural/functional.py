@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen, nnx
 
+from tnvmc.ansatz.neural.dlpack import to_jax
+
 Array = Any
 Tree = Any
 
@@ -170,6 +172,41 @@ class Functional:
         module = given if isinstance(given, nnx.Module) else _called(given, nnx.Rngs(seed))
         parts: Any = nnx.split(module, nnx.Param, ...)
         return module, *parts
+
+
+class NetworkParameters:
+    """What a wave function says of the parameters of its network, `functional`."""
+
+    functional: Functional
+
+    @property
+    def n_params(self) -> int:
+        """Length P of theta."""
+        return self.functional.n_params
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of theta."""
+        return self.functional.dtype
+
+    def random(self, seed: int = 0) -> np.ndarray:
+        """Give theta (P,), on the host, as the module initialises itself."""
+        return self.functional.random(seed)
+
+    def module(self, theta: Array) -> Any:
+        """Give the module with parameters theta (P,): an NNX module, or a bound Linen module."""
+        return self.functional.module(self.functional.unflatten(jnp.asarray(to_jax(theta))))
+
+    @property
+    def readout(self) -> np.ndarray | None:
+        """Which parameters belong to the last layer: (P,) bool; None if no group is named so."""
+        sizes = [piece.size for piece in self.functional.pieces(np.zeros(self.n_params))]
+        of_pieces = self.functional.within(_LAST_LAYERS)
+        return np.repeat(of_pieces, sizes) if any(of_pieces) else None
+
+
+_LAST_LAYERS = ("readout", "head")
+"""Groups of parameters of the last layers of the networks here."""
 
 
 def _called(make: Any, rngs: nnx.Rngs) -> Any:

@@ -11,7 +11,7 @@ from flax import nnx
 from tnvmc.ansatz.neural.architectures import PatchedTransformerConfig
 from tnvmc.ansatz.neural.autoregressive import Autoregressive
 from tnvmc.ansatz.neural.decoder import REAL, Block, sinusoidal_positions
-from tnvmc.ansatz.neural.made_with import noted
+from tnvmc.ansatz.neural.recipe import noted
 from tnvmc.lattice.lattice import Lattice, require_full_grid
 
 MOST_STATES = 1024

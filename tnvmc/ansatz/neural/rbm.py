@@ -26,7 +26,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import RBMConfig
-from tnvmc.ansatz.neural.made_with import noted
+from tnvmc.ansatz.neural.recipe import noted
 from tnvmc.lattice.lattice import Lattice
 
 Form = Literal["binary", "log_cosh"]

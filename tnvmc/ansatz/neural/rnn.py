@@ -16,7 +16,7 @@ from tnvmc.ansatz.neural.autoregressive import (
     phase_of,
     snake,
 )
-from tnvmc.ansatz.neural.made_with import noted
+from tnvmc.ansatz.neural.recipe import noted
 from tnvmc.lattice.lattice import Lattice, require_full_grid
 
 _REAL: dict[str, Any] = {"param_dtype": jnp.float64, "dtype": jnp.float64}

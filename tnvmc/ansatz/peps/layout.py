@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from tnvmc.ansatz.initial.tensors import bond_sizes
+from tnvmc.ansatz.peps.files import told_of_scheme
 from tnvmc.ansatz.peps.quimb import to_quimb
 from tnvmc.ansatz.peps.rings import check_bonds, closed, opened
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
@@ -39,6 +40,8 @@ class TensorLayout:
     (`peps.sharing`), of the free entries of one tensor of each orbit.
     """
 
+    scheme: Any
+
     def __init__(
         self,
         lattice: Lattice,
@@ -61,6 +64,7 @@ class TensorLayout:
             )
         self.lattice, self.D, self.local_dim = lattice, D, local_dim
         self.bonds = check_bonds(bonds, lattice)
+        self.rings = bonds == "periodic"  #: whether the bonds of a row close
         self.dtype = numeric_type("PEPS", "float64" if dtype is None else dtype)
         self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
         self.sharing = _checked(sharing, lattice, local_dim)
@@ -70,23 +74,18 @@ class TensorLayout:
             self.shared = SharedTensors(self.sharing, self.embedding, self.shapes)
 
     def __repr__(self) -> str:
-        lattice, scheme = self.lattice, getattr(self, "scheme", None)
+        lattice = self.lattice
         size = f"{lattice.kind} {lattice.size}"
         parts = [size, f"D = {self.D}", *([f"d = {self.local_dim}"] if self.local_dim > 2 else [])]
         parts += ["periodic bonds"] if self.rings else []
         parts += [f"shared by {len(self.sharing)} elements"] if self.sharing else []
-        parts += [self.dtype.name, *([] if scheme is None else [repr(scheme)])]
+        parts += [self.dtype.name, repr(self.scheme)]
         return f"<{type(self).__name__}: {', '.join(parts)}; {self.n_params} parameters>"
 
     @cached_property
     def embedding(self) -> Embedding:
         """How the lattice lies on the grid of the network."""
         return embedding(self.lattice, self.bonds)
-
-    @property
-    def rings(self) -> bool:
-        """Whether the bonds of a row close."""
-        return self.bonds == "periodic"
 
     @property
     def row_bond(self) -> int:
@@ -150,10 +149,18 @@ class TensorLayout:
         return [(self.local_dim, *(size(place, leg) for leg in range(4))) for place in found.places]
 
     def description(self) -> dict[str, Any]:
-        """Class, D, the bonds where they are not open, and what is shared; see `Described`."""
+        """Class, D, the bonds where they are not open, and what is shared; for a file."""
         more: dict[str, Any] = {"bonds": self.bonds} if self.rings else {}
         more |= {"sharing": self.sharing.told()} if self.sharing else {}
         return {"ansatz": type(self).__name__, "D": self.D, **more}
+
+    def rebuild(self) -> dict[str, Any]:
+        """Give what makes this state again as a part of another one in a file."""
+        return {
+            "D": self.D, "dtype": self.dtype.name, "bonds": self.bonds,
+            "scheme": told_of_scheme(self.scheme),
+            "sharing": self.sharing and self.sharing.told(),
+        }  # fmt: skip
 
     def tensors(self, theta: Array) -> list[Array]:
         """Cut theta (P,) into one tensor (d, up, left, down, right) per site.

@@ -26,6 +26,7 @@ from tnvmc.ansatz.peps.layout import TensorLayout, open_rows
 from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.ansatz.peps.views import LatestViews
 from tnvmc.ansatz.protocol import (
+    Ansatz,
     Execution,
     LogAmplitude,
     Snapshot,
@@ -54,7 +55,7 @@ CHUNK_BYTES = 2**22
 
 
 @spelt(chi="scheme=SRC(chi=...)", init="initial_parameters(peps, hamiltonian, kind=...)")
-class PEPS(PlainSweep, TensorLayout):
+class PEPS(PlainSweep, TensorLayout, Ansatz):
     """A PEPS with bonds of dimension D on the grid of `lattice`; one open row of it is an open MPS.
 
     Args:
@@ -78,6 +79,9 @@ class PEPS(PlainSweep, TensorLayout):
             another lattice than a cylinder, or around fewer than three sites.
     """
 
+    tempered = True
+    exact_draws = False  # but from |psi|^2 with the double layer truncated
+
     def __init__(
         self,
         lattice: Lattice,
@@ -97,10 +101,7 @@ class PEPS(PlainSweep, TensorLayout):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
         self.scheme: Scheme | Fixed = SRC(2 * self.D, at_most=True) if scheme is None else scheme
         self._latest = LatestViews()
-        self.starts: tuple[str, ...] = ("simple_update", "random", "product")
-        """Evolved in imaginary time, positive random tensors, a product state."""
-        if self.shared:
-            self.starts = STARTS
+        self.starts = STARTS if self.shared else ("simple_update", "random", "product")
 
     def with_scheme(self, scheme: Scheme | Fixed) -> PEPS:
         """The same state contracted in another way; theta carries over."""
@@ -265,9 +266,6 @@ class PEPS(PlainSweep, TensorLayout):
     ) -> tuple[Walkers, Snapshot]:
         """Ratios, log-derivatives and the spread of closures, in one pass; `ByRows.measure`."""
         return self._contraction.measure(theta, walkers, replacements, jacobian)
-
-    exact_draws = False
-    """What is drawn from is |psi|^2 with the double layer truncated."""
 
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Drawer:
         """What draws of one theta share: the double layer, contracted; by default with chi = D

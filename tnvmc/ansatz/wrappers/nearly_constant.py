@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +19,6 @@ LARGEST = 0.02
 _HALVINGS = 20
 
 
-@runtime_checkable
-class WithReadout(Protocol):
-    """A state whose ln psi is constant where some of its parameters vanish, whatever the others are."""
-
-    @property
-    def readout(self) -> np.ndarray:
-        """Which parameters these may be: (P,) bool, all False where none are known."""
-
-
 def nearly_constant(ansatz: Ansatz, theta: np.ndarray) -> np.ndarray:
     """Halve parameters (P,) until ln psi differs by `LARGEST` at most between configurations.
 
@@ -38,9 +29,8 @@ def nearly_constant(ansatz: Ansatz, theta: np.ndarray) -> np.ndarray:
     itself, where the log-derivatives of a network would vanish.  Parameters of a state that does not get there
     (tensors, or signs that are fixed) come back as they are: the product starts elsewhere then.
     """
-    configs, everything = probe_configs(ansatz), np.ones(theta.shape, dtype=bool)
-    readout = ansatz.readout if isinstance(ansatz, WithReadout) else ~everything
-    for which in (readout, everything) if readout.any() else (everything,):
+    configs, readout = probe_configs(ansatz), ansatz.readout
+    for which in ([] if readout is None else [readout]) + [np.ones(theta.shape, dtype=bool)]:
         smaller = theta
         for _ in range(_HALVINGS):
             if deviation(ansatz, smaller, configs) <= LARGEST:
