@@ -64,8 +64,8 @@ _NAMES_OF = {
     "tnvmc.analysis.gaps": ("energy_gap",),
     "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau", "TensorBoard"),
     "tnvmc.storage.run_folder": ("FolderError",),
-    "tnvmc.ansatz.initial.parameters": ("initial_parameters",),
-    "tnvmc.ansatz.initial.simple_update": ("ImaginaryTime", "simple_update"),
+    "tnvmc.ansatz.initial": ("initial_parameters",),
+    "tnvmc.ansatz.peps.starts.simple_update": ("ImaginaryTime", "simple_update"),
 }  # fmt: skip
 _HOME = {name: (home, name) for home, names in _NAMES_OF.items() for name in names}
 # The lattice and the model bear one name; the model, which is used more, keeps it here.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
-from tnvmc.ansatz.initial.simple_update import ImaginaryTime, simple_update
+from tnvmc.ansatz.peps.starts.simple_update import ImaginaryTime, simple_update
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.arguments import numeric_type, set_whole
 from tnvmc.backend.calls import spelt

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.protocol import Ansatz, Targets, chi_of
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import as_path, spelt

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.oracles import all_configs, dense_amplitude, dense_state
-from tnvmc.ansatz.initial.tensors import random_positive
 from tnvmc.ansatz.peps.quimb import from_quimb, to_quimb
+from tnvmc.ansatz.peps.starts.tensors import random_positive
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.contraction.double_layer import log_amplitude
 from tnvmc.lattice.grids import chain, square

@@ -11,11 +11,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from tnvmc.ansatz.initial.tensors import bond_sizes
 from tnvmc.ansatz.peps.files import told_of_scheme
 from tnvmc.ansatz.peps.quimb import to_quimb
 from tnvmc.ansatz.peps.rings import check_bonds, closed, opened
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
+from tnvmc.ansatz.peps.starts.tensors import bond_sizes
 from tnvmc.ansatz.peps.vacancies import Filling
 from tnvmc.backend.arguments import numeric_type, whole
 from tnvmc.backend.calls import refuse

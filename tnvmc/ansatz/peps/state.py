@@ -8,22 +8,19 @@ batch is contracted at once, and a pass leaves behind what the next one needs.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.initial.evolution import evolved_from_product
-from tnvmc.ansatz.initial.shared_starts import STARTS, shared_start
-from tnvmc.ansatz.initial.tensors import random_positive
 from tnvmc.ansatz.peps.by_columns import ByColumns
 from tnvmc.ansatz.peps.by_rows import ByRows
 from tnvmc.ansatz.peps.draws import Drawer
 from tnvmc.ansatz.peps.files import SavedPEPS, read_peps, write_peps
 from tnvmc.ansatz.peps.layout import TensorLayout, open_rows
 from tnvmc.ansatz.peps.sharing import Sharing
+from tnvmc.ansatz.peps.starts.initial import KINDS, KINDS_OF_SHARED, initial
 from tnvmc.ansatz.peps.views import LatestViews
 from tnvmc.ansatz.protocol import (
     Ansatz,
@@ -35,7 +32,6 @@ from tnvmc.ansatz.protocol import (
     Walkers,
     check_start,
     chi_of,
-    real_state,
 )
 from tnvmc.ansatz.tally import PlainSweep
 from tnvmc.backend.calls import shortly, spelt
@@ -101,7 +97,7 @@ class PEPS(PlainSweep, TensorLayout, Ansatz):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
         self.scheme: Scheme | Fixed = SRC(2 * self.D, at_most=True) if scheme is None else scheme
         self._latest = LatestViews()
-        self.starts = STARTS if self.shared else ("simple_update", "random", "product")
+        self.starts = KINDS_OF_SHARED if self.shared else KINDS
 
     def with_scheme(self, scheme: Scheme | Fixed) -> PEPS:
         """The same state contracted in another way; theta carries over."""
@@ -215,19 +211,9 @@ class PEPS(PlainSweep, TensorLayout, Ansatz):
         """
         kind = kind or self.starts[0]
         check_start(self, kind)
-        if self.dtype.kind != "c" and operator.is_complex:
-            if self.follows:
-                return self.for_operator(operator).initial(operator, seed, kind)
-            raise real_state(operator, f"dtype = '{self.dtype.name}'")
-        here = replace(operator, lattice=self.lattice)  # its embedding is that of the tensors
-        if self.shared:
-            return shared_start(self.shared, here, seed, kind).astype(self.dtype)
-        if kind == "random":
-            return self.flatten(
-                random_positive(self.lattice, self.D, self.dtype, seed, self.local_dim, self.bonds)
-            )
-        n_steps = 0 if kind == "product" else 200
-        return self.flatten(evolved_from_product(here, self.D, seed, n_steps, self.bonds)[0])
+        if self.follows and self.dtype.kind != "c" and operator.is_complex:
+            return self.for_operator(operator).initial(operator, seed, kind)
+        return initial(self, operator, seed, kind)
 
     @property
     def _contraction(self) -> ByRows | ByColumns:

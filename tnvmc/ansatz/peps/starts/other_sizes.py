@@ -1,19 +1,139 @@
-"""Starts of a PEPS from one with a bulk, on a lattice of another size or with a wider edge."""
+"""Starts of a PEPS from another one: of other D, grown or cut, or of another lattice, repeated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from tnvmc.ansatz.peps.orbits import Orbit, nearest_alike
-from tnvmc.ansatz.peps.sharing import SharedTensors
+from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
+from tnvmc.ansatz.peps.starts.initial import with_noise
+from tnvmc.ansatz.peps.starts.simple_update import evolved
+from tnvmc.ansatz.peps.starts.tensors import NOISE, grow, noisy
+from tnvmc.ansatz.peps.starts.vidal_form import cut
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.operators.term import Operator
 
 Array = Any
+
+
+def grown(
+    tensors: Sequence[Array],
+    large: PEPS,
+    operator: Operator,
+    *,
+    evolve: int = 0,
+    noise: float = NOISE,
+    seed: int = 0,
+) -> Array:
+    """Give the state of `tensors` as parameters (P,) of `large`.
+
+    New bonds are opened by `evolve` steps of simple update.  Entries that are still zero, all new
+    ones without any step, get noise of this deviation relative to the tensor's largest entry.
+
+    Args:
+        tensors: (d, up, left, down, right) of each site, as of `PEPS.tensors`.
+        large: the PEPS of the larger D.
+        operator: the Hamiltonian of simple update.
+        evolve: steps of simple update; 0 for none.
+        noise: on entries that are zero.
+        seed: of the noise.
+
+    Raises:
+        ValueError: `large` has the smaller D; simple update of tensors that are shared.
+    """
+    xp = array_namespace(tensors[0])
+    tensors = [to_host(tensor) for tensor in tensors]
+    if large.shared:
+        return to_namespace(_grown_shared(tensors, large, evolve, noise, seed), xp)
+    if evolve:
+        rng = np.random.Generator(np.random.PCG64(seed))
+        here = replace(operator, lattice=large.lattice)
+        wide = evolved(here, tensors, large.D, evolve, bonds=large.bonds)
+        wide = [noisy(tensor, rng, noise) for tensor in wide]
+    else:
+        wide = grow(tensors, large.embedding, large.D, noise, seed, per_entry=True)
+    return to_namespace(large.flatten(wide), xp)
+
+
+def _grown_shared(
+    tensors: Sequence[Array], large: PEPS, evolve: int, noise: float, seed: int
+) -> Array:
+    """The same of a PEPS that shares tensors, and so the noise."""
+    if evolve:
+        raise ValueError(
+            "grown: tensors that are shared cannot be evolved by simple update, after which they would be so no "
+            "longer; take evolve = 0, which opens bonds by noise"
+        )
+    assert large.shared is not None
+    theta = large.flatten(grow(tensors, large.embedding, large.D, noise=0))
+    return with_noise(large.shared, theta, noise, seed)
+
+
+def cut_to(tensors: Sequence[Array], small: PEPS, seed: int = 0) -> tuple[Array, float]:
+    """Give `tensors` as parameters (P,) of smaller D, and the largest weight that a bond lost.
+
+    Entries that are zero after the cut, of bonds that need less than D, get the noise of a start.
+
+    Args:
+        tensors: (d, up, left, down, right) of each site, as of `PEPS.tensors`.
+        small: the PEPS of the smaller D, on the same bonds.
+        seed: of the noise.
+
+    Raises:
+        ValueError: `small` shares tensors: on every bond a cut chooses a basis of its own, so those
+            that were equal are so no longer.
+    """
+    if small.shared:
+        raise ValueError(
+            "cut: tensors that are shared would be so no longer; make the smaller state without sharing"
+        )
+    xp, rng = array_namespace(tensors[0]), np.random.Generator(np.random.PCG64(seed))
+    kept, lost = cut([to_host(tensor) for tensor in tensors], small.embedding, small.D)
+    return to_namespace(small.flatten([noisy(tensor, rng) for tensor in kept]), xp), lost
+
+
+def lacks_bulk_of(after: PEPS, sharing: Sharing | None) -> bool:
+    """Tell whether tensors with an edge are to be shared in another way, or on another lattice."""
+    has_edge = sharing is not None and sharing.edge is not None
+    return has_edge and after.shared is not None and sharing != after.sharing
+
+
+def from_other(before: PEPS, theta: Array, after: PEPS, seed: int) -> Array:
+    """Give theta (P,) of `after` from another PEPS: repeated, cut or grown with noise.
+
+    Raises:
+        ValueError: see `repeated`; a state that shares tensors, to be cut.
+    """
+    if lacks_bulk_of(after, before.sharing):
+        before, theta = shared_as(before, theta, after)
+        if before.D == after.D:
+            return theta
+    return _resized(before, theta, after, seed)
+
+
+def _resized(before: PEPS, theta: Array, ansatz: PEPS, seed: int) -> Array:
+    """Parameters (P,) of the state with other D or bonds, or without sharing."""
+    tensors, smaller = before.tensors(theta), before.D > ansatz.D
+    if ansatz.shared:
+        if smaller:
+            raise ValueError("a state that shares tensors is not cut; take ansatz.sharing = false")
+        try:
+            return _grown_shared(tensors, ansatz, 0, NOISE, seed)
+        except ValueError as error:
+            needs = "a state that shares tensors begins from one that shares them by the same symmetries"
+            raise ValueError(f"{error}; {needs}") from None
+    if smaller and before.bonds == ansatz.bonds:
+        return cut_to(tensors, ansatz, seed)[0]
+    if smaller:  # of open bonds, for rings
+        rows = PEPS(ansatz.lattice, ansatz.D, theta.dtype.name, local_dim=ansatz.local_dim)
+        tensors = rows.tensors(cut_to(tensors, rows, seed)[0])
+    return ansatz.flatten(grow(tensors, ansatz.embedding, ansatz.D, seed=seed))
 
 
 def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:

@@ -36,17 +36,20 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.initial.gates import (
+from tnvmc.ansatz.peps.starts.gates import (
     Batch,
     GatePlan,
     exponential,
     mean_fields,
     plan_gates,
 )
-from tnvmc.ansatz.initial.product_starts import start_vectors
-from tnvmc.ansatz.initial.settled import settle
-from tnvmc.ansatz.initial.updates import update_neighbours, update_path
-from tnvmc.ansatz.initial.vidal import VidalPEPS
+from tnvmc.ansatz.peps.starts.product_states import start_vectors
+from tnvmc.ansatz.peps.starts.vidal_form import (
+    VidalPEPS,
+    equilibrate,
+    update_neighbours,
+    update_path,
+)
 from tnvmc.backend.arguments import positive, real, set_whole, whole
 from tnvmc.backend.calls import spelt
 from tnvmc.lattice.embedding import Bonds, embedding
@@ -203,7 +206,7 @@ def evolved(
     start, factor = start_vectors(operator, "auto", 0)[1], ImaginaryTime.coupling_factor
     plan = _with_weaker_order(plan_gates(operator, bonds), operator, start, factor)
     state = VidalPEPS.from_peps(tensors, found, D, operator.is_complex)
-    settle(state)
+    equilibrate(state)
     gates = [exponential(batch.matrices, tau / 2 / plan.scale) for batch in plan.pairs]
     for _ in range(n_steps):
         _step(state, plan.pairs, gates, _site_gates(state, plan, tau))
