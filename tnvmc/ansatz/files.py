@@ -7,6 +7,8 @@ whose code or settings have changed meanwhile is not given parameters that mean 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +17,8 @@ import numpy as np
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.calls import as_path
 from tnvmc.backend.namespace import to_host
+from tnvmc.contraction import schemes
+from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import StateFileError, attribute, encoded, opened, parameters_in
@@ -30,14 +34,10 @@ libraries some 1e-12 in double precision, 1e-6 in single."""
 LISTED_BONDS = "list of bonds"
 """In the identity of a checkpoint: bonds, vacant places and coordinates of a lattice without a name."""
 
+_SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact, Fixed)}
+
 REBUILD = "rebuild"
 """Attribute with what makes the wave function again; absent where only its maker can."""
-
-
-def refuse_existing(path: Path, overwrite: bool) -> None:
-    """Raise StateFileError for a file that exists, unless it may be replaced."""
-    if path.exists() and not overwrite:
-        raise StateFileError(f"{path}: exists; choose another name, or pass overwrite=True")
 
 
 def lattice_parts(lattice: Lattice) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
@@ -87,10 +87,26 @@ def part_in_file(state: Ansatz) -> dict[str, Any] | None:
     return None if found is None else {"kind": state.description()["ansatz"], "of": found}
 
 
-def save_state(path: str | Path, ansatz: Ansatz, theta: Any, *, overwrite: bool = False) -> None:
-    """Write parameters (P,) and what they belong to, whole or not at all; see `GenericAnsatz.save`."""
+def write_state(
+    path: str | Path,
+    ansatz: Ansatz,
+    theta: np.ndarray,
+    more: Mapping[str, Any],
+    tree: Mapping[str, Any],
+    overwrite: bool,
+) -> None:
+    """Write theta (P,), what it belongs to, and more attributes and arrays, whole or not at all."""
     path = as_path("save", path)
-    refuse_existing(path, overwrite)
+    if path.exists() and not overwrite:
+        raise StateFileError(f"{path}: exists; choose another name, or pass overwrite=True")
+    _, attributes, coordinates = lattice_parts(ansatz.lattice)
+    attributes = {"identity": _identity(ansatz), **attributes, **more}
+    content = {"here": {"theta": theta}, **tree, **coordinates}
+    write_atomically(path, encoded(content, attributes))
+
+
+def save_state(path: str | Path, ansatz: Ansatz, theta: Any, *, overwrite: bool = False) -> None:
+    """Write parameters (P,) and what they belong to; see `GenericAnsatz.save`."""
     host = to_host(theta)
     if host.shape != (ansatz.n_params,):
         raise ValueError(
@@ -99,22 +115,11 @@ def save_state(path: str | Path, ansatz: Ansatz, theta: Any, *, overwrite: bool 
         )
     if not np.isfinite(host).all():
         raise ValueError("save: theta holds numbers that are not finite")
-    described, attributes, tree = lattice_parts(ansatz.lattice)
-    about = ansatz.description()
-    attributes["identity"] = {
-        "ansatz": about.pop("ansatz"),
-        "lattice": described,
-        "local_dim": int(ansatz.local_dim),
-        **about,
-        "n_parameters": int(ansatz.n_params),
-    }
-    rebuild = ansatz.rebuild()
-    if rebuild is not None:
-        attributes[REBUILD] = plain(rebuild)
-    configs = probe_configs(ansatz)
+    rebuild, configs = ansatz.rebuild(), probe_configs(ansatz)
+    more = {} if rebuild is None else {REBUILD: plain(rebuild)}
     found = ansatz.log_amplitude(host, configs)
     probe = {"configs": configs, "phase": to_host(found.phase), "log_abs": to_host(found.log_abs)}
-    write_atomically(path, encoded({"here": {"theta": host}, "probe": probe, **tree}, attributes))
+    write_state(path, ansatz, host, more, {"probe": probe}, overwrite)
 
 
 def load_theta(path: str | Path, ansatz: Ansatz) -> np.ndarray:
@@ -139,6 +144,21 @@ def _identity(ansatz: Ansatz) -> dict[str, Any]:
         "ansatz": about.pop("ansatz"), "lattice": described, "local_dim": int(ansatz.local_dim),
         **about, "n_parameters": n_params,
     }  # fmt: skip
+
+
+def scheme_in_file(scheme: Any) -> dict[str, Any] | None:
+    """Give what makes a scheme of this package again; None for one of the user's own."""
+    if type(scheme).__name__ not in _SCHEMES:
+        return None
+    return {"name": type(scheme).__name__, **asdict(scheme)}
+
+
+def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | Fixed | None:
+    """Make a scheme of what a file says of it."""
+    if described is None:
+        return None
+    settings = {key: value for key, value in described.items() if key != "name"}
+    return _SCHEMES[described["name"]](**settings)
 
 
 def probe_configs(ansatz: Ansatz) -> np.ndarray:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.files import lattice_in
-from tnvmc.ansatz.peps.files import sharing_in
-from tnvmc.ansatz.peps.sharing import Sharing
+from tnvmc.ansatz.peps.sharing import Sharing, sharing_in
 from tnvmc.ansatz.peps.starts.initial import KINDS
 from tnvmc.ansatz.peps.starts.other_sizes import from_other, lacks_bulk_of
 from tnvmc.ansatz.peps.state import PEPS

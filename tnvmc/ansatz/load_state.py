@@ -1,4 +1,4 @@
-"""Saved states of all kinds: the wave function made again, and its parameters."""
+"""States from elsewhere, with their parameters: from a file of `save`, or of quimb."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.files import REBUILD, lattice_in, load_theta
+from tnvmc.ansatz.files import REBUILD, lattice_in, load_theta, scheme_of
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS
-from tnvmc.ansatz.peps.files import scheme_of, sharing_in
+from tnvmc.ansatz.peps.sharing import sharing_in
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.ansatz.protocol import Ansatz
@@ -20,7 +20,9 @@ from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.backend.calls import as_path
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.quimb import hamiltonian_of, is_hamiltonian
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
+from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.storage.hdf5 import StateFileError, attribute, opened, parameters_in
 
 _PLAIN = {kind.__name__: kind for kind in (PeriodicMPS, ProductState, DimerCovering, Jastrow)}
@@ -104,3 +106,29 @@ def _network(lattice: Lattice, local_dim: int, found: Mapping[str, Any]) -> Ansa
         freeze=found["freeze"],
         architecture=found["architecture"],
     )
+
+
+def from_quimb(
+    value: Any, lattice: Any = None
+) -> tuple[PEPS | PeriodicMPS, np.ndarray] | Operator | NonHermitian:
+    """Take a state or a Hamiltonian of quimb.
+
+    >>> peps, theta = from_quimb(qtn.PEPS.rand(4, 4, bond_dim=2))  # doctest: +SKIP
+
+    Args:
+        value: a PEPS or MatrixProductState (periodic ones too); a Hamiltonian, see
+            `operators.quimb.hamiltonian_of`.
+        lattice: of a Hamiltonian.
+
+    Returns:
+        A state and its theta (P,): a `PEPS`, of one row for an open MPS, or a `PeriodicMPS`; of a
+        Hamiltonian an `Operator` or a `NonHermitian`.
+
+    Raises:
+        TypeError, ValueError: what is not served; see `quimb.grid_from_quimb`.
+    """
+    if is_hamiltonian(value):
+        return hamiltonian_of(value, lattice)
+    if getattr(value, "cyclic", False) and hasattr(value, "L"):
+        return PeriodicMPS.from_quimb(value)
+    return PEPS.from_quimb(value)

@@ -20,6 +20,7 @@ from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.operators.symmetry import SymmetryGroup
 
 Array = Any  # an array of whichever namespace is in use: numpy, array_api_strict, cupy
 
@@ -139,6 +140,11 @@ class Abilities:
     exact_draws: bool | None = None
     """Whether `drawer` draws from |psi|^2 itself, up to a sector; None: it has no draws."""
     weighted: bool = False  #: whether its sweeps sample another distribution than |psi|^2
+    group: SymmetryGroup | None = (
+        None  #: symmetries that it is summed over (`wrappers.symmetrised`); None: no sum
+    )
+    sharing: Any = None  #: symmetries by which tensors are shared (`peps.sharing`); None: none are
+    n_unshared: int | None = None  #: number of parameters without that; None: none are shared
 
     @property
     def execution(self) -> Execution:

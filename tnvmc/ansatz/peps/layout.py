@@ -11,12 +11,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from tnvmc.ansatz.peps.files import told_of_scheme
-from tnvmc.ansatz.peps.quimb import to_quimb
+from tnvmc.ansatz.files import scheme_in_file
 from tnvmc.ansatz.peps.rings import check_bonds, closed, opened
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
 from tnvmc.ansatz.peps.starts.tensors import bond_sizes
 from tnvmc.ansatz.peps.vacancies import Filling
+from tnvmc.ansatz.quimb import grid_to_quimb
 from tnvmc.backend.arguments import numeric_type, whole
 from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace, to_host
@@ -41,6 +41,7 @@ class TensorLayout:
     """
 
     scheme: Any
+    n_unshared: int | None = None
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class TensorLayout:
         """Which entries are one parameter; None where all are free."""
         if self.sharing:
             self.shared = SharedTensors(self.sharing, self.embedding, self.shapes)
+            self.n_unshared = sum(map(prod, self.shapes))
 
     def __repr__(self) -> str:
         lattice = self.lattice
@@ -158,7 +160,7 @@ class TensorLayout:
         """Give what makes this state again as a part of another one in a file."""
         return {
             "D": self.D, "dtype": self.dtype.name, "bonds": self.bonds,
-            "scheme": told_of_scheme(self.scheme),
+            "scheme": scheme_in_file(self.scheme),
             "sharing": self.sharing and self.sharing.told(),
         }  # fmt: skip
 
@@ -229,7 +231,7 @@ class TensorLayout:
         whole = self.filling.tensors(tensors)
         for place in self.lattice.vacant:
             whole[place] = whole[place][:1]
-        return to_quimb(whole, self.lattice.shape)
+        return grid_to_quimb(whole, self.lattice.shape)
 
 
 def open_rows(layout: TensorLayout, theta: Array) -> list[Array]:

@@ -26,6 +26,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tnvmc.ansatz.peps.orbits import Member, beyond, check_reflections, orbits_of, with_bulk
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.embedding import Embedding
 from tnvmc.lattice.lattice import Patch
@@ -94,6 +95,23 @@ class Sharing:
         signs = tuple((tuple(bond), tuple(values)) for bond, values in told["signs"])
         elements = tuple(map(tuple, told["elements"]))
         return cls(elements, tuple(told["colours"]), signs, told.get("edge"), told.get("period", 1))
+
+
+def sharing_in(identity: Mapping[str, Any]) -> Sharing | None:
+    """Read from what a file says of a state how its tensors are shared; None if they are not."""
+    told = identity.get("sharing")
+    return None if told is None else Sharing.of(told)
+
+
+def shared_counts(ansatz: Ansatz) -> dict[str, int] | None:
+    """Count symmetries by which tensors are shared, and parameters without sharing, for JSON."""
+    sharing = ansatz.sharing
+    if sharing is None or ansatz.n_unshared is None:
+        return None
+    found = {"symmetries": len(sharing), "n_unshared": ansatz.n_unshared}
+    return (
+        found if sharing.edge is None else found | {"edge": sharing.edge, "period": sharing.period}
+    )
 
 
 def bond_signs(of_pair: Sequence[int], D: int) -> np.ndarray:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.files import lattice_in, scheme_in_file, scheme_of, write_state
 from tnvmc.ansatz.peps.by_columns import ByColumns
 from tnvmc.ansatz.peps.by_rows import ByRows
 from tnvmc.ansatz.peps.draws import Drawer
-from tnvmc.ansatz.peps.files import SavedPEPS, read_peps, write_peps
 from tnvmc.ansatz.peps.layout import TensorLayout, open_rows
-from tnvmc.ansatz.peps.sharing import Sharing
+from tnvmc.ansatz.peps.sharing import Sharing, sharing_in
 from tnvmc.ansatz.peps.starts.initial import KINDS, KINDS_OF_SHARED, initial
 from tnvmc.ansatz.peps.views import LatestViews
 from tnvmc.ansatz.protocol import (
@@ -33,6 +33,7 @@ from tnvmc.ansatz.protocol import (
     check_start,
     chi_of,
 )
+from tnvmc.ansatz.quimb import grid_from_quimb
 from tnvmc.ansatz.tally import PlainSweep
 from tnvmc.backend.calls import shortly, spelt
 from tnvmc.backend.namespace import to_host
@@ -41,7 +42,7 @@ from tnvmc.contraction.schemes import SRC, Scheme
 from tnvmc.lattice.embedding import Bonds
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.term import Operator
-from tnvmc.storage.hdf5 import StateFileError
+from tnvmc.storage.hdf5 import StateFileError, attribute, opened, parameters_in
 
 Array = Any
 
@@ -128,16 +129,9 @@ class PEPS(PlainSweep, TensorLayout, Ansatz):
             OSError: no space, no permission, no such folder.
         """
         self.tensors(theta)  # complains of a wrong length
-        state = SavedPEPS(
-            self.lattice,
-            self.D,
-            self.local_dim,
-            self.scheme,
-            to_host(theta),
-            self.bonds,
-            self.sharing,
-        )
-        write_peps(path, state, overwrite=overwrite)
+        scheme = scheme_in_file(self.scheme)
+        more = {} if scheme is None else {"scheme": scheme}
+        write_state(path, self, to_host(theta), more, {}, overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> tuple[PEPS, np.ndarray]:
@@ -150,17 +144,16 @@ class PEPS(PlainSweep, TensorLayout, Ansatz):
             StateFileError: no such file; damaged; of another program, of a newer format, or of
                 another kind of state.
         """
-        found = read_peps(path)
-        theta = found.theta
-        peps = cls(
-            found.lattice,
-            found.D,
-            theta.dtype.name,
-            found.scheme,
-            found.local_dim,
-            found.bonds,
-            found.sharing,
-        )
+        path = Path(path)
+        with opened(path) as file:
+            identity, theta = parameters_in(file)
+            if identity["ansatz"] != "PEPS":
+                raise StateFileError(f"{path}: holds a {identity['ansatz']}, not a PEPS")
+            lattice = lattice_in(identity["lattice"], file)
+            scheme = scheme_of(attribute(file, "scheme"))
+        D, local_dim, bonds = identity["D"], identity["local_dim"], identity.get("bonds", "open")
+        dtype = theta.dtype.name
+        peps = cls(lattice, D, dtype, scheme, local_dim, bonds, sharing_in(identity))
         if theta.shape != (peps.n_params,):
             raise StateFileError(
                 f"{path}: damaged: {theta.size} parameters, but D={peps.D} on "
@@ -170,10 +163,8 @@ class PEPS(PlainSweep, TensorLayout, Ansatz):
 
     @classmethod
     def from_quimb(cls, network: Any) -> tuple[PEPS, np.ndarray]:
-        """Read a state and its theta (P,) from a quimb PEPS or MPS: `peps.quimb.from_quimb`."""
-        from tnvmc.ansatz.peps.quimb import from_quimb
-
-        lattice, tensors = from_quimb(network)
+        """Read a state and its theta (P,) from a quimb PEPS or MPS: `quimb.grid_from_quimb`."""
+        lattice, tensors = grid_from_quimb(network)
         D = max(max(tensor.shape[1:]) for tensor in tensors)
         dtype = np.result_type(np.float32, *tensors).name
         peps = cls(lattice, D, dtype, local_dim=tensors[0].shape[0])

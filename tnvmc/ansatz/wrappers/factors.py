@@ -19,6 +19,9 @@ class Factors(InFiles, Wrapper):
     def __init__(self, first: Ansatz, second: Ansatz, sweeps: Literal["first", "both"]) -> None:
         super().__init__(first)
         self.first, self.second, self.sweeps = first, second, sweeps
+        self.sharing = first.sharing or second.sharing
+        if self.sharing:
+            self.n_unshared = sum(each.n_unshared or each.n_params for each in (first, second))
 
     @property
     def n_params(self) -> int:

@@ -87,6 +87,8 @@ class Symmetrised(Wrapper):
         ValueError: a group of another number of sites; a state that walks on another distribution.
     """
 
+    group: SymmetryGroup
+
     def __init__(self, ansatz: Ansatz, group: SymmetryGroup, reweight: bool = True) -> None:
         require_ansatz("Symmetrised", "ansatz", ansatz)
         if not isinstance(group, SymmetryGroup):
