@@ -1,8 +1,9 @@
 """Parameters of any wave function in one HDF5 file, with what tells whether they fit.
 
-Laid out as a run's checkpoint (`tnvmc.storage.hdf5`) with nothing but the parameters, so a saved state can
-be the start of a run (ansatz.init).  Beside them stand ln psi of a few configurations: a wave function
-whose code or settings have changed meanwhile is not given parameters that mean something else there.
+Laid out as a run's checkpoint (`tnvmc.storage.hdf5`) with nothing but the parameters, so a saved
+state can be the start of a run (ansatz.init).  Beside them stand ln psi of a few configurations: a
+wave function whose code or settings have changed meanwhile is not given parameters that mean
+something else there.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _SAME = 1e-5
 libraries some 1e-12 in double precision, 1e-6 in single."""
 
 LISTED_BONDS = "list of bonds"
-"""In the identity of a checkpoint: bonds, vacant places and coordinates of a lattice without a name."""
+"""In the identity of a checkpoint: bonds, vacant places and coordinates of a lattice without a
+name."""
 
 _SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact, Fixed)}
 
@@ -186,7 +188,8 @@ def _compare(path: Path, probe: Any, ansatz: Ansatz, theta: np.ndarray) -> None:
         same = bool(np.ptp(new - old) <= scale and np.abs(turned - turned[0]).max() <= _SAME)
     if not same:
         raise StateFileError(
-            f"{path}: this {type(ansatz).__name__} gives another psi with these parameters than the one "
+            f"{path}: this {type(ansatz).__name__} gives another psi with these parameters than "
+            "the one "
             "that was saved: its code, signs, symmetries or inputs differ"
         )
 
@@ -211,7 +214,7 @@ class InFiles:
         """Read parameters (P,), on the host, that `save` wrote of the same wave function.
 
         Raises:
-            StateFileError: no such file; damaged; of another kind, lattice or number of parameters; of a
-                wave function that gives another psi with them.
+            StateFileError: no such file; damaged; of another kind, lattice or number of parameters;
+                of a wave function that gives another psi with them.
         """
         return load_theta(path, cast(Ansatz, self))

@@ -35,12 +35,14 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
     >>> ansatz, theta = tnvmc.load_state("state.h5")  # doctest: +SKIP
     >>> vmc = VMC(hamiltonian, ansatz, theta=theta)  # doctest: +SKIP
 
-    A PEPS (from a checkpoint too), `PeriodicMPS`, `ProductState`, `DimerCovering`, `Jastrow`, the networks
-    of `tnvmc.ansatz.neural`, with their signs and symmetries, and `ProductOfStates` of these.
+    A PEPS (from a checkpoint too), `PeriodicMPS`, `ProductState`, `DimerCovering`, `Jastrow`, the
+    networks of `tnvmc.ansatz.neural`, with their signs and symmetries, and `ProductOfStates` of
+    these.
 
     Raises:
-        StateFileError: no such file; damaged, or of another program or version; a wave function of your
-            own, for which the message says what to write; a network that gives another psi now.
+        StateFileError: no such file; damaged, or of another program or version; a wave function of
+            your own, for which the message says what to write; a network that gives another psi
+            now.
         ImportError: a network without JAX and Flax.
     """
     path = as_path("load_state", path)
@@ -52,7 +54,8 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
         return PEPS.load(path)
     if found is None:
         raise StateFileError(
-            f"{path}: holds the parameters of a {kind}, which no file makes again; make it as it was, "
+            f"{path}: holds the parameters of a {kind}, which no file makes again; make it as it "
+            "was, "
             "then theta = ansatz.load_theta(path), or vmc.restore(path) for a checkpoint"
         )
     ansatz = _made(kind, lattice, described["local_dim"], found)

@@ -179,7 +179,8 @@ def pairs_of(lattice: Lattice) -> tuple[tuple[int, int], ...]:
         return tuple((i, j) for i, j in lattice.bonds["dimer"])
     if lattice.vacant:
         raise ValueError(
-            f"DimerCovering: pairs are not known on a grid with {len(lattice.vacant)} vacant places; give "
+            f"DimerCovering: pairs are not known on a grid with {len(lattice.vacant)} vacant "
+            "places; give "
             "them as DimerCovering(lattice, pairs), in a file ansatz.pairs"
         )
     n_rows, n_cols = lattice.shape

@@ -31,7 +31,8 @@ may replace local state `a`, padded with -1.  The local state of a patch is
 
 
 MOVE_KINDS = ("flips", "exchanges", "pair_flips", "terms")
-"""What moves are counted by: one site changes; two, and their sum stays; two, and it changes; more."""
+"""What moves are counted by: one site changes; two, and their sum stays; two, and it changes;
+more."""
 
 
 @dataclass(frozen=True)
@@ -352,8 +353,10 @@ def no_start(ansatz: Abilities, kind: str) -> ValueError:
 def real_state(operator: Any, found: str) -> ValueError:
     """Give the error for a wave function without phases and a Hamiltonian that needs them."""
     return ValueError(
-        f"ansatz: {operator.name} has complex matrix elements in the sampled basis, so that psi has "
-        f"phases other than +-1, which a real wave function ({found}) cannot hold; its energy would "
+        f"ansatz: {operator.name} has complex matrix elements in the sampled basis, so that psi "
+        "has "
+        f"phases other than +-1, which a real wave function ({found}) cannot hold; its energy "
+        "would "
         "be far above the ground state's. Take dtype = 'complex128' (ansatz.dtype in a file), or a "
         "state with complex amplitudes"
     )

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 Array = Any
 
 _FEWEST = 3
-"""Sites of a ring of tensors: between two there would be two bonds with nothing to tell them apart."""
+"""Sites of a ring of tensors: between two there would be two bonds with nothing to tell them
+apart."""
 
 
 def grid_to_quimb(
@@ -92,7 +93,8 @@ def grid_from_quimb(state: qtn.PEPS | qtn.MatrixProductState) -> tuple[Lattice, 
         inds = [ind for group in order for ind in group]
         if set(inds) != set(tensor.inds):
             raise ValueError(
-                f"from_quimb: site {name} has the indices {tensor.inds}, but its spin and its bonds "
+                f"from_quimb: site {name} has the indices {tensor.inds}, but its spin and its "
+                "bonds "
                 f"to neighbours on the open grid are {tuple(inds)}; periodic states and operators "
                 "are not supported"
             )
@@ -127,7 +129,8 @@ def _only(state: Any, name: Any) -> Any:
     tensors: Sequence[Any] = state.select_tensors(tag) if tag in state.tag_map else ()
     if len(tensors) != 1:
         raise ValueError(
-            f"from_quimb: site {name} has {len(tensors)} tensors with the tag {tag!r}; contract the "
+            f"from_quimb: site {name} has {len(tensors)} tensors with the tag {tag!r}; contract "
+            "the "
             "network to one tensor per site first, and keep its site tags"
         )
     return tensors[0]
@@ -184,7 +187,8 @@ def ring_from_quimb(state: qtn.MatrixProductState) -> np.ndarray:
     found = [state.select_tensors(state.site_tag(site)) for site in range(n_sites)]
     if any(len(tensors) != 1 for tensors in found):
         raise ValueError(
-            "from_quimb: sites with other than one tensor; contract the network to one tensor per site "
+            "from_quimb: sites with other than one tensor; contract the network to one tensor per "
+            "site "
             "first, and keep its site tags"
         )
     tensors = [each[0] for each in found]

@@ -33,7 +33,8 @@ def check_tempered(case: Case) -> None:
     error = np.sqrt(share * (1 - share) / max(tried, 1.0))
     require(
         abs(taken / max(tried, 1.0) - share) < 5 * error,
-        f"tempered_sweep with power 0 accepted {taken:.0f} of {tried:.0f} moves; |psi|^0 is the same "
+        f"tempered_sweep with power 0 accepted {taken:.0f} of {tried:.0f} moves; |psi|^0 is the "
+        "same "
         f"everywhere, so that a share of {share} is to be accepted",
     )
 
@@ -78,7 +79,8 @@ def check_draws(case: Case) -> None:
     host = to_host(configs)
     require(
         host.shape == (16, case.n_sites) and bool(np.all((host >= 0) & (host < d))),
-        f"drawer: configurations of shape {host.shape}, expected (16, {case.n_sites}) of 0..{d - 1}",
+        f"drawer: configurations of shape {host.shape}, expected (16, {case.n_sites}) of "
+        f"0..{d - 1}",
     )
     require(np.array_equal(host, to_host(again)), "drawer: the same numbers gave other draws")
     require(

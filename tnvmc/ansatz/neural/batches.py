@@ -2,8 +2,8 @@
 
 XLA rounds a row differently in batches of different sizes (measured: 4,096 configurations of a CNN
 and a ViT at 16 to 4,096 a call differ in the last bits).  So a size is never measured: it follows
-from the network alone, and a run is the same in any bit on a machine with other caches.  See decision
-19.
+from the network alone, and a run is the same in any bit on a machine with other caches.  See
+decision 19.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ CACHE = 2**18
 """Bytes that the largest array on the way of a block may take: with what else there is, about the
 second-level cache of a core.
 
-Microseconds per configuration in blocks of 16, 64, 256 and 1,024 (4x4, one core): CNN (8, 8) 3.2, 5.1,
-8.0, 8.6; ViT of width 24 11.1, 8.9, 9.9, 10.4; one call for each block costs 100 to 250 microseconds more.
+Microseconds per configuration in blocks of 16, 64, 256 and 1,024 (4x4, one core): CNN (8, 8) 3.2,
+5.1, 8.0, 8.6; ViT of width 24 11.1, 8.9, 9.9, 10.4; one call for each block costs 100 to 250
+microseconds more.
 """
 
 MOST_IN_BLOCK, BLOCKS, MOST = 256, 64, 2**13

@@ -57,8 +57,8 @@ class CNN(nnx.Module):
     layers), the readout 10 times smaller, so that psi is nearly constant at first.
 
     Cost: B N sum_l (window * channels_l * channels_l+1).  A convolution is written as windows
-    times a matrix: XLA's own is as fast or faster forwards, but not in per-sample gradients on a CPU
-    (three layers of 8 channels on 4x4, 1024 samples, float64: 3.8 s against 0.03 s).
+    times a matrix: XLA's own is as fast or faster forwards, but not in per-sample gradients on a
+    CPU (three layers of 8 channels on 4x4, 1024 samples, float64: 3.8 s against 0.03 s).
 
     Raises:
         ValueError: kernel, stride or pool that do not fit the grid that their layer sees; what

@@ -1,6 +1,7 @@
 """Causal decoder blocks, over all tokens at once and token by token with what is remembered.
 
-Layouts: (B, T, width) for all tokens, (B, width) for one; heads are (B, heads, T, r), r = width / heads.
+Layouts: (B, T, width) for all tokens, (B, width) for one; heads are (B, heads, T, r), r = width /
+heads.
 """
 
 from __future__ import annotations

@@ -87,8 +87,8 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
             A 232, 48 (1955)).
         group: psi is averaged over these symmetries with their characters; the signs come after.
             For a module that can be drawn from, the densities are averaged, so that it still can.
-            A module with ``invariances() -> (n, N)``, rearrangements of the sites that leave it as it
-            is, is not evaluated on images that differ by one.
+            A module with ``invariances() -> (n, N)``, rearrangements of the sites that leave it as
+            it is, is not evaluated on images that differ by one.
         freeze: groups of parameters (beginnings of paths, "embedding" or "blocks.0") whose
             log-derivatives are 0, so that no rule moves them.
         architecture: what the network is, in plain values, for checkpoints; by default the class
@@ -105,8 +105,9 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
             `holomorphic` and `dtype`; an unknown group in `freeze`; signs other than 0 and 1.
         TypeError: a network that is no Flax module and makes none.
 
-    What it does not do: single precision, but for sweeps (`wrappers.mixed`); modules that change while
-    they are called (dropout, statistics that are updated); functions that are not differentiable.
+    What it does not do: single precision, but for sweeps (`wrappers.mixed`); modules that change
+    while they are called (dropout, statistics that are updated); functions that are not
+    differentiable.
 
     Source: log-derivatives with real, holomorphic and other parameters as in Vicentini et al.,
     SciPost Phys. Codebases 7 (2022), with the convention of `optimize.rule` (no factor 2).

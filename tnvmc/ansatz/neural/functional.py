@@ -1,4 +1,5 @@
-"""Any Flax module as a pure function of one flat vector: NNX or Linen, real or complex parameters."""
+"""Any Flax module as a pure function of one flat vector: NNX or Linen, real or complex
+parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Images of configurations under a group, and the average of a network over them; Marshall signs."""
+"""Images of configurations under a group, and the average of a network over them; Marshall
+signs."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ class TensorLayout:
     and so have those where the lattice joins no neighbours (`tnvmc.lattice.embedding`).
 
     With periodic bonds the right legs of the last column meet the left ones of the first.
-    theta (P,) is the concatenation of all of them, flattened, in the order of the sites; where tensors are shared
-    (`peps.sharing`), of the free entries of one tensor of each orbit.
+    theta (P,) is the concatenation of all of them, flattened, in the order of the sites; where
+    tensors are shared (`peps.sharing`), of the free entries of one tensor of each orbit.
     """
 
     scheme: Any
@@ -124,9 +124,9 @@ class TensorLayout:
         """Directions of theta along which psi changes by a factor at most, at a generic theta.
 
         Each site's tensor may be scaled, and X put on a bond with its inverse: D^2 - 1 directions
-        a bond without the scale of X, which those of the two tensors hold already (Wu, Nys, PRX Quantum
-        7, 033035 (2026)).  A bond that alone joins k sites to the others, as in a chain, cannot be filled
-        beyond d^k.
+        a bond without the scale of X, which those of the two tensors hold already (Wu, Nys, PRX
+        Quantum 7, 033035 (2026)).  A bond that alone joins k sites to the others, as in a chain,
+        cannot be filled beyond d^k.
         """
         sizes, places = dict.fromkeys(self.embedding.bonds, self.D), self.embedding.places
         in_bulk = {places[site] for site in self.shared.in_bulk} if self.shared else set()
@@ -173,7 +173,8 @@ class TensorLayout:
         if theta.shape != (self.n_params,):
             raise ValueError(
                 f"PEPS.tensors: theta has shape {tuple(theta.shape)}, but D={self.D} on "
-                f"{self.lattice.shape} has ({self.n_params},); was it made for another D or lattice?"
+                f"{self.lattice.shape} has ({self.n_params},); was it made for another D or "
+                "lattice?"
             )
         if self.shared:
             return self.shared.tensors(theta)
@@ -274,7 +275,8 @@ def check_sharing(sharing: Sharing, operator: Operator) -> None:
     lost = sum(not kept for kept in which_commute(operator, elements))
     if lost:
         raise ValueError(
-            f"PEPS: sharing has {len(sharing)} symmetries, and {operator.name} lacks {lost} of them; make it for this "
+            f"PEPS: sharing has {len(sharing)} symmetries, and {operator.name} lacks {lost} of "
+            "them; make it for this "
             "Hamiltonian, by tnvmc.sharing(hamiltonian)"
         )
 
@@ -284,11 +286,13 @@ def _checked(sharing: Any, lattice: Lattice, local_dim: int) -> Sharing | None:
         raise refuse("PEPS", "sharing", sharing, "what tnvmc.sharing(hamiltonian) gives")
     if sharing is not None and len(sharing.colours) != lattice.n_sites:
         raise ValueError(
-            f"PEPS: sharing is of {len(sharing.colours)} sites, the lattice has {lattice.n_sites}; make it for the "
+            f"PEPS: sharing is of {len(sharing.colours)} sites, the lattice has {lattice.n_sites}; "
+            "make it for the "
             "same lattice"
         )
     if sharing is not None and any(len(signs) != local_dim for _, signs in sharing.signs):
         raise ValueError(
-            f"PEPS: sharing is for local_dim = {len(sharing.signs[0][1])}, this PEPS has {local_dim}"
+            f"PEPS: sharing is for local_dim = {len(sharing.signs[0][1])}, this PEPS has "
+            f"{local_dim}"
         )
     return sharing

@@ -1,4 +1,5 @@
-"""Parameters at which a state is nearly constant, so that a product with it starts as the other factor."""
+"""Parameters at which a state is nearly constant, so that a product with it starts as the other
+factor."""
 
 from __future__ import annotations
 
@@ -22,11 +23,12 @@ _HALVINGS = 20
 def nearly_constant(ansatz: Ansatz, theta: np.ndarray) -> np.ndarray:
     """Halve parameters (P,) until ln psi differs by `LARGEST` at most between configurations.
 
-    The deviation is that of ln psi over 16 configurations of one sector.  Of a network with a readout only the
-    readout is halved: the layers before it keep the features that they start with, and log-derivatives with
-    respect to the readout their size; where all weights are small, those of a deep network vanish to a high order.
-    Else, or where this is not enough, all parameters are.  Networks and Jastrow factors get there; not at 0
-    itself, where the log-derivatives of a network would vanish.  Parameters of a state that does not get there
+    The deviation is that of ln psi over 16 configurations of one sector.  Of a network with a
+    readout only the readout is halved: the layers before it keep the features that they start with,
+    and log-derivatives with respect to the readout their size; where all weights are small, those
+    of a deep network vanish to a high order. Else, or where this is not enough, all parameters are.
+     Networks and Jastrow factors get there; not at 0 itself, where the log-derivatives of a network
+     would vanish.  Parameters of a state that does not get there
     (tensors, or signs that are fixed) come back as they are: the product starts elsewhere then.
     """
     configs, readout = probe_configs(ansatz), ansatz.readout

@@ -42,33 +42,37 @@ class ProductOfStates(Factors):
     Args:
         first: psi_a.
         second: psi_b, on the same sites; its parameters have the same type.
-        sweeps: whose |psi|^2 chains walk on.  "first": |psi_a|^2, by the sweeps of psi_a; samples have the
-            weights |psi_b|^2.  "both": |psi_a psi_b|^2, every move by full amplitudes of both; no weights.
-            None: "first" where psi_a is contracted with boundaries, which its sweeps use again (PEPS, open
+        sweeps: whose |psi|^2 chains walk on.  "first": |psi_a|^2, by the sweeps of psi_a; samples
+            have the weights |psi_b|^2.  "both": |psi_a psi_b|^2, every move by full amplitudes of
+            both; no weights.
+            None: "first" where psi_a is contracted with boundaries, which its sweeps use again
+                (PEPS, open
             MPS) and full amplitudes do not; else "both".
 
     Log-derivatives stand side by side (`BesideJacobian`), ratios are multiplied.
 
-    With "first" a chain draws s from |psi_a|^2 and a snapshot gives it the weight |psi_b(s)|^2 over that of a
-    reference configuration, times the weight that psi_a gave it, if any: importance sampling, with a bias of
-    one over the number of samples (see `estimate.statistics`).  A step reports the effective number of
-    samples, which falls as exp(-Var ln |psi_b|^2) where that is Gaussian, so it does with the number of
-    sites; configurations where psi_a = 0 are never seen.  "both" has neither, at the cost of two full amplitudes a
-    move.  To accept or refuse a whole sweep of psi_a by |psi_b(s') / psi_b(s)|^2 would be wrong: moves in
-    a fixed order leave |psi_a|^2 as it is, but s -> s' and s' -> s are not equally frequent in it, as the
-    Metropolis rule needs (decision 26).
+    With "first" a chain draws s from |psi_a|^2 and a snapshot gives it the weight |psi_b(s)|^2 over
+    that of a reference configuration, times the weight that psi_a gave it, if any: importance
+    sampling, with a bias of one over the number of samples (see `estimate.statistics`).  A step
+    reports the effective number of samples, which falls as exp(-Var ln |psi_b|^2) where that is
+    Gaussian, so it does with the number of sites; configurations where psi_a = 0 are never seen.
+    "both" has neither, at the cost of two full amplitudes a move.  To accept or refuse a whole
+    sweep of psi_a by |psi_b(s') / psi_b(s)|^2 would be wrong: moves in a fixed order leave
+    |psi_a|^2 as it is, but s -> s' and s' -> s are not equally frequent in it, as the Metropolis
+    rule needs (decision 26).
 
     Starts where psi_a starts, with psi_b nearly constant (`initial`).
 
     Cost of a measurement: one of psi_a, and one `start` and `measure` of psi_b.
 
-    What it does not do: sweeps in single precision; orbits; grow in D; be symmetrised with sweeps of psi_a.
+    What it does not do: sweeps in single precision; orbits; grow in D; be symmetrised with sweeps
+    of psi_a.
 
     Raises:
         ValueError: different sites, local dimensions or types of the parameters; other `sweeps`.
 
-    Source: products of tensor networks with a reference state: Sikora, Chang, Chou, Pollmann and Kao,
-    PRB 91, 165113 (2015); weights as in Owen, chapter 9.2.
+    Source: products of tensor networks with a reference state: Sikora, Chang, Chou, Pollmann and
+    Kao, PRB 91, 165113 (2015); weights as in Owen, chapter 9.2.
     """
 
     def __init__(
@@ -165,8 +169,10 @@ class ProductOfStates(Factors):
         gap = 2.0 * (xp.where(alive, log_abs, xp.zeros_like(log_abs)) - scale)
         if bool(xp.any(alive & (gap > _LARGEST))):
             raise ValueError(
-                f"ProductOfStates: |psi_b|^2 is e^{float(xp.max(gap)):.0f} times that of the reference "
-                "configuration, so a few samples would have all of the weight. The second state is no "
+                f"ProductOfStates: |psi_b|^2 is e^{float(xp.max(gap)):.0f} times that of the "
+                "reference "
+                "configuration, so a few samples would have all of the weight. The second state is "
+                "no "
                 "correction of the first one any more; take smaller steps, or sweeps = 'both'"
             )
         return xp.where(alive, xp.exp(gap), xp.zeros_like(gap))
@@ -187,7 +193,8 @@ def _check(first: Ansatz, second: Ansatz) -> None:
             )
     if first.lattice != second.lattice:
         raise ValueError(
-            f"ProductOfStates: the first state is on {first.lattice!r}, the second on {second.lattice!r}; "
+            f"ProductOfStates: the first state is on {first.lattice!r}, the second on "
+            f"{second.lattice!r}; "
             "sites of the same number must be the same ones, so make both with one lattice"
         )
     types = [
@@ -196,7 +203,8 @@ def _check(first: Ansatz, second: Ansatz) -> None:
     ]
     if types[0] != types[1] or "unknown" in types:
         raise ValueError(
-            f"ProductOfStates: the parameters of the first state are {types[0]}, those of the second "
+            f"ProductOfStates: the parameters of the first state are {types[0]}, those of the "
+            "second "
             f"{types[1]}; they are one vector of one type. Give both the same dtype "
             f"(in a file ansatz.second.dtype = {types[0]!r}); a network with real "
             "parameters and output = 'complex' has phases as well"

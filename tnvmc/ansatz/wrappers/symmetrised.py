@@ -77,8 +77,8 @@ class Symmetrised(Wrapper):
     with the plain |psi_sym/psi|^2.  `estimate.statistics.weighted_estimate` takes it from there.
     Walkers stay those of `ansatz`, configurations and amplitudes; snapshots are of psi_sym.
 
-    A PEPS with open bonds summed over the translations of a torus is a periodic state, at the price of
-    N contractions.  Memory does not grow with |G|.
+    A PEPS with open bonds summed over the translations of a torus is a periodic state, at the price
+    of N contractions.  Memory does not grow with |G|.
 
     What it does not do: complex characters (momenta other than 0 and pi), representations of higher
     dimension, tempered chains, direct draws, the double layer.
@@ -102,13 +102,15 @@ class Symmetrised(Wrapper):
             )
         if isinstance(ansatz, Symmetrised):
             raise ValueError(  # noqa: TRY004 (of what is allowed, a state among others)
-                "Symmetrised: this state is a sum over symmetries already; make one group of all of them, "
+                "Symmetrised: this state is a sum over symmetries already; make one group of all "
+                "of them, "
                 "symmetry_group(operator, [...]), and sum the state within over it"
             )
         if reweight and ansatz.weighted:
             raise ValueError(
                 "Symmetrised: its weights are those of chains that sample |psi|^2, and this "
-                f"{type(ansatz).__name__} walks on its first state alone; make it with sweeps = 'both' "
+                f"{type(ansatz).__name__} walks on its first state alone; make it with sweeps = "
+                "'both' "
                 "(ansatz.sweeps in a file), or symmetrise nothing"
             )
         super().__init__(ansatz)
@@ -126,7 +128,8 @@ class Symmetrised(Wrapper):
     def execution(self) -> Execution:
         """As the inner state, which meets one image of each walker at a time.
 
-        Log-derivatives are summed as dense rows: that of an image and the sum, and one more on the way.
+        Log-derivatives are summed as dense rows: that of an image and the sum, and one more on the
+        way.
         """
         inner = super().execution
         if inner.bytes_per_walker is None:
@@ -174,9 +177,9 @@ class Symmetrised(Wrapper):
     def with_share(self, theta: Array, seed: int = 0) -> Array:
         """Give theta (P,), on the host, with noise where the sum over the group nearly cancels.
 
-        The ground state that simple update leads to may have none of what is asked for.  All parameters
-        get the least noise, 0.03, 0.1 or 0.3 of the largest, that gives a `share` of `START_SHARE` in 64
-        random configurations.
+        The ground state that simple update leads to may have none of what is asked for.  All
+        parameters get the least noise, 0.03, 0.1 or 0.3 of the largest, that gives a `share` of
+        `START_SHARE` in 64 random configurations.
         """
         rng = np.random.Generator(np.random.PCG64(seed))
         noise = rng.standard_normal(theta.shape) * np.abs(theta).max()
@@ -233,8 +236,8 @@ class Symmetrised(Wrapper):
     ) -> tuple[Walkers, Snapshot]:
         """Ratios, closures, log-derivatives and (with `reweight`) weights of psi_sym.
 
-        `closure_spread` is sum_g |w_g| times that of g s: what truncation does to ln psi_sym at most, which
-        is much where images nearly cancel.  Memory does not grow with the group.
+        `closure_spread` is sum_g |w_g| times that of g s: what truncation does to ln psi_sym at
+        most, which is much where images nearly cancel.  Memory does not grow with the group.
 
         Raises:
             ValueError: with `jacobian`, where psi is exactly 0 at an image and psi_sym is not.

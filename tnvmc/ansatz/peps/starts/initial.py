@@ -18,7 +18,8 @@ from tnvmc.operators.term import Operator
 Array = Any
 
 KINDS = ("simple_update", "random", "product")
-"""What a PEPS can start from: evolved in imaginary time, positive random tensors, a product state."""
+"""What a PEPS can start from: evolved in imaginary time, positive random tensors, a product
+state."""
 
 KINDS_OF_SHARED = ("product", "random")
 """The same if tensors are shared.  Simple update turns the bases of bonds as it likes, and tensors
@@ -84,8 +85,9 @@ def _shared_initial(shared: SharedTensors, operator: Operator, seed: int, kind: 
         shared: where theta stands.
         operator: the Hamiltonian.
         seed: of random numbers.
-        kind: "product" for the ordered product state that simple update begins with, and noise on all entries
-            that it leaves at zero; "random" for tensors of norm 1 with entries uniform in [0, 1).
+        kind: "product" for the ordered product state that simple update begins with, and noise on
+            all entries that it leaves at zero; "random" for tensors of norm 1 with entries uniform
+            in [0, 1).
     """
     if kind == "random":
         rng = np.random.Generator(np.random.PCG64(seed))

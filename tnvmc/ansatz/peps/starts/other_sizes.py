@@ -67,7 +67,8 @@ def _grown_shared(
     """The same of a PEPS that shares tensors, and so the noise."""
     if evolve:
         raise ValueError(
-            "grown: tensors that are shared cannot be evolved by simple update, after which they would be so no "
+            "grown: tensors that are shared cannot be evolved by simple update, after which they "
+            "would be so no "
             "longer; take evolve = 0, which opens bonds by noise"
         )
     assert large.shared is not None
@@ -91,7 +92,8 @@ def cut_to(tensors: Sequence[Array], small: PEPS, seed: int = 0) -> tuple[Array,
     """
     if small.shared:
         raise ValueError(
-            "cut: tensors that are shared would be so no longer; make the smaller state without sharing"
+            "cut: tensors that are shared would be so no longer; make the smaller state without "
+            "sharing"
         )
     xp, rng = array_namespace(tensors[0]), np.random.Generator(np.random.PCG64(seed))
     kept, lost = cut([to_host(tensor) for tensor in tensors], small.embedding, small.D)
@@ -139,9 +141,9 @@ def _resized(before: PEPS, theta: Array, ansatz: PEPS, seed: int) -> Array:
 def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
     """Give theta (P,) of `after` with the tensors of `before`, those of its bulk wherever `after` has room for them.
 
-    On the same lattice it is the same state.  On another one the edges and the bulk are those of `before`; nothing is
-    known of how near that is to a ground state, and nothing of it is checked.  A rectangle may go on as a square, whose
-    rows and columns are alike.
+    On the same lattice it is the same state.  On another one the edges and the bulk are those of
+    `before`; nothing is known of how near that is to a ground state, and nothing of it is checked.
+    A rectangle may go on as a square, whose rows and columns are alike.
 
     Args:
         before: a PEPS that shares tensors with an edge (`Sharing.edge`).
@@ -149,10 +151,10 @@ def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
         after: a PEPS of the same D that shares tensors by the same kinds of symmetries.
 
     Raises:
-        ValueError: other D, signs or sublattices; numbers of rows or columns that do not differ by twice the period or a
-            multiple; tensors of `before` that differ where those of `after` are one; bonds at other places; an
-            edge of `after` below that of `before`; a lattice of `before` so small that tensors of its bulk are no
-            neighbours of each other.
+        ValueError: other D, signs or sublattices; numbers of rows or columns that do not differ by
+            twice the period or a multiple; tensors of `before` that differ where those of `after`
+            are one; bonds at other places; an edge of `after` below that of `before`; a lattice of
+            `before` so small that tensors of its bulk are no neighbours of each other.
     """
     small, large = before.shared, after.shared
     if small is None or small.sharing.edge is None or large is None:
@@ -177,7 +179,8 @@ def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
         tensor = of(orbit.members[0].site)
         if tensor.shape != orbit.shape:
             raise ValueError(
-                f"a tensor of the start has the shape {tensor.shape} and is wanted as {orbit.shape}, so it has bonds at other "
+                f"a tensor of the start has the shape {tensor.shape} and is wanted as "
+                f"{orbit.shape}, so it has bonds at other "
                 "places; take a start on a lattice of the same kind"
             )
         _check_alike(orbit, of, is_square or before.lattice.shape == after.lattice.shape)
@@ -240,7 +243,8 @@ def _check_alike(orbit: Orbit, of: Callable[[int], np.ndarray], turned: bool) ->
             found, wanted, rtol=0, atol=_ROUNDING * np.abs(tensor).max()
         ):
             raise ValueError(
-                f"the tensors of the start for sites {orbit.members[0].site} and {site} differ, and those wanted are one by symmetry: "
+                f"the tensors of the start for sites {orbit.members[0].site} and {site} differ, "
+                "and those wanted are one by symmetry: "
                 "its Hamiltonian has fewer symmetries; take a start that shares by all of these"
             )
 
@@ -284,34 +288,41 @@ def _check(
 ) -> None:
     if (before.D, before.bonds) != (after.D, after.bonds):
         raise ValueError(
-            f"the start has D = {before.D} and {before.bonds} bonds, wanted D = {after.D} and {after.bonds}"
+            f"the start has D = {before.D} and {before.bonds} bonds, wanted D = {after.D} and "
+            f"{after.bonds}"
         )
     wider, period = large.sharing.edge, small.sharing.period
     if wider is not None and (wider < edge or large.sharing.period % period):
         raise ValueError(
-            f"ansatz.edge = {wider} and period = {large.sharing.period}, the start has an edge of {edge} and a period of {period}: "
-            f"its tensors differ where those wanted are one; take edge = {edge} or more, and {period} times a whole number"
+            f"ansatz.edge = {wider} and period = {large.sharing.period}, the start has an edge of "
+            f"{edge} and a period of {period}: "
+            f"its tensors differ where those wanted are one; take edge = {edge} or more, and "
+            f"{period} times a whole number"
         )
     rings = (None, _moved(after, small, large))
     for had, has, ring in zip(before.lattice.shape, after.lattice.shape, rings, strict=True):
         by = ring or 2 * period
         if (had - has) % by:
             raise ValueError(
-                f"{had} rows or columns of the start, {has} wanted: with a period of {ring or period} these must differ by a "
+                f"{had} rows or columns of the start, {has} wanted: with a period of "
+                f"{ring or period} these must differ by a "
                 f"multiple of {by}, or its tensors do not fit together"
             )
         least = 2 * (edge + period + 1)
         if ring is None and had != has and had < least:
             raise ValueError(
-                f"the start has {had} rows or columns, an edge of {edge} and a period of {period}, so its bulk is no neighbour of "
+                f"the start has {had} rows or columns, an edge of {edge} and a period of {period}, "
+                "so its bulk is no neighbour of "
                 f"itself; take a start with {least} at least, or one with a smaller edge"
             )
     if _pattern(small, before.lattice.shape) != _pattern(large, after.lattice.shape):
         raise ValueError(
-            "the start has Marshall's signs on other sublattices, so it is of another Hamiltonian; take one of the same"
+            "the start has Marshall's signs on other sublattices, so it is of another Hamiltonian; "
+            "take one of the same"
         )
     if _signs(small) != _signs(large):
         raise ValueError(
-            "the start has other signs on the bonds that are reversed, so it is of another Hamiltonian; take one of "
+            "the start has other signs on the bonds that are reversed, so it is of another "
+            "Hamiltonian; take one of "
             "the same"
         )

@@ -17,8 +17,9 @@ Array = Any
 def product_starts(lattice: Lattice, local_dim: int = 2) -> dict[str, Array]:
     """Give ordered product states by name, each as one vector per site (N, d).
 
-    Orders "neel", "row stripes", "column stripes" and "uniform" of the rows and columns of the grid, with the spins in the plane
-    (along +-x), and the first three along z: "neel x", "neel z", ...
+    Orders "neel", "row stripes", "column stripes" and "uniform" of the rows and columns of the
+    grid, with the spins in the plane (along +-x), and the first three along z: "neel x", "neel z",
+    ...
     """
     rows, columns = np.divmod(np.array(lattice.places), lattice.n_cols)
     patterns = {

@@ -8,7 +8,8 @@ What makes it a good start is the direction of its order.  The evolution settles
 breaks the spin symmetry.  Where the Hamiltonian conserves the magnetisation, the order is started
 in the plane: sampling a sector of fixed magnetisation then projects the state onto it, which
 restores the rotations about z and lowers the energy far below that of the evolved state itself
-(Heisenberg 4x4, D=4: from 2e-2 above the ground state to 8e-4).  Projection does not improve a state with order along z.
+(Heisenberg 4x4, D=4: from 2e-2 above the ground state to 8e-4).  Projection does not improve a
+state with order along z.
 
 During the evolution the coupling of the ordered spin component is multiplied by 0.9
 (`coupling_factor`).
@@ -73,9 +74,9 @@ class ImaginaryTime:
         max_steps: limit of the steps of each stage.
         tolerance: the last stage ends when no weight changes faster than this per unit of time,
             earlier ones at proportionally more.
-        coupling_factor: factor on the coupling of the x components, where the start is "neel x", the grid
-            has two dimensions and no term goes beyond neighbours; 1 evolves with the operator
-            itself.
+        coupling_factor: factor on the coupling of the x components, where the start is "neel x",
+            the grid has two dimensions and no term goes beyond neighbours; 1 evolves with the
+            operator itself.
 
     Raises:
         ValueError: no positive time step.

@@ -1,15 +1,15 @@
 """A PEPS in Vidal's form, tensors on sites and weights on bonds (Vidal, PRL 91, 147902 (2003)), gates
 on pairs of its sites, and the cut of its bonds to the states of largest weight.
 
-All places of the grid have one padded shape: legs without a bond, as those of the rim, are padded to D
-with weight zero, so that a whole batch of disjoint bonds is updated by one stacked QR and one stacked
-SVD.  A vacant place has a state that nothing acts on.
+All places of the grid have one padded shape: legs without a bond, as those of the rim, are padded
+to D with weight zero, so that a whole batch of disjoint bonds is updated by one stacked QR and one
+stacked SVD.  A vacant place has a state that nothing acts on.
 
-Gates: Jiang, Weng and Xiang, Phys. Rev. Lett. 101, 090603 (2008); with a QR of both tensors first, as
-in Corboz, Orus, Bauer and Vidal, Phys. Rev. B 81, 165104 (2010).  Gates of one change no amplitude;
-repeated on all bonds they bring a PEPS into the form that imaginary time in small steps would keep, in
-which each bond has the weights of a Schmidt decomposition if the rest of the network is a tree: Ran,
-Li, Yan and Su, Phys. Rev. B 86, 134429 (2012).
+Gates: Jiang, Weng and Xiang, Phys. Rev. Lett. 101, 090603 (2008); with a QR of both tensors first,
+as in Corboz, Orus, Bauer and Vidal, Phys. Rev. B 81, 165104 (2010).  Gates of one change no
+amplitude; repeated on all bonds they bring a PEPS into the form that imaginary time in small steps
+would keep, in which each bond has the weights of a Schmidt decomposition if the rest of the network
+is a tree: Ran, Li, Yan and Su, Phys. Rev. B 86, 134429 (2012).
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class VidalPEPS:
         if len(tensors) != len(found.places) or largest > D:
             raise ValueError(
                 f"simple update: {len(tensors)} tensors with bonds up to {largest} for "
-                f"{len(found.places)} sites and D = {D}; it takes one for each site, of bonds up to D"
+                f"{len(found.places)} sites and D = {D}; it takes one for each site, of bonds up "
+                "to D"
             )
         is_complex = is_complex or any(np.iscomplexobj(tensor) for tensor in tensors)
         state = cls.product(found, np.zeros((len(tensors), tensors[0].shape[0])), D, is_complex)
@@ -238,8 +239,8 @@ def equilibrate(state: VidalPEPS) -> None:
 def cut(tensors: Sequence[Array], found: Embedding, D: int) -> tuple[list[Array], float]:
     """Keep the D states of largest weight on every bond.
 
-    Exact where a bond needs no more of them, as on a tree for a bond of rank D.  With loops it is an
-    approximation, good enough to begin an optimisation: see `docs/decisions/036-cut-states.md`.
+    Exact where a bond needs no more of them, as on a tree for a bond of rank D.  With loops it is
+    an approximation, good enough to begin an optimisation: see `docs/decisions/036-cut-states.md`.
 
     Args:
         tensors: (d, up, left, down, right) of each site.
@@ -247,8 +248,8 @@ def cut(tensors: Sequence[Array], found: Embedding, D: int) -> tuple[list[Array]
         D: largest bond of the result.
 
     Returns:
-        Tensors of norm 1, with the bonds in use of size D; and the largest weight that a bond lost, as a share of the sum of
-        squares of its weights.  It is no error of the energy.
+        Tensors of norm 1, with the bonds in use of size D; and the largest weight that a bond lost,
+        as a share of the sum of squares of its weights.  It is no error of the energy.
 
     Raises:
         ValueError: tensors that do not fit the grid, are zero or not finite; a state that vanishes.
