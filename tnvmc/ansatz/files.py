@@ -57,12 +57,14 @@ def lattice_parts(lattice: Lattice) -> tuple[list[Any], dict[str, Any], dict[str
 
 
 def listed(lattice: Lattice) -> dict[str, Any] | None:
-    """Give what an identity says of a list of bonds, in plain values; None for a lattice that has a name."""
+    """Give a list of bonds in plain values, for an identity; None for a lattice with a name."""
     _, more, coordinates = lattice_parts(lattice)
     if not more:
         return None
     places = coordinates["coordinates"]
-    return plain({**more, "coordinates": None if places is None else places[:, ::-1].tolist()})  # type: ignore[no-any-return]
+    coordinates_ = None if places is None else places[:, ::-1].tolist()
+    found: dict[str, Any] = plain({**more, "coordinates": coordinates_})
+    return found
 
 
 def lattice_in(described: list[Any], file: Any) -> Lattice:
@@ -164,7 +166,7 @@ def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | Fixed | N
 
 
 def probe_configs(ansatz: Ansatz) -> np.ndarray:
-    """Configurations (K, N) of one sector where there is one: a pattern and rearrangements of it."""
+    """Give configurations (K, N) of one sector: a pattern and rearrangements of it."""
     rng = np.random.Generator(np.random.PCG64(0))
     pattern = np.arange(ansatz.lattice.n_sites) % ansatz.local_dim
     rows = [pattern, *(rng.permutation(pattern) for _ in range(_PROBES - 1))]
@@ -198,7 +200,9 @@ class InFiles:
     """Base of wave functions whose parameters go to files and come back."""
 
     def save(self, path: str | Path, theta: Any, *, overwrite: bool = False) -> None:
-        """Write parameters (P,) to an HDF5 file that `load_theta` and ansatz.init read, whole or not at all.
+        """Write parameters (P,) to an HDF5 file that `load_theta` and ansatz.init read.
+
+        The file is written whole or not at all.
 
         `tnvmc.load_state` makes the wave functions of this package again from it.  Ln psi of a few
         configurations is kept too, so that code which changes is noticed.

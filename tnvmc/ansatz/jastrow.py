@@ -26,7 +26,7 @@ _DIGITS = 6  # to which distances are told apart
 @spelt()
 @dataclass(frozen=True)
 class Jastrow(GenericAnsatz):
-    """ln psi(s) = sum_i a_i z_i + sum over pairs i < j of v_ij z_i z_j, with z = d - 1 - 2 s (2 Sz).
+    """ln psi(s) = sum_i a_i z_i + sum_(i < j) v_ij z_i z_j, with z = d - 1 - 2 s (2 Sz).
 
     Args:
         lattice: the sites; distances go the shortest way round a ring.

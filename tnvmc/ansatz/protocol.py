@@ -172,7 +172,7 @@ class Abilities:
         return {"ansatz": type(self).__name__}
 
     def for_operator(self, operator: Any) -> Any:
-        """Give the same state with its open settings decided by a Hamiltonian; itself if none is."""
+        """Give the state with open settings decided by a Hamiltonian; itself if none is open."""
         return self
 
     def with_scheme(self, scheme: Any) -> Any:

@@ -79,7 +79,7 @@ class PlainSweep:
 
 
 def kind_table(n_sites: int, local_dim: int) -> np.ndarray:
-    """Kind of the change from each local state of a patch to each, (d^k, d^k): place in `MOVE_KINDS`.
+    """Give the kind of each change of local states, (d^k, d^k), as a place in `MOVE_KINDS`.
 
     What changes decides, not the size of the patch: one site is a flip, two sites an exchange where
     their sum stays and a pair flip where it does not, more are terms.

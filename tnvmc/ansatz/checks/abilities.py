@@ -68,7 +68,7 @@ def check_walk(case: Case) -> None:
 
 
 def check_draws(case: Case) -> None:
-    """Draws are configurations, of the same numbers the same; exact ones come with |psi|^2 itself."""
+    """Draws are configurations, the same ones of the same numbers; exact ones have q = |psi|^2."""
     ansatz, d = case.ansatz, case.ansatz.local_dim
     if ansatz.exact_draws is None:
         return

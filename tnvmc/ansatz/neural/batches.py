@@ -38,8 +38,9 @@ microseconds more.
 """
 
 MOST_IN_BLOCK, BLOCKS, MOST = 256, 64, 2**13
-"""Evaluations of the network in one block; blocks in one call, and evaluations in one: a call takes as
-long as a thousand evaluations of a small RBM."""
+"""Evaluations of the network in one block; blocks in one call, and evaluations in one.
+
+A call takes as long as a thousand evaluations of a small RBM."""
 
 MOST_DRAWN = 2**12
 """Draws in one call: they are not made in blocks."""
@@ -68,7 +69,7 @@ def padded_size(n: int) -> int:
 
 
 def padded(rows: Array, size: int) -> Array:
-    """Rows (n, ...) with the first one (or zeros) repeated until there are `size`; not by JAX, which compiles."""
+    """Repeat the first of rows (n, ...), or zeros, up to `size`; not by JAX, which compiles."""
     missing = size - rows.shape[0]
     if not missing:
         return rows
@@ -97,7 +98,7 @@ def rows_in_cache(network: Callable[[Array], Array], example: Array) -> int:
 def in_blocks(
     function: Callable[[Array], Any], rows: Array, block: int | None, n_rows: Array | int
 ) -> Any:
-    """Results (B, ...) of a traceable function of rows (B, N), `block` of them at a time; traceable.
+    """Give results (B, ...) of a function of rows (B, N), `block` of them at a time; traceable.
 
     Blocks that begin after the first `n_rows` rows are left out, their results are 0.  None: all at
     once, as a GPU wants it.  B is a power of two, as `block` is.
@@ -143,7 +144,7 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
 def in_batches(
     run: Callable[..., Any], theta: Array, rows: Array, largest: int, by_blocks: bool = True
 ) -> list[Array]:
-    """Results (B, ...) of a compiled function of theta, rows (B, N) and their number, in padded batches.
+    """Give results (B, ...) of a compiled function of theta and rows (B, N), in padded batches.
 
     On the host batches go side by side.  A function that goes `by_blocks` leaves out what is padded
     (see `in_blocks`), and is given few batches of one length; another one many short ones, so that

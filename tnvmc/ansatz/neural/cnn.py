@@ -100,7 +100,7 @@ class CNN(nnx.Module):
         self.readout = _linear(widths[-1], parts * n_units, rngs, scale=0.1)
 
     def invariances(self) -> np.ndarray:
-        """Give the translations (n, N) that leave psi as it is; the identity where there are none."""
+        """Give the translations (n, N) that leave psi as it is; the identity if there are none."""
         plain = self.stride == (1, 1) and self.pooling == "none" and self.head == "sum"
         return shifts(self.shape, self.wraps if plain else (False, False), (1, 1))
 

@@ -30,7 +30,7 @@ class DrawableModule(Protocol):
     """Can be drawn from; to be averaged over a group it has `log_prob` as well."""
 
     def draw(self, uniforms: Array, total: int | None = None) -> tuple[Array, Array]:
-        """Configurations (B, N) of numbers (B, N) in [0, 1), and ln q (B,); see `Autoregressive`."""
+        """Give configurations (B, N) of numbers (B, N) in [0, 1), and ln q (B,)."""
 
 
 @runtime_checkable
@@ -103,7 +103,7 @@ class Functional:
         return type(self._module).__name__
 
     def random(self, seed: int) -> np.ndarray:
-        """theta (P,) as the module initialises itself; an NNX module object knows one start only."""
+        """Give theta (P,) as the module initialises itself; an NNX module has one start only."""
         return self.flatten(self._made(seed)[2])
 
     def flatten(self, tree: Tree) -> np.ndarray:
@@ -211,7 +211,7 @@ _LAST_LAYERS = ("readout", "head")
 
 
 def _called(make: Any, rngs: nnx.Rngs) -> Any:
-    """make(rngs), with a TypeError that says what to give where `make` is a class or a function that takes something else."""
+    """Call make(rngs); TypeError with what to give if `make` takes something else."""
     name = getattr(make, "__name__", type(make).__name__)
     if isinstance(make, type) and issubclass(make, linen.Module):
         raise TypeError(f"FlaxAnsatz: {name} is a Linen class; give an instance, {name}(...)")
@@ -228,7 +228,7 @@ def _called(make: Any, rngs: nnx.Rngs) -> Any:
 
 
 def _takes_one(make: Any) -> bool:
-    """Whether `make` can be called with one value; of a class, whether its instances can be made."""
+    """Tell whether `make`, a function or a class, can be called with one value."""
     is_class = isinstance(make, type)
     signature = inspect.signature(make.__init__ if is_class else make)
     try:

@@ -102,7 +102,7 @@ def check_holomorphic(functional: Functional, log_psi: Callable[[Array, Array], 
 
 
 def check_groups(functional: Functional, groups: Sequence[str]) -> None:
-    """Raise ValueError for a group that the network does not have, or where nothing is left free."""
+    """Raise ValueError for a group that the network lacks, or if nothing is left free."""
     for group in groups:
         if not any(functional.within([group])):
             known = sorted({leaf.path[0] for leaf in functional.leaves})

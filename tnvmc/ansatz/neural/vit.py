@@ -117,7 +117,7 @@ class ViT(nnx.Module):
 
 
 class Block(nnx.Module):
-    """One layer: x + attention(norm(x)), then x + feed-forward(norm(x)); (B, n, width) both ways."""
+    """One layer: x + attention(norm(x)), then x + feed-forward(norm(x)), x (B, n, width)."""
 
     def __init__(
         self,

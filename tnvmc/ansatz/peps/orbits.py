@@ -85,7 +85,7 @@ def orbits_of(
 
 
 def with_bulk(orbits: Sequence[Orbit], found: Embedding, edge: int, period: int) -> list[Orbit]:
-    """Join orbits whose first sites differ by how far they lie within the bulk only; see `Sharing.edge`.
+    """Join orbits whose first sites differ only by their depth in the bulk; see `Sharing.edge`.
 
     Args:
         orbits: of a group with the reflections of rows and of columns, so that first sites lie in

@@ -51,8 +51,8 @@ class Sharing:
     """Of the two-site ground state on each bond that is reversed, by size, +1 or -1; see
     `bond_signs`."""
     edge: int | None = None
-    """Rows and columns at each end whose tensors are their own; those of all others, the bulk, are as in the first row or
-    column beyond.  None: all are their own."""
+    """Rows and columns at each end whose tensors are their own; those of all others, the bulk, are as
+    in the first row or column beyond.  None: all are their own."""
     period: int = 1
     """Rows and columns after which tensors of the bulk repeat."""
 
@@ -78,7 +78,7 @@ class Sharing:
         return len(self.elements)
 
     def goes_on_as(self, other: Sharing) -> bool:
-        """Whether a state with this one is a start of states with the other: the same, or of the same kind with an edge."""
+        """Tell whether states with this are starts of the other: the same, or with an edge."""
         if self.edge is None:
             return self == other
         signs = [{values for _, values in each.signs} for each in (self, other)]
@@ -119,7 +119,7 @@ def shared_counts(ansatz: Ansatz) -> dict[str, int] | None:
 
 
 def bond_signs(of_pair: Sequence[int], D: int) -> np.ndarray:
-    """Give the signs (D,) of a reversed bond: as if it carried several copies of the two-site ground state.
+    """Give the signs (D,) of a reversed bond, as of copies of the two-site ground state.
 
     Eigenvalues of a product of copies are products of eigenvalues: (+, -) becomes (+, -, -, +,
     ...), and a larger D goes on where a smaller one ends.
@@ -161,7 +161,7 @@ class SharedTensors:
 
     @property
     def n_gauge(self) -> int:
-        """Directions of theta along which psi changes by a factor at most, on bonds that can be filled.
+        """Count directions of theta that change psi by a factor, on bonds that can be filled.
 
         A scale for each orbit of sites, and X with its inverse on bonds that go together, without
         scale: D^2 - 1; where both of its ends must turn by the same X, which keeps its signs, D (D
@@ -212,7 +212,7 @@ class SharedTensors:
         return xp.concat(parts)
 
     def derivatives(self, slices: Sequence[Array], configs: Array) -> Array:
-        """Log-derivatives (B, P) by theta from those by the entries of the tensors that configs (B, N) pick.
+        """Give log-derivatives (B, P) by theta from those by the entries that configs (B, N) pick.
 
         Args:
             slices: (B, up * left * down * right) of each site.
@@ -279,7 +279,7 @@ class SharedTensors:
         )
 
     def _gauges(self) -> list[tuple[int, bool]]:
-        """Dimension of the bonds that must turn together, and whether their two ends do so by one X.
+        """Give dimensions of bonds that turn together, and whether both ends turn by one X.
 
         Legs that are one by sharing turn by the same X, and the legs at both ends of a bond by X
         and its inverse.  So legs are the corners of a graph and bonds its edges, of whose connected

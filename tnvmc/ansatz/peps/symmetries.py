@@ -30,7 +30,7 @@ def sharing(
     edge: int | None = None,
     period: int = 1,
 ) -> Sharing:
-    """Give the tensors that the symmetries of a Hamiltonian make equal; for ``PEPS(..., sharing=)``.
+    """Give the tensors that symmetries of a Hamiltonian make equal, for ``PEPS(..., sharing=)``.
 
     Of the elements asked for those are taken that commute with the Hamiltonian, lead bonds of the
     network to bonds of the network, and keep the sublattices of the ordered product state that
@@ -94,7 +94,7 @@ def is_proven(operator: Operator, found: Sharing) -> bool:
 
 
 def is_easy_plane(operator: Operator) -> bool:
-    """Tell whether no ordered product state along z lies below those in the plane; True without magnetisation.
+    """Tell whether product states ordered in the plane lie lowest; True without magnetisation.
 
     Where one does, a finite lattice has a superposition of two orders, to which a product state in
     the plane leads slowly.
@@ -121,7 +121,7 @@ def signs_are_known(operator: Operator, found: Sharing) -> bool:
 
 
 def _colours(operator: Operator) -> np.ndarray:
-    """0 or 1 for each site (N,): which of the two vectors of the ordered product state in the plane it has."""
+    """Give 0 or 1 per site (N,): which vector of the product state ordered in the plane it has."""
     if not operator.conserves_magnetisation:
         return np.zeros(operator.n_sites, dtype=np.int64)
     vectors, _ = start_vectors(operator, "auto", 0)
@@ -177,7 +177,7 @@ def _of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> tuple[int,
 
 
 def _ground_of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> np.ndarray | None:
-    """psi(s_i, s_j) (d, d) of what acts on the two sites alone; None where there is not one ground state.
+    """Give psi(s_i, s_j) (d, d) of the terms on two sites; None without a unique ground state.
 
     Where the magnetisation is conserved it is that with as many up as down, whatever the field,
     which is constant in a sector.

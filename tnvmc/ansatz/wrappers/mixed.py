@@ -97,7 +97,7 @@ class Mixed(Wrapper):
     def measure(
         self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
     ) -> tuple[Walkers, Snapshot]:
-        """What `ansatz` measures, with the weights |psi / psi_1|^2; the walkers stay as they are."""
+        """Measure by `ansatz`, with the weights |psi / psi_1|^2; the walkers stay as they are."""
         again = self.ansatz.start(theta, walkers.configs)
         _, snapshot = self.ansatz.measure(theta, again, replacements, jacobian=jacobian)
         xp = array_namespace(theta)

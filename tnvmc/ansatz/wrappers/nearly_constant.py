@@ -42,7 +42,7 @@ def nearly_constant(ansatz: Ansatz, theta: np.ndarray) -> np.ndarray:
 
 
 def deviation(ansatz: Ansatz, theta: np.ndarray, configs: np.ndarray) -> float:
-    """Standard deviation of ln psi over configurations, its phase counted from that of the first one."""
+    """Give the standard deviation of ln psi, its phase relative to the first configuration."""
     amplitude = ansatz.log_amplitude(theta, configs)
     log_abs, phase = to_host(amplitude.log_abs), to_host(amplitude.phase)
     if not (np.isfinite(log_abs).all() and (phase != 0).all()):

@@ -160,7 +160,7 @@ class Symmetrised(Wrapper):
         return self.with_share(super().initial(operator, seed, kind), seed)
 
     def share(self, theta: Array, configs: Array) -> float:
-        """Give |psi_sym|^2 over |G| sum_g |psi(g s)|^2, both summed over configurations (B, N): 0 to 1.
+        """Give |psi_sym|^2 over |G| sum_g |psi(g s)|^2, both summed over configurations (B, N).
 
         It is 1 for a state that has these characters, 0 for one that has others.
         """

@@ -128,8 +128,10 @@ def _resized(before: PEPS, theta: Array, ansatz: PEPS, seed: int) -> Array:
         try:
             return _grown_shared(tensors, ansatz, 0, NOISE, seed)
         except ValueError as error:
-            needs = "a state that shares tensors begins from one that shares them by the same symmetries"
-            raise ValueError(f"{error}; {needs}") from None
+            raise ValueError(
+                f"{error}; a state that shares tensors begins from one that shares them by the "
+                "same symmetries"
+            ) from None
     if smaller and before.bonds == ansatz.bonds:
         return cut_to(tensors, ansatz, seed)[0]
     if smaller:  # of open bonds, for rings
@@ -139,7 +141,7 @@ def _resized(before: PEPS, theta: Array, ansatz: PEPS, seed: int) -> Array:
 
 
 def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
-    """Give theta (P,) of `after` with the tensors of `before`, those of its bulk wherever `after` has room for them.
+    """Give theta (P,) of `after` with the tensors of `before`, its bulk repeated to fill `after`.
 
     On the same lattice it is the same state.  On another one the edges and the bulk are those of
     `before`; nothing is known of how near that is to a ground state, and nothing of it is checked.
@@ -198,7 +200,7 @@ def _alike(x: int, has: int, had: int, edge: int, period: int) -> int:
 
 
 def shared_as(before: PEPS, theta: Array, after: PEPS) -> tuple[PEPS, Array]:
-    """Give a state with a bulk as a PEPS of its own D on the lattice of `after`, which shares what that shares.
+    """Give a state with a bulk as a PEPS of its own D with the lattice and sharing of `after`.
 
     Raises:
         ValueError: see `repeated`.
@@ -253,7 +255,7 @@ _ROUNDING = 1e-9  # of entries that symmetries of the start made equal
 
 
 def _pattern(shared: SharedTensors, shape: Sequence[int]) -> tuple[bool | None, ...]:
-    """Which of the sites beside the first one are on its sublattice; None where there is no site."""
+    """Tell which neighbours of the first site are on its sublattice; None: there is no site."""
     colour = dict(zip(shared.found.places, shared.sharing.colours, strict=True))
     near = [0, 1, shape[1], shape[1] + 1] if min(shape) > 1 else [0, 1]
     found = [colour.get(place) for place in near]
@@ -261,7 +263,7 @@ def _pattern(shared: SharedTensors, shape: Sequence[int]) -> tuple[bool | None, 
 
 
 def _moved(after: PEPS, *shared: SharedTensors) -> int | None:
-    """Columns after which tensors repeat along the rings of both; None where no translation says so."""
+    """Give columns after which tensors repeat along the rings of both; None: unknown."""
     found = [set(_translations(each)) for each in shared] if after.rings else [set()]
     return min(set.intersection(*found), default=None)
 

@@ -1,5 +1,6 @@
-"""A PEPS in Vidal's form, tensors on sites and weights on bonds (Vidal, PRL 91, 147902 (2003)), gates
-on pairs of its sites, and the cut of its bonds to the states of largest weight.
+"""A PEPS in Vidal's form, gates on pairs of its sites, and the cut of its bonds.
+
+Tensors stand on sites and weights on bonds (Vidal, PRL 91, 147902 (2003)).
 
 All places of the grid have one padded shape: legs without a bond, as those of the rim, are padded
 to D with weight zero, so that a whole batch of disjoint bonds is updated by one stacked QR and one
@@ -47,7 +48,7 @@ class VidalPEPS:
 
     @classmethod
     def product(cls, found: Embedding, vectors: Array, D: int, is_complex: bool) -> VidalPEPS:
-        """Make the product of one vector (d,) per site, in bonds of size D of which one state is used."""
+        """Make the product of one vector (d,) per site; of bonds of size D one state is used."""
         n_rows, n_cols = found.shape
         n_places, d = n_rows * n_cols, vectors.shape[1]
         bond_at = np.full((n_places, 4), -1)
@@ -67,7 +68,7 @@ class VidalPEPS:
     def from_peps(
         cls, tensors: Sequence[Array], found: Embedding, D: int, is_complex: bool
     ) -> VidalPEPS:
-        """Put tensors (d, up, left, down, right) of the sites into padded ones with even weights on the bonds.
+        """Pad tensors (d, up, left, down, right) of the sites, with even weights on the bonds.
 
         Raises:
             ValueError: a bond is larger than D already; tensors that do not fit the grid.
