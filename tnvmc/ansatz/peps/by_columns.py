@@ -59,7 +59,7 @@ class ByColumns:
     def sweep(
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array | float
     ) -> tuple[Walkers, SweepInfo]:
-        """Propose every move once, from left to right; see `Tempered.tempered_sweep`."""
+        """Propose every move once, from left to right; see `Abilities.tempered_sweep`."""
         windows, columns = self._windows(moves), self._columns(walkers)
         after, amplitude, info = column_walks.sweep(columns, windows, moves, (uniforms, power))
         configs = after.configs
