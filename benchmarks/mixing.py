@@ -4,13 +4,13 @@
 
 Theta is that of simple update and stays; walkers burn in under the rule that is measured.  For the
 local energy and for a slow observable (staggered Sz, or n, in the z basis) it prints the integrated
-autocorrelation time tau of one sweep and 1 / (2 tau) per second of a sample (sweep and measurement of
-the energy), over that of Metropolis acceptance.  Errors of the ratios are about 3 % at T = 200.
-"--sets" compares sets of moves under the rule of the package.  "--exact" walks on exact ground states
-of 4x4, looked up, where many sweeps cost little: also moves in random order, a new one for each sweep
-(a pass over the rows of a PEPS has its order); in place of the energy, which is constant, its diagonal
-part.  Last: how many of the 512
-configurations of 9 spins one walker visits in 3000 sweeps of flips where psi is constant.
+autocorrelation time tau of one sweep and 1 / (2 tau) per second of a sample (sweep and measurement
+of the energy), over that of Metropolis acceptance.  Errors of the ratios are about 3 % at T = 200.
+"--sets" compares sets of moves under the rule of the package.  "--exact" walks on exact ground
+states of 4x4, looked up, where many sweeps cost little: also moves in random order, a new one for
+each sweep (a pass over the rows of a PEPS has its order); in place of the energy, which is
+constant, its diagonal part.  Last: how many of the 512 configurations of 9 spins one walker visits
+in 3000 sweeps of flips where psi is constant.
 """
 
 from __future__ import annotations

@@ -306,7 +306,7 @@ class Settings(Section):
     """Seed, folder, number of starts, device, workers."""
     orthogonal: Annotated[tuple[OrthogonalSettings, ...], Predicate(bool)] | None = None
     """Optional. Each `[[orthogonal]]` names a finished run whose state this one is kept orthogonal to: so
-    an excited state of the same sector is found. [Excited states](../excited.md) explains it."""
+    an excited state of the same sector is found. [Excited states](../sectors.md) explains it."""
     stage: Annotated[tuple[StageSettings, ...], Predicate(bool)] | None = None
     """Optional. Each `[[stage]]` is a part of the run that begins where the one before ended: a larger
     D, other steps, samples or chi. Keys that a stage does not set are taken from `[ansatz]`, `[contraction]`,
