@@ -62,7 +62,6 @@ LONG = (
     "test_vit.py",
     "test_patched_transformer.py",
     "test_ranks.py",
-    "test_columns.py",
     "test_devices.py",
     "test_product_of_states.py",
     "test_docs.py",

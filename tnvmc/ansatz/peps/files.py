@@ -17,13 +17,12 @@ import numpy as np
 from tnvmc.ansatz.files import lattice_in, lattice_parts, refuse_existing
 from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.contraction import schemes
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import Lattice
 from tnvmc.lattice.embedding import Bonds
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import StateFileError, attribute, encoded, opened, parameters_in
 
-_SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact, Fixed)}
+_SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact)}
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class SavedPEPS:
     lattice: Lattice
     D: int
     local_dim: int
-    scheme: schemes.Scheme | Fixed | None  #: None: not known, as in a checkpoint
+    scheme: schemes.Scheme | None  #: None: the default one, or not known, as in a checkpoint
     theta: np.ndarray  #: (P,)
     bonds: Bonds = "open"
     sharing: Sharing | None = None
@@ -106,9 +105,20 @@ def told_of_scheme(scheme: Any) -> dict[str, Any] | None:
     return {"name": type(scheme).__name__, **dataclasses.asdict(scheme)}
 
 
-def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | Fixed | None:
-    """Make a scheme of what a file says of it."""
-    if described is None:
+def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | None:
+    """Make a scheme of what a file says of it, None for the default one.
+
+    Raises:
+        StateFileError: a scheme that this version has not.
+    """
+    settings = dict(described or {})
+    if not settings or settings.pop("at_most", False):  # how the default one used to be marked
         return None
-    settings = {key: value for key, value in described.items() if key != "name"}
-    return _SCHEMES[described["name"]](**settings)
+    name, oversample = settings.pop("name"), settings.pop("oversample", 0)
+    if name not in _SCHEMES or oversample:
+        shown = f"{name}(oversample={oversample})" if oversample else name
+        raise StateFileError(
+            f"this state was contracted by {shown}, which this version has not; a run takes its "
+            "parameters as ansatz.init"
+        )
+    return _SCHEMES[name](**settings)

@@ -77,7 +77,7 @@ class Layers:
             for absorbed in ("down", "up")
         }  # fmt: skip
         layers = cls(*shape, tables, logs, {"down": [None] * shape[0], "up": [None] * shape[0]})
-        if scheme.sketch_rank is not None and isinstance(scheme, SRC):
+        if isinstance(scheme, SRC):
             layers.sketches.update(_sketches(layers, scheme))
         return layers
 
@@ -116,12 +116,12 @@ def _sketches(layers: Layers, scheme: SRC) -> dict[str, list[Sketch | None]]:
             boundaries = _blurred_boundaries(layers, scheme, inward[:depth], beyond, draw)
             for row, boundary in zip(inward[1:], boundaries, strict=False):
                 parts[row].append(boundary.bottom_leftward)
-            narrow = [k for k in range(depth) if _width(parts[inward[k + 1]]) < scheme.sketch_rank]
+            narrow = [k for k in range(depth) if _width(parts[inward[k + 1]]) < scheme.chi]
             depth = max(narrow, default=-1) + 1
             if not depth:
                 break
         sketches[absorbed] = [
-            _packed(joined_sketches(parts[row], scheme.sketch_rank)) if parts.get(row) else None
+            _packed(joined_sketches(parts[row], scheme.chi)) if parts.get(row) else None
             for row in rows
         ]
     return sketches
@@ -150,7 +150,7 @@ def _blurred_boundaries(
 ) -> list[BoundaryMPS]:
     """Boundaries after each of `rows`, with every site at a random superposition of its states."""
     rng = np.random.default_rng((scheme.seed, 1, absorbed == "up", draw))
-    plain = SRC(scheme.sketch_rank, 0, scheme.seed, "random")
+    plain = SRC(scheme.chi, scheme.seed, "random")
     tables, n_cols = layers.tables[absorbed], layers.n_cols
     xp = array_namespace(tables.numbers)
     only_state = xp.zeros((1, n_cols), dtype=xp.int8)

@@ -83,6 +83,11 @@ class PassesScheme(Wrapper):
         assert isinstance(self.ansatz, Truncated)
         return self.ansatz.scheme
 
+    @property
+    def scheme_given(self) -> bool:
+        """Whether the scheme of the inner state was chosen."""
+        return getattr(self.ansatz, "scheme_given", True)
+
     def with_scheme(self, scheme: Any) -> Ansatz:
         """The same state contracted in another way; theta carries over."""
         assert isinstance(self.ansatz, Truncated)

@@ -18,7 +18,7 @@ def rebuild_of(state: Ansatz) -> dict[str, Any] | None:
         found = rebuild_of(state.ansatz)
     elif isinstance(state, PEPS):
         found = {"D": state.D, "dtype": state.dtype.name, "bonds": state.bonds}
-        found["scheme"] = told_of_scheme(state.scheme)
+        found["scheme"] = told_of_scheme(state.scheme if state.scheme_given else None)
         found["sharing"] = state.sharing and state.sharing.told()
     elif isinstance(state, InFiles):
         found = state.rebuild()
