@@ -16,18 +16,20 @@ from tnvmc.ansatz.checks.case import all_configs
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.finite_differences import central_differences
 from tnvmc.ansatz.generic import (
-    CAP,
     GenericAnsatz,
-    acceptance,
-    amplitude_ratio,
     amplitude_sweep,
     as_log_amplitude,
-    local_states,
-    propose,
-    replaced,
     replacement_ratios,
 )
 from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.metropolis import (
+    CAP,
+    acceptance,
+    amplitude_ratio,
+    local_states,
+    propose,
+    replaced,
+)
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Walkers
 from tnvmc.backend.namespace import to_host

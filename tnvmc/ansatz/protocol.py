@@ -64,7 +64,7 @@ class Walkers:
 class SweepInfo:
     """What a sweep reports: moves that were possible and moves that were accepted, per walker.
 
-    Columns belong to `MOVE_KINDS`; `ansatz.tally` counts.
+    Columns belong to `MOVE_KINDS`; `ansatz.metropolis` counts.
     """
 
     proposed: Array  #: (B, kinds) float counts
@@ -129,7 +129,7 @@ class Ansatz(Protocol):
     def sweep(
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
-        """Propose every move once, with the acceptance of `ansatz.generic.acceptance`.
+        """Propose every move once, with the acceptance of `ansatz.metropolis.acceptance`.
 
         Args:
             theta: (P,) parameters, those that the walkers were started with.

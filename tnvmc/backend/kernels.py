@@ -214,7 +214,7 @@ def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
 def acceptance(
     new: tuple[Array, Array], old: tuple[Array, Array], power: Array | float, cap: float
 ) -> Array:
-    """Give the acceptance (B,) from phases and log moduli; see `ansatz.generic.acceptance`."""
+    """Give the acceptance (B,) from phases and log moduli; see `ansatz.metropolis.acceptance`."""
     import cupy
 
     return _elementwise(

@@ -1,6 +1,6 @@
-"""Transfer along strips of one or more rows between two boundary MPS: environments, closures, environment tensors.
+"""Transfer along strips of one or more rows between two boundary MPS.
 
-A strip is the network of a walker around the rows that are being visited::
+It gives environments, closures and environment tensors.  A strip is the network of a walker around the rows that are being visited::
 
     top      o---o---o---o      boundary MPS above, or nothing at the edge
              |   |   |   |
@@ -22,6 +22,10 @@ from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.packed import PackedTensors
 
 Array = Any
+
+Sketch = Sequence[Array]
+"""An MPS on the open legs of a row, shared by all walkers, as bottoms laid out leftward: per column
+(1, vertical, right, left)."""
 
 
 def _permuted(tensors: Sequence[Array], axes: tuple[int, ...]) -> list[Array]:

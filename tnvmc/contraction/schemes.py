@@ -16,17 +16,17 @@ from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.contraction.compiled import absorbed, known
+from tnvmc.contraction.compiled import absorbed, compiles, known
 from tnvmc.contraction.packed import TableRow
 from tnvmc.contraction.row import (
     NORMALISE_EVERY,
     BoundaryMPS,
     Row,
+    Sketch,
     close_column,
     open_column,
     transfer,
 )
-from tnvmc.contraction.sketches import Sketch
 
 Array = Any
 
@@ -161,11 +161,8 @@ class SRC:
         return self.chi if self.sweeps == 1 else 1 - (-self.chi // vertical)
 
     def compiles(self, dtype: Any) -> bool:
-        """Whether compiled kernels absorb rows of NumPy arrays of a type: in one sweep, without SVD."""
+        """Whether compiled kernels absorb rows of NumPy arrays of a type: in one sweep."""
         return self.sweeps == 1 and known(np.dtype(dtype))
-
-    def _by_kernel(self, numbers: Array) -> bool:
-        return isinstance(numbers, np.ndarray) and self.compiles(numbers.dtype)
 
     def absorb(
         self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None
@@ -179,7 +176,7 @@ class SRC:
             raise ValueError(
                 "SRC.absorb: needs a sketch of the row's open legs; see `random_sketch`"
             )
-        if isinstance(row, TableRow) and self._by_kernel(row.tables.numbers):
+        if isinstance(row, TableRow) and self.sweeps == 1 and compiles(row.tables.numbers):
             return absorbed(boundary, row, sketch, self.chi)
         opened = self.chi if self.sweeps == 2 else None
         rights = _sketched_environments(boundary, row, sketch, opened)

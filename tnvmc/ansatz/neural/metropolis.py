@@ -16,9 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tnvmc.ansatz.generic import CAP
+from tnvmc.ansatz.metropolis import CAP, kind_table
 from tnvmc.ansatz.protocol import MOVE_KINDS, Targets
-from tnvmc.ansatz.tally import kind_table
 from tnvmc.backend.namespace import to_host
 
 Array = Any
@@ -115,7 +114,7 @@ def sweeps(
     """Visit all moves up to K times with uniform numbers (B, K, n); traceable.
 
     Returns what comes after every sweep, and the chains at the end.  A move is accepted with the
-    probability of `ansatz.generic.acceptance`.  No walker waits at the end of a sweep for another one.
+    probability of `ansatz.metropolis.acceptance`.  No walker waits at the end of a sweep for another one.
     """
     configs, phase, log_abs, power, until = chains
     n_walkers, n_sweeps, n = uniforms.shape
@@ -200,7 +199,7 @@ def _at(flat: Array, places: Array) -> Array:
 def _acceptance(
     new_phase: Array, new_log: Array, old_phase: Array, old_log: Array, power: Array
 ) -> Array:
-    """As `ansatz.generic.acceptance`: out of psi = 0 always, within psi = 0 half of the time."""
+    """As `ansatz.metropolis.acceptance`: out of psi = 0 always, within psi = 0 half of the time."""
     new_zero, old_zero = new_phase == 0, old_phase == 0
     gap = 2.0 * power * jnp.where(new_zero | old_zero, 0.0, new_log - old_log)
     share = CAP / (1.0 + jnp.exp(-jnp.abs(gap)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
+from tnvmc.ansatz.metropolis import MoveCounts, PlainSweep
 from tnvmc.ansatz.neural import metropolis
 from tnvmc.ansatz.neural.batches import (
     MOST_IN_BLOCK,
@@ -20,7 +21,6 @@ from tnvmc.ansatz.neural.batches import (
 )
 from tnvmc.ansatz.neural.dlpack import beside, called, from_jax, to_jax
 from tnvmc.ansatz.protocol import LogAmplitude, SweepInfo, Targets, Walkers
-from tnvmc.ansatz.tally import PlainSweep, Tally
 from tnvmc.backend.namespace import array_namespace, is_cupy
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class CompiledSweeps(PlainSweep):
                 xp.concat([part] * n_sweeps)
                 for part in (configs, amplitude.phase, amplitude.log_abs)
             ]
-            info = Tally(n_walkers, ansatz.local_dim, uniforms).info()
+            info = MoveCounts(n_walkers, ansatz.local_dim, uniforms).info()
             return Walkers(stay[0], LogAmplitude(*stay[1:])), info
         plan, on_a_gpu = self._plan(moves, uniforms), is_cupy(configs)
         run = partial(

@@ -18,24 +18,18 @@ import numpy as np
 from tnvmc.ansatz.initial.evolution import evolved_from_product
 from tnvmc.ansatz.initial.shared_starts import STARTS, shared_start
 from tnvmc.ansatz.initial.tensors import random_positive
-from tnvmc.ansatz.peps.by_rows import ByRows
 from tnvmc.ansatz.peps.draws import Drawer
 from tnvmc.ansatz.peps.files import SavedPEPS, read_peps, write_peps
-from tnvmc.ansatz.peps.layout import TensorLayout, open_rows
+from tnvmc.ansatz.peps.layout import open_rows
+from tnvmc.ansatz.peps.row_contraction import RowContraction
+from tnvmc.ansatz.peps.row_pass import LatestTheta
 from tnvmc.ansatz.peps.sharing import Sharing
-from tnvmc.ansatz.peps.views import LatestViews
 from tnvmc.ansatz.protocol import (
     Execution,
-    LogAmplitude,
-    Snapshot,
-    SweepInfo,
-    Targets,
-    Walkers,
     check_start,
     chi_of,
     real_state,
 )
-from tnvmc.ansatz.tally import PlainSweep
 from tnvmc.backend.calls import shortly, spelt
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC, Scheme
@@ -52,7 +46,7 @@ CHUNK_BYTES = 2**22
 
 
 @spelt(chi="scheme=SRC(chi=...)", init="initial_parameters(peps, hamiltonian, kind=...)")
-class PEPS(PlainSweep, TensorLayout):
+class PEPS(RowContraction):
     """A PEPS with bonds of dimension D on the grid of `lattice`; one open row of it is an open MPS.
 
     Args:
@@ -94,7 +88,7 @@ class PEPS(PlainSweep, TensorLayout):
         self.scheme: Scheme = SRC(2 * self.D) if scheme is None else scheme
         self.scheme_given = scheme is not None
         """Whether the scheme was chosen; a run may begin with a smaller chi where it was not."""
-        self._latest = LatestViews()
+        self._latest = LatestTheta()
         self.starts: tuple[str, ...] = ("simple_update", "random", "product")
         """Evolved in imaginary time, positive random tensors, a product state."""
         if self.shared:
@@ -225,41 +219,6 @@ class PEPS(PlainSweep, TensorLayout):
             )
         n_steps = 0 if kind == "product" else 200
         return self.flatten(evolved_from_product(here, self.D, seed, n_steps, self.bonds)[0])
-
-    @property
-    def _contraction(self) -> ByRows:
-        return ByRows(self, self.scheme, self._latest, self.execution.chunk)
-
-    def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
-        """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""
-        return self._contraction.log_amplitude(theta, configs)
-
-    def start(self, theta: Array, configs: Array) -> Walkers:
-        """Walkers with the boundaries below every row.  Cost: one absorption per row."""
-        return self._contraction.start(theta, configs)
-
-    def tempered_sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array | float
-    ) -> tuple[Walkers, SweepInfo]:
-        """Propose every move once, by walkers that sample |psi|^(2 power); `ByRows.sweep`.
-
-        Args:
-            theta: (P,), those that the walkers were started with.
-            walkers: B of them.
-            moves: tables by patch.
-            uniforms: (B, n_moves).
-            power: one number, or (B,).
-
-        Raises:
-            TypeError: walkers that `start` has not made.
-        """
-        return self._contraction.sweep(theta, walkers, moves, uniforms, power)
-
-    def measure(
-        self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
-    ) -> tuple[Walkers, Snapshot]:
-        """Ratios, log-derivatives and the spread of closures, in one pass; `ByRows.measure`."""
-        return self._contraction.measure(theta, walkers, replacements, jacobian)
 
     exact_draws = False
     """What is drawn from is |psi|^2 with the double layer truncated."""

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tnvmc.ansatz.generic import amplitude_sweep, largest_log_ratio
+from tnvmc.ansatz.generic import amplitude_sweep
+from tnvmc.ansatz.metropolis import largest_log_ratio
 from tnvmc.ansatz.protocol import (
     Ansatz,
     Draw,

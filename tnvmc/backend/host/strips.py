@@ -1,4 +1,4 @@
-"""Sampling and measuring one strip, walker by walker; the meaning is that of `ansatz.peps.passes`."""
+"""Sampling and measuring one strip, walker by walker; the meaning is that of `ansatz.peps.strip_engine`."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ def _set(config, sites, n_sites, state, local_dim):
 
 @numba.njit
 def _acceptance(new_log, old_log, power, cap):
-    """As `ansatz.generic.acceptance`; a logarithm is -inf where psi vanishes."""
+    """As `ansatz.metropolis.acceptance`; a logarithm is -inf where psi vanishes."""
     if old_log == -np.inf:
         return 0.5 if new_log == -np.inf else 1.0
     if new_log == -np.inf:
