@@ -36,8 +36,8 @@ class Structure:
 def structure_of(call: Callable[[], Any]) -> Structure:
     """Watch one call, in this thread alone.
 
-    A comprehension, a generator expression and a lambda belong to the function around them; code that no
-    file of the package holds (what `dataclass` writes) does not count.
+    A comprehension, a generator expression and a lambda belong to the function around them; code
+    that no file of the package holds (what `dataclass` writes) does not count.
     """
     found, opened, known = Structure(), [], {}
 

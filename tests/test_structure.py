@@ -1,4 +1,4 @@
-"""Structure of the code: no circle of modules, imports go to lower levels, short functions and files."""
+"""Structure of the code: no circle of modules, imports to lower levels, short functions."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MOST_IN_A_STEP = (
 )  # files, functions, depth of calls, pairs of files that call each other
 MOST_METHODS = 12  # public ones of a class, properties included
 
-# Constructors whose arguments are the parts that a user puts together, and a measurement, which is told
-# in one call how it is made, whether to show it and where to keep it.
+# Constructors whose arguments are the parts that a user puts together, and a measurement, which is
+# told in one call how it is made, whether to show it and where to keep it.
 MANY_PARAMETERS = {
     "FlaxAnsatz.__init__",
     "PEPS.__init__",

@@ -1,7 +1,7 @@
 """Sweep and measure any wave function that knows its amplitude.
 
-`GenericAnsatz` derives all of `Ansatz` from two methods; the functions below it are its parts, and an
-ansatz with passes of its own uses them for terms that fit no window.
+`GenericAnsatz` derives all of `Ansatz` from two methods; the functions below it are its parts, and
+an ansatz with passes of its own uses them for terms that fit no window.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class GenericAnsatz(InFiles, ABC):
     differences, at 2 P amplitudes a sample, unless `log_derivatives` is overridden.  An ansatz that
     can reuse environments overrides `start`, `sweep` and `measure`.
 
-    A configuration with psi = 0 has ratios and log-derivatives zero by convention: it is never drawn
-    from |psi|^2 and has no weight under enumeration.
+    A configuration with psi = 0 has ratios and log-derivatives zero by convention: it is never
+    drawn from |psi|^2 and has no weight under enumeration.
     """
 
     lattice: Lattice
@@ -131,7 +131,7 @@ class GenericAnsatz(InFiles, ABC):
         """Walkers at `configs`; nothing is remembered beyond their amplitudes.
 
         Raises:
-            TypeError: `log_amplitude` gives no (B,) phases of modulus 1 or 0, or no real logarithms.
+            TypeError: `log_amplitude` gives no (B,) phases of modulus 1 or 0, no real logarithms.
         """
         amplitude = self.log_amplitude(theta, configs)
         for name in ("phase", "log_abs"):
@@ -139,8 +139,8 @@ class GenericAnsatz(InFiles, ABC):
             if shape != (configs.shape[0],):
                 raise TypeError(
                     f"{type(self).__name__}.log_amplitude: must give LogAmplitude(phase, log_abs), "
-                    f"two arrays of shape ({configs.shape[0]},) here, not {type(amplitude).__name__} "
-                    f"with {name} of shape {shape}"
+                    f"two arrays of shape ({configs.shape[0]},) here, not "
+                    f"{type(amplitude).__name__} with {name} of shape {shape}"
                 )
         xp = array_namespace(amplitude.log_abs)
         size = xp.abs(amplitude.phase)
@@ -149,8 +149,9 @@ class GenericAnsatz(InFiles, ABC):
         ):
             raise TypeError(
                 f"{type(self).__name__}.log_amplitude: phase must have modulus 1, or 0 where psi "
-                f"vanishes, and log_abs be real; here moduli go up to {float(xp.max(size)):.3g} and log_abs "
-                f"is {amplitude.log_abs.dtype}. Put ln|psi| into log_abs; `as_log_amplitude` splits psi"
+                f"vanishes, and log_abs be real; here moduli go up to {float(xp.max(size)):.3g} "
+                f"and log_abs is {amplitude.log_abs.dtype}. Put ln|psi| into log_abs; "
+                "`as_log_amplitude` splits psi"
             )
         return Walkers(configs, amplitude)
 

@@ -1,4 +1,4 @@
-"""Metropolis sampling by an array library: ratios, their acceptance, and one loop over the moves of a sweep.
+"""Metropolis sampling by an array library: ratios, acceptance, one loop over the moves.
 
 Compiled kernels have loops of their own with the same meaning (`backend.host.strips`,
 `ansatz.neural.compiled_sweeps`).
@@ -85,8 +85,8 @@ def metropolis(
         moves: in the order of the visits.
         proposals: tables, uniform numbers and power.
         close: ``close(move, trial, walkers)`` gives the amplitudes of the changed configurations
-            (n, N) of the walkers at places (n,), None for all of them in order.  The chains hold the
-            present configurations while it is called.
+            (n, N) of the walkers at places (n,), None for all of them in order.  The chains hold
+            the present configurations while it is called.
 
     Cost: one amplitude for each walker and move that is possible; on a GPU for every one.
     """
@@ -297,7 +297,7 @@ class PlainSweep:
 
 
 def kind_table(n_sites: int, local_dim: int) -> np.ndarray:
-    """Kind of the change from each local state of a patch to each, (d^k, d^k): place in `MOVE_KINDS`.
+    """Kind of the change from each local state to each, (d^k, d^k): place in `MOVE_KINDS`.
 
     What changes decides, not the size of the patch: one site is a flip, two sites an exchange where
     their sum stays and a pair flip where it does not, more are terms.

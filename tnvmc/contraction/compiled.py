@@ -117,7 +117,7 @@ def strip_of(
 def _packed(
     boundary: BoundaryMPS | None, n_cols: int, dtype: Any, n_walkers: int
 ) -> tuple[np.ndarray, tuple[int, ...], tuple[int, ...]]:
-    """Numbers of a boundary, places of its tensors and its bonds; at the edge it is a product of ones.
+    """Numbers of a boundary, places of its tensors, its bonds; at the edge a product of ones.
 
     Raises:
         ValueError: a boundary of other walkers, or of another type of numbers.

@@ -58,7 +58,7 @@ class Exact:
     def absorb(
         self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None
     ) -> BoundaryMPS:
-        """Multiply boundary and row: chi grows by a factor D, at (chi D)^2 D^2 per walker and site."""
+        """Multiply boundary and row: chi grows by D, at (chi D)^2 D^2 per walker and site."""
         xp = array_namespace(row.rightward[0])
         tensors = []
         for column, site in enumerate(row.rightward):
@@ -296,7 +296,8 @@ def _right_canonical(boundary: BoundaryMPS) -> BoundaryMPS:
     tensors = list(boundary.tensors)
     for column in range(len(tensors) - 1, 0, -1):
         batch, vertical, left, right = tensors[column].shape
-        # (vertical, left, right) -> (vertical right, left) = q (vertical right, rank) r (rank, left)
+        # (vertical, left, right) -> (vertical right, left)
+        # = q (vertical right, rank) r (rank, left)
         matrix = xp.reshape(xp.permute_dims(tensors[column], (0, 1, 3, 2)), (batch, -1, left))
         q, r = xp.linalg.qr(matrix, mode="reduced")
         rank = q.shape[-1]

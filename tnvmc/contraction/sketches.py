@@ -71,7 +71,7 @@ def sketches_of(
 
 
 def _packed(sketch: Sketch) -> Sketch:
-    """The same, side by side in memory as kernels read it, in NumPy; each row of a step takes it again."""
+    """The same, in NumPy side by side in memory, as kernels read it in every step."""
     return PackedTensors.of(sketch, 1) if isinstance(sketch[0], np.ndarray) else sketch
 
 

@@ -28,6 +28,7 @@ from tnvmc.ansatz.neural.batches import (
     power_below,
     rows_in_cache,
 )
+from tnvmc.ansatz.neural.compiled_sweeps import CompiledSweeps
 from tnvmc.ansatz.neural.dlpack import to_jax
 from tnvmc.ansatz.neural.files import rebuild_of
 from tnvmc.ansatz.neural.functional import (
@@ -39,7 +40,6 @@ from tnvmc.ansatz.neural.functional import (
 from tnvmc.ansatz.neural.orbits import Orbits
 from tnvmc.ansatz.neural.readout import Readout
 from tnvmc.ansatz.neural.single_precision import SinglePrecisionNetwork
-from tnvmc.ansatz.neural.sweeps import CompiledSweeps
 from tnvmc.ansatz.neural.symmetry_average import SymmetryAverage
 from tnvmc.ansatz.neural.validation import (
     check_dtype,

@@ -1,7 +1,7 @@
 """A PEPS in one HDF5 file: what it is, and its parameters.
 
-The file is laid out as a run's checkpoint (`tnvmc.storage.hdf5`) with nothing but the parameters.  So
-a checkpoint can be loaded as a state, and a saved state can be the start of a run (ansatz.init).
+The file is laid out as a run's checkpoint (`tnvmc.storage.hdf5`) with nothing but the parameters.
+So a checkpoint can be loaded as a state, and a saved state can be the start of a run (ansatz.init).
 """
 
 from __future__ import annotations

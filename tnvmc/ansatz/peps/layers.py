@@ -1,4 +1,4 @@
-"""The site tensors of one theta, laid out for every direction of use, and the sketches they imply."""
+"""The site tensors of one theta, laid out for every direction of use, and their sketches."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class Layers:
             if not math.isfinite(size):
                 raise ValueError(
                     "PEPS: theta holds numbers that are not finite, in the tensor of site "
-                    f"{site} first. They come from an overflow or a division by 0 where theta was made"
+                    f"{site} first. They come from an overflow or a division by 0 where theta was "
+                    "made"
                 )
             size = size if size > 0 else 1.0
             scaled.append(tensor / size)
@@ -92,7 +93,7 @@ class Layers:
     def absorb(
         self, boundary: BoundaryMPS | None, row: int, configs: Array, direction: str
     ) -> BoundaryMPS:
-        """Absorb one row at `configs` (B, N), moving "down" or "up", into the boundary before it."""
+        """Absorb one row at `configs` (B, N), "down" or "up", into the boundary before it."""
         sketch = self.sketches[direction][row]
         return self.scheme.absorb(boundary, self.row(row, configs, direction), sketch)
 

@@ -1,8 +1,8 @@
 """Rows that are rings: cut open for the contraction, with the closing bond carried along.
 
-On a cylinder with periodic bonds the right leg of the last column of a row meets the left one of the
-first.  For boundaries and strips such a row becomes an open one, whose bonds hold two indices, the bond to
-the next column and the closing one, (right, carried)::
+On a cylinder with periodic bonds the right leg of the last column of a row meets the left one of
+the first.  For boundaries and strips such a row becomes an open one, whose bonds hold two indices,
+the bond to the next column and the closing one, (right, carried)::
 
     carried  a -------------------------------- a
               \\                              /
@@ -12,9 +12,9 @@ the next column and the closing one, (right, carried)::
     between       (up, (l, a), down, (r, a')) = T_c[up, l, down, r] delta(a, a')
     last column   (up, (l, a), down, 1)       = T_3[up, l, down, a]
 
-So all that a pass serves sees an open PEPS with bonds of size D^2 along its rows.  What differs is the
-price of a strip of two rows, D^2 times that of one; so moves on two rows are tried by absorbing one of them
-(`strip_engine.RingStrips`).
+So all that a pass serves sees an open PEPS with bonds of size D^2 along its rows.  What differs is
+the price of a strip of two rows, D^2 times that of one; so moves on two rows are tried by absorbing
+one of them (`strip_engine.RingStrips`).
 """
 
 from __future__ import annotations
@@ -45,18 +45,20 @@ def check_bonds(bonds: str, lattice: Lattice) -> Bonds:
     if lattice.boundary != "cylinder":
         other = "PeriodicMPS(lattice, D)" if lattice.shape[0] == 1 else "open bonds"
         raise ValueError(
-            f"PEPS: bonds = 'periodic' close every row to a ring, but the boundary of the lattice is "
-            f"{lattice.boundary!r}; take boundary = 'cylinder' (its rows are the rings), or {other}"
+            f"PEPS: bonds = 'periodic' close every row to a ring, but the boundary of the lattice "
+            f"is {lattice.boundary!r}; take boundary = 'cylinder' (its rows are the rings), "
+            f"or {other}"
         )
     if lattice.vacant:
         raise ValueError(
-            f"PEPS: bonds = 'periodic' need a site at every place of the grid, {len(lattice.vacant)} "
-            f"places of {lattice.kind} {lattice.size} have none; take bonds = 'open'"
+            f"PEPS: bonds = 'periodic' need a site at every place of the grid, "
+            f"{len(lattice.vacant)} places of {lattice.kind} {lattice.size} have none; "
+            "take bonds = 'open'"
         )
     if lattice.shape[1] < SHORTEST:
         raise ValueError(
-            f"PEPS: bonds = 'periodic' on rings of {lattice.shape[1]} sites, which have no closing bond; "
-            "take bonds = 'open'"
+            f"PEPS: bonds = 'periodic' on rings of {lattice.shape[1]} sites, which have no closing "
+            "bond; take bonds = 'open'"
         )
     return "periodic"
 

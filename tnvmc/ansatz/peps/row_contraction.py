@@ -1,7 +1,7 @@
 """Amplitudes, sweeps and measurements of a PEPS by boundaries that follow the spins, row by row.
 
-Which contraction serves which patch: windows of one row or two, of the columns where that is cheaper, pairs
-of sites by sources, and full contractions for what fits none.
+Which contraction serves which patch: windows of one row or two, of the columns where that is
+cheaper, pairs of sites by sources, and full contractions for what fits none.
 """
 
 from __future__ import annotations

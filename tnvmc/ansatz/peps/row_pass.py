@@ -1,13 +1,13 @@
-"""Passes over the rows of a PEPS: each uses the boundaries of the last one and makes those of the next.
+"""Passes over the rows of a PEPS: each uses boundaries of the last and makes those of the next.
 
-A pass going down finds the boundary MPS below every row ready (`ahead`) and builds those above on its way
-(`behind`); these are `ahead` for the next pass, which goes up.  So every row is absorbed once a pass, and no
-boundary is ever older than the configuration it belongs to.  At each row a pass visits the strip of that row
-and then the strip of that row and the next, and then absorbs the row.
+A pass going down finds the boundary MPS below every row ready (`ahead`) and builds those above on
+its way (`behind`); these are `ahead` for the next pass, which goes up.  So every row is absorbed
+once a pass, and no boundary is ever older than the configuration it belongs to.  At each row a pass
+visits the strip of that row and then the strip of that row and the next, and then absorbs the row.
 
-The same passes go over the columns, where column c is row c, and the legs (d, up, left, down, right) of a
-tensor are (d, left, up, right, down): a vertical bond is two sites of one row then.  Without truncation rows
-and columns give the same psi(s); with it they differ as two closures do.
+The same passes go over the columns, where column c is row c, and the legs (d, up, left, down,
+right) of a tensor are (d, left, up, right, down): a vertical bond is two sites of one row then.
+Without truncation rows and columns give the same psi(s); with it they differ as two closures do.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OTHER = {"down": "up", "up": "down"}
 
 @dataclass(frozen=True)
 class Views:
-    """The network of one theta by its rows and by its columns; each is laid out when it is first used."""
+    """The network of one theta by rows and by columns; each is laid out when first used."""
 
     tensors: Sequence[Array]  #: of all places of the grid
     filling: Filling
@@ -106,7 +106,7 @@ class LatestTheta:
         self._lock = Lock()
 
     def of(self, theta: Array, make: Callable[[Array], T]) -> T:
-        """Give ``make(theta)``, made anew for another theta; on a GPU always, where to compare waits."""
+        """Give ``make(theta)``, anew for another theta; on a GPU always: to compare waits."""
         if not isinstance(theta, np.ndarray):
             return make(theta)
         with self._lock:
@@ -146,7 +146,7 @@ class RowBoundaries:
 
 
 class RowPass:
-    """One pass over the rows of a view; `configs`, in its order, follow the spins as they change."""
+    """One pass over the rows of a view; `configs`, in its order, follow the spins."""
 
     def __init__(self, begun: RowBoundaries, configs: Array) -> None:
         self._begun = begun
@@ -155,7 +155,7 @@ class RowPass:
         self._behind: list[BoundaryMPS | None] = [None] * self.engine.layers.n_rows
 
     def strips(self, wanted: Container[tuple[int, int]]) -> Iterator[StripState]:
-        """Yield the strips (first row, number of rows) that are wanted; absorb each row after them."""
+        """Yield the strips (first row, number of rows) that are wanted; absorb rows after them."""
         layers, direction, ahead = self.engine.layers, self._begun.direction, self._begun.ahead
         down = direction == "down"
         order = list(range(layers.n_rows))[:: 1 if down else -1]

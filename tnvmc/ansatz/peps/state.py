@@ -55,12 +55,14 @@ class PEPS(RowContraction):
         D: bond dimension of the state.
         dtype: "float64", "float32", "complex128" or "complex64".  None: "float64", and "complex128"
             where the Hamiltonian that it is given to (by `VMC`, `initial`) is complex.
-        scheme: how rows are absorbed; by default `SRC(2 * D)`, below which a VMC may stay (`tnvmc.vmc.growing_chi`).
+        scheme: how rows are absorbed; by default `SRC(2 * D)`, below which a VMC may stay
+            (`tnvmc.vmc.growing_chi`).
         local_dim: local dimension d.
         bonds: "open", or "periodic" on a cylinder, for rows that are rings: see `peps.rings`, and
             docs/cylinders.md for what they cost.
-        sharing: tensors that a symmetry takes to each other are one: `tnvmc.sharing(hamiltonian)`.  The state has
-            the symmetry then, whatever the parameters are, and a fraction of the parameters.
+        sharing: tensors that a symmetry takes to each other are one:
+            `tnvmc.sharing(hamiltonian)`.  The state has the symmetry then, whatever the parameters
+            are, and a fraction of the parameters.
 
     theta is the concatenation over sites of tensors (d, up, left, down, right), legs at the edge
     having size 1.  It does not hold a norm: psi is not normalised.
@@ -199,7 +201,8 @@ class PEPS(RowContraction):
         """Make theta (P,) for an operator, complex where this is left open and the operator is.
 
         "simple_update" evolves in imaginary time, "product" takes the ordered product state that
-        this begins with, "random" positive tensors; the first two with a little noise where they are zero.
+        this begins with, "random" positive tensors; the first two with a little noise
+        where they are zero.
 
         Raises:
             ValueError: another kind; a real state for a complex operator.

@@ -1,9 +1,9 @@
-"""Strips of a PEPS that are closed, sampled and measured: the interface, and the array library behind it.
+"""Strips of a PEPS that are closed, sampled and measured: the interface, and the array library.
 
-A strip is one row, or two adjacent ones, between the boundary MPS above and below.  Compiled kernels have
-the same interface (`compiled_strips`) and give the same numbers to rounding.  `row_pass.Views` chooses one
-of the two where the tensors of a theta are laid out.  How a row is absorbed is up to the scheme, for both of
-them: `Layers.absorb`.
+A strip is one row, or two adjacent ones, between the boundary MPS above and below.  Compiled
+kernels have the same interface (`compiled_strips`) and give the same numbers to rounding.
+`row_pass.Views` chooses one of the two where the tensors of a theta are laid out.  How a row is
+absorbed is up to the scheme, for both of them: `Layers.absorb`.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ class StripEngine(Protocol):
     ) -> StripReport:
         """Close a strip at all replacements of its windows, and with `jacobian` open each site.
 
-        Log-derivatives are those of strips of one row.  Cost per walker: two transfers per column, one
-        more per column of each replacement, and one environment tensor per column with `jacobian`.
+        Log-derivatives are those of strips of one row.  Cost per walker: two transfers per column,
+        one more per column of each replacement, and one environment tensor per column with
+        `jacobian`.
         """
 
 
@@ -157,7 +158,7 @@ class ArrayStrips:
         trial: Array,
         walkers: Array | None,
     ) -> LogAmplitude:
-        """Close a window at configurations (n, places) of the walkers (n,), None for all in order."""
+        """Close a window at configurations (n, places) of the walkers (n,), None for all."""
         left, right = sides if walkers is None else (side.take(walkers) for side in sides)
         for column in range(window.column, window.column + window.width):
             sites = self._sites(strip, column, trial)
@@ -169,8 +170,8 @@ class ArrayStrips:
 class RingStrips:
     """Strips whose rows are rings: two rows are closed by absorbing the upper one anew.
 
-    An environment of two rows would have D^2 times the size of one row's (`rings`).  Cost per walker of two
-    rows: one row absorbed and one closed for each possible move, or replacement.
+    An environment of two rows would have D^2 times the size of one row's (`rings`).  Cost per
+    walker of two rows: one row absorbed and one closed for each possible move, or replacement.
     """
 
     engine: StripEngine  #: of single rows

@@ -19,7 +19,8 @@ _D_OF_COLUMNS = 4
 class Window:
     """A patch that fits into one row or two adjacent ones: it is closed by a walk over its columns.
 
-    Rows, columns and the places of `patch` are those of the view that serves it; `asked` are the sites.
+    Rows, columns and the places of `patch` are those of the view that serves it; `asked` are the
+    sites.
     """
 
     asked: Patch
@@ -37,7 +38,7 @@ Plan = dict[tuple[int, int], tuple[Window, ...]]
 
 @dataclass(frozen=True)
 class Routes:
-    """Patches sorted by the view that serves them; `far` ones fit none and need full contractions."""
+    """Patches by the view that serves them; `far` ones need full contractions."""
 
     rows: Plan
     columns: Plan

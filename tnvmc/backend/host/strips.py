@@ -1,4 +1,4 @@
-"""Sampling and measuring one strip, walker by walker; the meaning is that of `ansatz.peps.strip_engine`."""
+"""Sampling and measuring one strip, walker by walker, as `ansatz.peps.strip_engine` says."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def measure(strip, configs, moves, result):
 
 @numba.njit
 def _memory(strip):
-    """Memory of a thread, and places in it: environments by cut, three times, and rooms for scratch."""
+    """Memory of a thread, and places in it: environments by cut, three times, and scratch."""
     n_cols = strip.legs.shape[0]
     cuts, room = np.zeros(n_cols + 2, np.int64), 64
     for c in range(n_cols):
