@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 LONG = (
-    "test_compiled.py",
+    "test_compiled_strips.py",
     "test_against_netket.py",
     "test_rbm.py",
     "test_rnn.py",
