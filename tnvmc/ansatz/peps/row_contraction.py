@@ -138,15 +138,10 @@ class RowContraction(PlainSweep, TensorLayout):
             if not by_columns:
                 rows, begun, ended = singles, ready, walk.boundaries()
             ready = walk.boundaries()
-        engine = begun.views.engine(by_columns=False)
-        amplitude = engine.layers.with_scale(rows[len(rows) // 2].amplitude)
+        layers = begun.views.engine(by_columns=False).layers
+        amplitude = layers.with_scale(rows[len(rows) // 2].amplitude)
         if pairs:
-            sides = begun.ahead, ended.ahead
-            around = Environments(
-                engine.layers, begun.views.places(configs, by_columns=False),
-                *(sides if begun.direction == "up" else sides[::-1]),
-                [report.amplitude for report in rows],
-            )  # fmt: skip
+            around = _environments(begun, ended, configs, rows)
             asked = {placed: replacements[patch] for placed, patch in pairs.items()}
             found = pair_ratios(around, asked, max(self.execution.chunk, configs.shape[0]))
             ratios |= {pairs[placed]: values for placed, values in found.items()}
@@ -161,7 +156,7 @@ class RowContraction(PlainSweep, TensorLayout):
             configs,
             amplitude,
             {patch: ratios[patch] for patch in replacements},
-            jacobian_of(self, slices, engine.layers.log_scales, configs) if jacobian else None,
+            jacobian_of(self, slices, layers.log_scales, configs) if jacobian else None,
             closure_spread=_spread(closures),
         )
         return Walkers(configs, amplitude, ready), snapshot
@@ -187,6 +182,21 @@ def _boundaries(walkers: Walkers) -> RowBoundaries:
             "PEPS: these walkers carry no boundaries; make them with start(theta, configs)"
         )
     return walkers.cache
+
+
+def _environments(
+    begun: RowBoundaries, ended: RowBoundaries, configs: Array, rows: Sequence[StripReport]
+) -> Environments:
+    """The boundaries on both sides of every row, before and after a pass over the rows."""
+    sides = begun.ahead, ended.ahead
+    above, below = sides if begun.direction == "up" else sides[::-1]
+    return Environments(
+        begun.views.engine(by_columns=False).layers,
+        begun.views.places(configs, by_columns=False),
+        above,
+        below,
+        [report.amplitude for report in rows],
+    )
 
 
 def _reports(

@@ -131,15 +131,12 @@ class RowBoundaries:
     ahead: tuple[BoundaryMPS | None, ...]  #: per row, on the far side of it
 
     @classmethod
-    def made(
-        cls, views: Views, configs: Array, by_columns: bool, direction: str = "down"
-    ) -> RowBoundaries:
-        """Absorb every row at configurations (B, N), against the direction of the coming pass.
+    def made(cls, views: Views, configs: Array, by_columns: bool) -> RowBoundaries:
+        """Absorb every row at configurations (B, N) upward, for a pass that goes down.
 
         Cost: one absorption per row.
         """
-        before = cls(views, by_columns, _OTHER[direction], ())
-        walk = RowPass(before, configs)
+        walk = RowPass(cls(views, by_columns, "up", ()), configs)
         for _ in walk.strips(()):
             pass
         return walk.boundaries()
