@@ -21,7 +21,7 @@ from tnvmc.ansatz.generic import (
     as_log_amplitude,
     replacement_ratios,
 )
-from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.metropolis import (
     acceptance,
     amplitude_ratio,

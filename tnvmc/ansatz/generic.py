@@ -6,7 +6,7 @@ an ansatz with passes of its own uses them for terms that fit no window.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -25,6 +25,7 @@ from tnvmc.ansatz.metropolis import (
     metropolis,
 )
 from tnvmc.ansatz.protocol import (
+    Ansatz,
     LogAmplitude,
     Snapshot,
     SweepInfo,
@@ -43,7 +44,7 @@ Array = Any
 _PHASE = 1e-4  # that a modulus may be off 1: rounding in single precision is 1e-7
 
 
-class GenericAnsatz(InFiles, ABC):
+class GenericAnsatz(InFiles, Ansatz):
     """A wave function from two methods: `log_amplitude`, and `random` to start from.
 
     Args:
@@ -64,7 +65,7 @@ class GenericAnsatz(InFiles, ABC):
     local_dim: int
 
     starts: tuple[str, ...] = ("random",)
-    """Kinds of start that `initial` knows, the default first."""
+    tempered = True
 
     rows_per_call: int = 2048
     """Most configurations given to one call of `log_amplitude` while measuring."""
@@ -119,7 +120,7 @@ class GenericAnsatz(InFiles, ABC):
         return theta
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
-        """theta (P,) to start from; see `Initialisable`."""
+        """Give theta (P,) to start from."""
         check_start(self, kind or "random")
         return self.random(seed)
 

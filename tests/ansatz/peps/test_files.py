@@ -10,9 +10,9 @@ import pytest
 from tests.oracles import all_configs, dense_state
 from tests.run_files import hdf5_of
 from tnvmc import PEPS, SRC, heisenberg
-from tnvmc.ansatz.initial.parameters import initial_parameters
-from tnvmc.ansatz.initial.tensors import grow, random_positive
-from tnvmc.ansatz.peps.files import scheme_of
+from tnvmc.ansatz.files import scheme_of
+from tnvmc.ansatz.initial import initial_parameters
+from tnvmc.ansatz.peps.starts.tensors import grow, random_positive
 from tnvmc.contraction.schemes import Exact, ZipUp
 from tnvmc.lattice import Lattice, chain, from_bonds, honeycomb, kagome, shastry_sutherland, square
 from tnvmc.storage.hdf5 import FORMAT_VERSION, StateFileError, read_parameters

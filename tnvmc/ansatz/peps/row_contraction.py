@@ -6,7 +6,6 @@ cheaper, pairs of sites by sources, and full contractions for what fits none.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -25,7 +24,7 @@ from tnvmc.ansatz.peps.pairs import Environments, pair_ratios, pairs_by_source
 from tnvmc.ansatz.peps.row_pass import LatestTheta, RowBoundaries, RowPass, Views
 from tnvmc.ansatz.peps.strip_engine import StripReport, StripState
 from tnvmc.ansatz.peps.windows import Plan, Routes, routes
-from tnvmc.ansatz.protocol import Execution, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.row import BoundaryMPS
 from tnvmc.contraction.schemes import Scheme
@@ -34,16 +33,11 @@ from tnvmc.lattice.lattice import Patch
 Array = Any
 
 
-class RowContraction(PlainSweep, TensorLayout):
+class RowContraction(PlainSweep, TensorLayout, Ansatz):
     """The methods of `Ansatz` for a PEPS; its tensors are those of `TensorLayout`."""
 
     scheme: Scheme
     _latest: LatestTheta
-
-    @property
-    @abstractmethod
-    def execution(self) -> Execution:
-        """How to run it; full contractions take a chunk of configurations at a time."""
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""
