@@ -29,7 +29,8 @@ from scipy.sparse.linalg import eigsh
 from threadpoolctl import threadpool_limits
 
 from tnvmc import PEPS, SRC, chain, heisenberg, j1j2, rydberg, square, tfim
-from tnvmc.ansatz.generic import CAP, amplitude_sweep
+from tnvmc.ansatz.generic import amplitude_sweep
+from tnvmc.ansatz.metropolis import CAP
 from tnvmc.ansatz.protocol import LogAmplitude, Walkers
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
@@ -81,7 +82,7 @@ def accepted_by(rule: Rule | None) -> Iterator[None]:
         gap = np.where(dead, 0.0, new.log_abs) - np.where(dead, 0.0, old.log_abs)
         return np.where(new.phase == 0, 0.0, np.where(old.phase == 0, 1.0, rule(2 * power * gap)))
 
-    places = ("ansatz.generic", "ansatz.peps.passes", "ansatz.peps.state")
+    places = ("ansatz.metropolis",)
     patches = [patch(f"tnvmc.{place}.acceptance", acceptance) for place in places]
     for each in patches:
         each.start()

@@ -45,7 +45,7 @@ from threadpoolctl import threadpool_limits
 
 from states import heisenberg_state
 from tnvmc import PEPS, SRC, VMC, Sampler, heisenberg, square
-from tnvmc.ansatz.peps.views import Views
+from tnvmc.ansatz.peps.row_pass import Views
 from tnvmc.backend.process import using_threads
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
@@ -204,7 +204,7 @@ def view_seconds(L: int, D: int, chi: int) -> float:
 
     def both() -> None:
         views = Views(peps.tensors(theta), peps.filling, peps.scheme)
-        views.layers(by_columns=False), views.layers(by_columns=True)
+        views.engine(by_columns=False), views.engine(by_columns=True)
 
     return least_time(both, 1)
 

@@ -19,7 +19,6 @@ from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.calls import as_path
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction import schemes
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import StateFileError, attribute, encoded, opened, parameters_in
@@ -36,7 +35,7 @@ LISTED_BONDS = "list of bonds"
 """In the identity of a checkpoint: bonds, vacant places and coordinates of a lattice without a
 name."""
 
-_SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact, Fixed)}
+_SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact)}
 
 REBUILD = "rebuild"
 """Attribute with what makes the wave function again; absent where only its maker can."""
@@ -157,12 +156,23 @@ def scheme_in_file(scheme: Any) -> dict[str, Any] | None:
     return {"name": type(scheme).__name__, **asdict(scheme)}
 
 
-def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | Fixed | None:
-    """Make a scheme of what a file says of it."""
-    if described is None:
+def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | None:
+    """Make a scheme of what a file says of it, None for the default one.
+
+    Raises:
+        StateFileError: a scheme that this version has not.
+    """
+    settings = dict(described or {})
+    if not settings or settings.pop("at_most", False):  # how the default one used to be marked
         return None
-    settings = {key: value for key, value in described.items() if key != "name"}
-    return _SCHEMES[described["name"]](**settings)
+    name, oversample = settings.pop("name"), settings.pop("oversample", 0)
+    if name not in _SCHEMES or oversample:
+        shown = f"{name}(oversample={oversample})" if oversample else name
+        raise StateFileError(
+            f"this state was contracted by {shown}, which this version has not; a run takes its "
+            "parameters as ansatz.init"
+        )
+    return _SCHEMES[name](**settings)
 
 
 def probe_configs(ansatz: Ansatz) -> np.ndarray:

@@ -68,7 +68,7 @@ class Walkers:
 class SweepInfo:
     """What a sweep reports: moves that were possible and moves that were accepted, per walker.
 
-    Columns belong to `MOVE_KINDS`; `ansatz.tally` counts.
+    Columns belong to `MOVE_KINDS`; `ansatz.metropolis` counts.
     """
 
     proposed: Array  #: (B, kinds) float counts
@@ -135,6 +135,7 @@ class Abilities:
 
     dtype: Any = None  #: type of theta; None: unknown
     scheme: Any = None  #: how it is contracted (`tnvmc.contraction.schemes`); None: by no scheme
+    scheme_given: bool = True  #: whether that was chosen; if not, a run may begin at a smaller chi
     starts: tuple[str, ...] = ()  #: kinds of start that `initial` knows, the default first
     tempered: bool = False  #: whether `tempered_sweep` can sample |psi|^(2 power)
     walks: bool = False  #: whether `walk` makes several sweeps in one call
@@ -279,7 +280,7 @@ class Ansatz(Abilities, ABC):
     def sweep(
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
-        """Propose every move once, with the acceptance of `ansatz.generic.acceptance`.
+        """Propose every move once, with the acceptance of `ansatz.metropolis.acceptance`.
 
         Args:
             theta: (P,) parameters, those that the walkers were started with.

@@ -156,13 +156,12 @@ else:
 class ContractionSettings(Section):
     """How amplitudes of a PEPS are contracted."""
 
-    scheme: Literal["src", "zipup", "fixed", "exact"] | None = None
-    """`src`: successive randomised compression; `zipup`: by singular values; `fixed`: by
-    projectors that depend on the parameters alone, so that energies are variational at every chi; `exact`:
+    scheme: Literal["src", "zipup", "exact"] | None = None
+    """`src`: successive randomised compression; `zipup`: by singular values; `exact`:
     without truncation, for small systems. Networks are not contracted. Default: `src`."""
     chi: ChiOfSteps | None = None
     """Bond dimension of the boundary matrix product states. "auto" begins with 8, or D above that, and adds to it when truncation may
-    move the energy of a step by more than its error ([decision 40](../decisions/040-growing-chi.md)). Default: 2 D, at least 4; "auto" from D = 5 on, but for `fixed` and `enumerate`."""
+    move the energy of a step by more than its error ([decision 40](../decisions/040-growing-chi.md)). Default: 2 D, at least 4; "auto" from D = 5 on, but for `enumerate`."""
     largest_chi: Positive | None = None
     """Limit of `chi`, which is "auto" if nothing is said of it. Default: 2 D, at least 4."""
 
@@ -240,8 +239,7 @@ class MeasureSettings(Section):
     n_thin: Positive | None = None
     """Sweeps between samples. Default: `sampler.n_thin`."""
     chi: Positive | None = None
-    """Boundary bond dimension. Default: twice `contraction.chi`, or twice that of the last step if it is "auto"; with the scheme `fixed`, whose wave function is another one
-    at each χ, the same."""
+    """Boundary bond dimension. Default: twice `contraction.chi`, or twice that of the last step if it is "auto"."""
     ladder: StrictBool = True
     """Measure a part of the samples also at 1, 1.5 and 2 times `contraction.chi`, which takes about 10 %
     more time. Needed for the check of chi."""

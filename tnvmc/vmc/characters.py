@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.generic import amplitude_ratio
+from tnvmc.ansatz.metropolis import amplitude_ratio
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend import progress

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz, chi_of, with_chi
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.sampling.problem import Samples
 
@@ -34,10 +33,9 @@ def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> int | None:
         ValueError: a number, which is that of the ansatz; an ansatz without chi, or one whose psi changes with it.
     """
     most, first = chi_of(ansatz), first_chi(ansatz.description().get("D"))
-    scheme = getattr(ansatz, "scheme", None)
     if chi is None:
         one_row = min(ansatz.lattice.shape) == 1
-        left_open = getattr(scheme, "at_most", False) and sampler.n_samples is not None
+        left_open = not ansatz.scheme_given and sampler.n_samples is not None
         return first if left_open and not one_row and most is not None and first < most else None
     if chi != "auto":
         raise ValueError(
@@ -47,10 +45,6 @@ def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> int | None:
     if most is None:
         raise ValueError(
             "VMC: chi = 'auto', and this ansatz is contracted without a chi; leave it out"
-        )
-    if isinstance(scheme, Fixed):
-        raise ValueError(  # noqa: TRY004
-            "VMC: chi = 'auto' with the scheme Fixed, whose psi is another one at each chi; leave it out"
         )
     return None if sampler.n_samples is None else min(most, first)
 

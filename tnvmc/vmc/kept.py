@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.generic import amplitude_ratio
+from tnvmc.ansatz.metropolis import amplitude_ratio
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot
 from tnvmc.backend.arguments import positive
 from tnvmc.backend.calls import refuse

@@ -9,7 +9,7 @@ import pytest
 
 from tnvmc.ansatz.checks.case import all_configs
 from tnvmc.ansatz.checks.conformance import check_ansatz
-from tnvmc.ansatz.generic import CAP
+from tnvmc.ansatz.metropolis import CAP
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.symmetry import symmetry_group

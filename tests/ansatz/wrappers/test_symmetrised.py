@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests import oracles
 from tests.drawing import enumerated, sample
 from tnvmc.ansatz.checks.conformance import check_ansatz
-from tnvmc.ansatz.generic import local_states, replaced
 from tnvmc.ansatz.initial import initial_parameters
+from tnvmc.ansatz.metropolis import local_states, replaced
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering

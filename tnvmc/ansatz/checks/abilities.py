@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tnvmc.ansatz.checks.case import MAX_STATES, Case, all_configs, close, require
-from tnvmc.ansatz.generic import CAP
+from tnvmc.ansatz.metropolis import CAP
 from tnvmc.ansatz.protocol import MOVE_KINDS, Walkers
 from tnvmc.backend.namespace import to_host, to_namespace
 

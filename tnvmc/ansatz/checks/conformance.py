@@ -21,7 +21,7 @@ from tnvmc.ansatz.checks.sweeps import (
     check_order,
     check_sweep,
 )
-from tnvmc.ansatz.generic import amplitude_ratio, local_states, replaced
+from tnvmc.ansatz.metropolis import amplitude_ratio, local_states, replaced
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude
 from tnvmc.backend.namespace import to_host, to_namespace
 

@@ -28,6 +28,7 @@ from tnvmc.ansatz.neural.batches import (
     power_below,
     rows_in_cache,
 )
+from tnvmc.ansatz.neural.compiled_sweeps import CompiledSweeps
 from tnvmc.ansatz.neural.functional import (
     DrawableModule,
     Functional,
@@ -37,7 +38,6 @@ from tnvmc.ansatz.neural.functional import (
 )
 from tnvmc.ansatz.neural.recipe import rebuild_of
 from tnvmc.ansatz.neural.single_precision import SinglePrecisionNetwork
-from tnvmc.ansatz.neural.sweeps import CompiledSweeps
 from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
 from tnvmc.ansatz.neural.validation import (
     check_dtype,

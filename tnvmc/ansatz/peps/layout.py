@@ -41,6 +41,7 @@ class TensorLayout:
     """
 
     scheme: Any
+    scheme_given: bool
     n_unshared: int | None = None
 
     def __init__(
@@ -160,7 +161,7 @@ class TensorLayout:
         """Give what makes this state again as a part of another one in a file."""
         return {
             "D": self.D, "dtype": self.dtype.name, "bonds": self.bonds,
-            "scheme": scheme_in_file(self.scheme),
+            "scheme": scheme_in_file(self.scheme) if self.scheme_given else None,
             "sharing": self.sharing and self.sharing.told(),
         }  # fmt: skip
 

@@ -15,29 +15,20 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.files import lattice_in, scheme_in_file, scheme_of, write_state
-from tnvmc.ansatz.peps.by_columns import ByColumns
-from tnvmc.ansatz.peps.by_rows import ByRows
 from tnvmc.ansatz.peps.draws import Drawer
-from tnvmc.ansatz.peps.layout import TensorLayout, open_rows
+from tnvmc.ansatz.peps.layout import open_rows
+from tnvmc.ansatz.peps.row_contraction import RowContraction
+from tnvmc.ansatz.peps.row_pass import LatestTheta
 from tnvmc.ansatz.peps.sharing import Sharing, sharing_in
 from tnvmc.ansatz.peps.starts.initial import KINDS, KINDS_OF_SHARED, initial
-from tnvmc.ansatz.peps.views import LatestViews
 from tnvmc.ansatz.protocol import (
-    Ansatz,
     Execution,
-    LogAmplitude,
-    Snapshot,
-    SweepInfo,
-    Targets,
-    Walkers,
     check_start,
     chi_of,
 )
 from tnvmc.ansatz.quimb import grid_from_quimb
-from tnvmc.ansatz.tally import PlainSweep
 from tnvmc.backend.calls import shortly, spelt
 from tnvmc.backend.namespace import to_host
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.contraction.schemes import SRC, Scheme
 from tnvmc.lattice.embedding import Bonds
 from tnvmc.lattice.lattice import Lattice
@@ -52,7 +43,7 @@ CHUNK_BYTES = 2**22
 
 
 @spelt(chi="scheme=SRC(chi=...)", init="initial_parameters(peps, hamiltonian, kind=...)")
-class PEPS(PlainSweep, TensorLayout, Ansatz):
+class PEPS(RowContraction):
     """A PEPS with bonds of dimension D on the grid of `lattice`; one open row of it is an open MPS.
 
     Args:
@@ -86,7 +77,7 @@ class PEPS(PlainSweep, TensorLayout, Ansatz):
         lattice: Lattice,
         D: int,
         dtype: str | None = None,
-        scheme: Scheme | Fixed | None = None,
+        scheme: Scheme | None = None,
         local_dim: int = 2,
         bonds: Bonds = "open",
         sharing: Sharing | None = None,
@@ -94,22 +85,21 @@ class PEPS(PlainSweep, TensorLayout, Ansatz):
         if hasattr(dtype, "absorb"):
             raise TypeError(f"PEPS: dtype is {shortly(dtype)}; write scheme={dtype!r}")
         super().__init__(lattice, D, dtype, local_dim, bonds, sharing)
-        if scheme is not None and (
-            isinstance(scheme, type) or not isinstance(scheme, Scheme | Fixed)
-        ):
+        if scheme is not None and (isinstance(scheme, type) or not isinstance(scheme, Scheme)):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
-        self.scheme: Scheme | Fixed = SRC(2 * self.D, at_most=True) if scheme is None else scheme
-        self._latest = LatestViews()
+        self.scheme: Scheme = SRC(2 * self.D) if scheme is None else scheme
+        self.scheme_given = scheme is not None
+        self._latest = LatestTheta()
         self.starts = KINDS_OF_SHARED if self.shared else KINDS
 
-    def with_scheme(self, scheme: Scheme | Fixed) -> PEPS:
+    def with_scheme(self, scheme: Scheme) -> PEPS:
         """The same state contracted in another way; theta carries over."""
         return self._with(scheme, None if self.follows else self.dtype.name)
 
     def _of_type(self, dtype: str) -> PEPS:
-        return self._with(self.scheme, dtype)
+        return self._with(self.scheme if self.scheme_given else None, dtype)
 
-    def _with(self, scheme: Scheme | Fixed, dtype: str | None) -> PEPS:
+    def _with(self, scheme: Scheme | None, dtype: str | None) -> PEPS:
         return PEPS(self.lattice, self.D, dtype, scheme, self.local_dim, self.bonds, self.sharing)
 
     @property
@@ -131,7 +121,7 @@ class PEPS(PlainSweep, TensorLayout, Ansatz):
             OSError: no space, no permission, no such folder.
         """
         self.tensors(theta)  # complains of a wrong length
-        scheme = scheme_in_file(self.scheme)
+        scheme = scheme_in_file(self.scheme) if self.scheme_given else None
         more = {} if scheme is None else {"scheme": scheme}
         write_state(path, self, to_host(theta), more, {}, overwrite)
 
@@ -208,44 +198,6 @@ class PEPS(PlainSweep, TensorLayout, Ansatz):
         if self.follows and self.dtype.kind != "c" and operator.is_complex:
             return self.for_operator(operator).initial(operator, seed, kind)
         return initial(self, operator, seed, kind)
-
-    @property
-    def _contraction(self) -> ByRows | ByColumns:
-        chunk, scheme = self.execution.chunk, self.scheme
-        if isinstance(scheme, Fixed):
-            return ByColumns(self, scheme, self._latest)
-        return ByRows(self, scheme, self._latest, chunk)
-
-    def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
-        """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""
-        return self._contraction.log_amplitude(theta, configs)
-
-    def start(self, theta: Array, configs: Array) -> Walkers:
-        """Walkers with the boundaries below every row.  Cost: one absorption per row."""
-        return self._contraction.start(theta, configs)
-
-    def tempered_sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array | float
-    ) -> tuple[Walkers, SweepInfo]:
-        """Propose every move once, by walkers that sample |psi|^(2 power); `ByRows.sweep`.
-
-        Args:
-            theta: (P,), those that the walkers were started with.
-            walkers: B of them.
-            moves: tables by patch.
-            uniforms: (B, n_moves).
-            power: one number, or (B,).
-
-        Raises:
-            TypeError: walkers that `start` has not made.
-        """
-        return self._contraction.sweep(theta, walkers, moves, uniforms, power)
-
-    def measure(
-        self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
-    ) -> tuple[Walkers, Snapshot]:
-        """Ratios, log-derivatives and the spread of closures, in one pass; `ByRows.measure`."""
-        return self._contraction.measure(theta, walkers, replacements, jacobian)
 
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Drawer:
         """What draws of one theta share: the double layer, contracted; by default with chi = D

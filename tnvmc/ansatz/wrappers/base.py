@@ -21,6 +21,7 @@ class Wrapper(Ansatz):
         self.ansatz = ansatz
         self.lattice, self.local_dim = ansatz.lattice, ansatz.local_dim
         self.dtype, self.scheme, self.starts = ansatz.dtype, ansatz.scheme, ansatz.starts
+        self.scheme_given = ansatz.scheme_given
         self.sharing, self.n_unshared = ansatz.sharing, ansatz.n_unshared
 
     @abstractmethod

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tnvmc.ansatz.generic import amplitude_sweep, largest_log_ratio
+from tnvmc.ansatz.generic import amplitude_sweep
+from tnvmc.ansatz.metropolis import largest_log_ratio
 from tnvmc.ansatz.protocol import (
     Ansatz,
     Draw,

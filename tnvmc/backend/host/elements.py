@@ -10,7 +10,7 @@ from tnvmc.backend.host.kernel_cache import kernel
 
 
 class Terms(NamedTuple):
-    """Local terms as tables: off-diagonal elements of a patch, and its diagonal, by its local state."""
+    """Local terms as tables by local state of a patch: off-diagonal elements, and diagonal."""
 
     sites: np.ndarray  #: (patches, most sites of one), -1 where there is none
     n_choices: np.ndarray  #: (patches,) off-diagonal elements of a local state, at most

@@ -9,7 +9,8 @@ from tnvmc.backend.host.kernel_cache import kernel
 def add_at(total, rows, columns, block, scales):
     """Add block (m, n) to total[rows, columns], rounded as `jacobian.exact_sums` says.
 
-    Real; no place may be named twice.  Nothing is checked.  `scales` are those of all rows, and of all columns, of `total`.
+    Real; no place may be named twice.  Nothing is checked.  `scales` are those of all rows, and of
+    all columns, of `total`.
     """
     of_rows, of_columns = scales
     for i in range(rows.size):

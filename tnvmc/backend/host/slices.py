@@ -1,4 +1,4 @@
-"""Products of the slices of a Jacobian with vectors: memory is read once, in the order in which it lies.
+"""Products of the slices of a Jacobian with vectors: memory is read once, in order.
 
 Sums are taken in the precision of the vector, whatever the slices have.
 """
@@ -34,7 +34,7 @@ def dots(columns, spins, blocks, out):
 
 @kernel(fastmath={"contract"})
 def add_rows(columns, spins, factors, out):
-    """Add conj(columns[s, k]) factors[s] to out[spins[s], k], sample by sample; arguments as of `dots`."""
+    """Add conj(columns[s, k]) factors[s] to out[spins[s], k]; arguments as of `dots`."""
     step, width = columns.strides[0] // columns.itemsize, columns.shape[1]
     first, begin = pointer(columns, 0), pointer(out, 0)
     for s in range(spins.size):

@@ -1,4 +1,4 @@
-"""Sampling and measuring one strip, walker by walker; the meaning is that of `ansatz.peps.passes`."""
+"""Sampling and measuring one strip, walker by walker, as `ansatz.peps.strip_engine` says."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def measure(strip, configs, moves, result):
 
 @numba.njit
 def _memory(strip):
-    """Memory of a thread, and places in it: environments by cut, three times, and rooms for scratch."""
+    """Memory of a thread, and places in it: environments by cut, three times, and scratch."""
     n_cols = strip.legs.shape[0]
     cuts, room = np.zeros(n_cols + 2, np.int64), 64
     for c in range(n_cols):
@@ -332,7 +332,7 @@ def _set(config, sites, n_sites, state, local_dim):
 
 @numba.njit
 def _acceptance(new_log, old_log, power, cap):
-    """As `ansatz.generic.acceptance`; a logarithm is -inf where psi vanishes."""
+    """As `ansatz.metropolis.acceptance`; a logarithm is -inf where psi vanishes."""
     if old_log == -np.inf:
         return 0.5 if new_log == -np.inf else 1.0
     if new_log == -np.inf:
