@@ -28,7 +28,7 @@ import numpy as np
 
 from tnvmc import SR, exact_ground_state, square
 from tnvmc.backend.process import keep_freed_memory, one_blas_thread, using_threads
-from tnvmc.jacobian.jacobian import SliceJacobian
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.operators import heisenberg, j1j2, tfim
 
 SR_ROWS = ["8,4,1024", "8,4,4096", "10,6,1024", "10,6,4096"]

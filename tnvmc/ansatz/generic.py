@@ -30,7 +30,7 @@ from tnvmc.backend import kernels
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.jacobian.base import Jacobian
-from tnvmc.jacobian.jacobian import DenseJacobian
+from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.lattice.lattice import Lattice, Patch
 
 Array = Any

@@ -1,18 +1,26 @@
-"""Cholesky factor of a large matrix on processors, by rows of tiles that threads and ranks take.
+"""Large Hermitian matrices on processors in rows of tiles, which threads and ranks share, and Cholesky.
 
-LAPACK's own threads would give other bits for each number of them; here tiles and the order of their sums are the
-same for any number of threads or ranks.
+Only the lower triangle is stored.  LAPACK's own threads would give other bits for each number of them;
+here tiles and the order of their sums are the same for any number of threads or ranks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from tnvmc.backend.process import one_blas_thread, side_by_side
-from tnvmc.backend.ranks import ALONE, Ranks
+from tnvmc.backend.ranks import ALONE, Ranks, Resident
+from tnvmc.jacobian.base import dagger
+
+_IN_CACHE = 64
+"""Rows that are made double at a time, so that they stay in the cache."""
 
 TILE = 256
 """Rows of a tile: the least of which products reach the rate of BLAS, so that threads end together."""
@@ -27,6 +35,187 @@ def owner(row: int, n_ranks: int) -> int:
     """Give the rank that has a row of tiles: to and fro, since rows become longer."""
     lap, place = divmod(row, n_ranks)
     return n_ranks - 1 - place if lap % 2 else place
+
+
+def rows_of(n: int, rank: int = 0, n_ranks: int = 1) -> list[int]:
+    """Give the places of the rows of tiles that a rank has."""
+    return [i for i in range(len(tiles_of(n))) if owner(i, n_ranks) == rank]
+
+
+def n_stored(n: int, rank: int = 0, n_ranks: int = 1) -> int:
+    """Numbers that a rank has of a matrix (n, n): half of them in all, and whole tiles on the diagonal."""
+    tiles = tiles_of(n)
+    return sum(_size(tiles[i]) for i in rows_of(n, rank, n_ranks))
+
+
+def _size(tile: slice) -> int:
+    return int((tile.stop - tile.start) * tile.stop)
+
+
+@dataclass(frozen=True)
+class Triangle(Resident):
+    """Some rows of tiles, each (rows, columns up to the last of the diagonal tile) in C order.
+
+    All ranks call the methods that take `ranks`; their results are on rank 0.
+    """
+
+    n: int
+    places: list[int]  #: of the rows among all
+    numbers: np.ndarray  #: of the rows, one after another
+
+    def about(self) -> None:
+        """Nothing: rank 0 knows the size."""
+
+    @classmethod
+    def zeros(cls, n: int, dtype: Any, ranks: Ranks = ALONE) -> Triangle:
+        """Zeros, in the rows of this rank."""
+        of_rank = n, ranks.rank, ranks.size
+        return cls(n, rows_of(*of_rank), np.zeros(n_stored(*of_rank), dtype))
+
+    @classmethod
+    def dealt(cls, whole: np.ndarray | None, n: int, dtype: Any, ranks: Ranks) -> Triangle:
+        """The rows of this rank, where rank 0 has the numbers of all."""
+        if ranks.size == 1:
+            return cls(n, rows_of(n), np.asarray(whole))
+        own = cls.zeros(n, dtype, ranks)
+        sent = [np.empty(0, dtype) for _ in range(ranks.size)]
+        received = [each.copy() for each in sent]
+        if whole is not None:
+            rows = cls(n, rows_of(n), whole).rows
+            for rank in range(ranks.size):
+                parts = [rows[i].reshape(-1) for i in rows_of(n, rank, ranks.size)]
+                sent[rank] = np.concatenate(parts) if parts else sent[rank]
+        received[0] = own.numbers
+        ranks.exchange(sent, received)
+        return own
+
+    def gathered(self, ranks: Ranks) -> np.ndarray:
+        """The numbers of all rows, on rank 0."""
+        if ranks.size == 1:
+            return self.numbers
+        sent = [np.empty(0, self.numbers.dtype) for _ in range(ranks.size)]
+        received = [each.copy() for each in sent]
+        sent[0] = self.numbers
+        if ranks.rank:
+            ranks.exchange(sent, received)
+            return self.numbers
+        sizes = (n_stored(self.n, rank, ranks.size) for rank in range(ranks.size))
+        received = [np.empty(size, self.numbers.dtype) for size in sizes]
+        ranks.exchange(sent, received)
+        whole = Triangle.zeros(self.n, self.numbers.dtype)
+        for rank, numbers in enumerate(received):
+            part = Triangle(self.n, rows_of(self.n, rank, ranks.size), numbers)
+            for i, row in part.rows.items():
+                whole.rows[i][...] = row
+        return whole.numbers
+
+    @cached_property
+    def rows(self) -> dict[int, np.ndarray]:
+        """The rows by place, as views."""
+        tiles, begin, found = tiles_of(self.n), 0, {}
+        for i in self.places:
+            size = _size(tiles[i])
+            found[i] = self.numbers[begin : begin + size].reshape(-1, tiles[i].stop)
+            begin += size
+        return found
+
+    def changed(self, change: Callable[[int, np.ndarray, np.ndarray], Any]) -> Triangle:
+        """Another one of the same form: a function fills in each row from the own one, in threads."""
+        made = Triangle(self.n, self.places, np.empty_like(self.numbers))
+        # In threads since most of the time goes into memory that is new to the process.
+        side_by_side(lambda i: change(i, self.rows[i], made.rows[i]), self.places)
+        return made
+
+    def add_square(self, a: np.ndarray) -> None:
+        """Add a^dagger a for a (m, n) of the same type.  Cost: m n^2 / 2, shared by threads and ranks."""
+        tiles = tiles_of(self.n)
+
+        def add(i: int) -> None:
+            self.rows[i][...] += dagger(a[:, tiles[i]]) @ a[:, : tiles[i].stop]
+
+        with one_blas_thread():
+            side_by_side(add, self.places)
+
+    def diagonal(self, ranks: Ranks) -> np.ndarray:
+        """The diagonal (n,), real."""
+        tiles = tiles_of(self.n)
+        own = [(i, np.diagonal(row[:, tiles[i]]).real) for i, row in self.rows.items()]
+        parts = _in_order(own, ranks)
+        return np.concatenate([part for _, part in parts]) if parts else np.empty(0)
+
+    def times(self, x: np.ndarray, ranks: Ranks) -> np.ndarray:
+        """A x for x (n,), in its precision.  Traffic: n^2 / 512 numbers to rank 0."""
+        tiles = tiles_of(self.n)
+
+        def terms(i: int) -> tuple[int, np.ndarray, np.ndarray]:
+            """What the rows give, and for the rows above what the columns do that these stand for."""
+            across, down = [], np.zeros(tiles[i].start, x.dtype)
+            for begin in range(0, len(self.rows[i]), _IN_CACHE):
+                part = self.rows[i][begin : begin + _IN_CACHE].astype(x.dtype)
+                across.append(part @ x[: tiles[i].stop])
+                own = x[tiles[i].start + begin :][: len(part)]
+                down += own @ part[:, : tiles[i].start].conj()
+            return i, np.concatenate(across), down
+
+        with one_blas_thread():
+            own = side_by_side(terms, self.places)
+        found = np.zeros_like(x)
+        for i, across, down in _in_order(own, ranks):
+            found[tiles[i]] += across
+            found[: tiles[i].start] += down
+        return found
+
+    def factor(self, shift: float, ranks: Ranks) -> Factor | None:
+        """L with A + shift = L L^dagger, of which rank 0 has all rows; None where a pivot is not positive."""
+        made = Triangle(self.n, self.places, np.empty_like(self.numbers))
+        failed = factorise(self.rows, rows := dict(made.rows), self.n, shift, ranks)
+        return None if failed is not None else Factor(self.n, rows)
+
+    def dense(self) -> np.ndarray:
+        """The whole matrix (n, n), where these are all rows of it."""
+        found = np.empty((self.n, self.n), self.numbers.dtype)
+        for i, tile in enumerate(tiles_of(self.n)):
+            found[: tile.start, tile] = dagger(self.rows[i][:, : tile.start])
+            found[tile, : tile.stop] = self.rows[i]
+        return found
+
+
+@dataclass(frozen=True)
+class Factor:
+    """All rows of tiles of a Cholesky factor L (n, n)."""
+
+    n: int
+    rows: dict[int, np.ndarray]
+
+    def pivots(self) -> np.ndarray:
+        """The diagonal of L (n,)."""
+        tiles = tiles_of(self.n)
+        parts = [np.diagonal(self.rows[i][:, tile]).real for i, tile in enumerate(tiles)]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """Give x with L L^dagger x = b, in the precision of the two.  Cost: 2 n^2, on one thread."""
+        tiles = tiles_of(self.n)
+        x = b.astype(np.result_type(b, *(row.dtype for row in self.rows.values())))
+        with one_blas_thread():
+            for i, tile in enumerate(tiles):
+                rest = x[tile] - self.rows[i][:, : tile.start] @ x[: tile.start]
+                x[tile] = self._divided(i, tile, rest, "N")
+            for i, tile in reversed([*enumerate(tiles)]):
+                x[tile] = self._divided(i, tile, x[tile], "C")
+                x[: tile.start] -= x[tile] @ self.rows[i][:, : tile.start].conj()
+        return x
+
+    def _divided(self, i: int, tile: slice, b: np.ndarray, trans: str) -> np.ndarray:
+        corner = self.rows[i][:, tile]
+        found = solve_triangular(corner, b, lower=True, trans=trans, check_finite=False)
+        return np.asarray(found)
+
+
+def _in_order(own: list[Any], ranks: Ranks) -> list[Any]:
+    """What ranks have of each row, row by row, on rank 0."""
+    gathered = [each for of_rank in ranks.collected(own) for each in of_rank]
+    return sorted(gathered, key=lambda each: int(each[0]))
 
 
 def lower_factor(matrix: np.ndarray, shift: float, *, overwrite: bool = False) -> np.ndarray:
@@ -88,7 +277,7 @@ def factorise(
     def subtract(i: int, columns: slice, pivot_row: np.ndarray) -> np.ndarray:
         """Of a tile of A, what the columns to the left of it account for: all of it in one product."""
         before = slice(0, columns.start)
-        product = factor[i][:, before] @ pivot_row[:, before].conj().T
+        product = factor[i][:, before] @ dagger(pivot_row[:, before])
         tile = factor[i][:, columns]
         np.subtract(matrix[i][:, columns], product, out=tile)
         return tile

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
-from tnvmc.jacobian.centred import CenteredJacobian
-from tnvmc.jacobian.cholesky import tiles_of
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.cholesky import n_stored, tiles_of
 from tnvmc.jacobian.covariance import Covariance
-from tnvmc.jacobian.triangle import n_stored
 from tnvmc.optimize.rule import State
 
 Array = Any

@@ -11,8 +11,7 @@ import numpy as np
 
 from tnvmc.backend.arguments import positive, set_whole
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.jacobian.centred import CenteredJacobian
-from tnvmc.jacobian.sample_space import SampleSpace, in_sample_space
+from tnvmc.jacobian.centered import CenteredJacobian, SampleSpace, in_sample_space
 from tnvmc.optimize.nystroem import preconditioner
 from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.solve import SolveInfo

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.jacobian.sample_space import SampleSpace, SharedSampleSpace
+from tnvmc.jacobian.centered import SampleSpace, SharedSampleSpace
 
 Array = Any
 

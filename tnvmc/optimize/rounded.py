@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.jacobian.centred import CenteredJacobian
-from tnvmc.jacobian.rounding import UNIT_ROUNDOFF, rounding_of
+from tnvmc.jacobian.base import UNIT_ROUNDOFF
+from tnvmc.jacobian.centered import CenteredJacobian, rounding_bound
 from tnvmc.optimize.solve import SolveInfo, condition_of, factorised
 
 Array = Any
@@ -100,7 +100,7 @@ def change_of(a: CenteredJacobian, lengths: Lengths, shift: float) -> float:
         return 0.0
     if not shift > 0 or not lengths.direction > 0:
         return math.inf
-    delta, root = rounding_of(a), 2 * math.sqrt(shift)
+    delta, root = rounding_bound(a), 2 * math.sqrt(shift)
     rounded = delta * (lengths.missed / shift + lengths.direction / root)
     unsolved = RESIDUAL * lengths.target * (1 / root + delta / shift)
     return (rounded + unsolved) / lengths.direction

@@ -23,10 +23,10 @@ from tnvmc.backend.arguments import one_of, optional_positive, real, whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy
-from tnvmc.jacobian.base import Jacobian, StructuredJacobian
-from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.base import Jacobian
+from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.covariance import Covariance
-from tnvmc.jacobian.rounding import is_rounded
+from tnvmc.jacobian.dense import as_base
 from tnvmc.optimize import average
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.rounded import TOLERANCE, Lengths, PrecisionError, change_of, likely, refined
@@ -51,7 +51,7 @@ LARGEST_MATRIX = 2**14
 
 APPLIED_FROM = 2**12
 """Samples from which, of a network of tensors on NumPy, conjugate gradients with a preconditioner are the default: from there on
-they are faster, in one process and on many ranks.  Ranks hand out pieces of slices to suit (`ansatz.pieces`)."""
+they are faster, in one process and on many ranks.  Ranks hand out pieces of slices to suit (`jacobian.pieces`)."""
 
 LEAST_APPLIED = 1e-2
 """Relative shift from which they are: with less they take more iterations than the matrix takes time."""
@@ -180,7 +180,9 @@ class SR:
             try:
                 return self._direction(theta, jacobian, local_energy, weight, state)
             except NonFiniteError as error:
-                if is_rounded(jacobian, theta):  # beyond the range of single precision, it may be
+                if as_base(jacobian).is_rounded(
+                    theta
+                ):  # beyond the range of single precision, it may be
                     raise PrecisionError(math.inf) from error
                 raise
 
@@ -198,7 +200,7 @@ class SR:
         if self.momentum:
             before = self.momentum * state["previous"]
             residual = residual - a.apply(before)
-        rounded = is_rounded(a.jacobian, theta) and "covariance" not in state
+        rounded = a.jacobian.is_rounded(theta) and "covariance" not in state
         scaled, units = in_own_units(a)
         if "covariance" in state:
             step, space, solved, kept = self._averaged(theta, a, residual, units, state)
@@ -321,10 +323,9 @@ def _default_solver(a: CenteredJacobian, space: str, share: float) -> Cholesky |
     n_rows, n_params = a.shape
     if (n_params if space == "parameters" else n_rows) > LARGEST_MATRIX:
         return ConjugateGradients()
-    jacobian, on_host = a.jacobian, is_numpy(array_namespace(a.weight))
-    slices = isinstance(jacobian, StructuredJacobian) and jacobian.about().widths is not None
+    sliced = a.jacobian.about().is_sliced and is_numpy(array_namespace(a.weight))
     applied = space == "samples" and n_rows >= APPLIED_FROM and share >= LEAST_APPLIED
-    return ConjugateGradients() if on_host and slices and applied else Cholesky()
+    return ConjugateGradients() if sliced and applied else Cholesky()
 
 
 def _matrix(a: CenteredJacobian, space: str, solver: Solver) -> tuple[Array | Covariance, Array]:

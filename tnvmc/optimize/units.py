@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.jacobian.beside import BesideJacobian
-from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.hstack import HStackJacobian
 
 Array = Any
 
@@ -30,7 +30,7 @@ def in_own_units(a: CenteredJacobian) -> tuple[CenteredJacobian, Array | None]:
     Cost: one look at O, and a product with O^dagger.
     """
     jacobian = a.jacobian
-    if not isinstance(jacobian, BesideJacobian):
+    if not isinstance(jacobian, HStackJacobian):
         return a, None
     traces = [max(replace(a, jacobian=part).trace(), 0.0) for part in jacobian.parts]
     sizes = [part.shape[1] for part in jacobian.parts]

@@ -36,7 +36,7 @@ from tnvmc.ansatz.peps.columns import Columns
 from tnvmc.ansatz.peps.halves import Half, Halves
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.diagnostic import UnreliableWarning
-from tnvmc.jacobian.jacobian import SliceJacobian
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.sampling.moves import moves_for
 
 ROUNDING = 1e-9  # of ratios of amplitudes that nearly cancel
