@@ -1,15 +1,16 @@
-"""Directions of SR from log-derivatives in single precision, against those in double: true change and bound.
+"""Directions of SR from log-derivatives in single precision, against those in double: true change
+and bound.
 
     python benchmarks/rounding.py [--cases NAME ...] [--shifts X ...] [--samples N] [--steps N]
                                   [--seed N] [--json FILE]
 
-Each state makes `--steps` steps of SR in double, then log-derivatives of `--samples` samples are taken.
-Columns: the relative change |d - d'| / |d| that rounding the slices makes (solved in double where the program
-refuses d'), the same with a Gram matrix of single-precision products and no refinement, the bound
-that the program computes, whether it takes d', and the noise, |d - d2| / |d| with d2 from other
-samples.  "raw/centred" is |O|^2 over its part without <O>; "left" is what subtracting the mean slice of each site
-and spin would leave of |O|.  Then a short run in both precisions from one seed: differences of the energy of
-a step, in its errors.
+Each state makes `--steps` steps of SR in double, then log-derivatives of `--samples` samples are
+taken.  Columns: the relative change |d - d'| / |d| that rounding the slices makes (solved in double
+where the program refuses d'), the same with a Gram matrix of single-precision products and no
+refinement, the bound that the program computes, whether it takes d', and the noise, |d - d2| / |d|
+with d2 from other samples.  "raw/centred" is |O|^2 over its part without <O>; "left" is what
+subtracting the mean slice of each site and spin would leave of |O|.  Then a short run in both
+precisions from one seed: differences of the energy of a step, in its errors.
 """
 
 from __future__ import annotations

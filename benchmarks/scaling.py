@@ -3,9 +3,11 @@
     python benchmarks/scaling.py [--quick] [--json FILE]
 
 Three parts.  (1) What a step sends, on 2 and on 4 ranks, phase by phase, against the formulas of
-scaling_model.py; and what it takes on 2 ranks.  (2) The constants of this machine: seconds of a sample, of products with slices, of
-a Gram matrix, of a solution, in seconds of the processor; latency and bandwidth between two ranks.  (3) Step times for 10x10 with D = 8 and 16x16 with D = 10 on a
-cluster: the arithmetic of this machine's cores, and a network given by --latency and --bandwidth.
+scaling_model.py; and what it takes on 2 ranks.  (2) The constants of this machine: seconds of a
+sample, of products with slices, of a Gram matrix, of a solution, in seconds of the processor;
+latency and bandwidth between two ranks.  (3) Step times for 10x10 with D = 8 and 16x16 with D = 10
+on a cluster: the arithmetic of this machine's cores, and a network given by --latency and
+--bandwidth.
 
 Needs mpi4py and mpiexec.  The machine should be idle: 4 ranks on 2 cores are counted, not timed.
 """

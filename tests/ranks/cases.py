@@ -1,6 +1,8 @@
-"""What is compared between numbers of ranks; run as ``mpiexec -n P python tests/ranks/cases.py GROUP FILE``.
+"""What is compared between numbers of ranks; run as ``mpiexec -n P python tests/ranks/cases.py
+GROUP FILE``.
 
-Rank 0 writes to FILE what each case gave: hashes of theta, of the walkers and of all measured numbers.
+Rank 0 writes to FILE what each case gave: hashes of theta, of the walkers and of all measured
+numbers.
 """
 
 from __future__ import annotations

@@ -64,7 +64,10 @@ class CenteredJacobian:
         return xp.reshape(values, (-1,))
 
     def trace(self) -> float:
-        """Compute the trace of A A^dagger, which is that of A^dagger A.  Cost: one look at O, and `adjoint`."""
+        """Compute the trace of A A^dagger, which is that of A^dagger A.
+
+        Cost: one look at O, and `adjoint`.
+        """
         xp = array_namespace(self.weight)
         squares = xp.reshape(self.jacobian.squared_norms(), (self.parts, -1))
         means = sum(float(xp.sum(xp.abs(self.mean(part)) ** 2)) for part in range(self.parts))
@@ -129,7 +132,7 @@ class CenteredJacobian:
 
 
 def row_pieces(n_parts: int, n_samples: int, n_params: int) -> list[tuple[int, slice]]:
-    """Give the samples of each part that are made dense together: the same for any number of ranks."""
+    """Give the samples of each part that are made dense together, for any number of ranks."""
     step = max(_DENSE_ROWS, _DENSE_ENTRIES // max(1, n_params))
     pieces = [slice(i, min(i + step, n_samples)) for i in range(0, n_samples, step)]
     return [(part, piece) for part in range(n_parts) for piece in pieces]
@@ -158,7 +161,7 @@ class SampleSpace:
 
 
 class SharedSampleSpace(SampleSpace):
-    """The same with its work shared by all ranks, on NumPy, and with some columns C (n, l) of it."""
+    """The same, shared by all ranks, on NumPy, and with some columns C (n, l) of it."""
 
     def __init__(self, a: CenteredJacobian, call: Call) -> None:
         super().__init__(a)
@@ -170,7 +173,10 @@ class SharedSampleSpace(SampleSpace):
         return a.centred(self._call(GramOperator.times, a.centred_adjoint(u)))
 
     def choose(self, chosen: np.ndarray) -> np.ndarray:
-        """Let C be the columns of these samples; gives their rows (l, l).  Cost: 2 l / n of the matrix."""
+        """Let C be the columns of these samples; gives their rows (l, l).
+
+        Cost: 2 l / n of the matrix.
+        """
         weight, parts = self._a.weight, self._a.parts
         of_parts = np.kron(np.eye(parts), weight)
         means = np.stack([self._call(GramOperator.times, each) for each in of_parts], axis=1)

@@ -1,7 +1,7 @@
-"""Large Hermitian matrices on processors in rows of tiles, which threads and ranks share, and Cholesky.
+"""Large Hermitian matrices in rows of tiles, on processors, and their Cholesky factors.
 
-Only the lower triangle is stored.  LAPACK's own threads would give other bits for each number of them;
-here tiles and the order of their sums are the same for any number of threads or ranks.
+Only the lower triangle is stored.  LAPACK's own threads would give other bits for each number of
+them; here tiles and the order of their sums are the same for any number of threads or ranks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _IN_CACHE = 64
 """Rows that are made double at a time, so that they stay in the cache."""
 
 TILE = 256
-"""Rows of a tile: the least of which products reach the rate of BLAS, so that threads end together."""
+"""Rows of a tile: the fewest with which products reach the rate of BLAS."""
 
 
 def tiles_of(n: int) -> list[slice]:
@@ -43,7 +43,7 @@ def rows_of(n: int, rank: int = 0, n_ranks: int = 1) -> list[int]:
 
 
 def n_stored(n: int, rank: int = 0, n_ranks: int = 1) -> int:
-    """Numbers that a rank has of a matrix (n, n): half of them in all, and whole tiles on the diagonal."""
+    """Count the numbers that a rank stores of a matrix (n, n): about half of them in all."""
     tiles = tiles_of(n)
     return sum(_size(tiles[i]) for i in rows_of(n, rank, n_ranks))
 
@@ -120,14 +120,17 @@ class Triangle(Resident):
         return found
 
     def changed(self, change: Callable[[int, np.ndarray, np.ndarray], Any]) -> Triangle:
-        """Another one of the same form: a function fills in each row from the own one, in threads."""
+        """Make another one, each row of which a function fills in from the own one, in threads."""
         made = Triangle(self.n, self.places, np.empty_like(self.numbers))
         # In threads since most of the time goes into memory that is new to the process.
         side_by_side(lambda i: change(i, self.rows[i], made.rows[i]), self.places)
         return made
 
     def add_square(self, a: np.ndarray) -> None:
-        """Add a^dagger a for a (m, n) of the same type.  Cost: m n^2 / 2, shared by threads and ranks."""
+        """Add a^dagger a for a (m, n) of the same type.
+
+        Cost: m n^2 / 2, shared by threads and ranks.
+        """
         tiles = tiles_of(self.n)
 
         def add(i: int) -> None:
@@ -148,7 +151,7 @@ class Triangle(Resident):
         tiles = tiles_of(self.n)
 
         def terms(i: int) -> tuple[int, np.ndarray, np.ndarray]:
-            """What the rows give, and for the rows above what the columns do that these stand for."""
+            """What the rows add to A x, and what the columns add that are their adjoint."""
             across, down = [], np.zeros(tiles[i].start, x.dtype)
             for begin in range(0, len(self.rows[i]), _IN_CACHE):
                 part = self.rows[i][begin : begin + _IN_CACHE].astype(x.dtype)
@@ -166,7 +169,7 @@ class Triangle(Resident):
         return found
 
     def factor(self, shift: float, ranks: Ranks) -> Factor | None:
-        """L with A + shift = L L^dagger, of which rank 0 has all rows; None where a pivot is not positive."""
+        """Compute L with A + shift = L L^dagger, on rank 0; None where a pivot is not positive."""
         made = Triangle(self.n, self.places, np.empty_like(self.numbers))
         failed = factorise(self.rows, rows := dict(made.rows), self.n, shift, ranks)
         return None if failed is not None else Factor(self.n, rows)
@@ -194,7 +197,10 @@ class Factor:
         return np.concatenate(parts) if parts else np.empty(0)
 
     def solve(self, b: np.ndarray) -> np.ndarray:
-        """Give x with L L^dagger x = b, in the precision of the two.  Cost: 2 n^2, on one thread."""
+        """Give x with L L^dagger x = b, in the precision of the two.
+
+        Cost: 2 n^2, on one thread.
+        """
         tiles = tiles_of(self.n)
         x = b.astype(np.result_type(b, *(row.dtype for row in self.rows.values())))
         with one_blas_thread():
@@ -229,8 +235,9 @@ def lower_factor(matrix: np.ndarray, shift: float, *, overwrite: bool = False) -
     Returns:
         An array (n, n) in C order whose lower triangle is L.  The rest of it has no meaning.
 
-    Cost: n^3 / 3 multiplications and additions of half as many, on `tnvmc.backend.process.threads_in_use`
-    threads: 1.9 times faster on two (13,110 rows of float32: 5.8 s for 10 s).  Memory: the factor.
+    Cost: n^3 / 3 multiplications and additions of half as many, on
+    `tnvmc.backend.process.threads_in_use` threads: 1.9 times faster on two (13,110 rows of float32:
+    5.8 s for 10 s).  Memory: the factor.
 
     Raises LinAlgError where a pivot is not positive.
     """
@@ -255,8 +262,8 @@ def factorise(
 
     Args:
         matrix: of A (n, n) the own rows of tiles, (rows, columns up to the diagonal tile's last).
-        factor: the same of L, which may lie in the same place.  On rank 0 those of others are put in too;
-            of the diagonal tiles the upper triangles are zero.
+        factor: the same of L, which may lie in the same place.  On rank 0 those of others are put
+            in too; of the diagonal tiles the upper triangles are zero.
         n: rows of A.
         shift: real.
         ranks: `owner` tells which has what.
@@ -275,7 +282,7 @@ def factorise(
     (potrf,), (trsm,) = get_lapack_funcs(("potrf",), (some,)), get_blas_funcs(("trsm",), (some,))
 
     def subtract(i: int, columns: slice, pivot_row: np.ndarray) -> np.ndarray:
-        """Of a tile of A, what the columns to the left of it account for: all of it in one product."""
+        """Subtract from a tile of A the product of all columns of L to the left of it."""
         before = slice(0, columns.start)
         product = factor[i][:, before] @ dagger(pivot_row[:, before])
         tile = factor[i][:, columns]
@@ -320,7 +327,7 @@ def factorise(
 
 
 def _passed_on(row: np.ndarray, start: int, root: int, ranks: Ranks) -> int | None:
-    """Fill in a completed row of the factor from the rank that has it; gives a pivot that is NaN there."""
+    """Fill in a row of the factor from the rank that has it; gives a pivot that is NaN there."""
     ranks.broadcast(row, root)
     bad = np.isnan(np.einsum("ii->i", row[:, start:]))
     return start + int(np.argmax(bad)) if bad.any() else None

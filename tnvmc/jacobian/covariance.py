@@ -1,9 +1,9 @@
 """The covariance S = A^dagger A of stochastic reconfiguration on processors: its lower triangle.
 
 Each rank has some rows of tiles of it (`cholesky.Triangle`).  For each few samples a rank makes the
-centred log-derivatives of its own parameters dense, ranks send these to each other, and each adds to its
-own rows.  So no rank has all of S, and all of them share the work of S and of its Cholesky factor, with
-the bits of one process.
+centred log-derivatives of its own parameters dense, ranks send these to each other, and each adds
+to its own rows.  So no rank has all of S, and all of them share the work of S and of its Cholesky
+factor, with the bits of one process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = Any
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """S (P, P), Hermitian; ``np.asarray`` gives rows of tiles of its lower triangle, as in a file."""
+    """S (P, P), Hermitian; ``np.asarray`` gives its rows of tiles, as they are in a file."""
 
     n: int  #: P
     dtype: Any

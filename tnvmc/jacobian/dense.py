@@ -1,7 +1,8 @@
 """Log-derivatives in one dense matrix (M, P), in blocks of columns of a fixed width.
 
-Ranks that hold some blocks each do what one process does with all of them, so the result is the same
-in any bit.  BLAS is given each block as an array by itself: it rounds parts of wider ones otherwise.
+Ranks that hold some blocks each do what one process does with all of them, so the result is the
+same in any bit.  BLAS is given each block as an array by itself: it rounds parts of wider ones
+otherwise.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ class DenseProducts(UnitProducts):
 
 @dataclass(frozen=True)
 class ForeignJacobian(JacobianBase):
-    """A Jacobian of a user's own, which offers what `Jacobian` asks for; for the rest it is made dense."""
+    """A user's own Jacobian; what `Jacobian` does not ask for is computed from `dense`."""
 
     jacobian: Jacobian
 

@@ -1,12 +1,13 @@
 """Log-derivatives whose units are dealt out to ranks, each with all samples of its own units.
 
-After sampling each rank has all units (pieces of slices, or blocks of columns) of its own samples.  They
-are exchanged unit by unit, so that no rank ever has the whole matrix; then each rank does with its units
-what one process does with all of them.  Parts of O^dagger u lie side by side, and sums over units, of O v
-and of Gram matrices, are exact (`exact_sums`): results have the same bits for any number of ranks.
+After sampling each rank has all units (pieces of slices, or blocks of columns) of its own samples.
+They are exchanged unit by unit, so that no rank ever has the whole matrix; then each rank does with
+its units what one process does with all of them.  Parts of O^dagger u lie side by side, and sums
+over units, of O v and of Gram matrices, are exact (`exact_sums`): results have the same bits for
+any number of ranks.
 
-On GPUs pieces are whole slices.  What is sent goes through the memory of the host, one unit at a time,
-and so do Gram matrices that are added up; what each rank computes it computes on its GPU.
+On GPUs pieces are whole slices.  What is sent goes through the memory of the host, one unit at a
+time, and so do Gram matrices that are added up; what each rank computes it computes on its GPU.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ class DistributedJacobian(UnitJacobian):
     def gram(self) -> Array:
         """Compute O O^dagger: (M, M) on rank 0.
 
-        Cost: that of one process, shared.  Traffic: M^2 numbers of each rank, added up.  Memory: M^2
-        numbers on each rank.
+        Cost: that of one process, shared.  Traffic: M^2 numbers of each rank, added up.  Memory:
+        M^2 numbers on each rank.
         """
         scales = None
         if self.layout.is_sliced or len(self.layout.unit_widths) > 1:
@@ -138,7 +139,7 @@ def distribute(parts: list[Place], ranks: Ranks) -> DistributedJacobian | HStack
 
 
 def _distribute_parts(parts: list[Place], ranks: Ranks) -> HStackJacobian:
-    """Distribute those side by side each by itself: the first parts of all samples, then the next."""
+    """Distribute the first parts of all samples, then the next."""
     keys = [(place.rank, place.key) for place in parts]
     on_ranks = [iter(found) for found in ranks.each(_taken_apart, keys)]
     by_part = [[*found] for found in zip(*(next(on_ranks[rank]) for rank, _ in keys), strict=True)]
@@ -222,7 +223,7 @@ class _Sum(NamedTuple):
 
 
 def _exchange(ranks: Any, layout: UnitLayout, sources: Sequence[_Source]) -> _Share:
-    """Send each unit to its rank, and put together the own ones; the parts are let go of on the way."""
+    """Send each unit to its rank, and put together the own ones; parts are freed on the way."""
     samples = _samples_of_ranks(sources, ranks.size)
     own = [ranks.taken(source.key) for source in sources if source.rank == ranks.rank]
     take_own_device(layout.xp)

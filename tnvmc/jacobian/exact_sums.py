@@ -1,10 +1,10 @@
 """Sums of matrices and vectors with the same bits in any order: of sites, threads or ranks.
 
-A sum of numbers that are multiples of one quantum q is exact as long as it stays below 2^53 q.  Each
-entry (s, t) of a Gram matrix has a quantum of its own: all its partial sums are at most |O_s| |O_t|, by
-Cauchy and Schwarz, and so at most a product of powers of two, one for each row.  Terms are rounded to
-multiples of 2^-49 |O_s| |O_t| or finer before they are added: x -> (x + c) - c with c = 3 scale_s scale_t
-(Rump, Ogita, Oishi, SIAM J. Sci. Comput. 31, 189 (2008), section 3).
+A sum of numbers that are multiples of one quantum q is exact as long as it stays below 2^53 q.
+Each entry (s, t) of a Gram matrix has a quantum of its own: all its partial sums are at most |O_s|
+|O_t|, by Cauchy and Schwarz, and so at most a product of powers of two, one for each row.  Terms
+are rounded to multiples of 2^-49 |O_s| |O_t| or finer before they are added: x -> (x + c) - c with
+c = 3 scale_s scale_t (Rump, Ogita, Oishi, SIAM J. Sci. Comput. 31, 189 (2008), section 3).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def total(
 
 
 def summed(terms: Sequence[Any]) -> Any:
-    """Add up vectors in one process: on NumPy with the bits of `total`, elsewhere in their order."""
+    """Add up vectors in one process: on NumPy as `total` does, elsewhere in their order."""
     if isinstance(terms[0], np.ndarray):
         return total(terms, len(terms), terms[0])
     found = terms[0]

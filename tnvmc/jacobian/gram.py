@@ -1,10 +1,11 @@
 """The Gram matrix O O^dagger of samples of which each site holds one slice, on the processor.
 
 Two samples meet at a site only where their spins there are equal.  So the samples are sorted by the
-spins of two sites at a time, the products of contiguous groups are taken, and added where the samples
-stand: half of the halved multiplications of a symmetric product.  Tasks are of the same shape for any
-number of threads, no two of them write to one place, and sums are exact (`jacobian.exact_sums`), so the
-result is the same in any bit, also where sites are dealt out to ranks, two by two.
+spins of two sites at a time, the products of contiguous groups are taken, and added where the
+samples stand: half of the halved multiplications of a symmetric product.  Tasks are of the same
+shape for any number of threads, no two of them write to one place, and sums are exact
+(`jacobian.exact_sums`), so the result is the same in any bit, also where sites are dealt out to
+ranks, two by two.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ def gram_of_slices(
     groups: Sequence[int] | None = None,
     scales: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Compute O O^dagger: (M, M), Hermitian in every bit, double precision whatever the slices have.
+    """Compute O O^dagger: (M, M), Hermitian in every bit, in double precision.
 
     Args:
         slices: per site (M, n_i), the derivatives that the spin of the sample selects.
         spins: (M, N).
-        groups: how many slices that lie side by side are taken together, one or two, in order; two by
-            default.
+        groups: how many slices that lie side by side are taken together, one or two, in order; two
+            by default.
         scales: (M,) those of `exact_sums`, where these sites are a part of all; found when absent.
 
     Returns:

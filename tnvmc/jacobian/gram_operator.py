@@ -1,8 +1,8 @@
 """Products with O O^dagger, shared by ranks while a system between samples is solved by iteration.
 
-Rank 0 runs the solver.  It calls methods of `GramOperator`, and all ranks carry these out.  Vectors of
-samples go around as a broadcast and a sum.  Some columns of the matrix are kept in blocks of rows, which
-are dealt out: their number does not depend on the number of ranks, so nor do any bits.
+Rank 0 runs the solver.  It calls methods of `GramOperator`, and all ranks carry these out.  Vectors
+of samples go around as a broadcast and a sum.  Some columns of the matrix are kept in blocks of
+rows, which are dealt out: their number does not depend on the number of ranks, so nor do any bits.
 """
 
 from __future__ import annotations

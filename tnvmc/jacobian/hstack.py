@@ -1,4 +1,4 @@
-"""Several Jacobians as one: columns side by side (states of a product), or samples one after another."""
+"""Several Jacobians as one: columns side by side, or samples one after another."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ Array = Any
 class HStackJacobian(JacobianBase):
     """O = [O_1, O_2, ...] of the same samples, as of the factors of a product of states.
 
-    ln (psi_a psi_b) = ln psi_a + ln psi_b, so O_k of a product is that of the state which parameter k
-    belongs to.  Each part stays as it is: slices stay slices, and what is on several ranks stays there.
-    O v is the sum over the parts, O^dagger u lies side by side, O O^dagger is the sum of theirs.
+    ln (psi_a psi_b) = ln psi_a + ln psi_b, so O_k of a product is that of the state which parameter
+    k belongs to.  Each part stays as it is: slices stay slices, and what is on several ranks stays
+    there.  O v is the sum over the parts, O^dagger u lies side by side, O O^dagger is the sum of
+    theirs.
     """
 
     parts: tuple[JacobianBase, ...]
@@ -114,8 +115,8 @@ class HStackLayout(Layout):
 def concatenate(jacobians: list[Any]) -> JacobianBase:
     """Put the samples of several Jacobians of one state one after another, and empty the list.
 
-    Slices stay slices, parts side by side stay so; anything else becomes dense.  Slices are let go of
-    as soon as they are joined; what the caller has kept stays.
+    Slices stay slices, parts side by side stay so; anything else becomes dense.  Slices are let go
+    of as soon as they are joined; what the caller has kept stays.
 
     Raises:
         ValueError: none at all, or different parameters.

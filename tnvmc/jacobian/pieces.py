@@ -1,8 +1,8 @@
 """Slices of sites in pieces of columns, which threads and ranks take as units of work.
 
-A Gram matrix takes several pieces together, a group: the wider a product, the faster.  Pieces follow
-from the widths of the slices alone, so products have the same shapes, and their results the same bits,
-however pieces are dealt out.
+A Gram matrix takes several pieces together, a group: the wider a product, the faster.  Pieces
+follow from the widths of the slices alone, so products have the same shapes, and their results the
+same bits, however pieces are dealt out.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tnvmc.jacobian.gram import adder, gram_of_slices
 Array = Any
 
 WIDTH = 512
-"""Columns of a piece at most: of slices that lie as a whole in memory, wide pieces are read faster."""
+"""Columns of a piece at most: wide pieces of a slice are read faster."""
 
 NARROW = 128
-"""The same for large states, so that many ranks have about equal shares: 2,340 pieces at D = 8 on 10x10."""
+"""The same for large states: 2,340 pieces at D = 8 on 10x10, about equally many for each rank."""
 
 LARGE = 2**17
 """Entries of the slices of a sample from which a state is large."""
@@ -154,7 +154,7 @@ def _part(begin: int, end: int, k: int, n: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def pieces_of(widths: tuple[int, ...], local_dim: int, on_host: bool = True) -> Pieces:
-    """Give the pieces of slices of such widths; whole slices on a GPU, which takes large products."""
+    """Give the pieces of slices of such widths; whole slices on a GPU."""
     width = NARROW if sum(widths) >= LARGE else WIDTH
     return Pieces(widths, local_dim, width if on_host else None)
 
@@ -236,7 +236,7 @@ class SliceProducts(UnitProducts):
         return found
 
     def _square(self, piece: Piece, columns: Array) -> Array:
-        """What a piece adds to O O^dagger where samples of other spins do not meet; not on NumPy."""
+        """What a piece adds to O O^dagger: products of samples of equal spin; not on NumPy."""
         xp, spins = array_namespace(columns), self.spins[:, piece.site]
         product = xp.astype(columns @ dagger(columns), double_of(xp, columns))
         return xp.where(
@@ -323,8 +323,8 @@ def _by_rows(columns: np.ndarray) -> np.ndarray:
     return columns if alike else np.ascontiguousarray(columns)
 
 
-# A product of rounded slices with a finer vector, without kernels.  NumPy would make a copy of the whole
-# slice in the finer precision; some rows at a time stay in the cache.
+# A product of rounded slices with a finer vector, without kernels.  NumPy would make a copy of the
+# whole slice in the finer precision; some rows at a time stay in the cache.
 
 
 def _times(slice_: np.ndarray, matrix: np.ndarray) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""Log-derivatives of a network of tensors: for each site the slice that the spin of a sample selects.
+"""Log-derivatives of a network of tensors: for each site the slice that the spin of a sample
+selects.
 
 The zero blocks of the others, a share 1 - 1/d of the matrix, are neither stored nor multiplied.
 Slices are cut into pieces of columns (`pieces`), which are the units of threads and ranks.
@@ -30,8 +31,10 @@ _FREED = 2**28
 """Bytes after which the system is given back what was freed while a large Jacobian is joined."""
 
 _LARGEST, _SMALLEST = 2.0**40, 2.0**-40
-"""Between them the largest entry of a site must lie for single precision: then squares neither overflow
-nor vanish, and what becomes 0 (entries below 1e-45) is far less than the rounding of the others."""
+"""Between them the largest entry of a site must lie for single precision: then squares neither
+overflow nor vanish, and what becomes 0 (entries below 1e-45) is far less than the rounding of the
+others.
+"""
 
 _SINGLE = {"float64": np.float32, "complex128": np.complex64}
 

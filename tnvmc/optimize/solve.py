@@ -231,9 +231,9 @@ class Eigen:
 class Cholesky:
     """Factorises A + shift; where that fails (A is singular, shift too small), `fallback` solves.
 
-    Also takes a `Covariance`, which is factorised where it is.  One of single precision, for an rhs of
-    double, is factorised so, and x refined with residuals in double; where that does not converge, it is
-    factorised in double.  Cost: n^3 / 3, in double twice as long.
+    Also takes a `Covariance`, which is factorised where it is.  One of single precision, for an rhs
+    of double, is factorised so, and x refined with residuals in double; where that does not
+    converge, it is factorised in double.  Cost: n^3 / 3, in double twice as long.
     """
 
     fallback: Eigen = Eigen()
@@ -318,8 +318,9 @@ def _of_triangle(matrix: Covariance, shift: float) -> Factorised:
 def _refined(matrix: Covariance, rhs: np.ndarray, shift: float) -> tuple[Array, SolveInfo] | None:
     """Solve by a factor in single precision; None where the residual does not become small.
 
-    The residual tells whether the factor is good, not its pivots: a bound from these would refuse most
-    averages of S, whose condition is 1e4, where the residual falls by a factor of ten and more each time.
+    The residual tells whether the factor is good, not its pivots: a bound from these would refuse
+    most averages of S, whose condition is 1e4, where the residual falls by a factor of ten and more
+    each time.
     """
     pivots, solve = _of_triangle(matrix, shift)
     if pivots is None:

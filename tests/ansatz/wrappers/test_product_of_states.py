@@ -164,7 +164,8 @@ def test_real_parts_above_imaginary_ones() -> None:
 @pytest.mark.parametrize("name", ["PEPS, Jastrow", "phases", "ring, CNN", "complex"])
 @pytest.mark.parametrize("power", [1.0, 0.5])
 def test_weighted_sweeps_of_the_first_keep_the_distribution(name: str, power: float) -> None:
-    """Copies of every configuration start with |psi_a|^(2 p), sweep, and are weighed: |psi|^2 comes out.
+    """Copies of every configuration start with |psi_a|^(2 p), sweep, and are weighed: |psi|^2 comes
+    out.
 
     The error of a sum over K copies with weights w_s has the variance sum_s w_s^2 / K at most.
     """
