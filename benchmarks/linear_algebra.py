@@ -1,7 +1,9 @@
 """Direction of SR in sample space, and exact diagonalisation: seconds and peak memory.
 
-    python benchmarks/linear_algebra.py [--threads N ...] [--sr L,D,samples ...] [--exact MODEL,L1,L2 ...]
-                                        [--precision double single] [--repeat N] [--seed N] [--json FILE]
+    python benchmarks/linear_algebra.py [--threads N ...] [--sr L,D,samples ...] [--exact
+    MODEL,L1,L2 ...]
+                                        [--precision double single] [--repeat N] [--seed N] [--json
+                                        FILE]
 
 SR: slices of random numbers with the shapes of a PEPS on an open L x L lattice, random spins with
 total Sz = 0.  The time is also given as a rate: the multiplications and additions that the Gram
@@ -29,7 +31,7 @@ import numpy as np
 
 from tnvmc import SR, exact_ground_state, square
 from tnvmc.backend.process import keep_freed_memory, one_blas_thread, using_threads
-from tnvmc.jacobian.jacobian import SliceJacobian
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.operators import heisenberg, j1j2, tfim
 
 SR_ROWS = ["8,4,1024", "8,4,4096", "10,6,1024", "10,6,4096"]

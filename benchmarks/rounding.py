@@ -1,4 +1,5 @@
-"""Directions of SR from log-derivatives in single precision, against those in double: true change and bound.
+"""Directions of SR from log-derivatives in single precision, against those in double: true change
+and bound.
 
     python benchmarks/rounding.py [--cases NAME ...] [--shifts X ...] [--samples N] [--steps N]
                                   [--seed N] [--json FILE]
@@ -24,9 +25,8 @@ import numpy as np
 
 from tnvmc import MPS, PEPS, SR, VMC, Sampler, chain, square
 from tnvmc.backend.process import one_blas_thread
-from tnvmc.jacobian.centred import CenteredJacobian
-from tnvmc.jacobian.jacobian import SliceJacobian
-from tnvmc.jacobian.rounding import in_single
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.operators import heisenberg, j1j2, tfim
 from tnvmc.optimize.rounded import PrecisionError
 from tnvmc.optimize.solve import Cholesky, least_squares
@@ -97,7 +97,7 @@ def rows(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
         seen = observe(vmc.problem, sampler, vmc.state.here, 10_000)
         other = observe(vmc.problem, sampler, vmc.state.here, 20_000)
         double = seen.snapshot.jacobian
-        single, ratios = in_single(double), centring(double, seen)
+        single, ratios = double.in_single(), centring(double, seen)
         found = []
         for shift in options.shifts:
             d, _ = direction(double, seen, shift)

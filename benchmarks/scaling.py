@@ -51,10 +51,9 @@ from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import estimate_samples
 from tnvmc.jacobian import exact_sums
-from tnvmc.jacobian.jacobian import SliceJacobian
-from tnvmc.jacobian.joint import Joint
-from tnvmc.jacobian.piece_products import PieceProducts
-from tnvmc.jacobian.pieces import NARROW, Pieces
+from tnvmc.jacobian.gram_operator import GramOperator
+from tnvmc.jacobian.pieces import NARROW, Pieces, SliceProducts
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.optimize import nystroem
 from tnvmc.optimize.solve import Cholesky
 from tnvmc.optimize.sr import APPLIED_FROM
@@ -149,11 +148,11 @@ def alone_seconds(arguments: dict[str, int]) -> float:
     return least_time(estimate) / n
 
 
-def as_on_ranks(jacobian: SliceJacobian) -> PieceProducts:
+def as_on_ranks(jacobian: SliceJacobian) -> SliceProducts:
     """Products with narrow pieces, each of which has memory of its own."""
     pieces = Pieces(tuple(x.shape[1] for x in jacobian.slices), 2, NARROW)
     own = [np.ascontiguousarray(piece) for piece in pieces.cut(jacobian.slices)]
-    return PieceProducts(pieces, range(len(own)), own, jacobian.spins)
+    return SliceProducts(pieces, range(len(own)), own, jacobian.spins)
 
 
 def arithmetic(n_samples: int, widths: tuple[int, ...]) -> dict[str, Any]:
@@ -166,11 +165,11 @@ def arithmetic(n_samples: int, widths: tuple[int, ...]) -> dict[str, Any]:
     with threadpool_limits(1), using_threads(1):
         for name, dtype in (("double", np.float64), ("single", np.float32)):
             jacobian = SliceJacobian([x.astype(dtype) for x in slices], spins)
-            products, scales = as_on_ranks(jacobian), exact_sums.scales(jacobian.squares())
+            products, scales = as_on_ranks(jacobian), exact_sums.scales(jacobian.squared_norms())
 
             def cross(own: Any = products, scales: Any = scales) -> None:
                 for begin in range(0, n_samples, TOGETHER * ROWS):
-                    own.cross(slice(begin, begin + TOGETHER * ROWS), chosen, scales)
+                    own.gram_block(slice(begin, begin + TOGETHER * ROWS), chosen, scales)
 
             def both(own: Any = products) -> None:
                 own.gram_terms(u)
@@ -184,7 +183,7 @@ def arithmetic(n_samples: int, widths: tuple[int, ...]) -> dict[str, Any]:
         block, factor = gram[:, chosen].copy(), np.linalg.cholesky(gram[np.ix_(chosen, chosen)])
 
         def make() -> None:
-            tall = Joint(products, 1, n_samples, np.float64, n_columns=len(chosen))
+            tall = GramOperator(products, 1, n_samples, np.float64, n_columns=len(chosen))
             tall.blocks = {i // ROWS: block[i : i + ROWS] for i in range(0, n_samples, ROWS)}
             tall.divide(factor), tall.square()
 

@@ -10,9 +10,9 @@ import pytest
 from tests.jacobian.test_jacobian import centred, dumb_dense, random_slices, weights
 from tnvmc.jacobian import cholesky
 from tnvmc.jacobian.base import Jacobian
-from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.covariance import Covariance
-from tnvmc.jacobian.jacobian import DenseJacobian, stack_real
+from tnvmc.jacobian.dense import DenseJacobian, as_base
 
 ROUNDING = 1e-13  # of sums of some dozens of numbers of order one
 
@@ -31,7 +31,7 @@ def matrices(kind: str) -> tuple[CenteredJacobian, np.ndarray]:
         jacobian = DenseJacobian(dumb_dense(jacobian))
     if kind != "parts":
         return CenteredJacobian(jacobian, weight), matrix
-    stacked = CenteredJacobian(stack_real(jacobian), weight, parts=2)
+    stacked = CenteredJacobian(as_base(jacobian).stacked_real(), weight, parts=2)
     return stacked, np.concatenate([matrix.real, matrix.imag])
 
 

@@ -14,10 +14,11 @@ from tests.jacobian.test_jacobian import Foreign, dumb_dense, random_slices
 from tnvmc.backend import host
 from tnvmc.backend.process import side_by_side, threads_in_use, using_threads
 from tnvmc.jacobian import gram as module
-from tnvmc.jacobian import piece_products
-from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian import pieces
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.dense import as_base
 from tnvmc.jacobian.gram import gram_of_slices
-from tnvmc.jacobian.jacobian import joined
+from tnvmc.jacobian.hstack import concatenate
 
 WIDTHS = (5, 20, 7, 3, 11)
 ROUNDING = 1e-12  # of sums of some tens of products of numbers of size 1
@@ -28,7 +29,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles, panels and threads' worth of tasks for a few samples."""
     monkeypatch.setattr(module, "TILE", 8)
     monkeypatch.setattr(module, "_GATHERED", 5)
-    monkeypatch.setattr(piece_products, "_THREADED_ENTRIES", 0)
+    monkeypatch.setattr(pieces, "_THREADED_ENTRIES", 0)
 
 
 @pytest.mark.whole
@@ -80,14 +81,14 @@ def test_the_matrix_of_a_foreign_jacobian_is_not_changed() -> None:
     own = Keeping(np.random.default_rng(0).normal(size=(6, 4)))
     kept = own.matrix @ own.matrix.T
     before = kept.copy()
-    CenteredJacobian(own, np.full(6, 1 / 6)).gram()
+    CenteredJacobian(as_base(own), np.full(6, 1 / 6)).gram()
     np.testing.assert_array_equal(kept, before)
 
 
 def test_parts_are_let_go_of_but_not_emptied() -> None:
     first, second = random_slices(4, (2, 3), seed=1), random_slices(5, (2, 3), seed=2)
     parts = [first, second]
-    whole = joined(parts)  # type: ignore[arg-type]
+    whole = concatenate(parts)  # type: ignore[arg-type]
     assert parts == []
     expected = np.concatenate([first.dense(), second.dense()])
     np.testing.assert_array_equal(whole.dense(), expected)

@@ -12,14 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tnvmc.backend.namespace import to_host
-from tnvmc.jacobian import centred as module
-from tnvmc.jacobian.centred import CenteredJacobian
-from tnvmc.jacobian.jacobian import (
-    DenseJacobian,
-    SliceJacobian,
-    concatenate,
-    stack_real,
-)
+from tnvmc.jacobian import centered as module
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.dense import DenseJacobian, as_base
+from tnvmc.jacobian.hstack import concatenate
+from tnvmc.jacobian.slices import SliceJacobian
 
 EXACT = 1e-13  # rounding of sums of some tens of products of numbers of size 1
 SPACES = {"numpy": np, "strict": strict}
@@ -151,7 +148,7 @@ def test_a_covariance_is_added_in_pieces(
     """Pieces of rows that do not divide their number, and a single one that holds all."""
     n_samples, n_sites, rows = shape
     for name, value in (("_DENSE_ROWS", rows), ("_DENSE_ENTRIES", 1)):
-        monkeypatch.setattr(f"tnvmc.jacobian.centred.{name}", value)
+        monkeypatch.setattr(f"tnvmc.jacobian.centered.{name}", value)
     jacobian = random_slices(n_samples, (2,) * n_sites, 2, dtype, 0)
     weight = weights(n_samples, 1)
     matrix = centred(dumb_dense(jacobian), weight)
@@ -207,10 +204,10 @@ def test_real_and_imaginary_parts_stacked(kind: str, dtype: str) -> None:
         jacobian = {"dense": DenseJacobian, "foreign": Foreign}[kind](dense)
     weight = weights(12)
     real = np.concatenate([dense.real, dense.imag])
-    assert_same_operator(stack_real(jacobian), real)
+    assert_same_operator(as_base(jacobian).stacked_real(), real)
     parts = centred(dense, weight)
     matrix = np.concatenate([parts.real, parts.imag])
-    found = CenteredJacobian(stack_real(jacobian), weight, parts=2)
+    found = CenteredJacobian(as_base(jacobian).stacked_real(), weight, parts=2)
     assert_same_operator(found, matrix)
     np.testing.assert_allclose(found.covariance(), matrix.T @ matrix, atol=1e-13)
 
@@ -230,7 +227,7 @@ def test_foreign_jacobians_are_served() -> None:
     dense = numbers(np.random.default_rng(4), (10, 6), np.complex128)
     weight = weights(10)
     matrix = centred(dense, weight)
-    found = CenteredJacobian(Foreign(dense), weight)
+    found = CenteredJacobian(as_base(Foreign(dense)), weight)
     np.testing.assert_allclose(found.covariance(), matrix.conj().T @ matrix, atol=1e-13)
     both = concatenate([Foreign(dense), DenseJacobian(dense)])
     np.testing.assert_array_equal(both.dense(), np.concatenate([dense, dense]))
@@ -240,7 +237,7 @@ def test_foreign_jacobians_are_served() -> None:
 def test_concatenate(space: str) -> None:
     whole = random_slices(10, (2, 3), 3, np.complex128, xp=SPACES[space])
     parts = [whole.rows(0, 4), whole.rows(4, 5), whole.rows(5, 10)]
-    joined = concatenate(parts)
+    joined = concatenate([*parts])
     assert isinstance(joined, SliceJacobian)
     assert joined.local_dim == 3
     np.testing.assert_array_equal(to_host(joined.dense()), to_host(whole.dense()))

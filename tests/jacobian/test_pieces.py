@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tnvmc.jacobian.jacobian import SliceJacobian
-from tnvmc.jacobian.piece_products import PieceProducts
-from tnvmc.jacobian.pieces import FORMED, Pieces
+from tnvmc.jacobian.pieces import FORMED, Pieces, SliceProducts
+from tnvmc.jacobian.slices import SliceJacobian
 
 WIDTHS = st.lists(st.integers(1, 30), min_size=1, max_size=7).map(tuple)
 
@@ -62,7 +61,7 @@ def test_parts_add_up_to_dense_products(width: int, n_ranks: int, dtype: type) -
     pieces = Pieces(widths, 2, width)
     columns = pieces.cut(slices)
     parts = [
-        PieceProducts(pieces, part, columns[part.start : part.stop], spins)
+        SliceProducts(pieces, part, columns[part.start : part.stop], spins)
         for part in pieces.dealt(n_ranks, 1)
         if len(part)
     ]
@@ -72,7 +71,7 @@ def test_parts_add_up_to_dense_products(width: int, n_ranks: int, dtype: type) -
     np.testing.assert_allclose(sum(t for p in parts for t in p.terms(v)), dense @ v, **close)
     found = pieces.vector([block for part in parts for block in part.adjoint(u)])
     np.testing.assert_allclose(found, dense.conj().T @ u, **close)
-    norms = sum(each for part in parts for each in part.norms())
+    norms = sum(each for part in parts for each in part.squared_norms())
     np.testing.assert_allclose(norms, (abs(dense) ** 2).sum(axis=1), **close)
     scales = 2.0 ** np.ceil(np.log2(2 * np.sqrt(norms)))
     grams = [part.gram(scales) for part in parts]

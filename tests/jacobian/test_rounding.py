@@ -10,10 +10,12 @@ import pytest
 
 from tests.jacobian.test_jacobian import random_slices
 from tnvmc.backend.process import using_threads
-from tnvmc.jacobian import piece_products as module
-from tnvmc.jacobian.centred import CenteredJacobian
-from tnvmc.jacobian.jacobian import DenseJacobian, SliceJacobian, joined
-from tnvmc.jacobian.rounding import UNIT_ROUNDOFF, in_single, is_rounded, rounding_of
+from tnvmc.jacobian import pieces as module
+from tnvmc.jacobian.base import UNIT_ROUNDOFF
+from tnvmc.jacobian.centered import CenteredJacobian, rounding_bound
+from tnvmc.jacobian.dense import DenseJacobian
+from tnvmc.jacobian.hstack import concatenate
+from tnvmc.jacobian.slices import SliceJacobian
 
 WIDTHS = (5, 20, 7)
 DOUBLE = 1e-13  # products of rounded slices are those of double precision
@@ -22,7 +24,7 @@ DOUBLE = 1e-13  # products of rounded slices are those of double precision
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_entries_are_rounded_and_nothing_else(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     slices = random_slices(300, WIDTHS, 2, dtype)
-    single = in_single(slices)
+    single = slices.in_single()
     assert (
         isinstance(single, SliceJacobian)
         and single.slices[0].itemsize == slices.slices[0].itemsize / 2
@@ -36,8 +38,8 @@ def test_entries_are_rounded_and_nothing_else(dtype: str, monkeypatch: pytest.Mo
             np.testing.assert_allclose(
                 single.adjoint(u), dense.conj().T @ u, rtol=DOUBLE, atol=300 * DOUBLE
             )
-    assert is_rounded(single, v) and not is_rounded(slices, v)
-    assert not is_rounded(single, v.astype(np.float32))
+    assert single.is_rounded(v) and not slices.is_rounded(v)
+    assert not single.is_rounded(v.astype(np.float32))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
@@ -45,12 +47,12 @@ def test_entries_are_rounded_and_nothing_else(dtype: str, monkeypatch: pytest.Mo
 def test_the_bound_holds(dtype: str, scale: float) -> None:
     slices = random_slices(50, WIDTHS, 2, dtype)
     slices = SliceJacobian([scale * x for x in slices.slices], slices.spins)
-    single, weight = in_single(slices), np.random.default_rng(1).random(50)
+    single, weight = slices.in_single(), np.random.default_rng(1).random(50)
     weight /= weight.sum()
     a = np.sqrt(weight)[:, None] * (slices.dense() - weight @ slices.dense())
     rounded = single.dense().astype(dtype)
     b = np.sqrt(weight)[:, None] * (rounded - weight @ rounded)
-    bound = rounding_of(CenteredJacobian(single, weight))
+    bound = rounding_bound(CenteredJacobian(single, weight))
     assert 0 < np.linalg.norm(a - b, 2) <= np.linalg.norm(a - b) <= bound
     assert bound <= 1.01 * UNIT_ROUNDOFF * np.sqrt(
         weight @ np.sum(abs(slices.dense()) ** 2, axis=1)
@@ -63,33 +65,33 @@ def test_numbers_out_of_the_range_stay_in_double(size: float) -> None:
     slices.slices[1][3, 4] = size
     if size < 1:
         slices.slices[1][:] = size
-    assert in_single(slices) is slices
+    assert slices.in_single() is slices
 
 
 def test_what_is_joined_with_rounded_numbers_counts_as_rounded() -> None:
     slices, theta = random_slices(20, WIDTHS), np.ones(64)
-    whole = joined([slices, in_single(random_slices(10, WIDTHS, seed=2))])
-    assert is_rounded(whole, theta)
-    assert not is_rounded(joined([slices, random_slices(10, WIDTHS, seed=2)]), theta)
-    assert not is_rounded(DenseJacobian(slices.dense().astype(np.float32)), theta)
+    whole = concatenate([slices, random_slices(10, WIDTHS, seed=2).in_single()])
+    assert whole.is_rounded(theta)
+    assert not concatenate([slices, random_slices(10, WIDTHS, seed=2)]).is_rounded(theta)
+    assert not DenseJacobian(slices.dense().astype(np.float32)).is_rounded(theta)
 
 
 def test_zeros_are_in_range_and_other_jacobians_stay() -> None:
     slices = random_slices(20, WIDTHS)
     slices.slices[0][:] = 0.0
-    assert in_single(slices).dtype == np.float32  # type: ignore[attr-defined]
+    assert slices.in_single().dtype == np.float32
     dense = DenseJacobian(slices.dense())
-    assert in_single(dense) is dense
+    assert dense.in_single() is dense
     foreign = SliceJacobian(
         [strict.asarray(x) for x in slices.slices], strict.asarray(slices.spins)
     )
-    assert in_single(foreign) is foreign
-    assert in_single(in_single(slices)).dtype == np.float32  # type: ignore[attr-defined]
+    assert foreign.in_single() is foreign
+    assert slices.in_single().in_single().dtype == np.float32
 
 
 def test_products_make_no_copy_of_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_THREADED_ENTRIES", 0)
-    single = in_single(random_slices(4000, (200,) * 4))
+    single = random_slices(4000, (200,) * 4).in_single()
     u, v = np.ones(4000), np.ones(single.shape[1])
     with using_threads(1):
         for product in (lambda: single.apply(v), lambda: single.adjoint(u)):

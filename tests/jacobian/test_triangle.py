@@ -8,8 +8,7 @@ import pytest
 from tests.jacobian.test_cholesky import DTYPES, SIZES, bound, positive
 from tnvmc.backend.process import using_threads
 from tnvmc.backend.ranks import ALONE
-from tnvmc.jacobian.cholesky import TILE
-from tnvmc.jacobian.triangle import Triangle, n_stored, rows_of
+from tnvmc.jacobian.cholesky import TILE, Triangle, n_stored, rows_of
 
 
 def stored(matrix: np.ndarray) -> Triangle:

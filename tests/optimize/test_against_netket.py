@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tnvmc.estimate.local import local_energy
-from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.lattice import square
 from tnvmc.operators.models import j1j2
 from tnvmc.optimize.sr import SR

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.optimize.problems import random_problem
 from tnvmc.backend.process import using_threads
-from tnvmc.jacobian.centred import CenteredJacobian
-from tnvmc.jacobian.jacobian import DenseJacobian
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.optimize import average
 from tnvmc.optimize.sr import LEAST_PARAMETERS, SR, automatic_shift
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.optimize.problems import log_linear, random_numbers, random_problem
 from tnvmc.backend.namespace import to_host
-from tnvmc.jacobian.jacobian import DenseJacobian, SliceJacobian
+from tnvmc.jacobian.dense import DenseJacobian
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
 from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.solve import clip_outliers, least_squares

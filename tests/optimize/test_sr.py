@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.optimize.problems import Problem, log_linear, random_problem
 from tnvmc.backend.namespace import to_host
-from tnvmc.jacobian.jacobian import DenseJacobian, SliceJacobian
+from tnvmc.jacobian.dense import DenseJacobian
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.solve import Eigen
 from tnvmc.optimize.sr import SR

@@ -15,9 +15,9 @@ import pytest
 
 from tnvmc.ansatz.files import LISTED_BONDS, listed
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.jacobian.centred import CenteredJacobian
+from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.covariance import Covariance
-from tnvmc.jacobian.jacobian import DenseJacobian
+from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.lattice import Lattice, from_bonds, square
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.models import heisenberg, tfim

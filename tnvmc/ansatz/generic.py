@@ -36,7 +36,7 @@ from tnvmc.ansatz.protocol import (
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
-from tnvmc.jacobian.jacobian import DenseJacobian
+from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.lattice.lattice import Lattice, Patch
 
 Array = Any

@@ -14,7 +14,7 @@ from tnvmc.backend.arguments import numeric_type, set_whole, whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.jacobian.base import Jacobian
-from tnvmc.jacobian.jacobian import SliceJacobian
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.lattice.grids import chain
 from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.lattice.netket import as_lattice

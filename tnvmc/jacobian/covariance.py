@@ -1,8 +1,9 @@
-"""The covariance S = A^dagger A of stochastic reconfiguration on processors: half of it, and on ranks dealt out.
+"""The covariance S = A^dagger A of stochastic reconfiguration on processors: its lower triangle.
 
-Each rank has some rows of tiles of its lower triangle (`jacobian.triangle`).  For each few samples it makes the
-centred log-derivatives of its own parameters dense, ranks send these to each other, and each adds to its own rows.
-So no rank has all of S, and all of them share the work of S and of its Cholesky factor, with the bits of one process.
+Each rank has some rows of tiles of it (`cholesky.Triangle`).  For each few samples a rank makes the
+centred log-derivatives of its own parameters dense, ranks send these to each other, and each adds
+to its own rows.  So no rank has all of S, and all of them share the work of S and of its Cholesky
+factor, with the bits of one process.
 """
 
 from __future__ import annotations
@@ -15,19 +16,16 @@ import numpy as np
 
 from tnvmc.backend.process import one_blas_thread, threads_in_use, using_threads
 from tnvmc.backend.ranks import ALONE, Here, Place, Ranks
-from tnvmc.jacobian.base import About
-from tnvmc.jacobian.centred import CenteredJacobian, row_pieces
-from tnvmc.jacobian.cholesky import tiles_of
-from tnvmc.jacobian.jacobian import structured
-from tnvmc.jacobian.spread import SpreadJacobian, pieces_in, widths_of
-from tnvmc.jacobian.triangle import Factor, Triangle, n_stored
+from tnvmc.jacobian.centered import CenteredJacobian, row_pieces
+from tnvmc.jacobian.cholesky import Factor, Triangle, n_stored, tiles_of
+from tnvmc.jacobian.distributed import DistributedJacobian
 
 Array = Any
 
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """S (P, P), Hermitian; ``np.asarray`` gives the rows of tiles of its lower triangle, as a file has them."""
+    """S (P, P), Hermitian; ``np.asarray`` gives its rows of tiles, as they are in a file."""
 
     n: int  #: P
     dtype: Any
@@ -36,13 +34,13 @@ class Covariance:
 
     @classmethod
     def of_numbers(cls, numbers: np.ndarray, n: int, ranks: Ranks = ALONE) -> Covariance:
-        """That of some numbers as in a file (`n_stored`,), dealt out."""
+        """Make it of numbers as in a file (`n_stored`,), dealt out."""
         dtype = numbers.dtype
         return cls(n, dtype, ranks, tuple(ranks.together(_dealt, n, dtype, Here(numbers))))
 
     @classmethod
     def of_samples(cls, a: CenteredJacobian) -> Covariance:
-        """A^dagger A, in the precision of the weights or better."""
+        """Compute A^dagger A, in the precision of the weights or better."""
         n, ranks = a.shape[1], _ranks_of(a)
         dtype = a.mean(0).dtype
         shares = tuple(ranks.together(_zeros, n, dtype))
@@ -71,8 +69,8 @@ class Covariance:
         ranks = _ranks_of(a)
         if ranks is not self.ranks:  # of one process, taken up on ranks; or the other way round
             return Covariance.of_numbers(np.asarray(self), self.n, ranks).plus(a, factor)
-        jacobian = structured(a.jacobian)
-        if isinstance(jacobian, SpreadJacobian):
+        jacobian = a.jacobian
+        if isinstance(jacobian, DistributedJacobian):
             means = np.stack([a.mean(part) for part in range(a.parts)])
             samples: Any = _Samples(jacobian.shares, means, a.weight)
             made = ranks.together(_plus, self.shares, threads_in_use(), factor, samples)
@@ -88,15 +86,15 @@ class Covariance:
         return Covariance(self.n, self.dtype, self.ranks, tuple(made))
 
     def diagonal(self) -> np.ndarray:
-        """The diagonal (P,), real."""
+        """Give the diagonal (P,), real."""
         return np.asarray(self._together(Triangle.diagonal))
 
     def times(self, x: np.ndarray) -> np.ndarray:
-        """S x for x (P,), in its precision."""
+        """Compute S x for x (P,), in its precision."""
         return np.asarray(self._together(Triangle.times, x))
 
     def factor(self, shift: float) -> Factor | None:
-        """L with S + shift = L L^dagger, on rank 0; None where S + shift is not positive.
+        """Compute L with S + shift = L L^dagger, on rank 0; None where S + shift is not positive.
 
         Cost: P^3 / 3, shared.  Traffic: P^2 / 2 numbers to each rank.
         """
@@ -104,7 +102,7 @@ class Covariance:
         return found
 
     def dense(self) -> np.ndarray:
-        """S (P, P), on rank 0."""
+        """Give S (P, P), on rank 0."""
         whole = Covariance.of_numbers(np.asarray(self), self.n).shares[0]
         assert isinstance(whole, Triangle)
         return whole.dense()
@@ -123,20 +121,10 @@ class _Samples(NamedTuple):
     weight: np.ndarray  #: (M,)
 
 
-class _Run(NamedTuple):
-    """Parameters side by side that one unit of a rank has the log-derivatives of."""
-
-    start: int
-    width: int
-    unit: int  #: among those of the rank
-    state: int | None  #: of the site, that the log-derivatives are not zero for; None for any
-    site: int
-
-
 def _ranks_of(a: CenteredJacobian) -> Ranks:
     """The ranks that have the log-derivatives."""
-    jacobian = structured(a.jacobian)
-    return jacobian.ranks if isinstance(jacobian, SpreadJacobian) else ALONE
+    jacobian = a.jacobian
+    return jacobian.ranks if isinstance(jacobian, DistributedJacobian) else ALONE
 
 
 # --- what each rank does
@@ -190,49 +178,29 @@ def _plus(
 def _dense_rows(ranks: Ranks, share: Any, samples: _Samples, dtype: Any) -> Iterator[np.ndarray]:
     """Rows of A, some at a time, on each rank all of their parameters: (m, P)."""
     n_parts, n_params = samples.means.shape
-    runs = [_runs(share.whole, each) for each in ranks.told(ranks.collected(share.places))]
-    widths = [sum(run.width for run in of_rank) for of_rank in runs]
+    runs = [share.layout.parameters(each) for each in ranks.told(ranks.collected(share.places))]
+    widths = [sum(run.stop - run.start for run in of_rank) for of_rank in runs]
     for part, rows in row_pieces(n_parts, len(samples.weight), n_params):
         own = np.empty((rows.stop - rows.start, widths[ranks.rank]), dtype)
-        begin = 0
-        for run in runs[ranks.rank]:
-            own[:, begin : begin + run.width] = _centred(run, share, samples, part, rows)
-            begin += run.width
+        _fill_in(own, share, samples, part, rows)
         received = [np.empty((len(own), width), dtype) for width in widths]
         ranks.exchange([own] * ranks.size, received)
         whole = np.empty((len(own), n_params), dtype)
         for of_rank, columns in zip(runs, received, strict=True):
             begin = 0
             for run in of_rank:
-                end = begin + run.width
-                whole[:, run.start : run.start + run.width] = columns[:, begin:end]
+                end = begin + run.stop - run.start
+                whole[:, run] = columns[:, begin:end]
                 begin = end
         yield whole
 
 
-def _centred(run: _Run, share: Any, samples: _Samples, part: int, rows: slice) -> np.ndarray:
-    """The rows of A for some parameters, as `CenteredJacobian.dense_rows` has them."""
-    offset = part * len(samples.weight)
-    of_part = slice(offset + rows.start, offset + rows.stop)
-    values = share.units[run.unit][of_part]
-    if run.state is not None:
-        selected = share.whole.spins[of_part, run.site] == run.state
-        values = np.where(selected[:, None], values, np.zeros((), values.dtype))
-    centred = values - samples.means[part, run.start : run.start + run.width]
-    centred *= np.sqrt(samples.weight[rows])[:, None]
-    return np.asarray(centred)
-
-
-def _runs(about: About, places: range) -> list[_Run]:
-    """The parameters of some units, in the order in which a rank sends them."""
-    if not about.widths:
-        ends = np.cumsum([0, *widths_of(about)])
-        return [
-            _Run(int(ends[k]), int(ends[k + 1] - ends[k]), i, None, 0) for i, k in enumerate(places)
-        ]
-    pieces, numbers, found = pieces_in(about), np.arange(about.shape[1]), []
-    for i, k in enumerate(places):
-        piece = pieces.all[k]
-        for state, block in enumerate(pieces.block(numbers, piece)):
-            found.append(_Run(int(block[0]), len(block), i, state, piece.site))
-    return found
+def _fill_in(own: np.ndarray, share: Any, samples: _Samples, part: int, rows: slice) -> None:
+    """Fill in rows of A for the own parameters, as `CenteredJacobian.dense_rows` has them."""
+    offset, begin = part * len(samples.weight), 0
+    columns = share.products.dense_columns(slice(offset + rows.start, offset + rows.stop))
+    root = np.sqrt(samples.weight[rows])[:, None]
+    for run, values in zip(share.layout.parameters(share.places), columns, strict=True):
+        end = begin + run.stop - run.start
+        own[:, begin:end] = (values - samples.means[part, run]) * root
+        begin = end

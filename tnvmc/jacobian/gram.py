@@ -1,10 +1,11 @@
 """The Gram matrix O O^dagger of samples of which each site holds one slice, on the processor.
 
 Two samples meet at a site only where their spins there are equal.  So the samples are sorted by the
-spins of two sites at a time, the products of contiguous groups are taken, and added where the samples
-stand: half of the halved multiplications of a symmetric product.  Tasks are of the same shape for any
-number of threads, no two of them write to one place, and sums are exact (`jacobian.exact_sums`), so the
-result is the same in any bit, also where sites are dealt out to ranks, two by two.
+spins of two sites at a time, the products of contiguous groups are taken, and added where the
+samples stand: half of the halved multiplications of a symmetric product.  Tasks are of the same
+shape for any number of threads, no two of them write to one place, and sums are exact
+(`jacobian.exact_sums`), so the result is the same in any bit, also where sites are dealt out to
+ranks, two by two.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from tnvmc.backend import host
 from tnvmc.backend.process import one_blas_thread, side_by_side
 from tnvmc.jacobian import exact_sums
+from tnvmc.jacobian.base import dagger
 
 TILE = 512
 """Rows of a product: few enough that threads end together, many enough for the rate of BLAS."""
@@ -45,13 +47,13 @@ def gram_of_slices(
     groups: Sequence[int] | None = None,
     scales: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Compute O O^dagger: (M, M), Hermitian in every bit, double precision whatever the slices have.
+    """Compute O O^dagger: (M, M), Hermitian in every bit, in double precision.
 
     Args:
         slices: per site (M, n_i), the derivatives that the spin of the sample selects.
         spins: (M, N).
-        groups: how many slices that lie side by side are taken together, one or two, in order; two by
-            default.
+        groups: how many slices that lie side by side are taken together, one or two, in order; two
+            by default.
         scales: (M,) those of `exact_sums`, where these sites are a part of all; found when absent.
 
     Returns:
@@ -62,7 +64,7 @@ def gram_of_slices(
     """
     n_samples, n_sites = spins.shape
     if scales is None:
-        scales = exact_sums.scales(sum_of_norms([exact_sums.norms(each) for each in slices]))
+        scales = exact_sums.scales(exact_sums.summed([exact_sums.norms(each) for each in slices]))
     gram = np.zeros((n_samples, n_samples), dtype=np.result_type(slices[0], np.float64))
     groups = groups or [min(2, n_sites - i) for i in range(0, n_sites, 2)]
     pairs = [range(end - n, end) for n, end in zip(groups, np.cumsum(groups).tolist(), strict=True)]
@@ -99,15 +101,10 @@ def _gather(
     return gather
 
 
-def sum_of_norms(norms: Sequence[np.ndarray]) -> np.ndarray:
-    """Squared norms (M,) of the rows, from those of the slices."""
-    return exact_sums.total(norms, len(norms), norms[0])
-
-
 def _multiply(
     chosen: np.ndarray, order: np.ndarray, gram: np.ndarray, scales: np.ndarray
 ) -> Callable[[_Panel], None]:
-    """Add products to one of the two triangles of the result, those on its diagonal half to each."""
+    """Add products to one triangle of the result, and half of those on its diagonal."""
     add_at = adder(gram)
 
     def multiply(panel: _Panel) -> None:
@@ -141,8 +138,7 @@ def _mirror(gram: np.ndarray) -> Callable[[tuple[slice, slice]], None]:
 
 
 def _panels(digits: np.ndarray, edges: np.ndarray) -> list[_Panel]:
-    """Products of the groups of a pair of sites, each once; the longest first, so that threads end
-    together."""
+    """Give the products of the groups of a pair of sites, each once."""
     changes = np.flatnonzero((digits[1:] != digits[:-1]).any(axis=1)) + 1
     groups = [slice(a, b) for a, b in pairwise([0, *changes.tolist(), len(digits)])]
     panels = []
@@ -166,7 +162,7 @@ def _tiles(whole: slice, size: int) -> list[slice]:
 
 
 def adder(gram: np.ndarray) -> Callable[..., Any]:
-    """A function that adds a block of rounded terms to a matrix, at rows and columns that are named."""
+    """Give a function that adds a block of rounded terms to some rows and columns of a matrix."""
     if host.available():
         from tnvmc.backend.host.scatter import add_at, add_complex_at
 
@@ -184,8 +180,3 @@ def _add_at(
     """What the kernel does, without Numba: a tenth of its speed."""
     of_rows, of_columns = scales
     total[np.ix_(rows, columns)] += exact_sums.rounded(block, of_rows[rows], of_columns[columns])
-
-
-def dagger(matrix: np.ndarray) -> np.ndarray:
-    """Transpose, as a view, or the conjugate of it."""
-    return (matrix.conj() if matrix.dtype.kind == "c" else matrix).T

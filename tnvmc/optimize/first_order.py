@@ -11,8 +11,7 @@ from tnvmc.backend.arguments import optional_positive, real
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.random import uniforms
-from tnvmc.jacobian.base import Jacobian
-from tnvmc.jacobian.jacobian import is_complex
+from tnvmc.jacobian.base import Jacobian, is_complex
 from tnvmc.optimize.rule import Info, State, require_finite
 from tnvmc.optimize.solve import least_squares
 

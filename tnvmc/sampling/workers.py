@@ -89,7 +89,7 @@ def in_chunks(
 
     In processes or threads on the host, as the ansatz prefers; see `one_after_another`.  Where ranks are
     in use each has some chunks that lie side by side, and Jacobians stay there, to be joined by
-    `tnvmc.jacobian.spread`.
+    `tnvmc.jacobian.distributed`.
 
     Raises:
         DeviceError: no room on the GPU.

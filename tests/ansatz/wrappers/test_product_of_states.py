@@ -28,8 +28,9 @@ from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.local import local_energy
-from tnvmc.jacobian.beside import BesideJacobian
-from tnvmc.jacobian.jacobian import SliceJacobian, stack_real
+from tnvmc.jacobian.dense import as_base
+from tnvmc.jacobian.hstack import HStackJacobian
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.lattice import chain, kagome, square
 from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.operators.symmetry import symmetry_group
@@ -131,7 +132,7 @@ def test_amplitudes_ratios_and_log_derivatives(name: str) -> None:
     wanted = oracles.dense_local_energy(hamiltonian, expected)
     assert np.abs(local - wanted).max() < ROUNDING * np.abs(wanted).max()
     rows, jacobian = snapshot.jacobian.dense(), snapshot.jacobian  # type: ignore[union-attr]
-    assert isinstance(jacobian, BesideJacobian) and jacobian.shape == (
+    assert isinstance(jacobian, HStackJacobian) and jacobian.shape == (
         len(configs),
         state.n_params,
     )
@@ -146,7 +147,7 @@ def test_slices_stay_slices() -> None:
     state = product("PEPS, RBM")
     theta = random_theta(state)
     found = state.measure(theta, state.start(theta, oracles.all_configs(6)), {})[1].jacobian
-    assert isinstance(found, BesideJacobian) and isinstance(found.parts[0], SliceJacobian)
+    assert isinstance(found, HStackJacobian) and isinstance(found.parts[0], SliceJacobian)
 
 
 def test_real_parts_above_imaginary_ones() -> None:
@@ -154,7 +155,7 @@ def test_real_parts_above_imaginary_ones() -> None:
     theta = random_theta(state)
     found = state.measure(theta, state.start(theta, oracles.all_configs(6)), {})[1].jacobian
     assert found is not None
-    rows, stacked = found.dense(), stack_real(found)
+    rows, stacked = found.dense(), as_base(found).stacked_real()
     np.testing.assert_array_equal(stacked.dense(), np.concatenate([rows.real, rows.imag]))
     assert not isinstance(stacked.dense()[0, 0], complex)
 
@@ -163,7 +164,8 @@ def test_real_parts_above_imaginary_ones() -> None:
 @pytest.mark.parametrize("name", ["PEPS, Jastrow", "phases", "ring, CNN", "complex"])
 @pytest.mark.parametrize("power", [1.0, 0.5])
 def test_weighted_sweeps_of_the_first_keep_the_distribution(name: str, power: float) -> None:
-    """Copies of every configuration start with |psi_a|^(2 p), sweep, and are weighed: |psi|^2 comes out.
+    """Copies of every configuration start with |psi_a|^(2 p), sweep, and are weighed: |psi|^2 comes
+    out.
 
     The error of a sum over K copies with weights w_s has the variance sum_s w_s^2 / K at most.
     """

@@ -20,7 +20,8 @@ from tnvmc.ansatz.quimb import grid_to_quimb
 from tnvmc.backend.arguments import numeric_type, whole
 from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace, to_host
-from tnvmc.jacobian.jacobian import DenseJacobian, SliceJacobian
+from tnvmc.jacobian.dense import DenseJacobian
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.lattice.custom import follows_row
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding, sides
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -20,9 +19,8 @@ from tnvmc.ansatz.protocol import (
 )
 from tnvmc.ansatz.wrappers.base import Wrapper
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.jacobian.base import Jacobian
-from tnvmc.jacobian.beside import BesideJacobian
-from tnvmc.jacobian.jacobian import DenseJacobian, SliceJacobian, is_complex, structured
+from tnvmc.jacobian.base import is_complex
+from tnvmc.jacobian.dense import as_base
 
 Array = Any
 
@@ -71,7 +69,9 @@ class _Polar(Wrapper):
         """What the inner state measures, with ratios and log-derivatives of this part of it."""
         inner, found = self.ansatz.measure(theta, _inner(walkers), replacements, jacobian=jacobian)
         ratios = {patch: self._of_ratio(ratio) for patch, ratio in found.ratios.items()}
-        rows = None if found.jacobian is None else _mapped(found.jacobian, self._of_derivative)
+        rows = (
+            None if found.jacobian is None else as_base(found.jacobian).mapped(self._of_derivative)
+        )
         amplitude = self._of_amplitude(found.amplitude)
         return self._shown(inner), replace(found, amplitude=amplitude, ratios=ratios, jacobian=rows)
 
@@ -158,12 +158,3 @@ def _inner(walkers: Walkers) -> Walkers:
     if not isinstance(walkers.cache, Walkers):
         raise TypeError("make these walkers with start(theta, configs)")
     return walkers.cache
-
-
-def _mapped(jacobian: Jacobian, function: Callable[[Array], Array]) -> Jacobian:
-    """The same structure with every array of entries mapped."""
-    if isinstance(jacobian, SliceJacobian):
-        return replace(jacobian, slices=[function(slice_) for slice_ in jacobian.slices])
-    if isinstance(jacobian, BesideJacobian):
-        return BesideJacobian(tuple(structured(_mapped(part, function)) for part in jacobian.parts))
-    return DenseJacobian(function(jacobian.dense()))

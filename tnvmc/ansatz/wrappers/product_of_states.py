@@ -24,8 +24,8 @@ from tnvmc.ansatz.wrappers.factors import Factors
 from tnvmc.backend.arguments import one_of
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.jacobian.beside import BesideJacobian
-from tnvmc.jacobian.jacobian import structured
+from tnvmc.jacobian.dense import as_base
+from tnvmc.jacobian.hstack import HStackJacobian
 
 Array = Any
 
@@ -50,7 +50,7 @@ class ProductOfStates(Factors):
                 (PEPS, open
             MPS) and full amplitudes do not; else "both".
 
-    Log-derivatives stand side by side (`BesideJacobian`), ratios are multiplied.
+    Log-derivatives stand side by side (`HStackJacobian`), ratios are multiplied.
 
     With "first" a chain draws s from |psi_a|^2 and a snapshot gives it the weight |psi_b(s)|^2 over
     that of a reference configuration, times the weight that psi_a gave it, if any: importance
@@ -145,7 +145,7 @@ class ProductOfStates(Factors):
         b = self.second.measure(other, there, replacements, jacobian=jacobian)[1]
         rows = None
         if a.jacobian is not None and b.jacobian is not None:
-            rows = BesideJacobian((structured(a.jacobian), structured(b.jacobian)))
+            rows = HStackJacobian((as_base(a.jacobian), as_base(b.jacobian)))
         snapshot = replace(
             a,
             amplitude=_product(a.amplitude, b.amplitude),

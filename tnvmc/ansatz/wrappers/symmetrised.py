@@ -31,7 +31,7 @@ from tnvmc.ansatz.wrappers.images import DERIVATIVES, RATIOS, Sums, moved_patch,
 from tnvmc.backend.arguments import one_of
 from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.jacobian.jacobian import DenseJacobian
+from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.operators.symmetry import SymmetryGroup
 
 Array = Any
