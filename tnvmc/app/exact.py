@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tnvmc.analysis.levels import sector_references
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import Sector, check_size, exact_ground_state, exact_levels
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
 from tnvmc.report.tables import in_columns, terminal_width
+from tnvmc.series.kind import Series
+from tnvmc.series.kinds import SECTORS
+from tnvmc.series.sector_levels import sector_references
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings, n_sites
-from tnvmc.settings.load import read_toml, validate
+from tnvmc.settings.load import read_toml, validate, with_overrides
 from tnvmc.settings.problems import ConfigError
-from tnvmc.settings.sectors import Sectors, sectors
 from tnvmc.shown import fixed
 from tnvmc.vmc.sectors import elsewhere
 
@@ -38,7 +39,7 @@ def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = N
     settings = validate(data, overrides)
     check_size(n_sites(settings.lattice))
     if settings.sector is not None and sector is None:
-        return "\n".join(_of_sectors(sectors(data, overrides, path.stem)))
+        return "\n".join(_of_sectors(SECTORS.expand(with_overrides(data, overrides), path.stem)))
     return "\n".join(_of_run(settings, build_operator(settings), sector))
 
 
@@ -81,7 +82,7 @@ def _other_sector(found: Diagnostic) -> str:
     return f"lower            {energy} per site with 2 Sz = {values['other']} (--sector {values['other']})"
 
 
-def _of_sectors(asked: Sectors) -> Iterator[str]:
+def _of_sectors(asked: Series) -> Iterator[str]:
     """A line for each: what its run is compared with."""
     operator, rows = asked.operator, [("sector", "2 Sz", "state", "energy", "per site")]
     for name, reference in sector_references(asked).items():
@@ -89,7 +90,7 @@ def _of_sectors(asked: Sectors) -> Iterator[str]:
         rows.append(
             (
                 name,
-                _or_dash(asked.numbers[name].magnetisation),
+                _or_dash(asked.details.numbers[name].magnetisation),
                 _state(asked, name),
                 "-" if known is None else fixed(known, 12),
                 "-" if known is None else fixed(known / operator.n_sites, 12),
@@ -107,8 +108,8 @@ def _or_dash(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def _state(asked: Sectors, name: str) -> str:
+def _state(asked: Series, name: str) -> str:
     """Name the symmetries of a state, and those it is kept orthogonal to: "-" without any."""
     summed = symmetries_text(asked.runs[name].as_dict()["ansatz"]).removeprefix("symmetrised over ")
-    kept = [f"orthogonal to {', '.join(off)}"] if (off := asked.orthogonal_to[name]) else []
+    kept = [f"orthogonal to {', '.join(off)}"] if (off := asked.details.orthogonal_to[name]) else []
     return ", ".join([*filter(None, [summed]), *kept]) or "-"

@@ -12,37 +12,39 @@ from tnvmc.exact_symmetric import MOST_IMAGES, symmetric_levels
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
 from tnvmc.operators.term import Operator
+from tnvmc.series.kind import Series
 from tnvmc.settings.quantum_numbers import QuantumNumbers
-from tnvmc.settings.sectors import Sectors
 
 _SPARE = 3  # levels beyond those that are needed, among which degenerate ones are counted
 _SAME = 1e-8  # relative difference of energies that are one level
 
 
-def sector_references(sectors: Sectors) -> dict[str, Reference]:
-    """Find the exact energy of each sector, by its name; nothing where none is known.
+def sector_references(series: Series) -> dict[str, Reference]:
+    """Find the exact energy of each of several sectors, by its name; nothing where none is known.
 
-    Of a sector that is kept orthogonal to others it is the lowest level that is left when theirs are taken away.
-    Where one of theirs is degenerate, with other characters too, that is not defined, and none is given.
+    Of a sector that is kept orthogonal to others it is the lowest level that is left when theirs are
+    taken away.  Where one of theirs is degenerate, with other characters too, that is not defined, and
+    none is given.
     """
     found: dict[str, Reference] = {}
+    sectors = series.details
     for name, numbers in sectors.numbers.items():
         off = sectors.orthogonal_to[name]
-        if len(sectors.runs[name].orthogonal or ()) > len(off):
+        if len(series.runs[name].orthogonal or ()) > len(off):
             found[name] = Reference()  # also orthogonal to a run from elsewhere
         elif not off:
             sector, group = numbers.magnetisation, numbers.group
-            found[name] = find_reference(sectors.operator, sector, group=group)
+            found[name] = find_reference(series.operator, sector, group=group)
         else:
             lower = [(sectors.numbers[each], found[each]) for each in off]
-            found[name] = _above(sectors.operator, numbers, lower)
+            found[name] = _above(series.operator, numbers, lower)
     return found
 
 
 def _above(
     operator: Operator, numbers: QuantumNumbers, lower: Sequence[tuple[QuantumNumbers, Reference]]
 ) -> Reference:
-    """Find the lowest level of some quantum numbers beside those of other states; nothing where it is not known."""
+    """Find the lowest level besides those of other states; nothing where it is not known."""
     n_levels = len(lower) + _SPARE
     levels = _levels(operator, numbers, n_levels)
     left = np.arange(0 if levels is None else len(levels))
