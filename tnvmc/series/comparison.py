@@ -134,7 +134,7 @@ class ComparisonKind(SeriesKind):
         """Give why a state cannot be compared with the others."""
         result = run.result
         if result is None or not is_finished(run):
-            return Diagnostic("run_unfinished", "error")
+            return self.unfinished
         if not all(series_kind.is_number(result.get(key)) for key in series_kind.MEASURED):
             return Diagnostic("numbers_not_finite", "error")
         try:

@@ -135,7 +135,8 @@ class SeriesKind:
     command: ClassVar[str] = "run"  #: of the command line, that makes it
     run: ClassVar[str] = "run"  #: what each of the runs is called
     rows: ClassVar[str] = "rows"  #: key of the rows in NAME.json
-    code: ClassVar[str] = "run"  #: of diagnostics: `CODE_unfinished`, `CODE_not_begun`
+    unfinished: ClassVar[Diagnostic] = Diagnostic("run_unfinished", "error")
+    not_begun: ClassVar[Diagnostic] = Diagnostic("run_not_begun", "error")
     chained: ClassVar[bool] = False  #: a run needs the one before: after a failure none is made
     names_after: ClassVar[str] = ""  #: pattern of the names that `runs_after` gives
     own_keys: ClassVar[Mapping[str, str]] = {}
@@ -169,7 +170,7 @@ class SeriesKind:
     def reason_against(self, series: Series, run: Run) -> Diagnostic | None:
         """Give why a run that can be read has no row."""
         if run.result is None or not is_current(run):
-            return Diagnostic(f"{self.code}_unfinished", "error")
+            return self.unfinished
         if not all(is_number(run.result.get(key)) for key in MEASURED):
             return Diagnostic("numbers_not_finite", "error")
         return None

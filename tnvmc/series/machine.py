@@ -162,7 +162,7 @@ def _read(series: Series, names: Any, known: tuple[Any, Any], found: dict[str, A
         if name in failed:
             found[name] = Diagnostic("run_failed", "error", {"reason": failed[name]})
         elif not (series.out / name).exists():
-            found[name] = Diagnostic(f"{kind.code}_not_begun", "error")
+            found[name] = kind.not_begun
         else:
             try:
                 run = read_run(series.out / name)

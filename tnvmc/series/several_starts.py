@@ -76,7 +76,9 @@ class StartTable(SeriesTable):
 class StartsKind(SeriesKind):
     """The same run from several seeds."""
 
-    name, title, run, rows, code = "starts", "several starts", "start", "starts", "start"
+    name, title, run, rows = "starts", "several starts", "start", "starts"
+    unfinished = Diagnostic("start_unfinished", "error")
+    not_begun = Diagnostic("start_not_begun", "error")
     names_after = "again-*"
 
     def requested(self, data: Json) -> bool:

@@ -45,7 +45,9 @@ class Sectors:
 class SectorsKind(SeriesKind):
     """The lowest states of several sectors; gaps count from the first in the file."""
 
-    name, title, run, rows, code = "sectors", "several sectors", "sector", "levels", "sector"
+    name, title, run, rows = "sectors", "several sectors", "sector", "levels"
+    unfinished = Diagnostic("sector_unfinished", "error")
+    not_begun = Diagnostic("sector_not_begun", "error")
     own_keys = {  # noqa: RUF012
         "sampler.magnetisation": "magnetisation", "optimizer.steps": "steps",
         "ansatz.symmetrise": "symmetrise", "ansatz.characters": "characters",

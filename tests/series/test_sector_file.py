@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.sector_files import data
-from tnvmc.settings.comparison import comparison
-from tnvmc.settings.load import load
+from tnvmc.series.kind import Series
+from tnvmc.series.kinds import COMPARISON, SECTORS
+from tnvmc.settings.load import load, with_overrides
 from tnvmc.settings.problems import ConfigError
-from tnvmc.settings.sectors import sectors
 
 Json = dict[str, Any]
+
+
+def sectors(content: Json, overrides: Sequence[str] = (), default_name: str = "sectors") -> Series:
+    return SECTORS.expand(with_overrides(content, overrides), default_name)
 
 
 def test_every_table_becomes_a_run() -> None:
@@ -61,7 +65,9 @@ def test_symmetries_and_other_sectors_go_into_the_run() -> None:
     assert (odd.ansatz.symmetrise, odd.ansatz.characters) == (("spin",), {"spin inversion": -1})
     (kept,) = excited.orthogonal
     assert (kept.run, kept.penalty) == ("runs/study/ground", 3.0)
-    assert asked.runs["ground"].orthogonal is None and asked.orthogonal_to["excited"] == ("ground",)
+    assert asked.runs["ground"].orthogonal is None and asked.details.orthogonal_to["excited"] == (
+        "ground",
+    )
 
 
 def test_symmetries_of_a_sector_take_the_place_of_those_of_all() -> None:
@@ -135,5 +141,5 @@ def test_other_commands_refuse_a_file_of_sectors(tmp_path: Path) -> None:
         load(path)
     block = {"ansatz": [{"name": "a", "D": 2}], "compare": {"steps": 2}}
     with pytest.raises(ConfigError) as caught:
-        comparison(data() | block)
+        COMPARISON.expand(data() | block, "comparison")
     assert caught.value.problems[0].key == "[[sector]]"

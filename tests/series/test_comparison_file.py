@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.compare_files import data
-from tnvmc.settings import comparison as compare_file
-from tnvmc.settings.comparison import MOST_STEPS, comparison, measured_samples
-from tnvmc.settings.load import read_toml
+from tnvmc.series import blocks
+from tnvmc.series import comparison as compare_file
+from tnvmc.series.budget import MOST_STEPS, measured_samples
+from tnvmc.series.kind import Series
+from tnvmc.series.kinds import COMPARISON
+from tnvmc.settings.load import read_toml, with_overrides
 from tnvmc.settings.problems import ConfigError, ConfigProblem
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[2]
+
+
+def comparison(
+    content: Json, overrides: Sequence[str] = (), default_name: str = "comparison"
+) -> Series:
+    return COMPARISON.expand(with_overrides(content, overrides), default_name)
 
 
 def test_every_block_becomes_a_run() -> None:
@@ -36,7 +45,7 @@ def test_all_are_measured_with_the_same_samples() -> None:
     del settings["measure"]["n_samples"]
     settings["sampler"]["n_samples"] = 17  # 24 with 8 walkers
     compared = comparison(settings)
-    assert compared.n_samples == 136  # 8 * 17, a multiple of 8
+    assert compared.details.n_samples == 136  # 8 * 17, a multiple of 8
     for run in compared.runs.values():
         assert measured_samples(run, compared.operator) == 136
         assert run.measure.n_thin == 1
@@ -89,7 +98,7 @@ def test_networks_take_no_part_in_what_is_shared_of_contractions(
 def test_threads_do_not_hold_back_tensor_networks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """JAX takes all cores, so it matters where networks share a budget of seconds."""
     monkeypatch.setattr(compare_file, "_check", lambda *_: None)
-    monkeypatch.setattr(compare_file, "available_cores", lambda: 4)
+    monkeypatch.setattr(blocks, "available_cores", lambda: 4)
     settings = data() | {"compare": {"seconds": 9}, "run": {"threads": 3}}
     comparison(settings)
     settings["ansatz"][0] = {"name": "RBM", "kind": "rbm"}

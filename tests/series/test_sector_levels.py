@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tests.sector_files import data
-from tnvmc.analysis.levels import sector_references
 from tnvmc.lattice.grids import square
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg
-from tnvmc.settings.sectors import sectors
+from tnvmc.series.kinds import SECTORS
+from tnvmc.series.sector_levels import sector_references
 
 ODD = {"symmetrise": ["spin"], "characters": {"spin inversion": -1}}
 EVEN = {"symmetrise": ["spin"], "characters": {"spin inversion": 1}}
@@ -20,7 +20,7 @@ EVEN = {"symmetrise": ["spin"], "characters": {"spin inversion": 1}}
 
 def energies(shape: list[int], *tables: dict[str, Any]) -> list[float | None]:
     content = data() | {"lattice": {"shape": shape}, "sector": list(tables)}
-    return [each.energy for each in sector_references(sectors(content)).values()]
+    return [each.energy for each in sector_references(SECTORS.expand(content, "sectors")).values()]
 
 
 def levels(shape: list[int], sector: int, sign: int = 0) -> np.ndarray:
@@ -57,7 +57,7 @@ def test_levels_are_counted_within_their_quantum_numbers() -> None:
         EVEN | {"name": "even", "orthogonal_to": ["a"]},
         ODD | {"name": "odd", "orthogonal_to": ["a"]},
     ]
-    found = sector_references(sectors(content))
+    found = sector_references(SECTORS.expand(content, "sectors"))
     numbers = {name: (each.source or "").split()[-1] for name, each in found.items()}
     assert {name: numbers[name] for name in ("b", "c", "even", "odd")} == {
         "b": "2", "c": "3", "even": "1", "odd": "2",
@@ -89,4 +89,6 @@ def test_a_degenerate_level_of_both_characters_gives_no_reference() -> None:
 
 def test_a_state_from_elsewhere_gives_no_reference() -> None:
     content = data() | {"orthogonal": [{"run": "runs/another"}]}
-    assert {each.energy for each in sector_references(sectors(content)).values()} == {None}
+    assert {
+        each.energy for each in sector_references(SECTORS.expand(content, "sectors")).values()
+    } == {None}

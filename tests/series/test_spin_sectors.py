@@ -12,7 +12,7 @@ import pytest
 
 from tests.compare_files import strict_json
 from tests.sector_files import SETTINGS
-from tnvmc.app import sectors as app
+from tnvmc.app import series as app
 from tnvmc.app.cli import main
 from tnvmc.app.run import run_file
 from tnvmc.exact import exact_ground_state, exact_levels
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with the file; pictures, which take their time, are left out."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(app, "draw_levels", lambda _: None)
+    monkeypatch.setattr(app, "draw_series", lambda _: {"levels": None})
     monkeypatch.setattr(style, "encode", lambda *_: style.MADE_BY.encode())
     Path("study.toml").write_text(SETTINGS)
     return tmp_path
@@ -124,7 +124,7 @@ def test_nothing_is_overwritten(whole: Path, capsys: pytest.CaptureFixture[str])
     assert main(["run", "study.toml", "--out", "out"]) == 2
     assert main(["run", "--resume", "out"]) == 2
     with pytest.raises(FolderError):
-        app.resume_sectors("out")
+        app.resume_series("out")
 
 
 @pytest.mark.whole
@@ -161,10 +161,10 @@ def test_what_was_stopped_goes_on(
         patch.setattr(VMC, "step", stops)
         assert main(["run", "study.toml", "--out", "out"]) == 130
     assert "sector 'triplet'" in capsys.readouterr().err
-    (_, left_out) = app.held_sectors(Path("out"))[1].left_out[0]
+    (_, left_out) = app.held_table("out").left_out[0]
     assert left_out.code == "sector_unfinished"
     shutil.move("out/triplet", "aside")
-    (_, left_out) = app.held_sectors(Path("out"))[1].left_out[0]
+    (_, left_out) = app.held_table("out").left_out[0]
     assert left_out.code == "sector_not_begun"
     shutil.move("aside", "out/triplet")
     assert main(["show", "out"]) == 0  # with what there is
@@ -176,14 +176,14 @@ def test_what_was_stopped_goes_on(
 
 @pytest.mark.whole
 def test_a_sector_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    make = app.make_run
+    make = app.Runs.make
 
-    def fails(settings: Any, reference: Any) -> None:
+    def fails(runs: Any, settings: Any, reference: Any) -> None:
         if settings.sampler.magnetisation == 0:
             raise OptimisationFailed("no luck")
-        make(settings, reference)
+        make(runs, settings, reference)
 
-    monkeypatch.setattr(app, "make_run", fails)
+    monkeypatch.setattr(app.Runs, "make", fails)
     assert main(["run", "study.toml", "--out", "out"]) == 1
     found = strict_json(Path("out/sectors.json"))
     assert [level["name"] for level in found["levels"]] == ["triplet"]

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tests.compare_files import SETTINGS, history, strict_json
 from tests.run_files import write_toml
-from tnvmc.app import compare, several
+from tnvmc.app import series as app
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.app.run import run_file
@@ -22,6 +22,7 @@ from tnvmc.optimize.schedules import Cosine
 from tnvmc.report.console import RunConsole
 from tnvmc.report.texts import sentence
 from tnvmc.sampling.workers import WorkerLost
+from tnvmc.series import comparison as kinds
 from tnvmc.storage.run_folder import FolderInUse, RunFolder
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.state import StepRecord
@@ -35,7 +36,7 @@ PICTURES = ("relative_error", "variance", "v_score")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with the file; pictures, which take their time, are left out."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(compare, "draw_comparison", lambda _: {})
+    monkeypatch.setattr(app, "draw_series", lambda _: {})
     Path("study.toml").write_text(SETTINGS)
     return tmp_path
 
@@ -107,7 +108,7 @@ def test_the_reference_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(asked)
         return find(*asked, **named)
 
-    monkeypatch.setattr(compare, "find_reference", counted)
+    monkeypatch.setattr(kinds, "find_reference", counted)
     monkeypatch.setattr(session, "find_reference", lambda *_: pytest.fail("once is enough"))
     assert main(["compare", "study.toml", "--out", "out", "--set", "compare.steps=1"]) == 0
     assert len(calls) == 1
@@ -140,7 +141,7 @@ def test_a_block_that_fails_does_not_stop_the_others(
     kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Errors of JAX (RESOURCE_EXHAUSTED, say) are RuntimeErrors."""
-    run = several.new_run
+    run = app.new_run
 
     def failing(settings: Any, reference: Any) -> Any:
         if settings.ansatz.kind == "product":
@@ -148,7 +149,7 @@ def test_a_block_that_fails_does_not_stop_the_others(
         return run(settings, reference)
 
     with monkeypatch.context() as patch:
-        patch.setattr(several, "new_run", failing)
+        patch.setattr(app, "new_run", failing)
         assert main(["compare", "study.toml", "--out", "out", "--set", "compare.steps=1"]) == 1
     table = strict_json(Path("out/comparison.json"))
     assert {row["name"] for row in table["rows"]} == {"PEPS D=2", "drawn"}
@@ -200,10 +201,10 @@ def test_two_processes_do_not_share_out_a_comparison(
 def test_a_run_that_another_process_takes_ends_the_comparison(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def taken(settings: Any, reference: Any) -> Any:
+    def taken(runs: Any, settings: Any, reference: Any) -> Any:
         raise FolderInUse(f"{settings.run.out}: another process is writing this run")
 
-    monkeypatch.setattr(compare, "make_run", taken)
+    monkeypatch.setattr(app.Runs, "make", taken)
     assert main(["compare", "study.toml", "--out", "out"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not Path("out", "comparison.json").exists()
@@ -249,7 +250,7 @@ def test_a_comparison_is_drawn_again_from_its_runs(
     assert (left["name"], left["code"]) == (NAMES[0], "run_unfinished")
     assert main(["plot", "moved", "--site", "0"]) == 2
     assert main(["report", "moved", "--varbench"]) == 2
-    assert capsys.readouterr().err.count("a comparison has") == 2
+    assert capsys.readouterr().err.count("holds a comparison, which has") == 2
 
 
 @pytest.mark.whole

@@ -12,9 +12,12 @@ import pytest
 
 from tests.compare_files import data
 from tnvmc._version import __version__
-from tnvmc.analysis.comparison import reason_against, seconds_per_effective_sample, tabulate
+from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.settings.comparison import Comparison, comparison
+from tnvmc.series.kind import Series
+from tnvmc.series.kinds import COMPARISON
+from tnvmc.series.machine import tabulated
+from tnvmc.series.sample_costs import seconds_per_effective_sample
 from tnvmc.settings.config import Settings
 from tnvmc.storage.run_files import Run
 
@@ -22,8 +25,8 @@ Json = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def compared() -> Comparison:
-    return comparison(data())
+def compared() -> Series:
+    return COMPARISON.expand(data(), "comparison")
 
 
 def finished(settings: Settings) -> Run:
@@ -37,9 +40,9 @@ def finished(settings: Settings) -> Run:
     return Run(Path("run"), settings.as_dict(), lines, result)
 
 
-def test_a_state_measured_alike_is_in_the_table(compared: Comparison) -> None:
+def test_a_state_measured_alike_is_in_the_table(compared: Series) -> None:
     for settings in compared.runs.values():
-        assert reason_against(finished(settings), compared) is None
+        assert COMPARISON.reason_against(compared, finished(settings)) is None
 
 
 def config(section: str, **keys: Any) -> Callable[[Json], Any]:
@@ -63,18 +66,18 @@ DIFFERENCES: list[tuple[Callable[[Json], Any], str, Any, Any]] = [
 ]
 
 
-def changed(change: Callable[[Json], Any], compared: Comparison) -> Diagnostic:
+def changed(change: Callable[[Json], Any], compared: Series) -> Diagnostic:
     """The reason against a run whose result was changed."""
     run = finished(compared.runs["product"])
     change(run.result)  # type: ignore[arg-type]
-    found = reason_against(run, compared)
+    found = COMPARISON.reason_against(compared, run)
     assert found is not None and found.status == "error"
     return found
 
 
 @pytest.mark.parametrize(("change", "code"), REASONS, ids=range(len(REASONS)))
 def test_a_run_without_a_good_measurement_is_left_out(
-    change: Callable[[Json], Any], code: str, compared: Comparison
+    change: Callable[[Json], Any], code: str, compared: Series
 ) -> None:
     assert changed(change, compared).code == code
 
@@ -83,7 +86,7 @@ def test_a_run_without_a_good_measurement_is_left_out(
     ("change", "key", "this", "others"), DIFFERENCES, ids=range(len(DIFFERENCES))
 )
 def test_a_state_measured_differently_is_left_out(
-    change: Callable[[Json], Any], key: str, this: Any, others: Any, compared: Comparison
+    change: Callable[[Json], Any], key: str, this: Any, others: Any, compared: Series
 ) -> None:
     found = changed(change, compared)
     assert (found.code, found.values["key"]) == ("measured_differently", key)
@@ -92,12 +95,13 @@ def test_a_state_measured_differently_is_left_out(
         assert (found.values["this"], found.values["others"]) == (this, others)
 
 
-def test_runs_that_failed_or_left_nothing(compared: Comparison, tmp_path: Path) -> None:
-    reference = {"energy": None, "source": None, "method": None}
-    table = tabulate(replace(compared, out=tmp_path), reference, {"drawn": "no luck"})
+def test_runs_that_failed_or_left_nothing(compared: Series, tmp_path: Path) -> None:
+    references = dict.fromkeys(compared.runs, Reference())
+    (tmp_path / "PEPS D=2").mkdir()
+    table = tabulated(replace(compared, out=tmp_path), references, {"drawn": "no luck"})
     assert table.rows == ()
     assert [(name, found.code) for name, found in table.left_out] == [
-        ("product", "run_unreadable"), ("PEPS D=2", "run_unreadable"), ("drawn", "run_failed"),
+        ("product", "run_not_begun"), ("PEPS D=2", "run_unreadable"), ("drawn", "run_failed"),
     ]  # fmt: skip
     held = table.as_dict()["left_out"][2]
     assert held == {
@@ -105,20 +109,22 @@ def test_runs_that_failed_or_left_nothing(compared: Comparison, tmp_path: Path) 
     }  # fmt: skip
 
 
-def test_an_enumeration_is_not_compared_with_samples(compared: Comparison) -> None:
+def test_an_enumeration_is_not_compared_with_samples(compared: Series) -> None:
     settings = data()
     settings["ansatz"][0]["sampler"] = {"kind": "enumerate"}
-    other = comparison(settings).runs["product"]
+    other = COMPARISON.expand(settings, "").runs["product"]
     run = finished(other)
     run.result["n_samples"] = 20  # type: ignore[index]
     values = {"key": "n_samples", "this": 20, "others": 64}
-    assert reason_against(run, compared) == Diagnostic("measured_differently", "error", values)
+    assert COMPARISON.reason_against(compared, run) == Diagnostic(
+        "measured_differently", "error", values
+    )
     settings["sampler"]["kind"] = "enumerate"
     del settings["ansatz"][2]
-    assert comparison(settings).n_samples == 20  # all are enumerated: 6 choose 3
+    assert COMPARISON.expand(settings, "").details.n_samples == 20  # all are enumerated: 6 choose 3
 
 
-def test_seconds_per_effective_sample_of_chains(compared: Comparison) -> None:
+def test_seconds_per_effective_sample_of_chains(compared: Series) -> None:
     """Steps of 0.1 (n + 1) s with tau = 2 + n: 16 / (2 tau) samples each."""
     settings = compared.runs["product"]
     costs = [0.1 * (n + 1) * 2 * (2 + n) / 16 for n in range(4)]
@@ -126,7 +132,7 @@ def test_seconds_per_effective_sample_of_chains(compared: Comparison) -> None:
     assert found == pytest.approx(np.median(costs))
 
 
-def test_no_sample_is_worth_more_than_an_independent_one(compared: Comparison) -> None:
+def test_no_sample_is_worth_more_than_an_independent_one(compared: Series) -> None:
     settings = compared.runs["product"]
     run = finished(settings)
     for line in run.history:
@@ -137,7 +143,7 @@ def test_no_sample_is_worth_more_than_an_independent_one(compared: Comparison) -
     assert seconds_per_effective_sample(run, settings) is None
 
 
-def test_weights_of_chains_count_in_the_cost(compared: Comparison) -> None:
+def test_weights_of_chains_count_in_the_cost(compared: Series) -> None:
     """As those of sampler.power: a step of 16 samples that are worth 4."""
     settings = compared.runs["product"]
     run = finished(settings)
@@ -148,7 +154,7 @@ def test_weights_of_chains_count_in_the_cost(compared: Comparison) -> None:
     assert seconds_per_effective_sample(run, settings) == pytest.approx(4 * plain)
 
 
-def test_the_measurement_sees_longer_correlations_than_a_step(compared: Comparison) -> None:
+def test_the_measurement_sees_longer_correlations_than_a_step(compared: Series) -> None:
     """A step's tau cannot exceed half its draws; where it is larger, it counts all the same."""
     settings = compared.runs["product"]
     run = finished(settings)
@@ -162,7 +168,7 @@ def test_the_measurement_sees_longer_correlations_than_a_step(compared: Comparis
 
 @pytest.mark.parametrize(("step", "measurement"), [(1, 3), (4, 2), (2, 2)])
 def test_the_tau_of_a_measurement_is_that_of_draws_of_a_step(
-    step: int, measurement: int, compared: Comparison
+    step: int, measurement: int, compared: Series
 ) -> None:
     """One exponential, rho = 0.9 a sweep."""
     settings = compared.runs["product"]
@@ -179,7 +185,7 @@ def test_the_tau_of_a_measurement_is_that_of_draws_of_a_step(
     assert found == pytest.approx(0.25 * 2 * tau[step] / 16)
 
 
-def test_seconds_per_effective_sample_of_direct_draws(compared: Comparison) -> None:
+def test_seconds_per_effective_sample_of_direct_draws(compared: Series) -> None:
     """20 draws a step, worth 48 of 64 in the measurement."""
     settings = compared.runs["drawn"]
     run = finished(settings)

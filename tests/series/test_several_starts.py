@@ -11,10 +11,11 @@ import pytest
 
 from tests.compare_files import strict_json
 from tests.sector_files import SETTINGS as WITH_SECTORS
-from tnvmc.app import starts as app
+from tnvmc.app import series as app
 from tnvmc.app.cli import main
 from tnvmc.app.run import run_file
 from tnvmc.report.figures import style
+from tnvmc.series.kinds import STARTS
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.kept_files import measured_hash
 from tnvmc.storage.seals import sealed_json, unsealed_json
@@ -140,7 +141,7 @@ def test_what_was_stopped_goes_on(whole: Path, monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patch:
         patch.setattr(VMC, "step", stops)
         assert main(["run", "small.toml", "--out", "out"]) == 130
-    _, stopped = app.held_starts(Path("out"))
+    stopped = app.held_table("out")
     codes = [why.code for _, why in stopped.left_out]
     assert codes == ["start_unfinished", "start_not_begun"] and stopped.measured is None
     assert main(["run", "--resume", "out"]) == 0
@@ -152,14 +153,14 @@ def test_what_was_stopped_goes_on(whole: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.whole
 def test_a_start_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    make = app.make_run
+    make = app.Runs.make
 
-    def fails(settings: Any) -> None:
+    def fails(runs: Any, settings: Any, reference: Any) -> None:
         if settings.run.seed == 6:
             raise OptimisationFailed("no luck")
-        make(settings)
+        make(runs, settings, reference)
 
-    monkeypatch.setattr(app, "make_run", fails)
+    monkeypatch.setattr(app.Runs, "make", fails)
     assert main(["run", "small.toml", "--out", "out"]) == 1
     assert [each["name"] for each in table()["starts"]] == ["start-1", "start-3"]
     assert [(each["name"], each["code"]) for each in table()["left_out"]] == [
@@ -172,14 +173,14 @@ def test_a_start_that_went_on_is_not_compared(whole: Path) -> None:
     shutil.copytree(whole, "out")
     lowest = table()["lowest"]
     assert main(["run", "--resume", f"out/{lowest}", "--set", "optimizer.steps=5"]) == 0
-    _, found = app.held_starts(Path("out"))
+    found = app.held_table("out")
     assert [(name, why.code) for name, why in found.left_out] == [(lowest, "start_unlike")]
     assert found.lowest != lowest and found.measured is None
     assert main(["run", "--resume", "out"]) == 2  # of other settings than the others
 
 
 def codes_left_out(folder: str = "out") -> list[tuple[str, str]]:
-    return [(name, why.code) for name, why in app.held_starts(Path(folder))[1].left_out]
+    return [(name, why.code) for name, why in app.held_table(folder).left_out]
 
 
 @pytest.mark.whole
@@ -206,7 +207,7 @@ def test_a_measurement_again_may_have_more_samples(whole: Path) -> None:
     shutil.copytree(whole, "out")
     again = table()["lowest"].replace("start", "again")
     assert main(["run", "--resume", f"out/{again}", "--set", "measure.n_samples=256"]) == 0
-    measured = app.held_starts(Path("out"))[1].measured
+    measured = app.held_table("out").measured
     assert measured is not None and measured.n_samples == 256
 
 
@@ -272,7 +273,9 @@ def test_a_function_for_one_run_makes_no_several(whole: Path) -> None:
     shutil.copytree(whole / "start-1", "one")
     assert main(["run", "--resume", "one", "--set", "run.starts=3"]) == 2
     with pytest.raises(ConfigError, match="run.starts"):
-        app.starts_file("small.toml", "out", ["run.starts=1"])
+        app.make_series(STARTS, "small.toml", "out", ["run.starts=1"])
+    with pytest.raises(ConfigError, match="one run"):
+        app.series_file("small.toml", "out", ["run.starts=1"])
 
 
 def test_an_energy_below_the_exact_one_is_not_taken(whole: Path) -> None:
@@ -284,5 +287,5 @@ def test_an_energy_below_the_exact_one_is_not_taken(whole: Path) -> None:
     found = {"code": "below_reference", "status": "warning", "values": {"sigmas": 9.0}}
     content["diagnostics"] = [*(content.get("diagnostics") or ()), found]
     result.write_bytes(sealed_json(content, indent=2))
-    _, held = app.held_starts(Path("out"))
-    assert held.lowest not in (None, lowest) and len(held.starts) == 3
+    held = app.held_table("out")
+    assert held.lowest not in (None, lowest) and len(held.rows) == 3
