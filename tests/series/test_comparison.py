@@ -14,8 +14,8 @@ from rich.console import Console
 
 from tests.compare_files import SETTINGS, history, strict_json
 from tests.run_files import write_toml
-from tnvmc.app import series as app
 from tnvmc.app import run as session
+from tnvmc.app import series as app
 from tnvmc.app.cli import main
 from tnvmc.app.run import run_file
 from tnvmc.optimize.schedules import Cosine

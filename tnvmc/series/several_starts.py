@@ -256,5 +256,7 @@ def agreement_of(rows: Sequence[StartRow]) -> Iterator[Diagnostic]:
     }  # fmt: skip
     if near == len(rows):
         yield Diagnostic("starts_agree", "good", values)
+    elif near == 1:
+        yield Diagnostic("lowest_alone", "warning", values)
     else:
-        yield Diagnostic("lowest_alone" if near == 1 else "starts_differ", "warning", values)
+        yield Diagnostic("starts_differ", "warning", values)
