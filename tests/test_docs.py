@@ -128,6 +128,7 @@ IN_ORDER = [
     "compare",
     "sectors",
     "starts",
+    "scan",
 ]
 
 
