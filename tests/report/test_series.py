@@ -237,7 +237,7 @@ def scan_table() -> SeriesTable:
         ScanRow(name=f"h={h}", energy=-6 * h, value=h, **MEASURED | more)
         for h, more in (
             (2.0, {"exact_energy_per_site": -2.001, "exact_method": "exact"}),
-            (1.0, {"observables": {"Sx": (0.25, 0.001)}}),
+            (1.0, {"observables": {"Sx": {"mean": 0.25, "error": 0.001}}}),
             (0.5, {"exact_energy_per_site": -0.6, "exact_method": "QMC"}),
         )
     ]

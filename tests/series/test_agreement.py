@@ -8,7 +8,7 @@ import pytest
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.texts import TEMPLATES
-from tnvmc.series.several_starts import WRONG, StartRow, _above, agreement_of, lowest_of
+from tnvmc.series.several_starts import WRONG, StartRow, above_lowest, agreement_of
 
 ONE = StartRow(
     name="start-1", seed=0, energy=-10.0, energy_error=0.01, variance=0.1, v_score=0.1, steps=20,
@@ -21,9 +21,7 @@ def starts(*energies: float, error: float = 0.01) -> list[StartRow]:
         replace(ONE, name=f"start-{k}", energy=energy, energy_error=error)
         for k, energy in enumerate(energies, 1)
     ]
-    lowest = lowest_of(every)
-    assert lowest is not None
-    return [each if each is lowest else _above(each, lowest) for each in every]
+    return above_lowest(every)[0]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +50,7 @@ def test_energies_without_errors_are_compared_by_their_size() -> None:
 
 
 def test_one_start_says_nothing() -> None:
-    assert list(agreement_of(starts(-10.0))) == [] and lowest_of([]) is None
+    assert list(agreement_of(starts(-10.0))) == [] and above_lowest([]) == ([], None)
 
 
 def test_the_codes_are_those_that_a_result_has() -> None:
@@ -62,12 +60,12 @@ def test_the_codes_are_those_that_a_result_has() -> None:
 def test_an_energy_that_is_wrong_is_not_the_lowest() -> None:
     wrong = replace(ONE, energy=-12.0, diagnostics=(Diagnostic("below_reference", "warning"),))
     doubted = replace(ONE, name="start-2", diagnostics=(Diagnostic("any", "warning"),))
-    assert lowest_of([wrong, doubted]) is doubted
-    assert lowest_of([wrong]) is wrong
+    assert above_lowest([wrong, doubted])[1] == doubted.name
+    assert above_lowest([wrong])[1] == wrong.name
     for measured in (True, False):  # or in steps only
         exploded = Diagnostic("local_energies_exploded", "warning", {"measurement": measured})
         high = replace(ONE, energy=-99.0, diagnostics=(exploded,))
-        assert lowest_of([high, doubted]) is (doubted if measured else high)
+        assert above_lowest([high, doubted])[1] == (doubted if measured else high).name
 
 
 def test_an_energy_that_is_wrong_does_not_count_as_agreeing() -> None:

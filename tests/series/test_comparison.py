@@ -17,13 +17,12 @@ from tests.run_files import write_toml
 from tnvmc.app import run as session
 from tnvmc.app import series as app
 from tnvmc.app.cli import main
-from tnvmc.app.run import run_file
 from tnvmc.optimize.schedules import Cosine
 from tnvmc.report.console import RunConsole
 from tnvmc.report.texts import sentence
 from tnvmc.sampling.workers import WorkerLost
 from tnvmc.series import comparison as kinds
-from tnvmc.storage.run_folder import FolderInUse, RunFolder
+from tnvmc.storage.run_folder import FolderInUse
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.state import StepRecord
 from tnvmc.vmc.step import OptimisationFailed
@@ -81,15 +80,6 @@ def test_a_comparison_leaves_runs_a_table_and_pictures(whole: Path) -> None:
     assert [line.split("|")[1].strip() for line in page[4:7]] == [row["name"] for row in rows]
 
 
-def test_a_block_is_an_ordinary_run(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = strict_json(whole / "PEPS D=2/result.json")
-    again = run_file(whole / "PEPS D=2/config.toml", "again")
-    assert (again["energy"], again["variance"]) == (result["energy"], result["variance"])
-    capsys.readouterr()
-    assert main(["show", str(whole / "PEPS D=2")]) == 0
-    assert "finished" in capsys.readouterr().out
-
-
 def test_the_table_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     only = SETTINGS[: SETTINGS.index('[[ansatz]]\nname = "PEPS')]
     Path("study.toml").write_text(only)
@@ -112,20 +102,6 @@ def test_the_reference_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_reference", lambda *_: pytest.fail("once is enough"))
     assert main(["compare", "study.toml", "--out", "out", "--set", "compare.steps=1"]) == 0
     assert len(calls) == 1
-
-
-def test_nothing_is_overwritten(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(whole, "out")
-    before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
-    assert main(["compare", "study.toml", "--out", "out"]) == 2
-    assert "holds a comparison already" in capsys.readouterr().err
-    Path("out/comparison.toml").unlink()
-    assert main(["compare", "study.toml", "--out", "out"]) == 2
-    assert "holds a run already" in capsys.readouterr().err
-    assert all(path.read_bytes() == held for path, held in before.items() if path.exists())
-    assert main(["compare", "study.toml", "--out", "out/drawn"]) == 2
-    assert main(["compare", "--resume", "nowhere"]) == 2
-    assert "holds no comparison" in capsys.readouterr().err
 
 
 def test_bad_blocks_are_told_before_anything_is_written(capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,42 +136,6 @@ def test_a_block_that_fails_does_not_stop_the_others(
     if kind is OptimisationFailed:
         assert main(["compare", "--resume", "out"]) == 0  # it is tried again
         assert len(strict_json(Path("out/comparison.json"))["rows"]) == 3
-
-
-@pytest.mark.whole
-def test_an_interrupted_comparison_goes_on(
-    whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    advance = VMC.advance
-
-    def stopping(vmc: VMC, state: Any) -> Any:
-        if vmc.ansatz.n_params > 12 and state.step == 2:  # no product state
-            raise KeyboardInterrupt
-        return advance(vmc, state)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(VMC, "advance", stopping)
-        assert main(["compare", "study.toml", "--out", "out"]) == 130
-    assert "compare --resume out" in capsys.readouterr().err
-    finished = Path("out/product/result.json")
-    before = finished.stat().st_mtime_ns
-    assert main(["compare", "--resume", "out"]) == 0
-    assert finished.stat().st_mtime_ns == before
-    assert outcome(Path("out")) == outcome(whole)
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("name", NAMES)
-def test_two_processes_do_not_share_out_a_comparison(
-    whole: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    """The one that comes later ends, and leaves the settings and the table as they are."""
-    shutil.copytree(whole, "out")
-    before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
-    with RunFolder.reopen(Path("out", name)):
-        assert main(["compare", "--resume", "out", "--set", "compare.steps=5"]) == 2
-    assert "another process is writing" in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()} == before
 
 
 def test_a_run_that_another_process_takes_ends_the_comparison(

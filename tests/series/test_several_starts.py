@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -75,36 +74,10 @@ def test_the_same_state_has_the_same_energy(whole: Path) -> None:
     assert all(each["above"] >= 0 for each in found["starts"] if each is not first)
 
 
-def test_a_start_is_an_ordinary_run(whole: Path) -> None:
-    config = tomllib.loads((whole / "start-2/config.toml").read_text())
-    assert "starts" not in config["run"] and config["run"]["seed"] == 6
-    again = run_file(whole / "start-2/config.toml", "again")
-    assert again["energy"] == strict_json(whole / "start-2/result.json")["energy"]
-
-
 @pytest.mark.whole
 def test_one_start_is_one_run() -> None:
     assert main(["run", "small.toml", "--out", "out", "--set", "run.starts=1"]) == 0
     assert Path("out/result.json").is_file() and not Path("out/starts.toml").exists()
-
-
-def test_the_table_is_shown_written_and_drawn_again(
-    whole: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(whole, "out")
-    before = Path("out/starts.json").read_bytes()
-    for name in ("starts.json", "starts.md", "pictures/energy.pdf"):
-        Path("out", name).unlink()
-    assert main(["show", "out"]) == 0
-    assert "start-3" in capsys.readouterr().out
-    assert main(["report", "out"]) == 0 and Path("out/starts.json").read_bytes() == before
-    assert main(["plot", "out", "--format", "pdf"]) == 0
-    assert Path("out/pictures/energy.pdf").stat().st_size
-    assert main(["plot", "out", "--what", "energy"]) == 2
-    assert main(["report", "out", "--varbench"]) == 2
-    capsys.readouterr()
-    assert main(["measure", "out"]) == 2  # which one?
-    assert "out/start-1" in capsys.readouterr().err
 
 
 def test_nothing_is_overwritten_or_mixed(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:

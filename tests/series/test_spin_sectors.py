@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,14 +12,10 @@ from tests.compare_files import strict_json
 from tests.sector_files import SETTINGS
 from tnvmc.app import series as app
 from tnvmc.app.cli import main
-from tnvmc.app.run import run_file
 from tnvmc.exact import exact_ground_state, exact_levels
 from tnvmc.lattice.grids import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.report.figures import style
-from tnvmc.storage.run_folder import FolderError
-from tnvmc.vmc.driver import VMC
-from tnvmc.vmc.step import OptimisationFailed
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,34 +68,6 @@ def test_gaps_stand_beside_exact_ones(whole: Path) -> None:
     assert abs(levels[1]["gap_sigmas"]) < 6  # a few steps on six sites
 
 
-def test_a_sector_is_an_ordinary_run(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tomllib.loads((whole / "triplet/config.toml").read_text())
-    assert "sector" not in config and config["sampler"]["magnetisation"] == 2
-    again = run_file(whole / "triplet/config.toml", "again")
-    assert again["energy"] == strict_json(whole / "triplet/result.json")["energy"]
-    assert main(["show", str(whole / "triplet")]) == 0
-    assert "finished" in capsys.readouterr().out
-
-
-def test_the_table_is_shown_written_and_drawn_again(
-    whole: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(whole, "out")
-    before = Path("out/sectors.json").read_bytes()
-    for name in ("sectors.json", "sectors.md", "pictures/levels.pdf"):
-        Path("out", name).unlink()
-    assert main(["show", "out"]) == 0
-    shown = capsys.readouterr().out
-    assert "triplet" in shown and "exact gap" in shown
-    assert main(["report", "out"]) == 0 and Path("out/sectors.json").read_bytes() == before
-    assert main(["plot", "out", "--format", "pdf"]) == 0
-    assert Path("out/pictures/levels.pdf").stat().st_size
-    assert main(["plot", "out", "--what", "energy"]) == 2
-    assert main(["report", "out", "--varbench"]) == 2
-    assert main(["measure", "out"]) == 2  # of which sector?
-    assert main(["plot", "out", "--format", "gif"]) == 2
-
-
 def test_the_table_is_no_wider_than_the_terminal(
     whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,17 +80,6 @@ def test_the_table_is_no_wider_than_the_terminal(
     assert len(rows["200"]) == 1 and len(rows["200"][0]) > 80
     assert len(rows["80"]) == 2 and max(map(len, rows["80"])) <= 80
     assert sorted(" ".join(rows["80"]).split()) == sorted(f"ground {rows['200'][0]}".split())
-
-
-def test_nothing_is_overwritten(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(whole, "out")
-    assert main(["run", "study.toml", "--out", "out"]) == 2
-    assert "--resume out" in capsys.readouterr().err
-    Path("out/sectors.toml").unlink()
-    assert main(["run", "study.toml", "--out", "out"]) == 2
-    assert main(["run", "--resume", "out"]) == 2
-    with pytest.raises(FolderError):
-        app.resume_series("out")
 
 
 @pytest.mark.whole
@@ -143,53 +98,6 @@ def test_a_run_keeps_its_quantum_numbers(whole: Path, capsys: pytest.CaptureFixt
     shutil.copytree(whole, "out")
     assert main(["run", "--resume", "out", "--set", "sector.2.magnetisation=4"]) == 2
     assert "triplet" in capsys.readouterr().err
-
-
-@pytest.mark.whole
-def test_what_was_stopped_goes_on(
-    whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    step, made = VMC.step, []
-
-    def stops(self: VMC, *given: Any) -> Any:
-        made.append(1)
-        if len(made) == 7:  # within the second sector
-            raise KeyboardInterrupt
-        return step(self, *given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(VMC, "step", stops)
-        assert main(["run", "study.toml", "--out", "out"]) == 130
-    assert "sector 'triplet'" in capsys.readouterr().err
-    (_, left_out) = app.held_table("out").left_out[0]
-    assert left_out.code == "sector_unfinished"
-    shutil.move("out/triplet", "aside")
-    (_, left_out) = app.held_table("out").left_out[0]
-    assert left_out.code == "sector_not_begun"
-    shutil.move("aside", "out/triplet")
-    assert main(["show", "out"]) == 0  # with what there is
-    assert "triplet: not measured" in capsys.readouterr().out
-    assert main(["run", "--resume", "out"]) == 0
-    one, other = (strict_json(place / "sectors.json")["levels"] for place in (Path("out"), whole))
-    assert [level["energy"] for level in one] == [level["energy"] for level in other]
-
-
-@pytest.mark.whole
-def test_a_sector_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    make = app.Runs.make
-
-    def fails(runs: Any, settings: Any, reference: Any) -> None:
-        if settings.sampler.magnetisation == 0:
-            raise OptimisationFailed("no luck")
-        make(runs, settings, reference)
-
-    monkeypatch.setattr(app.Runs, "make", fails)
-    assert main(["run", "study.toml", "--out", "out"]) == 1
-    found = strict_json(Path("out/sectors.json"))
-    assert [level["name"] for level in found["levels"]] == ["triplet"]
-    assert [each["code"] for each in found["left_out"]] == ["run_failed"]
-    assert found["levels"][0]["gap"] is None  # there is nothing to count from
-    assert main(["run", "--resume", "out"]) == 1
 
 
 def enumerated(*tables: str, steps: int = 4) -> None:

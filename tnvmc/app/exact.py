@@ -11,7 +11,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
 from tnvmc.report.tables import in_columns, terminal_width
 from tnvmc.series.kind import Series
-from tnvmc.series.kinds import SECTORS
+from tnvmc.series.kinds import SCAN, SECTORS
 from tnvmc.series.sector_levels import sector_references
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings, n_sites
@@ -24,7 +24,7 @@ from tnvmc.vmc.sectors import elsewhere
 def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = None) -> str:
     """Diagonalise what a settings file describes, and write what was found.
 
-    Of a file with [[sector]] the energy of each; with [[orthogonal]] also the level that its run is compared with.
+    Of a file with [[sector]] or [scan] the energy of each; with [[orthogonal]] also the level that its run is compared with.
 
     Args:
         path: of the file.
@@ -38,6 +38,8 @@ def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = N
     data = read_toml(path)
     settings = validate(data, overrides)
     check_size(n_sites(settings.lattice))
+    if settings.scan is not None:
+        return "\n".join(_of_scan(SCAN.expand(with_overrides(data, overrides), path.stem), sector))
     if settings.sector is not None and sector is None:
         return "\n".join(_of_sectors(SECTORS.expand(with_overrides(data, overrides), path.stem)))
     return "\n".join(_of_run(settings, build_operator(settings), sector))
@@ -80,6 +82,16 @@ def _other_sector(found: Diagnostic) -> str:
         return "note             a field along z: another sector may lie lower; name it with --sector 2SZ"
     energy = fixed(values["energy_per_site"], 12)
     return f"lower            {energy} per site with 2 Sz = {values['other']} (--sector {values['other']})"
+
+
+def _of_scan(asked: Series, sector: int | None) -> Iterator[str]:
+    """A line for each value."""
+    rows = [("value", "energy", "per site")]
+    for name, run in asked.runs.items():
+        exact = exact_ground_state(build_operator(run), "auto" if sector is None else sector)
+        rows.append((name, fixed(exact.energy, 12), fixed(exact.energy_per_site, 12)))
+    yield f"{asked.operator.name}, {asked.operator.units} units"
+    yield from in_columns(rows, ">", terminal_width())
 
 
 def _of_sectors(asked: Series) -> Iterator[str]:

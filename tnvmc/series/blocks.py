@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.process import available_cores
 from tnvmc.limits import Json
-from tnvmc.series.expansion import named
+from tnvmc.operators.marshall import has_ground_state
+from tnvmc.operators.term import Operator
+from tnvmc.series.budget import measured_samples
+from tnvmc.series.expansion import check_parts, named
+from tnvmc.settings.config import Settings
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 from tnvmc.settings.series_settings import Budget
 
@@ -57,3 +62,27 @@ def _kinds(block: Json) -> list[Any]:
     """Give the kind of a block, of a product those of its states, the one that is contracted first."""
     tables = [block.get(key) for key in ("first", "second")]
     return [each.get("kind") for each in tables if isinstance(each, dict)] or [block.get("kind")]
+
+
+def check_alike(settings: Settings, operator: Operator, n_samples: int, sector: int | None) -> None:
+    """Build all that a run is made of, and refuse another sector, level or number of samples."""
+    own = settings.sampler.magnetisation
+    if sector is not None and (own or 0) != sector:
+        text = f"the others are in the sector {sector}; set it for all, in [sampler]"
+        raise ConfigError(conflict("sampler.magnetisation", text, own))
+    ansatz = check_parts(settings, operator)
+    if isinstance(ansatz, Symmetrised):
+        proven = has_ground_state(operator, ansatz.group, own or 0)
+        positive = all(each.character == 1 for each in ansatz.group.elements)
+        if not (positive if proven is None else proven):
+            text = (
+                "a comparison is one of ground states, which have others; run this state by itself"
+            )
+            raise ConfigError(conflict("ansatz.characters", text, settings.ansatz.characters))
+    drawn = measured_samples(settings, operator)
+    if drawn != n_samples and settings.sampler.kind == "metropolis":
+        text = (
+            f"it would be measured with {drawn} samples, the others with {n_samples}; take "
+            "walkers that divide them"
+        )
+        raise ConfigError(conflict("sampler.n_walkers", text, settings.sampler.n_walkers))

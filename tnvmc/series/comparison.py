@@ -10,16 +10,13 @@ import numpy as np
 
 from tnvmc._version import __version__
 from tnvmc.analysis.reference import Reference, find_reference
-from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.operators.fingerprint import fingerprint
-from tnvmc.operators.marshall import has_ground_state
-from tnvmc.operators.term import Operator
 from tnvmc.series import kind as series_kind
-from tnvmc.series.blocks import ansatz_blocks, check_threads, sections_of
+from tnvmc.series.blocks import ansatz_blocks, check_alike, check_threads, sections_of
 from tnvmc.series.budget import budget_of, measured_samples, samples_per_step, within
-from tnvmc.series.expansion import check_parts, completed, out_of
+from tnvmc.series.expansion import completed, out_of
 from tnvmc.series.kind import Column, Found, Row, Series, SeriesKind, SeriesTable
 from tnvmc.series.pictures import Histories
 from tnvmc.series.sample_costs import median, seconds_per_effective_sample
@@ -96,7 +93,7 @@ class ComparisonKind(SeriesKind):
             sections = sections_of(shared, blocks[name], measured)
             sections.setdefault("run", {})["out"] = str(out / name)
             run = complete(within(validate(sections), budget))
-            _check(run, compared, operator)
+            check_alike(run, operator, n_samples, sector)
             return run
 
         return Series(self, data, out, completed(self, blocks, make), operator, compared)
@@ -242,27 +239,3 @@ _NOT_COMPARED = {
     "sector": "which has one sector for all",
     "scan": "which has one Hamiltonian",
 }
-
-
-def _check(settings: Settings, compared: Compared, operator: Operator) -> None:
-    """Build all that a run is made of, and refuse another sector, level or number of samples."""
-    own, sector = settings.sampler.magnetisation, compared.magnetisation
-    if sector is not None and (own or 0) != sector:
-        text = f"the others are in the sector {sector}; set it for all, in [sampler]"
-        raise ConfigError(conflict("sampler.magnetisation", text, own))
-    ansatz = check_parts(settings, operator)
-    if isinstance(ansatz, Symmetrised):
-        proven = has_ground_state(operator, ansatz.group, own or 0)
-        positive = all(each.character == 1 for each in ansatz.group.elements)
-        if not (positive if proven is None else proven):
-            text = (
-                "a comparison is one of ground states, which have others; run this state by itself"
-            )
-            raise ConfigError(conflict("ansatz.characters", text, settings.ansatz.characters))
-    drawn = measured_samples(settings, operator)
-    if drawn != compared.n_samples and settings.sampler.kind == "metropolis":
-        text = (
-            f"it would be measured with {drawn} samples, the others with {compared.n_samples}; take "
-            "walkers that divide them"
-        )
-        raise ConfigError(conflict("sampler.n_walkers", text, settings.sampler.n_walkers))

@@ -211,6 +211,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
+def or_dash(value: Any, text: Callable[[Any], str]) -> str:
+    """Write a value, or "-" where there is none."""
+    return "-" if value is None else text(value)
+
+
 def row_values(run: Run, row: type[Row] = Row) -> dict[str, Any]:
     """Give the fields of a row that result.json holds, and its warnings."""
     result = run.result

@@ -11,8 +11,11 @@ from tnvmc.analysis.gaps import SIGNIFICANT, Gap, energy_gap, smallest_gap
 from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
-from tnvmc.series.kind import Row
+from tnvmc.series.kind import Row, Series
 from tnvmc.settings.quantum_numbers import QuantumNumbers
+from tnvmc.storage.hdf5 import StateFileError
+from tnvmc.storage.kept_files import has_changed, kept_hashes
+from tnvmc.storage.run_folder import CHECKPOINT
 from tnvmc.vmc.reliability import ABOVE_EXACT, FAR_ABOVE
 
 _ROUNDING = 1e-9  # of an exact energy: the difference of two that are one level
@@ -129,3 +132,29 @@ def _bounded(
     distance, error = row.energy - other.energy, smallest_gap(row, other)
     values = {"other": other.name, "distance": distance, "sigmas": distance / error}
     return replace(row, diagnostics=(*row.diagnostics, Diagnostic("not_lowest", "warning", values)))
+
+
+def with_key(series: Series, name: str, found: Diagnostic) -> Diagnostic:
+    """Name the state that a level overlaps with, and its penalty, as the file of sectors does."""
+    others = series.details.orthogonal_to[name]
+    from_elsewhere = len(series.runs[name].orthogonal or ()) - len(others)
+    number = found.values.get("number", 0)
+    if found.code not in ("not_orthogonal", "overlap_unknown") or number <= from_elsewhere:
+        return found
+    place = 1 + list(series.runs).index(name)
+    told = {"state": f"'{others[number - from_elsewhere - 1]}'", "key": f"sector.{place}.penalty"}
+    return replace(found, values={**found.values, **told})
+
+
+def changed_since(series: Series, name: str) -> Iterator[Diagnostic]:
+    """Warn of each sector that went on after this one was kept orthogonal to its state."""
+    checkpoint, others = series.out / name / CHECKPOINT, series.details.orthogonal_to[name]
+    if not others or not checkpoint.is_file():
+        return
+    try:
+        before = kept_hashes(checkpoint)[-len(others) :]
+    except StateFileError:
+        return
+    for other, hashed in zip(others, before, strict=False):
+        if has_changed(series.out / other, hashed):
+            yield Diagnostic("kept_changed", "warning", {"other": other})

@@ -10,6 +10,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tnvmc.analysis.gaps import SIGNIFICANT
@@ -19,7 +20,8 @@ from tnvmc.limits import Json
 from tnvmc.series import kind as series_kind
 from tnvmc.series.changes import refuse_other_problem
 from tnvmc.series.expansion import check_parts, completed, later_seed, out_of
-from tnvmc.series.kind import Column, Found, Row, Series, SeriesKind, SeriesTable
+from tnvmc.series.kind import Column, Found, Row, Series, SeriesKind, SeriesTable, or_dash
+from tnvmc.series.observed import observed_value
 from tnvmc.series.pictures import Curve, Curves
 from tnvmc.settings.ansatz_settings import PEPSSettings
 from tnvmc.settings.build import build_operator
@@ -28,7 +30,7 @@ from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import parse, validate
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 from tnvmc.settings.series_settings import Range, ScanSettings
-from tnvmc.shown import fixed, with_error
+from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Run, is_outdated
 
 SIZE = "lattice.shape"
@@ -42,8 +44,7 @@ class ScanRow(Row):
     value: Any  #: a number, or the shape of a lattice
     exact_energy_per_site: float | None = None
     exact_method: str | None = None  #: as "exact" or "QMC"
-    observables: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Values with their errors, of what was measured of this state."""
+    observables: Mapping[str, Any] = field(default_factory=dict)  #: mean and error by name
 
     @property
     def place(self) -> float:
@@ -57,12 +58,6 @@ class ScanRow(Row):
         known = self.exact_energy_per_site
         return None if known is None or not error else (energy - known) / error
 
-    def as_dict(self) -> dict[str, Any]:
-        named = {
-            k: dict(zip(("mean", "error"), v, strict=True)) for k, v in self.observables.items()
-        }
-        return super().as_dict() | {"observables": named}
-
 
 class ScanKind(SeriesKind):
     """One run for each value of a key, in the order of the file."""
@@ -74,11 +69,9 @@ class ScanKind(SeriesKind):
 
     def expand(self, data: Json, default_name: str) -> Series:
         """The runs have seeds of their own, so that their samples are independent."""
-        if not isinstance(data.get("scan"), Mapping):
-            raise ConfigError(
-                ConfigProblem("scan", "not_allowed", "a section, [scan]", data.get("scan"))
-            )
-        scan = parse(ScanSettings, data["scan"], "scan")
+        if not isinstance(content := data.get("scan"), Mapping):
+            raise ConfigError(ConfigProblem("scan", "not_allowed", "a section, [scan]", content))
+        scan = parse(ScanSettings, content, "scan")
         values, plain = _values(scan), {k: part for k, part in data.items() if k != "scan"}
         names = list(values)
         shared = validate(_changed(plain, scan.key, values[names[0]]))
@@ -130,17 +123,17 @@ class ScanKind(SeriesKind):
         return (
             Column(table.about["key"].split(".")[-1], lambda row: _written(row.value)),
             Column("energy per site", lambda row: with_error(*row.per_site)),
-            Column("exact", _exact, optional=True),
             Column(
-                "errors off", lambda r: "-" if r.off is None else f"{r.off:+.1f}", optional=True
+                "exact", lambda r: or_dash(r.exact_energy_per_site, "{:.6f}".format), optional=True
             ),
+            Column("errors off", lambda row: or_dash(row.off, "{:+.1f}".format), optional=True),
             Column("V-score", lambda row: f"{row.v_score:.1e}"),
             Column("steps", lambda row: str(row.steps)),
-            *(Column(name, _text_of(name)) for name in names),
+            *(Column(name, partial(_observable, name)) for name in names),
         )
 
     def headline(self, table: SeriesTable) -> str:
-        first, last = (_written(table.about["values"][end]) for end in (0, -1))
+        first, *_, last = map(_written, table.about["values"])
         return f"{table.about['key']} from {first} to {last}; {super().headline(table)}"
 
     def notes(self, table: SeriesTable) -> Iterator[tuple[str, str | Diagnostic]]:
@@ -154,15 +147,14 @@ class ScanKind(SeriesKind):
         rows = sorted(table.rows, key=lambda row: row.place)
         energies = [row.per_site for row in rows]
         exact = [row.exact_energy_per_site for row in rows]
-        axis = f"energy per site ({table.about['units']} units)"
-        curves = [_curve(axis, rows, energies, exact)]
+        units = table.about["units"]
+        curves = [_curve(f"energy per site ({units} units)", rows, energies, exact)]
         for name in series.observables:
             some = [row for row in rows if name in row.observables]
-            if some:
-                curves.append(_curve(_axis(name), some, [row.observables[name] for row in some]))
-        return Curves(
-            curves, "number of sites" if key == SIZE else key.removeprefix("hamiltonian.")
-        )
+            values = [tuple(row.observables[name].values()) for row in some]
+            curves += [_curve(_axis(name), some, values)] if some else []
+        axis = "number of sites" if key == SIZE else key.removeprefix("hamiltonian.")
+        return Curves(curves, axis)
 
 
 def _curve(axis: str, rows: Sequence[ScanRow], values: Any, exact: Sequence[Any] = ()) -> Curve:
@@ -171,22 +163,16 @@ def _curve(axis: str, rows: Sequence[ScanRow], values: Any, exact: Sequence[Any]
 
 
 def _axis(name: str) -> str:
-    if name in ("SzSz", "SS", "nn"):
-        return f"largest S(q) of {name}"
-    return "M², staggered" if name not in ("Sz", "Sx", "n") else f"mean {name} of a site"
+    of_pairs = "M², staggered" if name.startswith("staggered") else f"largest S(q) of {name}"
+    return f"mean {name} of a site" if name in ("Sz", "Sx", "n") else of_pairs
 
 
-def _text_of(name: str) -> Any:
-    return lambda row: with_error(*row.observables[name]) if name in row.observables else "-"
-
-
-def _exact(row: ScanRow) -> str:
-    known = row.exact_energy_per_site
-    return "-" if known is None else fixed(known, 6)
+def _observable(name: str, row: ScanRow) -> str:
+    return or_dash(row.observables.get(name), lambda found: with_error(*found.values()))
 
 
 def _written(value: Any) -> str:
-    """Write a value as it stands in the name of its run: "0.5", "4x4"."""
+    """Write a value as in the name of its run: "0.5", "4x4"."""
     return "x".join(map(str, value)) if isinstance(value, list) else f"{value:.12g}"
 
 
@@ -226,12 +212,10 @@ def _changed(data: Json, key: str, value: Any) -> dict[str, Any]:
 
 def _refuse_others(shared: Settings) -> None:
     """Refuse what makes several runs, or stages, of each value."""
-    for section in ("stage", "sector", "orthogonal"):
-        if getattr(shared, section) is not None:
-            raise ConfigError(conflict(f"[[{section}]]", "does not go with [scan]"))
-    if (shared.run.starts or 1) > 1:
-        why = "does not go with [scan], which has one run at each value"
-        raise ConfigError(conflict("run.starts", why, shared.run.starts))
+    held = [f"[[{name}]]" for name in ("stage", "sector", "orthogonal") if getattr(shared, name)]
+    held += ["run.starts"] if (shared.run.starts or 1) > 1 else []
+    if held:
+        raise ConfigError(*(conflict(name, "does not go with [scan]") for name in held))
 
 
 def _as_run(own: Settings, before: Settings | None, key: str) -> Settings:
@@ -246,22 +230,6 @@ def _as_run(own: Settings, before: Settings | None, key: str) -> Settings:
     return complete(own.changed({"ansatz": start}))
 
 
-def observed_value(held: Json, name: str) -> tuple[float, float] | None:
-    """Give one number of observables.json and its error; None where it was not measured."""
-    if name in ("Sz", "Sx", "n"):
-        found = ((held.get("averages") or {}).get("sites") or {}).get(name)
-    elif name in ("SzSz", "SS", "nn"):
-        found = (held.get("structure_factor") or {}).get(name)
-        means = [-math.inf if mean is None else mean for mean in found["mean"]] if found else [0.0]
-        top = means.index(max(means))
-        found = found and {key: found[key][top] for key in ("mean", "error")}
-    else:
-        found = held.get(name)
-    if not found or found["mean"] is None or found["error"] is None:
-        return None
-    return found["mean"], found["error"]
-
-
 def concave(rows: Sequence[ScanRow]) -> tuple[ScanRow, ...]:
     """Give rows with a warning at each energy below the line between its two neighbours.
 
@@ -269,18 +237,15 @@ def concave(rows: Sequence[ScanRow]) -> tuple[ScanRow, ...]:
     one of the two neighbours lies too high.
     """
     ordered = sorted(rows, key=lambda row: row.place)
-    found: dict[str, Diagnostic] = {}
+    judged = {row.name: row for row in rows}
     for left, row, right in zip(ordered, ordered[1:], ordered[2:], strict=False):
         part = (row.place - left.place) / (right.place - left.place)
         distance = (1 - part) * left.energy + part * right.energy - row.energy
         errors = row.energy_error, (1 - part) * left.energy_error, part * right.energy_error
         error = max(math.hypot(*errors), 1e-6 * abs(row.energy))
         if distance > SIGNIFICANT * error:
-            values = {"left": left.name, "right": right.name, "distance": distance / row.n_sites}
-            found[row.name] = Diagnostic(
-                "not_concave", "warning", values | {"sigmas": distance / error}
-            )
-    return tuple(
-        replace(row, diagnostics=(*row.diagnostics, found[row.name])) if row.name in found else row
-        for row in rows
-    )
+            values = {"left": left.name, "right": right.name, "sigmas": distance / error}
+            values |= {"distance": distance / row.n_sites}
+            found = Diagnostic("not_concave", "warning", values)
+            judged[row.name] = replace(row, diagnostics=(*row.diagnostics, found))
+    return tuple(judged.values())

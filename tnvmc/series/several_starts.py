@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from tnvmc.analysis.gaps import SIGNIFICANT, smallest_gap
@@ -18,13 +17,13 @@ from tnvmc.limits import MOST_STARTS, Json
 from tnvmc.series import kind as series_kind
 from tnvmc.series.changes import unlike
 from tnvmc.series.expansion import check_parts, later_seed, out_of
-from tnvmc.series.kind import Column, Found, Row, Series, SeriesKind, SeriesTable
+from tnvmc.series.kind import Column, Found, Row, Series, SeriesKind, SeriesTable, or_dash
 from tnvmc.series.pictures import Histories
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import read_toml, validate
-from tnvmc.settings.problems import NOTHING, ConfigError, conflict
+from tnvmc.settings.problems import ConfigError, conflict
 from tnvmc.shown import with_error
 from tnvmc.storage.hdf5 import StateFileError
 from tnvmc.storage.kept_files import measured_file, measured_hash
@@ -54,7 +53,7 @@ class StartRow(Row):
 
 @dataclass(frozen=True, repr=False)
 class StartTable(SeriesTable):
-    """Starts in the order of their seeds, and the lowest energy, measured again."""
+    """Starts in the order of their seeds, and the lowest, measured again."""
 
     lowest: str | None = None  #: name of the start of lowest energy
     measured: StartRow | None = None  #: its state, measured again; None before
@@ -89,15 +88,16 @@ class StartsKind(SeriesKind):
     def expand(self, data: Json, default_name: str) -> Series:
         """The runs have the seeds `run.seed`, `run.seed` + 1 and so on."""
         shared = validate(data)
-        number = shared.run.starts
-        if number in (None, 1):
-            value = NOTHING if number is None else number
-            raise ConfigError(conflict("run.starts", "must be 2 or more for several starts", value))
+        if (number := shared.run.starts or 1) == 1:
+            raise ConfigError(conflict("run.starts", "must be 2 or more for several starts"))
         out, operator = out_of(shared, default_name), build_operator(shared)
-        names = [f"start-{k}" for k in range(1, number + 1)]
-        runs = {name: _as_run(shared, k, out / name) for k, name in enumerate(names)}
+        runs = {}
+        for k in range(number):
+            name = f"start-{k + 1}"
+            own = {"starts": None, "out": str(out / name), "seed": later_seed(shared, k)}
+            runs[name] = complete(shared.changed({"run": own}))
         try:
-            check_parts(runs[names[0]], operator)
+            check_parts(runs["start-1"], operator)
         except ConfigError:
             raise
         except ValueError as error:
@@ -140,14 +140,10 @@ class StartsKind(SeriesKind):
 
     def table(self, series: Series, found: Found, references: Any) -> StartTable:
         rows, left_out = series_kind.separated(found)
-        starts = [row for row in rows if row.name in series.runs]
+        starts, lowest = above_lowest([row for row in rows if row.name in series.runs])
         again = next((row for row in rows if row.name not in series.runs), None)
-        lowest = lowest_of(starts)
-        if lowest is not None:
-            starts = [row if row is lowest else _above(row, lowest) for row in starts]
         about, agreement = series_kind.about(series), tuple(agreement_of(starts))
-        name = None if lowest is None else lowest.name
-        return StartTable(self, tuple(starts), left_out, about, agreement, name, again)
+        return StartTable(self, tuple(starts), left_out, about, agreement, lowest, again)
 
     def runs_after(self, series: Series, table: SeriesTable) -> Mapping[str, Settings]:
         """Measure the state of the lowest with new samples, in a folder of its own."""
@@ -163,40 +159,25 @@ class StartsKind(SeriesKind):
             Column("energy", lambda row: with_error(row.energy, row.energy_error)),
             Column("per site", lambda row: with_error(*row.per_site)),
             Column("variance per site", lambda row: f"{row.variance / row.n_sites:.2e}"),
-            Column("errors above", lambda r: "-" if r.above is None else f"{r.above:+.1f}"),
+            Column("errors above", lambda row: or_dash(row.above, "{:+.1f}".format)),
         )
 
     def notes(self, table: SeriesTable) -> Iterator[tuple[str, str | Diagnostic]]:
         """Yield which energy to quote, its doubts, and what is wrong with the others."""
         assert isinstance(table, StartTable)
-        if (found := table.measured) is not None:
-            yield (
-                "",
-                (
-                    f"measured again, the state of {table.lowest} has the energy "
-                    f"{with_error(*found.per_site)} per site ({found.name}): the one to quote"
-                ),
-            )
-        elif table.lowest is not None:
-            yield (
-                "",
-                (
-                    f"the energy of {table.lowest} is the lowest of several, so it is too low on average; "
-                    "measure its state again"
-                ),
-            )
+        quoted, lowest = table.measured, table.lowest
+        if quoted is not None:
+            per_site = f"{with_error(*quoted.per_site)} per site ({quoted.name}): the one to quote"
+            yield "", f"measured again, the state of {lowest} has the energy {per_site}"
+        elif lowest is not None:
+            text = "is the lowest of several, so it is too low on average; measure its state again"
+            yield "", f"the energy of {lowest} {text}"
         for row in table.every_row:
-            quoted = row is found or (found is None and row.name == table.lowest)
-            yield from ((row.name, each) for each in (row.diagnostics if quoted else row.wrong))
+            alone = row is quoted or (quoted is None and row.name == lowest)
+            yield from ((row.name, each) for each in (row.diagnostics if alone else row.wrong))
 
     def picture(self, series: Series, table: SeriesTable) -> Histories:
         return Histories([series.out / row.name for row in table.rows])
-
-
-def _as_run(shared: Settings, number: int, out: Path) -> Settings:
-    """Give the completed settings of one start."""
-    own = {"starts": None, "out": str(out), "seed": later_seed(shared, number)}
-    return complete(shared.changed({"run": own}))
 
 
 def _again(series: Series, name: str) -> Settings:
@@ -229,15 +210,19 @@ def _other_state(series: Series, run: Run, wanted: Json) -> Diagnostic | None:
     return Diagnostic("start_changed", "error", {"name": name, "again": run.path.name})
 
 
-def lowest_of(rows: Sequence[StartRow]) -> StartRow | None:
-    """Give the start of lowest energy, among those that no check calls wrong if there are any."""
+def above_lowest(rows: Sequence[StartRow]) -> tuple[list[StartRow], str | None]:
+    """Give the starts with their distances from the lowest, in errors of both, and its name.
+
+    It is the lowest of those that no check calls wrong, if there are any.
+    """
     candidates = [row for row in rows if not row.wrong] or rows
-    return min(candidates, key=lambda row: row.energy, default=None)
-
-
-def _above(row: StartRow, lowest: StartRow) -> StartRow:
-    """Give a start with its distance from the lowest, in errors of both."""
-    return replace(row, above=(row.energy - lowest.energy) / smallest_gap(row, lowest))
+    if not candidates:
+        return [], None
+    low = min(candidates, key=lambda row: row.energy)
+    off = [
+        None if row is low else (row.energy - low.energy) / smallest_gap(row, low) for row in rows
+    ]
+    return [replace(row, above=above) for row, above in zip(rows, off, strict=True)], low.name
 
 
 def agreement_of(rows: Sequence[StartRow]) -> Iterator[Diagnostic]:

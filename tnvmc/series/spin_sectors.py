@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from tnvmc.operators.sectors import check_magnetisation, rotation_invariant
 from tnvmc.series import kind as series_kind
 from tnvmc.series.changes import asks_no_more, begun_runs, refuse_other_problem
 from tnvmc.series.expansion import check_parts, completed, given, later_seed, named, of_run, out_of
-from tnvmc.series.kind import Column, Found, Series, SeriesKind, SeriesTable
-from tnvmc.series.level_checks import SectorRow, judged, sigmas_off
+from tnvmc.series.kind import Column, Found, Series, SeriesKind, SeriesTable, or_dash
+from tnvmc.series.level_checks import SectorRow, changed_since, judged, sigmas_off, with_key
 from tnvmc.series.pictures import Level, Levels
 from tnvmc.series.sector_levels import sector_references
 from tnvmc.settings.build import build_operator
@@ -28,10 +28,7 @@ from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 from tnvmc.settings.quantum_numbers import QuantumNumbers, quantum_numbers
 from tnvmc.settings.series_settings import SectorSettings
 from tnvmc.shown import fixed, with_error
-from tnvmc.storage.hdf5 import StateFileError
-from tnvmc.storage.kept_files import has_changed, kept_hashes
 from tnvmc.storage.run_files import Run
-from tnvmc.storage.run_folder import CHECKPOINT
 
 
 @dataclass(frozen=True)
@@ -63,11 +60,8 @@ class SectorsKind(SeriesKind):
         if shared.sector is None:
             text = "one table or more, each headed [[sector]]"
             raise ConfigError(ConfigProblem("sector", "missing", text))
-        names = [
-            f"sector-{number}" if each.name is None else each.name
-            for number, each in enumerate(shared.sector, 1)
-        ]
-        names = named("sector", names, 'a label such as "triplet"')
+        own = [f"sector-{n}" if t.name is None else t.name for n, t in enumerate(shared.sector, 1)]
+        names = named("sector", own, 'a label such as "triplet"')
         tables = dict(zip(names, shared.sector, strict=True))
         out, operator = out_of(shared, default_name), build_operator(shared)
         numbers: dict[str, QuantumNumbers] = {}
@@ -107,11 +101,11 @@ class SectorsKind(SeriesKind):
         name, result = run.path.name, run.result
         assert result is not None
         values, state = series_kind.row_values(run, SectorRow), series.runs[name].ansatz
-        told = [_with_key(series, name, each) for each in values["diagnostics"]]
+        told = [with_key(series, name, each) for each in values["diagnostics"]]
         return SectorRow(**values | {
             "exact": reference,
             "sigmas": sigmas_off(result["energy"], result["energy_error"], reference),
-            "diagnostics": (*told, *_changed(series, name)),
+            "diagnostics": (*told, *changed_since(series, name)),
             "symmetrise": tuple(state.symmetrise or ()),
             "characters": dict(state.characters or {}),
             "orthogonal_to": series.details.orthogonal_to[name],
@@ -120,8 +114,8 @@ class SectorsKind(SeriesKind):
 
     def table(self, series: Series, found: Found, references: Any) -> SeriesTable:
         rows, left_out = series_kind.separated(found)
-        first, rotations = next(iter(series.runs)), rotation_invariant(series.operator)
-        rows = judged(rows, first, series.details.numbers, rotations)
+        first, numbers = next(iter(series.runs)), series.details.numbers
+        rows = judged(rows, first, numbers, rotation_invariant(series.operator))
         return SeriesTable(self, rows, left_out, series_kind.about(series) | {"first": first})
 
     def columns(self, table: SeriesTable) -> tuple[Column, ...]:
@@ -129,16 +123,16 @@ class SectorsKind(SeriesKind):
             Column(title, text, optional=True)
             for title, text in {
                 "sector": lambda row: row.name,
-                "2 Sz": lambda row: _or_dash(row.magnetisation, str),
+                "2 Sz": lambda row: or_dash(row.magnetisation, str),
                 "symmetry": _symmetry,
                 "orthogonal to": lambda row: ", ".join(row.orthogonal_to) or "-",
                 "energy": lambda row: with_error(row.energy, row.energy_error),
                 "V-score": lambda row: f"{row.v_score:.1e}",
-                "exact": lambda row: _or_dash(row.exact.energy, lambda x: fixed(x, 6)),
-                "E: errors off": lambda row: _or_dash(row.sigmas, "{:+.1f}".format),
-                "gap": lambda row: _or_dash(row.gap, lambda g: with_error(g.energy, g.error)),
-                "exact gap": lambda row: _or_dash(row.exact_gap, lambda x: fixed(x, 6)),
-                "gap: errors off": lambda row: _or_dash(row.gap_sigmas, "{:+.1f}".format),
+                "exact": lambda row: or_dash(row.exact.energy, lambda x: fixed(x, 6)),
+                "E: errors off": lambda row: or_dash(row.sigmas, "{:+.1f}".format),
+                "gap": lambda row: or_dash(row.gap, lambda g: with_error(g.energy, g.error)),
+                "exact gap": lambda row: or_dash(row.exact_gap, lambda x: fixed(x, 6)),
+                "gap: errors off": lambda row: or_dash(row.gap_sigmas, "{:+.1f}".format),
             }.items()
         )
 
@@ -194,10 +188,7 @@ class SectorsKind(SeriesKind):
                     )
                     yield of_run(self, name, conflict("", why))
                 if other in off and numbers[name].exclude(numbers[other]):
-                    why = (
-                        f"states of '{other}' have other quantum numbers, so they are orthogonal; "
-                        "leave it out"
-                    )
+                    why = f"states of '{other}' have other quantum numbers: leave it out"
                     yield of_run(self, name, conflict("orthogonal_to", why))
 
 
@@ -235,36 +226,6 @@ def _as_run(shared: Settings, own: SectorSettings, number: int, out: Path) -> Se
     if problems := conflicts(run):
         raise ConfigError(*problems)
     return complete(run)
-
-
-def _with_key(series: Series, name: str, found: Diagnostic) -> Diagnostic:
-    """Name the state that a level overlaps with, and its penalty, as the file of the sectors does."""
-    others = series.details.orthogonal_to[name]
-    from_elsewhere = len(series.runs[name].orthogonal or ()) - len(others)
-    number = found.values.get("number", 0)
-    if found.code not in ("not_orthogonal", "overlap_unknown") or number <= from_elsewhere:
-        return found
-    place = 1 + list(series.runs).index(name)
-    told = {"state": f"'{others[number - from_elsewhere - 1]}'", "key": f"sector.{place}.penalty"}
-    return replace(found, values={**found.values, **told})
-
-
-def _changed(series: Series, name: str) -> Iterator[Diagnostic]:
-    """Warn of each sector that went on after this one was kept orthogonal to its state."""
-    checkpoint, others = series.out / name / CHECKPOINT, series.details.orthogonal_to[name]
-    if not others or not checkpoint.is_file():
-        return
-    try:
-        before = kept_hashes(checkpoint)[-len(others) :]
-    except StateFileError:
-        return
-    for other, hashed in zip(others, before, strict=False):
-        if has_changed(series.out / other, hashed):
-            yield Diagnostic("kept_changed", "warning", {"other": other})
-
-
-def _or_dash(value: Any, text: Any) -> str:
-    return "-" if value is None else str(text(value))
 
 
 def _signs(characters: Mapping[str, int], minus: str = "-") -> list[str]:
