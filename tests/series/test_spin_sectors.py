@@ -258,6 +258,7 @@ def test_what_cannot_be_is_refused_in_a_line(
         (["exact", "out"], "out/sectors.toml"),
         (["run", "--resume", "out/sectors.toml"], "as out"),
         (["run", "--resume", "out", "--set", "sector.triplet.steps=9"], "up to 2"),
+        (["run", "study.toml", "--set", "sector.3.steps=9"], "up to 2"),
     ],
 )
 def test_what_is_meant_is_named(

@@ -14,6 +14,7 @@ from tnvmc.limits import Json
 from tnvmc.series.changes import asks_no_more
 from tnvmc.series.kind import Series, SeriesKind, SeriesTable
 from tnvmc.series.kinds import KINDS
+from tnvmc.series.observed import observed_value
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import read_toml, with_out, with_overrides
 from tnvmc.settings.problems import ConfigError
@@ -45,10 +46,10 @@ class Maker(Protocol):
 
 def kind_of_file(path: Path, overrides: Sequence[str] = ()) -> SeriesKind | None:
     """Give what a settings file asks for; None for one run, and for what cannot be read."""
-    try:
-        data = with_overrides(read_toml(path), overrides)
-    except ConfigError:
-        return None
+    data: Json = {}
+    with contextlib.suppress(ConfigError):  # who reads the file again tells what is wrong
+        data = read_toml(path)
+        data = with_overrides(data, overrides)
     return next((kind for kind in KINDS if kind.requested(data)), None)
 
 
@@ -202,8 +203,7 @@ def _make(series: Series, maker: Maker) -> tuple[Series, SeriesTable]:
     """Make every run, and those that follow from the table of them."""
     import tomli_w
 
-    for name in series.runs:
-        folder = series.out / name
+    for folder in (series.out / name for name in series.runs):
         if (folder / CONFIG).is_file() and is_running(read_run(folder)):
             raise FolderInUse(f"{folder}: another process is writing this run")
     references = series.kind.references(series, {})
@@ -230,7 +230,8 @@ def _make_runs(
         print(f"[{number}/{len(runs)}] {name}", flush=True)
         try:
             _make_or_keep(settings, references.get(name), maker)
-            _measure(series, name, maker)
+            if series.observables:
+                _measure(series, name, maker)
         except (KeyboardInterrupt, Interrupted) as stop:  # the first before its first step
             where, status = f"in {kind.run} '{name}'", getattr(stop, "exit_status", 130)
             because = getattr(stop, "because", "")
@@ -258,8 +259,9 @@ def _make_or_keep(settings: Settings, reference: Reference | None, maker: Maker)
 
 
 def _measure(series: Series, name: str, maker: Maker) -> None:
-    """Measure the observables that the series asks for, where its run has none of its last step."""
-    if series.observables:
-        run = read_run(series.out / name)
-        if run.observables is None or is_outdated(run):
-            maker.measure(run.path, series.observables)
+    """Measure the observables that the series asks for and its run has not of its last step."""
+    run = read_run(series.out / name)
+    held = {} if is_outdated(run) else run.observables or {}
+    if any(observed_value(held, each) is None for each in series.observables):
+        print("measuring observables", flush=True)
+        maker.measure(run.path, series.observables)
