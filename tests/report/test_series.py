@@ -20,8 +20,8 @@ from tnvmc.series.several_starts import StartRow, StartTable
 LATTICE = {"kind": "square", "shape": [2, 3], "boundary": "open"}
 HEISENBERG = {"model": "heisenberg", "J": 1.0}
 MEASURED = {
-    "energy_error": 0.003, "variance": 0.01, "v_score": 2e-3, "steps": 4, "n_samples": 64, "n_sites": 6,
-    "units": "S.S",
+    "energy_error": 0.003, "variance": 0.01, "v_score": 2e-3, "steps": 4, "n_samples": 64,
+    "n_sites": 6, "units": "S.S",
 }  # fmt: skip
 FAILED = Diagnostic("run_failed", "error", {"reason": "no luck"})
 
@@ -34,16 +34,16 @@ def side_by_side(shown: str, text: str, rows: slice) -> bool:
 # Comparisons.
 
 COMPARED = {
-    "hamiltonian": HEISENBERG, "lattice": LATTICE, "n_sites": 6, "units": "S.S", "magnetisation": None,
-    "budget": {"samples": 640}, "measured_samples": 64, "symmetrise": [],
+    "hamiltonian": HEISENBERG, "lattice": LATTICE, "n_sites": 6, "units": "S.S",
+    "magnetisation": None, "budget": {"samples": 640}, "measured_samples": 64, "symmetrise": [],
     "reference": {"energy": -3.0, "source": "somebody", "method": "QMC"},
 }  # fmt: skip
 
 
 def compared(name: str, energy: float, **changes: Any) -> ComparedRun:
     values: dict[str, Any] = {
-        "kind": "peps", "sampler": "metropolis", "parameters": 96, "undone": 0, "first_energy": None,
-        "energy_error": 0.012, "energy_per_site": energy / 6, "energy_per_site_error": 0.002,
+        "kind": "peps", "sampler": "metropolis", "parameters": 96, "undone": 0,
+        "first_energy": None, "energy_error": 0.012, "energy_per_site": energy / 6, "energy_per_site_error": 0.002,
         "relative_error": 1e-3, "relative_error_error": 1e-4, "variance": 0.3, "v_score": 0.02,
         "seconds_per_step": 0.25, "compile_seconds": None, "seconds_per_effective_sample": None,
         "seconds": 1.0, "samples": 64,
@@ -82,10 +82,12 @@ def sector_table(*more: SectorRow) -> SeriesTable:
     small = Diagnostic("gap_bias_small", "good", values)
     gap = Gap(0.8123, 0.004, 1e-4, 2e-4, "S.S", (small,))
     dmrg = Reference(-2.31, "somebody", "extrapolated", 0.002)
+    exact = Reference(-3.129385, "diagonalisation", "exact")
+    above = {"gap": gap, "exact": dmrg, "exact_gap": 0.819385, "gap_sigmas": -1.6}
     rows = (
-        level("ground", -3.129, exact=Reference(-3.129385, "diagonalisation", "exact"), sigmas=0.13),
-        level("triplet", -2.3167, magnetisation=2, gap=gap, exact=dmrg, exact_gap=0.819385, gap_sigmas=-1.6),
-    )  # fmt: skip
+        level("ground", -3.129, exact=exact, sigmas=0.13),
+        level("triplet", -2.3167, magnetisation=2, **above),
+    )
     missing = (("odd", Diagnostic("sector_unfinished", "error")),)
     return SeriesTable(SECTORS, (*rows, *more), missing, SECTORS_ABOUT)
 
@@ -111,8 +113,8 @@ def test_sectors_in_text_and_markdown() -> None:
 
 def test_symmetries_and_overlaps_are_shown_where_there_are_any() -> None:
     even = level(
-        "even", -2.3, symmetrise=("spin",), characters={"spin inversion": 1}, orthogonal_to=("ground",),
-        overlaps=({"squared": 0.001, "error": 0.002},),
+        "even", -2.3, symmetrise=("spin",), characters={"spin inversion": 1},
+        orthogonal_to=("ground",), overlaps=({"squared": 0.001, "error": 0.002},),
     )  # fmt: skip
     page = markdown(sector_table(even))
     assert "| spin (spin inversion +1) | ground |" in page
@@ -146,7 +148,7 @@ def test_exact_levels_are_seen_behind_energies_that_agree() -> None:
     widths = {
         group.get_zorder(): group.get_linewidth()[0]
         for group in axes.collections
-        if any(segment[0][1] == 0.8 and segment[0][0] < 1 < segment[1][0] for segment in group.get_segments())
+        if any(left[1] == 0.8 and left[0] < 1 < right[0] for left, right in group.get_segments())
     }  # fmt: skip
     behind, before = (widths[order] for order in sorted(widths))
     assert behind > 2 * before
@@ -164,8 +166,8 @@ def test_a_notebook_shows_energies_and_gaps() -> None:
 # Starts.
 
 STARTS_ABOUT = {
-    "hamiltonian": HEISENBERG, "lattice": {"kind": "square", "shape": [4, 4], "boundary": "cylinder"},
-    "n_sites": 16, "units": "S.S",
+    "hamiltonian": HEISENBERG,
+    "lattice": {"kind": "square", "shape": [4, 4], "boundary": "cylinder"}, "n_sites": 16, "units": "S.S",
 }  # fmt: skip
 ALONE = Diagnostic(
     "lowest_alone", "warning", {"n_starts": 2, "near": 1, "within": 3.0, "spread_per_site": 1e-3}
@@ -193,8 +195,8 @@ def start_table(measured: StartRow | None = AGAIN, first: StartRow = FIRST) -> S
 def test_starts_in_text_and_markdown() -> None:
     table = start_table()
     for part in (plain_text(table), markdown(table)):
-        for word in ("-9.8800(40)", "-0.61750(25)", "8.00e-02", "+4.1", "1001", "not in the table: start-3",
-                     "-0.61850(25) per site (again-2)", "run.starts"):  # fmt: skip
+        for word in ("-9.8800(40)", "-0.61750(25)", "8.00e-02", "+4.1", "1001",
+                     "not in the table: start-3", "-0.61850(25) per site (again-2)", "run.starts"):  # fmt: skip
             assert word in part, word
         assert part.startswith(headline(table)) and "cylinder" in headline(table)
 
@@ -248,8 +250,8 @@ def scan_table() -> SeriesTable:
 def test_a_scan_in_text_and_markdown() -> None:
     table = scan_table()
     for part in (plain_text(table), markdown(table)):
-        for word in ("hamiltonian.h from 2 to 0.5", "-1.00000(50)", "0.2500(10)", "+2.0", "Sx", "QMC",
-                     "not in the table: h=0: not begun"):  # fmt: skip
+        for word in ("hamiltonian.h from 2 to 0.5", "-1.00000(50)", "0.2500(10)", "+2.0", "Sx",
+                     "QMC", "not in the table: h=0: not begun"):  # fmt: skip
             assert word in part, word
     assert "h =" not in headline(table)  # it has no value of its own
 

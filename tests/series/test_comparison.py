@@ -242,7 +242,7 @@ def test_a_run_cannot_have_made_more_steps_than_it_may(
 def test_a_budget_of_seconds_ends_each_and_bends_the_schedule(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By a clock that ticks 0.1 s a step: six steps of 0.55 s.  What the first compiles is charged to none."""
+    """By a clock that ticks 0.1 s a step: six steps of 0.55 s; what the first compiles is free."""
     advance, begun = VMC.advance, set()
 
     def timed(vmc: VMC, state: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What is the same for all kinds of several runs: made, stopped, resumed, tabulated, drawn, refused."""
+"""What is the same for all kinds of several runs: made, stopped, resumed, drawn, refused."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ def finished(settings: Settings) -> Run:
     """A run of four steps, as its files would tell."""
     lines = tuple({"step": n, "seconds": 0.1 * (n + 1), "tau": 2.0 + n} for n in range(4))
     result: Json = {
-        "energy": -3.0, "energy_error": 0.01, "variance": 0.2, "v_score": 0.1, "n_samples": 64, "steps": 4,
+        "energy": -3.0, "energy_error": 0.01, "variance": 0.2, "v_score": 0.1, "n_samples": 64,
+        "steps": 4,
         "version": __version__, "config": settings.as_dict(),
         "effective_samples": None,
     }  # fmt: skip

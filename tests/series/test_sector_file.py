@@ -1,4 +1,4 @@
-"""The settings of several sectors: what their runs are, and what is said of those that cannot be."""
+"""The settings of several sectors: what their runs are, and which cannot be."""
 
 from __future__ import annotations
 

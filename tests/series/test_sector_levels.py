@@ -24,7 +24,7 @@ def energies(shape: list[int], *tables: dict[str, Any]) -> list[float | None]:
 
 
 def levels(shape: list[int], sector: int, sign: int = 0) -> np.ndarray:
-    """All levels of a sector, of one sign under spin inversion: the order of the basis turned round."""
+    """All levels of a sector, of one sign under spin inversion, which turns the basis round."""
     states = Basis(shape[0] * shape[1], 2, sector)
     matrix = heisenberg(square(*shape)).sparse(sector).toarray()
     turned = np.eye(states.dimension)[::-1]
@@ -65,7 +65,7 @@ def test_levels_are_counted_within_their_quantum_numbers() -> None:
 
 
 def test_a_level_of_other_characters_takes_none_away() -> None:
-    """The ground state has +1 or -1; what is orthogonal to it anyway leaves the levels as they are."""
+    """The ground state has +1 or -1; what is orthogonal to it leaves the levels as they are."""
     even, odd = levels([2, 3], 0, 1), levels([2, 3], 0, -1)
     found = energies(
         [2, 3], {"name": "a"}, EVEN | {"orthogonal_to": ["a"]}, ODD | {"orthogonal_to": ["a"]}
@@ -76,7 +76,7 @@ def test_a_level_of_other_characters_takes_none_away() -> None:
 
 
 def test_a_degenerate_level_of_both_characters_gives_no_reference() -> None:
-    """2 x 2 spins have E = 0 for a singlet (+1) and triplets (-1): the third state may be any mixture."""
+    """2 x 2 spins have E = 0 for a singlet (+1) and triplets (-1): the third may be any mixture."""
     assert np.isclose(levels([2, 2], 0), 0).sum() > 1
     tables = [
         {"name": "a"},

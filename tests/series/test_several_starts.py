@@ -1,4 +1,4 @@
-"""Several starts from the command line: what they leave behind, which one is taken, how they go on."""
+"""Several starts from the command line: which one is taken, and how they go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of several sectors from the command line: what they leave behind, how they fail and go on."""
+"""Files of several sectors from the command line: gaps, warnings, and how they go on."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_sector_above_another() -> None:
 
 @pytest.mark.whole
 def test_what_is_not_orthogonal_has_no_gap() -> None:
-    """A penalty far below the gap leaves the ground state: one warning, which names the key of the file."""
+    """A penalty far below the gap leaves the ground state: one warning, which names the key."""
     excited = 'name = "excited"\northogonal_to = ["ground"]\npenalty = 0.001'
     enumerated('name = "ground"', excited, steps=20)
     assert main(["run", "study.toml", "--out", "out"]) == 0
@@ -149,7 +149,7 @@ def test_a_gap_that_is_not_converged_is_told() -> None:
 
 @pytest.mark.whole
 def test_an_energy_that_another_sector_bounds_is_told() -> None:
-    """No triplet of a Heisenberg magnet lies below the lowest state with 2 Sz = 0; with signs of its own one may."""
+    """No triplet lies below the lowest state with 2 Sz = 0; one with signs of its own may."""
     odd = 'symmetrise = ["spin"]\ncharacters = {"spin inversion" = 1}\nsteps = 0'
     enumerated(
         'name = "ground"\nsteps = 0\ninit = "random"',
@@ -181,7 +181,7 @@ def test_a_state_that_others_are_orthogonal_to_stays(capsys: pytest.CaptureFixtu
 
 @pytest.mark.whole
 def test_a_state_that_went_on_by_itself_is_told() -> None:
-    """The sector kept orthogonal to the old state stays, with a note; so does what has made more steps."""
+    """The sector kept orthogonal to the old state stays, with a note; so do further steps."""
     excited = 'name = "excited"\northogonal_to = ["ground"]\ninit = "random"'
     enumerated('name = "ground"', excited)
     assert main(["run", "study.toml", "--out", "out"]) == 0
@@ -272,7 +272,7 @@ def test_what_is_meant_is_named(
 
 @pytest.mark.slow
 def test_the_triplet_gap_of_the_example() -> None:
-    """The first two sectors of the file: an error below 0.02 J, and the exact gap within four of them."""
+    """The first two sectors of the file: an error below 0.02 J, the exact gap within four."""
     text = (ROOT / "scripts/sectors_heisenberg_4x4.toml").read_text()
     Path("study.toml").write_text(text[: text.index('[[sector]]\nname = "even"')])
     assert main(["run", "study.toml", "--out", "out"]) == 0

@@ -1,4 +1,4 @@
-"""``tnvmc exact``: the ground state of a settings file by diagonalisation, and the levels of its other states."""
+"""``tnvmc exact``: the ground state of a settings file by diagonalisation, and other levels."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ from tnvmc.vmc.sectors import elsewhere
 def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = None) -> str:
     """Diagonalise what a settings file describes, and write what was found.
 
-    Of a file with [[sector]] or [scan] the energy of each; with [[orthogonal]] also the level that its run is compared with.
+    Of a file with [[sector]] or [scan] the energy of each; with [[orthogonal]] also the level that
+    its run is compared with.
 
     Args:
         path: of the file.
         overrides: settings to change, as ``"hamiltonian.J=2"``.
-        sector: twice the total Sz; the smallest by default, or that of the file where it has [[orthogonal]].
+        sector: twice the total Sz; the smallest by default, or that of the file where it has
+            [[orthogonal]].
 
     Raises:
-        ConfigError: settings that cannot be used, or sectors of which none can be diagonalised in seconds.
+        ConfigError: settings that cannot be used, or sectors of which none can be diagonalised in
+            seconds.
         TooLargeError: too many states.
     """
     data = read_toml(path)
@@ -79,9 +82,12 @@ def _other_sector(found: Diagnostic) -> str:
     """Where the ground state lies, or may lie, if not here."""
     values = found.values
     if "other" not in values:
-        return "note             a field along z: another sector may lie lower; name it with --sector 2SZ"
-    energy = fixed(values["energy_per_site"], 12)
-    return f"lower            {energy} per site with 2 Sz = {values['other']} (--sector {values['other']})"
+        return (
+            "note             a field along z: another sector may lie lower; name it with "
+            "--sector 2SZ"
+        )
+    energy, sector = fixed(values["energy_per_site"], 12), values["other"]
+    return f"lower            {energy} per site with 2 Sz = {sector} (--sector {sector})"
 
 
 def _of_scan(asked: Series, sector: int | None) -> Iterator[str]:

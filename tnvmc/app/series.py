@@ -1,4 +1,4 @@
-"""Several runs from one settings file: comparisons, sectors, starts and scans, callable from Python.
+"""Several runs of one settings file: comparisons, sectors, starts and scans.
 
 Each run is an ordinary one in a folder of its own, made by the code of ``tnvmc run``.
 """
@@ -64,7 +64,7 @@ def series_file(
         The table that the command prints: `rows`, and `left_out` with the reasons.
 
     Raises:
-        ConfigError: settings that cannot run, of any run, or of one run only; nothing has been started.
+        ConfigError: settings that cannot run, or ask for one run; nothing has been started.
         FolderError: `out` holds runs already.
         DiskError: no space left.
         Interrupted: Ctrl-C or SIGTERM, with a checkpoint written.
@@ -124,7 +124,7 @@ def redraw_series(
 
 
 def retabulate_series(folder: str | Path) -> tuple[Path, ...]:
-    """Write the table of several runs again, as ``tnvmc report`` does; raises as `redraw_series`."""
+    """Write the table again, as ``tnvmc report`` does; raises as `redraw_series`."""
     files = _pages(*held_series(_kind(folder), Path(folder)))
     write_files(files)
     return tuple(files)

@@ -59,7 +59,7 @@ def check_threads(threads: int | None, budget: Budget, blocks: Mapping[str, Json
 
 
 def _kinds(block: Json) -> list[Any]:
-    """Give the kind of a block, of a product those of its states, the one that is contracted first."""
+    """Give the kind of a block; of a product those of its states, the contracted one first."""
     tables = [block.get(key) for key in ("first", "second")]
     return [each.get("kind") for each in tables if isinstance(each, dict)] or [block.get("kind")]
 

@@ -40,13 +40,13 @@ def refuse_other_problem(series: Series, own: Mapping[str, Setting]) -> None:
         for key, of_run in {**own, "seed": _seed, **_of_problem(now)}.items():
             if of_run(before) != of_run(now):
                 raise ConfigError(
-                    f"{series.kind.run} '{name}': {key} = {_text(of_run(now))}: the run in {place} was "
-                    f"begun with {_text(of_run(before))}; choose another --out"
+                    f"{series.kind.run} '{name}': {key} = {_text(of_run(now))}: the run in {place} "
+                    f"was begun with {_text(of_run(before))}; choose another --out"
                 )
 
 
 def asks_no_more(before: Json, now: Json) -> bool:
-    """Tell whether a run with the settings `before` has done what it is asked for `now`, or more."""
+    """Tell whether a run with the settings `before` has done what is asked `now`, or more."""
     made, asked = before["optimizer"]["steps"], now["optimizer"]["steps"]
     steps = {**now["optimizer"], "steps": made}
     after = {**now, "optimizer": steps, "ansatz": _with_start_moved(before, now)}
@@ -66,7 +66,7 @@ def unlike(one: Json, other: Json) -> list[str]:
 
 
 def _with_start_moved(before: Json, now: Json) -> Json:
-    """Give [ansatz] with the path of its start as it was, where the folder of all runs was moved."""
+    """Give [ansatz] with the path of its start as it was, where all runs were moved together."""
     old, new = (Path(str(each["ansatz"].get("init"))) for each in (before, now))
     own = Path(str(now["run"].get("out"))).parent
     return (

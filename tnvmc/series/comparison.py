@@ -105,8 +105,8 @@ class ComparisonKind(SeriesKind):
         used = getattr(begun, unit)
         if used is None or now < used:
             raise ConfigError(
-                f"compare.{unit} = {now:g}: the comparison in {series.out} was begun with {begun} for "
-                "each ansatz, which can be raised only; choose another --out"
+                f"compare.{unit} = {now:g}: the comparison in {series.out} was begun with {begun} "
+                "for each ansatz, which can be raised only; choose another --out"
             )
         for name, settings in series.runs.items():
             folder, most = series.out / name, settings.optimizer.steps
@@ -220,7 +220,8 @@ class ComparisonKind(SeriesKind):
         sector = about["magnetisation"]
         return (
             ("" if sector is None else f"2 Sz = {sector}; ")
-            + f"{amount:g} {unit} for each ansatz; measured with {about['measured_samples']} samples"
+            + f"{amount:g} {unit} for each ansatz; "
+            + f"measured with {about['measured_samples']} samples"
             + (f", symmetries {', '.join(about['symmetrise'])}" if about["symmetrise"] else "")
             + f"; {reference}"
         )

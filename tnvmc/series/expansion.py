@@ -1,4 +1,4 @@
-"""From one settings file to the completed settings of several runs: names, and what is wrong with which."""
+"""From one settings file to the settings of several runs: names, and what is wrong with which."""
 
 from __future__ import annotations
 

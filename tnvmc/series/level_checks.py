@@ -119,7 +119,7 @@ def _bounded(
     numbers: Mapping[str, QuantumNumbers],
     rotations: bool,
 ) -> SectorRow:
-    """Give a row with a warning where another energy proves that it is not the lowest of its own."""
+    """Give a row with a warning where another energy proves that it is not the lowest."""
     lower = [
         other
         for other in every

@@ -1,7 +1,7 @@
 """Scans: a coupling, a field or the size runs through the values of ``[scan]``.
 
-Each run starts from the state of the one before it, or from a start of its own where the size changes
-and the state has no bulk (`ansatz.edge`) that fits another lattice.
+Each run starts from the state of the one before it, or from a start of its own where the size
+changes and the state has no bulk (`ansatz.edge`) that fits another lattice.
 """
 
 from __future__ import annotations
@@ -233,8 +233,8 @@ def _as_run(own: Settings, before: Settings | None, key: str) -> Settings:
 def concave(rows: Sequence[ScanRow]) -> tuple[ScanRow, ...]:
     """Give rows with a warning at each energy below the line between its two neighbours.
 
-    The Hamiltonian is linear in its couplings, so that exact ground-state energies are concave: there
-    one of the two neighbours lies too high.
+    The Hamiltonian is linear in its couplings, so that exact ground-state energies are concave:
+    there one of the two neighbours lies too high.
     """
     ordered = sorted(rows, key=lambda row: row.place)
     judged = {row.name: row for row in rows}

@@ -1,4 +1,4 @@
-"""The exact energies that several sectors are compared with: lowest levels, and those above them."""
+"""Exact energies that several sectors are compared with: lowest levels, and those above them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SAME = 1e-8  # relative difference of energies that are one level
 def sector_references(series: Series) -> dict[str, Reference]:
     """Find the exact energy of each of several sectors, by its name; nothing where none is known.
 
-    Of a sector that is kept orthogonal to others it is the lowest level that is left when theirs are
-    taken away.  Where one of theirs is degenerate, with other characters too, that is not defined, and
-    none is given.
+    Of a sector that is kept orthogonal to others it is the lowest level that is left when theirs
+    are taken away.  Where one of theirs is degenerate, with other characters too, that is not
+    defined, and none is given.
     """
     found: dict[str, Reference] = {}
     sectors = series.details

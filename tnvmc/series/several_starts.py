@@ -1,7 +1,7 @@
 """Starts: one state from several seeds (`run.starts`), and the lowest of them measured again.
 
-The lowest of several energies with errors is lower than its state on average, so its state is measured
-with new samples, which no choice has gone into.
+The lowest of several energies with errors is lower than its state on average, so its state is
+measured with new samples, which no choice has gone into.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class StartRow(Row):
 
     @property
     def wrong(self) -> tuple[Diagnostic, ...]:
-        """What says that its energy is too low, beyond what a state can have, or of another level."""
+        """What says that its energy is too low, or not that of this level."""
         return tuple(
             found
             for found in self.diagnostics
@@ -109,8 +109,8 @@ class StartsKind(SeriesKind):
         begun = {file.parent.name for file in series.out.glob(f"start-*/{CONFIG}")}
         if left := sorted(begun - set(series.runs)):
             raise ConfigError(
-                f"run.starts = {len(series.runs)}: {series.out} holds {left[-1]} already; ask for as "
-                "many at least, or choose another --out"
+                f"run.starts = {len(series.runs)}: {series.out} holds {left[-1]} already; ask for "
+                "as many at least, or choose another --out"
             )
         for name in sorted(begun):
             config = read_toml(series.out / name / CONFIG)

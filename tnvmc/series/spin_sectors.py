@@ -89,9 +89,9 @@ class SectorsKind(SeriesKind):
             dependent = [each for each in begun if name in off[each]]
             if dependent and not asks_no_more(config, series.runs[name].as_dict()):
                 raise ConfigError(
-                    f"sector '{name}': would go on with other settings, and '{dependent[0]}' is kept "
-                    "orthogonal to its state as it is; choose another --out, or change settings of "
-                    "that one only (sector.N.steps)"
+                    f"sector '{name}': would go on with other settings, and '{dependent[0]}' is "
+                    "kept orthogonal to its state as it is; choose another --out, or change "
+                    "settings of that one only (sector.N.steps)"
                 )
 
     def references(self, series: Series, before: Json) -> Mapping[str, Reference]:

@@ -1,4 +1,4 @@
-"""What a settings file says of several runs: [[sector]], [scan], and the [compare] of a comparison."""
+"""What a settings file says of several runs: [[sector]], [scan], and [compare]."""
 
 from __future__ import annotations
 
@@ -43,15 +43,17 @@ class ScanSettings(Section):
     """What one number of the Hamiltonian, or the size, runs through."""
 
     key: StrictStr
-    """A coupling or a field, as `hamiltonian.h` (`hamiltonian.term.2.coupling` of the second term), or `lattice.shape`."""
+    """A coupling or a field, as `hamiltonian.h` (`hamiltonian.term.2.coupling` of the second term),
+    or `lattice.shape`."""
     values: (
         list[Number | Shape]
         | Annotated[Range, Field(description="a table { start = 0, stop = 1, n = 6 }")]
     )
-    """A list of numbers, or of shapes; `{ start = 0, stop = 1, n = 6 }` for equal steps. In this order: each run starts from the state before it."""
+    """A list of numbers, or of shapes; `{ start = 0, stop = 1, n = 6 }` for equal steps. In this
+    order: each run starts from the state before it."""
     observables: tuple[Observed, ...] = ()
-    """What is measured at each value besides the energy: the mean over sites of `Sz`, `Sx` or `n`, the largest
-    structure factor of `SzSz`, `SS` or `nn`, or `staggered_magnetisation_squared`."""
+    """What is measured at each value besides the energy: the mean over sites of `Sz`, `Sx` or `n`,
+    the largest structure factor of `SzSz`, `SS` or `nn`, or `staggered_magnetisation_squared`."""
 
 
 class SectorSettings(Section):
@@ -62,16 +64,19 @@ class SectorSettings(Section):
     magnetisation: StrictInt | None = None
     """Twice its total Sz. Default: `sampler.magnetisation`."""
     symmetrise: tuple[Symmetries, ...] | None = None
-    """Its `ansatz.symmetrise`: symmetries over which the state is summed. Default: that of `[ansatz]`."""
+    """Its `ansatz.symmetrise`: symmetries over which the state is summed. Default: that of
+    `[ansatz]`."""
     characters: Characters | None = None
-    """Its `ansatz.characters`, as `{ "spin inversion" = -1 }`. Default: those of `[ansatz]`, if the symmetries are too."""
+    """Its `ansatz.characters`, as `{ "spin inversion" = -1 }`. Default: those of `[ansatz]`, if the
+    symmetries are too."""
     orthogonal_to: tuple[StrictStr, ...] = ()
-    """Names of sectors above it in the file with the same quantum numbers: it is kept orthogonal to their states,
-    so it finds level 2 of them, and so on."""
+    """Names of sectors above it in the file with the same quantum numbers: it is kept orthogonal to
+    their states, so it finds level 2 of them, and so on."""
     penalty: PositiveNumber | None = None
-    """The `orthogonal.penalty` of these states: larger than the gap. Default: that of `[[orthogonal]]`."""
+    """The `orthogonal.penalty` of these states: larger than the gap. Default: that of
+    `[[orthogonal]]`."""
     init: Start | None = None
-    """Its `ansatz.init`. A start that has the symmetries of another level may stay with them: "random" has none.
-    Default: that of `[ansatz]`."""
+    """Its `ansatz.init`. A start that has the symmetries of another level may stay with them:
+    "random" has none. Default: that of `[ansatz]`."""
     steps: NonNegative | None = None
     """Its `optimizer.steps`. Default: that of `[optimizer]`."""

@@ -15,7 +15,7 @@ from tnvmc.storage.run_files import read_run
 _HALF = 0.32  # of a column, that the line of an energy covers
 _LETTER = 0.08  # inches of a letter below the axis
 _EXACT = {"color": style.GREY, "alpha": 0.45, "lw": 4.5, "zorder": 1}
-"""Of exact energies: broad lines behind the points, since two lines hide each other where they agree."""
+"""Of exact energies: broad lines behind the points, since two lines that agree hide each other."""
 
 
 def draw_series(picture: Picture) -> Mapping[str, Any]:
