@@ -43,7 +43,8 @@ COMPARED = {
 def compared(name: str, energy: float, **changes: Any) -> ComparedRun:
     values: dict[str, Any] = {
         "kind": "peps", "sampler": "metropolis", "parameters": 96, "undone": 0,
-        "first_energy": None, "energy_error": 0.012, "energy_per_site": energy / 6, "energy_per_site_error": 0.002,
+        "first_energy": None, "energy_error": 0.012, "energy_per_site": energy / 6,
+        "energy_per_site_error": 0.002,
         "relative_error": 1e-3, "relative_error_error": 1e-4, "variance": 0.3, "v_score": 0.02,
         "seconds_per_step": 0.25, "compile_seconds": None, "seconds_per_effective_sample": None,
         "seconds": 1.0, "samples": 64,
@@ -167,7 +168,8 @@ def test_a_notebook_shows_energies_and_gaps() -> None:
 
 STARTS_ABOUT = {
     "hamiltonian": HEISENBERG,
-    "lattice": {"kind": "square", "shape": [4, 4], "boundary": "cylinder"}, "n_sites": 16, "units": "S.S",
+    "lattice": {"kind": "square", "shape": [4, 4], "boundary": "cylinder"}, "n_sites": 16,
+    "units": "S.S",
 }  # fmt: skip
 ALONE = Diagnostic(
     "lowest_alone", "warning", {"n_starts": 2, "near": 1, "within": 3.0, "spread_per_site": 1e-3}
@@ -196,7 +198,8 @@ def test_starts_in_text_and_markdown() -> None:
     table = start_table()
     for part in (plain_text(table), markdown(table)):
         for word in ("-9.8800(40)", "-0.61750(25)", "8.00e-02", "+4.1", "1001",
-                     "not in the table: start-3", "-0.61850(25) per site (again-2)", "run.starts"):  # fmt: skip
+                     "not in the table: start-3", "-0.61850(25) per site (again-2)",
+                     "run.starts"):  # fmt: skip
             assert word in part, word
         assert part.startswith(headline(table)) and "cylinder" in headline(table)
 
