@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tnvmc.analysis.gaps import Gap
 from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -12,7 +14,7 @@ from tnvmc.report.figures.series import draw_series
 from tnvmc.report.series import headline, markdown, plain_text
 from tnvmc.series.comparison import ComparedRun
 from tnvmc.series.kind import SeriesTable
-from tnvmc.series.kinds import COMPARISON, SCAN, SECTORS, STARTS
+from tnvmc.series.kinds import COMPARISON, KINDS, SCAN, SECTORS, STARTS
 from tnvmc.series.level_checks import SectorRow
 from tnvmc.series.scan import ScanRow
 from tnvmc.series.several_starts import StartRow, StartTable
@@ -153,6 +155,17 @@ def test_exact_levels_are_seen_behind_energies_that_agree() -> None:
     }  # fmt: skip
     behind, before = (widths[order] for order in sorted(widths))
     assert behind > 2 * before
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_table_without_rows_names_what_is_missing(kind: Any) -> None:
+    about = COMPARED | SECTORS_ABOUT | {"key": "hamiltonian.J", "values": [1.0, 2.0]}
+    table = SeriesTable if kind is not STARTS else StartTable
+    empty = table(kind, (), (("x", FAILED),), about)
+    assert "x: failed: no luck" in plain_text(empty) and "x: failed: no luck" in markdown(empty)
+    assert "run_failed" in repr(empty) and "no luck" in empty._repr_html_()
+    with pytest.raises(KeyError):
+        empty["x"]
 
 
 def test_a_notebook_shows_energies_and_gaps() -> None:

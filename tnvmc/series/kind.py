@@ -91,7 +91,7 @@ class SeriesTable(Shown):
     diagnostics: tuple[Diagnostic, ...] = ()  #: of all rows together
 
     def __getitem__(self, name: str) -> Any:
-        return next(row for row in self.every_row if row.name == name)
+        return {row.name: row for row in self.every_row}[name]
 
     @property
     def every_row(self) -> tuple[Any, ...]:
@@ -103,7 +103,7 @@ class SeriesTable(Shown):
         kept = [
             (column.title, *map(column.text, self.every_row))
             for column in self.kind.columns(self)
-            if not column.optional or any(column.text(row) != "-" for row in self.every_row)
+            if not column.optional or {"-"} != {column.text(row) for row in self.every_row}
         ]
         return list(zip(*kept, strict=True))
 
