@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tnvmc.ansatz.neural import NETWORKS
-from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.process import available_cores
 from tnvmc.limits import Json
 from tnvmc.operators.marshall import has_ground_state
@@ -71,7 +70,7 @@ def check_alike(settings: Settings, operator: Operator, n_samples: int, sector: 
         text = f"the others are in the sector {sector}; set it for all, in [sampler]"
         raise ConfigError(conflict("sampler.magnetisation", text, own))
     ansatz = check_parts(settings, operator)
-    if isinstance(ansatz, Symmetrised):
+    if ansatz.group:
         proven = has_ground_state(operator, ansatz.group, own or 0)
         positive = all(each.character == 1 for each in ansatz.group.elements)
         if not (positive if proven is None else proven):
