@@ -129,6 +129,7 @@ IN_ORDER = [
     "compare",
     "sectors",
     "starts",
+    "scan",
 ]
 
 

@@ -25,9 +25,10 @@ LEVELS = {
     "settings": 8,
     "analysis": 8,
     "callbacks": 8,
-    "report": 9,
-    "plot": 9,
-    "app": 10,
+    "series": 9,
+    "report": 10,
+    "plot": 10,
+    "app": 11,
 }
 
 

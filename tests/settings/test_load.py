@@ -9,11 +9,10 @@ import pytest
 import tomli_w
 
 from tests.settings.complaints import problems, told
+from tnvmc.series.kinds import KINDS
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import load, read_toml, validate
 from tnvmc.settings.problems import ConfigError
-from tnvmc.settings.sectors import sectors
-from tnvmc.settings.starts import holds_starts, starts
 
 MINIMAL: dict[str, Any] = {
     "lattice": {"shape": [4, 4]},
@@ -49,8 +48,8 @@ def test_the_scripts_are_valid_and_a_fixed_point(path: Path) -> None:
     if path.stem.startswith("compare"):
         return
     data = read_toml(path)
-    make = sectors if "sector" in data else starts if holds_starts(data) else None
-    for run in [load(path)] if make is None else make(data).runs.values():
+    kind = next((kind for kind in KINDS if kind.requested(data)), None)
+    for run in [load(path)] if kind is None else kind.expand(data, path.stem).runs.values():
         first = run.as_dict()
         assert complete(validate(first)).as_dict() == first
 

@@ -1,1 +1,1 @@
-"""Level 10: the commands."""
+"""Level 11: the commands."""

@@ -36,7 +36,7 @@ from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.hdf5 import attribute, opened, read_stages
 from tnvmc.storage.provenance import PROVENANCE
-from tnvmc.storage.run_files import OBSERVABLES, read_run, refuse_comparison
+from tnvmc.storage.run_files import OBSERVABLES, read_run, refuse_series
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -105,7 +105,7 @@ def measure_run(
     """
     started = perf_counter()
     path = Path(path)
-    refuse_comparison(path)
+    refuse_series(path)
     check_run_folder(path)
     if not (path / CHECKPOINT).is_file():
         raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")

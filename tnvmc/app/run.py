@@ -37,14 +37,16 @@ from tnvmc.settings.load import load, load_in_place, with_out
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_files import asks_the_same, refuse_comparison
+from tnvmc.storage.run_files import asks_the_same, refuse_series
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
     HISTORY,
     PICTURE,
     RESULT,
+    DiskError,
     FolderError,
+    Interrupted,
     RunFolder,
     check_settings,
     refuse_occupied,
@@ -58,21 +60,6 @@ from tnvmc.vmc.reliability import group_of
 from tnvmc.vmc.state import StepRecord
 
 _FAILED = 1  # exit status of what is not the fault of the input
-
-
-class Interrupted(Exception):
-    """A run that was stopped, with its checkpoint written; `because` says by what."""
-
-    def __init__(self, step: int, folder: Path, exit_status: int, because: str = "") -> None:
-        super().__init__(
-            f"{because and because + '; '}stopped after {step} steps, checkpoint written; "
-            f"continue with: tnvmc run --resume {folder}"
-        )
-        self.exit_status, self.because = exit_status, because
-
-
-class DiskError(Exception):
-    """The disk refused a write: it is full, or not ours."""
 
 
 def run_file(
@@ -212,7 +199,7 @@ def _refuse_fewer_steps(run: StagedRun, path: Path) -> None:
 
 def _require_run(path: Path) -> None:
     """Raise `FolderError` where a folder holds no run to resume."""
-    refuse_comparison(path)
+    refuse_series(path)
     require_settings(path)
 
 
@@ -279,7 +266,9 @@ def _carry_on(
             status, because = getattr(stop, "exit_status", 128 + signal.SIGINT), ""
         elif isinstance(stop, WorkerLost):
             because = str(stop)
-        raise Interrupted(run.vmc.state.step, folder.path, status, because) from None
+        where = f"after {run.vmc.state.step} steps, checkpoint written"
+        command = f"tnvmc run --resume {folder.path}"
+        raise Interrupted(where, command, status, because) from None
     except OSError as error:
         raise _not_written(error, folder, keeper.saved_step) from None
     _show(console, result, folder)

@@ -37,7 +37,7 @@ from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
 from tnvmc.storage.identity import differences
 from tnvmc.storage.kept_files import kept_hashes
 from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_files import is_finished, read_run, refuse_comparison
+from tnvmc.storage.run_files import is_finished, read_run, refuse_series
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -409,7 +409,7 @@ def kept_states(settings: Settings, operator: Operator) -> tuple[Kept, ...]:
 
 def _kept_state(path: Path, settings: Settings, operator: Operator, penalty: float | None) -> Kept:
     """The measured state of a finished run."""
-    refuse_comparison(path)
+    refuse_series(path)
     if not (path / CONFIG).is_file():
         raise FolderError("holds no run; make that run first, or name another folder")
     check_run_folder(path)

@@ -22,7 +22,7 @@ from tnvmc.settings.optimizer_settings import (
     StageSettings,
 )
 from tnvmc.settings.section import AboveOne, Path, Section, models_in
-from tnvmc.settings.sector_settings import SectorSettings
+from tnvmc.settings.series_settings import ScanSettings, SectorSettings
 from tnvmc.settings.term_settings import TermSettings
 
 MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
@@ -315,6 +315,9 @@ class Settings(Section):
     """Optional. Each `[[sector]]` becomes a run of its own, in a folder within the folder of the file, with what
     it has of its own and else all that stands in the other sections. A table gives energies and gaps
     ([Sectors](../sectors.md))."""
+    scan: ScanSettings | None = None
+    """Optional. A coupling, a field or the size runs through several values: a run for each, which starts from the state
+    of the one before it, a table and a picture ([Scans](../scan.md))."""
 
     @model_validator(mode="before")
     @classmethod
