@@ -1,5 +1,6 @@
 """Puts the settings files of scripts/ into the package, as tnvmc/examples; setup.cfg has the rest."""
 
+import shutil
 from pathlib import Path
 
 from setuptools import setup
@@ -12,6 +13,8 @@ class BuildWithExamples(build_py):
     """The package with its examples; an editable install finds them in scripts/ itself."""
 
     def run(self) -> None:
+        if not self.editable_mode:  # modules of an earlier build may be gone from the source
+            shutil.rmtree(self.build_lib, ignore_errors=True)
         super().run()
         if not self.editable_mode:
             self.mkpath(str(Path(self.build_lib, "tnvmc", "examples")))

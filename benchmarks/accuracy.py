@@ -2,14 +2,16 @@
 
     python benchmarks/accuracy.py [--rows NAME ...] [--rules auto fixed shared] [--seeds 3] [--json FILE]
 
-For each row and rule, over the seeds: relative errors of the energy at the start and of the state that
-would be measured (median, and the largest), the seconds of all steps and those after which the mean
-energy of ten steps was first within a tenth of its last value, and the result beside that in the
-committed JSON.  "auto" has the settings that a file without any has; "fixed" draws from |psi|^2 and takes SR with a shift of 1e-2
-and a rate of 0.1 that falls to 0.01 along a cosine; "shared" is "auto" with tensors that symmetries make equal, from a
-product state; "growing" and "shared growing" are "auto" and "shared" with a number of samples that grows, whatever that of
-the row; "cut" is "auto" from a state of the next larger D that 60 steps have optimised and that is cut to D.  Energies by enumeration up to 70,000 configurations, else
-by a measurement of 16,384 samples, whose error is given.  One core.
+For each row and rule, over the seeds: relative errors of the energy at the start and of the state
+that would be measured (median, and the largest), the seconds of all steps and those after which the
+mean energy of ten steps was first within a tenth of its last value, and the result beside that in
+the committed JSON.  "auto" has the settings that a file without any has; "fixed" draws from |psi|^2
+and takes SR with a shift of 1e-2 and a rate of 0.1 that falls to 0.01 along a cosine; "shared" is
+"auto" with tensors that symmetries make equal, from a product state; "growing" and "shared growing"
+are "auto" and "shared" with a number of samples that grows, whatever that of the row; "cut" is
+"auto" from a state of the next larger D that 60 steps have optimised and that is cut to D.
+Energies by enumeration up to 70,000 configurations, else by a measurement of 16,384 samples, whose
+error is given.  One core.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from tnvmc import PEPS, SR, SRC, VMC, Enumerate, Sampler, UnreliableWarning, sharing, square
-from tnvmc.ansatz.initial.parameters import cut_to
+from tnvmc.ansatz.peps.starts.other_sizes import cut_to
 from tnvmc.operators import models
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Cosine

@@ -3,11 +3,11 @@
     python benchmarks/against_netket.py [--networks KIND,WALKERS ...] [--steps N] [--rounds N]
 
 An RBM, a CNN and a ViT with real parameters on the open 4x4 J1-J2 model at J2 = 0.5, 1024 samples a
-step, SR, 42 proposals between two samples: a sweep here, a random bond each time there.  The loop is
-what one writes for one network: sampling, local energies, gradients and the solve in one compiled
-function of JAX.  Rounds of all codes alternate in one process; a ratio is the median over rounds of
-this code's time over the other's in the same round, of wall time and of CPU time.  Prints a table and
-writes benchmarks/results/against_netket.json.  Needs the extra `[test]`.
+step, SR, 42 proposals between two samples: a sweep here, a random bond each time there.  The loop
+is what one writes for one network: sampling, local energies, gradients and the solve in one
+compiled function of JAX.  Rounds of all codes alternate in one process; a ratio is the median over
+rounds of this code's time over the other's in the same round, of wall time and of CPU time.  Prints
+a table and writes benchmarks/results/against_netket.json.  Needs the extra `[test]`.
 """
 
 from __future__ import annotations

@@ -5,13 +5,13 @@
 For each row: the share of repetitions whose exact value lies within 1 and 2 error bars (asked: 68
 and 95 %), the largest deviation in error bars, the bias in standard errors of the mean over all
 repetitions, the median error bar over the true error, the share that comes with a warning, and the
-share of misses: the error bar is less than half of the true error, and no warning says so.  The true
-error is what 68 % of the deviations stay below: a root mean square is that of a few outliers where local
-energies have a heavy tail.
+share of misses: the error bar is less than half of the true error, and no warning says so.  The
+true error is what 68 % of the deviations stay below: a root mean square is that of a few outliers
+where local energies have a heavy tail.
 
-Repetitions are groups of walkers of one draw, since a chain is a function of (seed, step, walker) and
-walkers are independent; each group goes through the estimator of a run.  Chains look amplitudes up
-in a table of all of them, which changes nothing but the time.  Exact values are those of the
+Repetitions are groups of walkers of one draw, since a chain is a function of (seed, step, walker)
+and walkers are independent; each group goes through the estimator of a run.  Chains look amplitudes
+up in a table of all of them, which changes nothing but the time.  Exact values are those of the
 enumeration of the same state.  One core, some seconds to minutes a row.
 """
 

@@ -2,12 +2,12 @@
 
     python benchmarks/dmrg.py scripts/triangular_6x6.toml --chi 250 500 1000 [--magnetisation 2]
 
-Takes terms on one and two sites, on any lattice, along a snake through the grid.  A Hamiltonian that
-conserves the magnetisation is solved in one sector, 2 Sz, with tensors of charged blocks.  Each chi
-begins with the state of the one before.  Energies at finite chi are upper bounds.  The last column
-extrapolates the last two linearly in the largest weight that a bond loses in the last sweep; its error is
-half of the distance to the last energy.  With `--state FILE` the state is kept after each chi, and a run
-goes on from the one that it finds there.
+Takes terms on one and two sites, on any lattice, along a snake through the grid.  A Hamiltonian
+that conserves the magnetisation is solved in one sector, 2 Sz, with tensors of charged blocks.
+Each chi begins with the state of the one before.  Energies at finite chi are upper bounds.  The
+last column extrapolates the last two linearly in the largest weight that a bond loses in the last
+sweep; its error is half of the distance to the last energy.  With `--state FILE` the state is kept
+after each chi, and a run goes on from the one that it finds there.
 
 TeNPy: Hauschild, Pollmann, SciPost Phys. Lect. Notes 5 (2018); `pip install '.[reference]'`.
 """
@@ -75,8 +75,8 @@ def products(
 ) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
     """Give the singular values of a matrix on two sites, and both factors of each.
 
-    Where the magnetisation is conserved (`charged`) a factor raises the local state by one number.  The
-    largest elements of factors are 1, so that bonds of a kind share theirs.
+    Where the magnetisation is conserved (`charged`) a factor raises the local state by one number.
+    The largest elements of factors are 1, so that bonds of a kind share theirs.
     """
     table = matrix.reshape(d, d, d, d).transpose(0, 2, 1, 3).reshape(d * d, d * d)
     raised = np.subtract.outer(np.arange(d), np.arange(d)).reshape(-1) * charged
@@ -93,8 +93,8 @@ def products(
 def as_mpo(operator: Operator) -> MPO:
     """Translate an operator to TeNPy, along the snake.
 
-    Local state a of a site is TeNPy's state a, with charge a where the magnetisation is conserved.  Bond
-    dimension: 2, and one for each factor at a site whose partners are still to come.
+    Local state a of a site is TeNPy's state a, with charge a where the magnetisation is conserved.
+    Bond dimension: 2, and one for each factor at a site whose partners are still to come.
 
     Raises:
         ValueError: terms on more than two sites.

@@ -11,8 +11,9 @@ above a million: the largest chi), local energies against the largest chi, per s
 A sample is one sweep, the local energy and all log-derivatives.  Its time is process time on one
 core, the fastest of some rounds in which the schemes take turns (zip-up, which takes several times
 as long, has one), and is also given times the rate of a batched product in the same run: what the
-machine could have done in that time, in MFLOP.  The operations that were in fact counted stand beside it; a decomposition counts by its formula.
-`Exact` has one line, an amplitude: its boundaries do not fit a whole sample.
+machine could have done in that time, in MFLOP.  The operations that were in fact counted stand
+beside it; a decomposition counts by its formula. `Exact` has one line, an amplitude: its boundaries
+do not fit a whole sample.
 """
 
 from __future__ import annotations

@@ -2,12 +2,14 @@
 
     python benchmarks/growing_chi.py [--rows RUN:N,CHI,CHI,... ...] [--samples 512] [--rounds 3] [--json FILE]
 
-RUN is a folder of `records/` or any other, N the samples of a step of the rule.  Configurations are drawn at the largest chi
-and measured again at each smaller one.  For each chi: the closure spread s; its ratio to sqrt(sigma/|E'|), with sigma of N
-independent samples and the off-diagonal part E' of the energy, above which the rule lets chi grow; the noise that truncation adds to local energies, as a part
-of their variance; how far it moves their mean over |psi|^2 of the largest chi, per site, in brackets its error; and the time of a sample,
-which is its part of a step of the run: sweeps, the local energy and all log-derivatives; the median of rounds in which all chi take
-turns.  One core, some minutes a row.
+RUN is a folder of `records/` or any other, N the samples of a step of the rule.  Configurations are
+drawn at the largest chi and measured again at each smaller one.  For each chi: the closure spread
+s; its ratio to sqrt(sigma/|E'|), with sigma of N independent samples and the off-diagonal part E'
+of the energy, above which the rule lets chi grow; the noise that truncation adds to local energies,
+as a part of their variance; how far it moves their mean over |psi|^2 of the largest chi, per site,
+in brackets its error; and the time of a sample, which is its part of a step of the run: sweeps, the
+local energy and all log-derivatives; the median of rounds in which all chi take turns.  One core,
+some minutes a row.
 """
 
 from __future__ import annotations

@@ -1,15 +1,18 @@
 """Direction of SR in sample space, and exact diagonalisation: seconds and peak memory.
 
-    python benchmarks/linear_algebra.py [--threads N ...] [--sr L,D,samples ...] [--exact MODEL,L1,L2 ...]
-                                        [--precision double single] [--repeat N] [--seed N] [--json FILE]
+    python benchmarks/linear_algebra.py [--threads N ...] [--sr L,D,samples ...] [--exact
+    MODEL,L1,L2 ...]
+                                        [--precision double single] [--repeat N] [--seed N] [--json
+                                        FILE]
 
-SR: slices of random numbers with the shapes of a PEPS on an open L x L lattice, random spins with total
-Sz = 0.  The time is also given as a rate: the multiplications and additions that the Gram matrix cannot
-do without (M^2 P / (2 d^2) of each), over seconds and threads, beside the rate of one large matrix
-product on one thread in the same process.  Exact: energies alone, with a small one before them that loads
-the compiled kernels.  Every row has a process of its own; memory is its largest, less what the process
-had before there was a slice; "slices" is the part of it that is the log-derivatives, in the precision that is
-named.  Times are medians of `--repeat` directions.  Seconds of the processor, of all threads, tell more on a shared machine.
+SR: slices of random numbers with the shapes of a PEPS on an open L x L lattice, random spins with
+total Sz = 0.  The time is also given as a rate: the multiplications and additions that the Gram
+matrix cannot do without (M^2 P / (2 d^2) of each), over seconds and threads, beside the rate of one
+large matrix product on one thread in the same process.  Exact: energies alone, with a small one
+before them that loads the compiled kernels.  Every row has a process of its own; memory is its
+largest, less what the process had before there was a slice; "slices" is the part of it that is the
+log-derivatives, in the precision that is named.  Times are medians of `--repeat` directions.
+Seconds of the processor, of all threads, tell more on a shared machine.
 """
 
 from __future__ import annotations
@@ -27,8 +30,8 @@ from typing import Any
 import numpy as np
 
 from tnvmc import SR, exact_ground_state, square
-from tnvmc.ansatz.jacobian import SliceJacobian
 from tnvmc.backend.process import keep_freed_memory, one_blas_thread, using_threads
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.operators import heisenberg, j1j2, tfim
 
 SR_ROWS = ["8,4,1024", "8,4,4096", "10,6,1024", "10,6,4096"]

@@ -1,8 +1,8 @@
 """Where the time of array code goes: products, decompositions, copies, and the rest.
 
 `Meter` wraps the NumPy functions that the core calls, so it measures the code that runs and not a
-model of it.  It adds a microsecond to each call; time a run with and without it.  Compiled kernels are off
-inside it: they make the same products, which it could not see.
+model of it.  It adds a microsecond to each call; time a run with and without it.  Compiled kernels
+are off inside it: they make the same products, which it could not see.
 """
 
 from __future__ import annotations

@@ -2,12 +2,13 @@
 
     python benchmarks/minima.py [--D 2] [--runs 12] [--json FILE]
 
-Heisenberg on a 4x4 cylinder, open bonds.  The wave function is contracted for all configurations of 2 Sz = 0 at once, and
-its energy is lowered by L-BFGS until it stands still: from simple update, from that state with noise of 0.3, from product
-states with noise of 0.1, from random tensors.  Noise is normal, relative to the root mean square of the start (product: to
-its largest entry).  Then 160 steps of SR from simple update, all configurations summed over, and L-BFGS from where these
-end: a minimum keeps it there, a saddle point that the symmetry of the start keeps does not.  Prints energies per site and
-writes benchmarks/results/minima.json.  Needs JAX.  Five minutes on one core.
+Heisenberg on a 4x4 cylinder, open bonds.  The wave function is contracted for all configurations of
+2 Sz = 0 at once, and its energy is lowered by L-BFGS until it stands still: from simple update,
+from that state with noise of 0.3, from product states with noise of 0.1, from random tensors.
+Noise is normal, relative to the root mean square of the start (product: to its largest entry).
+Then 160 steps of SR from simple update, all configurations summed over, and L-BFGS from where these
+end: a minimum keeps it there, a saddle point that the symmetry of the start keeps does not.  Prints
+energies per site and writes benchmarks/results/minima.json.  Needs JAX.  Five minutes on one core.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from tnvmc import PEPS, exact_ground_state, heisenberg, square
-from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.sparse import sparse_matrix
 

@@ -4,13 +4,13 @@
 
 Theta is that of simple update and stays; walkers burn in under the rule that is measured.  For the
 local energy and for a slow observable (staggered Sz, or n, in the z basis) it prints the integrated
-autocorrelation time tau of one sweep and 1 / (2 tau) per second of a sample (sweep and measurement of
-the energy), over that of Metropolis acceptance.  Errors of the ratios are about 3 % at T = 200.
-"--sets" compares sets of moves under the rule of the package.  "--exact" walks on exact ground states
-of 4x4, looked up, where many sweeps cost little: also moves in random order, a new one for each sweep
-(a pass over the rows of a PEPS has its order); in place of the energy, which is constant, its diagonal
-part.  Last: how many of the 512
-configurations of 9 spins one walker visits in 3000 sweeps of flips where psi is constant.
+autocorrelation time tau of one sweep and 1 / (2 tau) per second of a sample (sweep and measurement
+of the energy), over that of Metropolis acceptance.  Errors of the ratios are about 3 % at T = 200.
+"--sets" compares sets of moves under the rule of the package.  "--exact" walks on exact ground
+states of 4x4, looked up, where many sweeps cost little: also moves in random order, a new one for
+each sweep (a pass over the rows of a PEPS has its order); in place of the energy, which is
+constant, its diagonal part.  Last: how many of the 512 configurations of 9 spins one walker visits
+in 3000 sweeps of flips where psi is constant.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from scipy.sparse.linalg import eigsh
 from threadpoolctl import threadpool_limits
 
 from tnvmc import PEPS, SRC, chain, heisenberg, j1j2, rydberg, square, tfim
-from tnvmc.ansatz.generic import CAP, amplitude_sweep
+from tnvmc.ansatz.generic import amplitude_sweep
+from tnvmc.ansatz.metropolis import CAP
 from tnvmc.ansatz.protocol import LogAmplitude, Walkers
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
@@ -81,7 +82,7 @@ def accepted_by(rule: Rule | None) -> Iterator[None]:
         gap = np.where(dead, 0.0, new.log_abs) - np.where(dead, 0.0, old.log_abs)
         return np.where(new.phase == 0, 0.0, np.where(old.phase == 0, 1.0, rule(2 * power * gap)))
 
-    places = ("ansatz.generic", "ansatz.peps.passes", "ansatz.peps.state")
+    places = ("ansatz.metropolis",)
     patches = [patch(f"tnvmc.{place}.acceptance", acceptance) for place in places]
     for each in patches:
         each.start()

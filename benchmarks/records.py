@@ -28,16 +28,16 @@ RECORDS = Path(__file__).parent.parent / "records"
 HEAD = """\
 # Records
 
-Each folder is a run as `tnvmc archive` keeps it: settings, history, result and the state that was measured.
-`tnvmc measure records/NAME` measures it again and writes `observables.json` there; `benchmarks/records.py --measure` does so
-for all in a temporary folder and compares. The table is written by `benchmarks/records.py`.
+Each folder is a run as `tnvmc archive` keeps it: settings, history, result and the state that was
+measured. `tnvmc measure records/NAME` measures it again and writes `observables.json` there;
+`benchmarks/records.py --measure` does so for all in a temporary folder and compares. The table is
+written by `benchmarks/records.py`.
 
-Energies are totals in the units of the model, sampled with the state at rest after the last step. sigma is the standard
-error of independent chains with the autocorrelation time tau of the local energies, in draws; effective is the number of independent
-samples by ranks (Geyer's monotone sequence). The expectation value of the exact amplitudes is an upper bound of the
-ground-state energy; those here are cut at chi, and closure spread is the relative scatter that this leaves in an amplitude.
-E_inf, the energy at infinite temperature, is 0 for all of these models but Rydberg atoms. dof is the number of sites. A relative
-error below zero is an energy below the one that it is compared with.
+Energies are totals in the units of the model. sigma is their standard error; tau, effective (the
+number of independent samples), R-hat, V-score and closure spread are explained in
+[Conventions](../docs/conventions.md). E_inf, the energy at infinite temperature, is 0 for all of
+these models but Rydberg atoms. dof is the number of sites. A relative error below zero is an energy
+below the one that it is compared with.
 
 """
 

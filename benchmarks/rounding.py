@@ -1,15 +1,16 @@
-"""Directions of SR from log-derivatives in single precision, against those in double: true change and bound.
+"""Directions of SR from log-derivatives in single precision, against those in double: true change
+and bound.
 
     python benchmarks/rounding.py [--cases NAME ...] [--shifts X ...] [--samples N] [--steps N]
                                   [--seed N] [--json FILE]
 
-Each state makes `--steps` steps of SR in double, then log-derivatives of `--samples` samples are taken.
-Columns: the relative change |d - d'| / |d| that rounding the slices makes (solved in double where the program
-refuses d'), the same with a Gram matrix of single-precision products and no refinement, the bound
-that the program computes, whether it takes d', and the noise, |d - d2| / |d| with d2 from other
-samples.  "raw/centred" is |O|^2 over its part without <O>; "left" is what subtracting the mean slice of each site
-and spin would leave of |O|.  Then a short run in both precisions from one seed: differences of the energy of
-a step, in its errors.
+Each state makes `--steps` steps of SR in double, then log-derivatives of `--samples` samples are
+taken. Columns: the relative change |d - d'| / |d| that rounding the slices makes (solved in double
+where the program refuses d'), the same with a Gram matrix of single-precision products and no
+refinement, the bound that the program computes, whether it takes d', and the noise, |d - d2| / |d|
+with d2 from other samples.  "raw/centred" is |O|^2 over its part without <O>; "left" is what
+subtracting the mean slice of each site and spin would leave of |O|.  Then a short run in both
+precisions from one seed: differences of the energy of a step, in its errors.
 """
 
 from __future__ import annotations
@@ -23,10 +24,9 @@ from typing import Any
 import numpy as np
 
 from tnvmc import MPS, PEPS, SR, VMC, Sampler, chain, square
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.jacobian import SliceJacobian
-from tnvmc.ansatz.rounding import in_single
 from tnvmc.backend.process import one_blas_thread
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.operators import heisenberg, j1j2, tfim
 from tnvmc.optimize.rounded import PrecisionError
 from tnvmc.optimize.solve import Cholesky, least_squares
@@ -97,7 +97,7 @@ def rows(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
         seen = observe(vmc.problem, sampler, vmc.state.here, 10_000)
         other = observe(vmc.problem, sampler, vmc.state.here, 20_000)
         double = seen.snapshot.jacobian
-        single, ratios = in_single(double), centring(double, seen)
+        single, ratios = double.in_single(), centring(double, seen)
         found = []
         for shift in options.shifts:
             d, _ = direction(double, seen, shift)

@@ -3,9 +3,11 @@
     python benchmarks/scaling.py [--quick] [--json FILE]
 
 Three parts.  (1) What a step sends, on 2 and on 4 ranks, phase by phase, against the formulas of
-scaling_model.py; and what it takes on 2 ranks.  (2) The constants of this machine: seconds of a sample, of products with slices, of
-a Gram matrix, of a solution, in seconds of the processor; latency and bandwidth between two ranks.  (3) Step times for 10x10 with D = 8 and 16x16 with D = 10 on a
-cluster: the arithmetic of this machine's cores, and a network given by --latency and --bandwidth.
+scaling_model.py; and what it takes on 2 ranks.  (2) The constants of this machine: seconds of a
+sample, of products with slices, of a Gram matrix, of a solution, in seconds of the processor;
+latency and bandwidth between two ranks.  (3) Step times for 10x10 with D = 8 and 16x16 with D = 10
+on a cluster: the arithmetic of this machine's cores, and a network given by --latency and
+--bandwidth.
 
 Needs mpi4py and mpiexec.  The machine should be idle: 4 ranks on 2 cores are counted, not timed.
 """
@@ -43,16 +45,15 @@ from threadpoolctl import threadpool_limits
 
 from states import heisenberg_state
 from tnvmc import PEPS, SRC, VMC, Sampler, heisenberg, square
-from tnvmc.ansatz.jacobian import SliceJacobian
-from tnvmc.ansatz.joint import Joint
-from tnvmc.ansatz.peps.views import Views
-from tnvmc.ansatz.piece_products import PieceProducts
-from tnvmc.ansatz.pieces import NARROW, Pieces
-from tnvmc.backend import exact_sums
+from tnvmc.ansatz.peps.row_pass import Views
 from tnvmc.backend.process import using_threads
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy
 from tnvmc.estimate.statistics import estimate_samples
+from tnvmc.jacobian import exact_sums
+from tnvmc.jacobian.gram_operator import GramOperator
+from tnvmc.jacobian.pieces import NARROW, Pieces, SliceProducts
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.optimize import nystroem
 from tnvmc.optimize.solve import Cholesky
 from tnvmc.optimize.sr import APPLIED_FROM
@@ -147,11 +148,11 @@ def alone_seconds(arguments: dict[str, int]) -> float:
     return least_time(estimate) / n
 
 
-def as_on_ranks(jacobian: SliceJacobian) -> PieceProducts:
+def as_on_ranks(jacobian: SliceJacobian) -> SliceProducts:
     """Products with narrow pieces, each of which has memory of its own."""
     pieces = Pieces(tuple(x.shape[1] for x in jacobian.slices), 2, NARROW)
     own = [np.ascontiguousarray(piece) for piece in pieces.cut(jacobian.slices)]
-    return PieceProducts(pieces, range(len(own)), own, jacobian.spins)
+    return SliceProducts(pieces, range(len(own)), own, jacobian.spins)
 
 
 def arithmetic(n_samples: int, widths: tuple[int, ...]) -> dict[str, Any]:
@@ -164,11 +165,11 @@ def arithmetic(n_samples: int, widths: tuple[int, ...]) -> dict[str, Any]:
     with threadpool_limits(1), using_threads(1):
         for name, dtype in (("double", np.float64), ("single", np.float32)):
             jacobian = SliceJacobian([x.astype(dtype) for x in slices], spins)
-            products, scales = as_on_ranks(jacobian), exact_sums.scales(jacobian.squares())
+            products, scales = as_on_ranks(jacobian), exact_sums.scales(jacobian.squared_norms())
 
             def cross(own: Any = products, scales: Any = scales) -> None:
                 for begin in range(0, n_samples, TOGETHER * ROWS):
-                    own.cross(slice(begin, begin + TOGETHER * ROWS), chosen, scales)
+                    own.gram_block(slice(begin, begin + TOGETHER * ROWS), chosen, scales)
 
             def both(own: Any = products) -> None:
                 own.gram_terms(u)
@@ -182,7 +183,7 @@ def arithmetic(n_samples: int, widths: tuple[int, ...]) -> dict[str, Any]:
         block, factor = gram[:, chosen].copy(), np.linalg.cholesky(gram[np.ix_(chosen, chosen)])
 
         def make() -> None:
-            tall = Joint(products, 1, n_samples, np.float64, n_columns=len(chosen))
+            tall = GramOperator(products, 1, n_samples, np.float64, n_columns=len(chosen))
             tall.blocks = {i // ROWS: block[i : i + ROWS] for i in range(0, n_samples, ROWS)}
             tall.divide(factor), tall.square()
 
@@ -202,7 +203,7 @@ def view_seconds(L: int, D: int, chi: int) -> float:
 
     def both() -> None:
         views = Views(peps.tensors(theta), peps.filling, peps.scheme)
-        views.layers(by_columns=False), views.layers(by_columns=True)
+        views.engine(by_columns=False), views.engine(by_columns=True)
 
     return least_time(both, 1)
 

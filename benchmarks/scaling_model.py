@@ -1,8 +1,9 @@
 """What a step of stochastic reconfiguration costs on P ranks: bytes, messages and seconds by phase.
 
-Bytes are those that a rank hands to MPI; what a broadcast or a sum makes of them on its way is in the seconds.
-Collective operations cost as in Thakur, Rabenseifner, Gropp, Int. J. High Perform. Comput. Appl. 19, 49 (2005):
-a broadcast of b bytes log2(P) latencies and 2 b / bandwidth, a sum to one rank the same.
+Bytes are those that a rank hands to MPI; what a broadcast or a sum makes of them on its way is in
+the seconds. Collective operations cost as in Thakur, Rabenseifner, Gropp, Int. J. High Perform.
+Comput. Appl. 19, 49 (2005): a broadcast of b bytes log2(P) latencies and 2 b / bandwidth, a sum to
+one rank the same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from tnvmc import PEPS, SR, heisenberg, square
-from tnvmc.ansatz.pieces import Pieces, pieces_of
+from tnvmc.jacobian.pieces import Pieces, pieces_of
 from tnvmc.optimize import nystroem
 
 NUMBER = 8  # bytes
@@ -116,7 +117,8 @@ class Problem:
     def sample_bytes(self) -> int:
         """What is told of a sample beside its log-derivatives.
 
-        Configuration (with the end of a chain and among the log-derivatives, 3 times), phase and logarithm, ratios, spread.
+        Configuration (with the end of a chain and among the log-derivatives, 3 times), phase and
+        logarithm, ratios, spread.
         """
         return 3 * self.L**2 + NUMBER * (3 + self.n_ratios)
 
@@ -242,7 +244,8 @@ def sent(step: Step) -> float:
 def memory(problem: Problem, ranks: int, samples: int, base: float, matrix: bool = True) -> float:
     """Bytes of a rank: the process, twice its slices while they are exchanged or its part of them, the matrix.
 
-    Without the matrix: the own rows of the columns, and one more of their blocks for each of those sent together.
+    Without the matrix: the own rows of the columns, and one more of their blocks for each of those
+    sent together.
     """
     own = math.ceil(samples / ranks)
     most, _, _ = problem.shares(ranks, samples)

@@ -78,8 +78,8 @@ def made(args: argparse.Namespace, comm: Any) -> VMC:
 def ratio(args: argparse.Namespace) -> dict[str, Any]:
     """Seconds of steps by rank 0 alone, by all ranks together, and by each rank apart at the same time, in turn.
 
-    What else runs on the machine slows all three.  Ranks apart send nothing: that the last of them takes
-    longer than rank 0 alone is the machine's doing, and bounds what ranks together can gain.
+    What else runs on the machine slows all three.  Ranks apart send nothing: that the last of them
+    takes longer than rank 0 alone is the machine's doing, and bounds what ranks together can gain.
     """
     comm = MPI.COMM_WORLD
     alone, shared = made(args, MPI.COMM_SELF), made(args, comm)

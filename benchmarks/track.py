@@ -1,22 +1,23 @@
 """The table of times that are kept fast, against the last one that was written.
 
-    python benchmarks/track.py [--rows NAME ...] [--repeats N] [--write] [--json FILE]
+    python benchmarks/track.py [--rows NAME ...] [--repeats N] [--threads] [--write] [--json FILE]
 
-Rows: a whole sample of a PEPS (sweep over all bonds, local energy, log-derivatives) by L, D, chi; a step
-of an RBM, a CNN and a ViT, 1024 samples; covariance and solve of stochastic reconfiguration, 2048
-samples of 8x8 at D = 4.  float64, BLAS at one thread, CPU time of all threads.
+Rows: a whole sample of a PEPS (sweep over all bonds, local energy, log-derivatives) by L, D, chi; a
+step of an RBM, a CNN and a ViT, 1024 samples; covariance and solve of stochastic reconfiguration,
+2048 samples of 8x8 at D = 4.  float64, BLAS at one thread, CPU time of all threads.
 
 The unit is CPU milliseconds times the rate of a batched matrix product that is measured before and
 after each repetition: MFLOP-equivalents, which a slower clock or a busy machine changes little.
-Given are medians, and the standard error of each by the spread of the repetitions.  That error knows
-nothing of what stays the same within a run: other programs slow products and samples down by different
-factors.  How much, the product tells: its rate beside what it was in the last table, and its scatter.
-Both are added to the error.  A row is slower (or faster) where the ratio to the last table is off 1 by
-more than three such errors and by more than FLOOR.  Where the error exceeds WORST, or other programs
-keep the processor busy, the verdict is "cannot tell": run it again when the machine is idle.
-Compared is with the last entry from the same processor, else with the last one.
+Given are medians, and the standard error of each by the spread of the repetitions.  That error
+knows nothing of what stays the same within a run: other programs slow products and samples down by
+different factors.  How much, the product tells: its rate beside what it was in the last table, and
+its scatter.  Both are added to the error.  A row is slower (or faster) where the ratio to the last
+table is off 1 by more than three such errors and by more than FLOOR.  Where the error exceeds
+WORST, or other programs keep the processor busy, the verdict is "cannot tell": run it again when
+the machine is idle.  Compared is with the last entry from the same processor, else with the last.
 
---write appends the table to benchmarks/results/track.json, a list: its history; not where it cannot tell.
+--write appends the table to benchmarks/results/track.json, a list: its history; not where it
+cannot tell.  --threads also gives the speed of two threads over one, by the clock.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ from tnvmc.sampling.problem import Point, Problem
 HISTORY = Path(__file__).parent / "results" / "track.json"
 
 FLOOR = 0.05
-"""Smallest change that is told: medians of two runs of one program differ by so much on a shared machine,
-whatever the spread within a run."""
+"""Smallest change that is told: medians of two runs of one program differ by so much on a shared
+machine, whatever the spread within a run."""
 
 WORST = 0.1
 """Relative error of a ratio beyond which nothing is said: no change that matters would show."""
@@ -64,9 +65,9 @@ N_SR = 2048
 Task = Callable[[], Any]
 
 
-def peps_row(L: int, D: int, chi: int) -> tuple[Task, int]:
+def peps_row(L: int, D: int, chi: int, dtype: str = "float64") -> tuple[Task, int]:
     """A whole sample, and how many one call makes."""
-    sample = WholeSample(L, D, chi)
+    sample = WholeSample(L, D, chi, dtype)
     return sample, sample.n_walkers
 
 
@@ -97,6 +98,10 @@ ROWS: dict[str, Callable[[], tuple[Task, int]]] = {
         f"{L},{D},{chi}": lambda sizes=(L, D, chi): peps_row(*sizes)
         for L, D, chi in ((6, 3, 9), (8, 4, 8), (8, 4, 16), (10, 6, 12), (8, 8, 16))
     },
+    **{
+        f"8,4,8,{dtype}": lambda dtype=dtype: peps_row(8, 4, 8, dtype)
+        for dtype in ("float32", "complex128")
+    },
     **{kind: lambda kind=kind: network_row(kind) for kind in ("rbm", "cnn", "vit")},
     "sr": sr_row,
 }
@@ -124,6 +129,23 @@ def measured(make: Callable[[], tuple[Task, int]], repeats: int) -> dict[str, fl
         "scatter_gemm": scatter(rates),
         "busy": others(),
     }
+
+
+def two_threads(L: int, D: int, chi: int, repeats: int) -> float:
+    """Speed of two threads over one on the same walkers, by turns: the median of the ratios."""
+    peps, theta = heisenberg_state(L, D)
+    peps = peps.with_scheme(SRC(chi))
+    problem = Problem.of(heisenberg(square(L, L)), peps)
+    n = 4 * peps.execution.chunk
+    point = Point(theta, initial_configs(problem.operator, n, seed=0))
+    times: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(repeats + 1):
+        for n_threads in (1, 2):
+            sampler = Sampler(n_walkers=n, n_samples=2 * n, n_burn=0, threads=n_threads)
+            began = time.perf_counter()
+            sampler.draw(problem, point, 0)
+            times[n_threads].append(time.perf_counter() - began)
+    return statistics.median(one / two for one, two in zip(times[1][1:], times[2][1:], strict=True))
 
 
 def scatter(rates: Sequence[float]) -> float:
@@ -195,6 +217,7 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="NAME",
                         help=f"of {' '.join(ROWS)}; default: all")  # fmt: skip
     parser.add_argument("--repeats", type=int, default=11)
+    parser.add_argument("--threads", action="store_true", help="also two threads against one")
     parser.add_argument("--write", action="store_true", help="append the table to the history")
     parser.add_argument("--json", type=Path, default=HISTORY, help="the history")
     args = parser.parse_args()
@@ -225,6 +248,8 @@ def main() -> None:
                     )
             print(f"{name:>8} {row['mflop']:>10.4g} {row['error']:>7.2g} {row['ms']:>8.2f} "
                   f"{row['gflops_gemm']:>5.1f} {told}", flush=True)  # fmt: skip
+        for sizes in ((8, 4, 8), (8, 4, 16)) if args.threads else ():
+            print(f"two threads, {sizes}: {two_threads(*sizes, args.repeats):.2f} of one's speed")
     print("slower: " + ("; ".join(slower) or "nothing that can be told"))
     if untold:
         print(f"cannot tell: {', '.join(untold)}; run it again on an idle machine")

@@ -1,15 +1,16 @@
 """Pages that are made from the program itself: settings, commands, modules.
 
-Settings come from `tnvmc.settings.help`, commands and options from the parser of `tnvmc.app.options`.
-Needs nothing but tnvmc, so that tests can look at the pages without Sphinx.
+Settings come from `tnvmc.settings.help`, commands and options from the parser of
+`tnvmc.app.options`.  Needs nothing but tnvmc: tests look at the pages without Sphinx.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import tnvmc
@@ -18,7 +19,10 @@ from tnvmc.app.options import make_parser
 from tnvmc.settings.config import SECTIONS, keys
 from tnvmc.settings.help import about, described, heading
 
+HERE = Path(__file__).parent
 PACKAGE = Path(tnvmc.__file__).parent
+_ROLE = re.compile(r"\{py:(\w+)\}`([\w.]+)`")
+_NEURAL = "tnvmc.ansatz.neural"
 
 _ABOUT_SETTINGS = """\
 A settings file is TOML. Only `lattice.shape`, `hamiltonian.model` and a bond dimension are
@@ -27,9 +31,9 @@ line as `--set section.key=value`, and a key of the second stage as `--set stage
 `config.toml` of a run has all settings, with their defaults.
 """
 _ABOUT_COMMANDS = """\
-Exit status 0: done; 1: the run failed, or a file is damaged; 2: wrong input: one line on stderr, which
-starts with `tnvmc:`, and nothing is overwritten; 130 or 143: stopped by Ctrl-C or SIGTERM, and a
-checkpoint was written.
+Exit status 0: done; 1: the run failed, or a file is damaged; 2: wrong input: one line on stderr,
+which starts with `tnvmc:`, and nothing is overwritten; 130 or 143: stopped by Ctrl-C or SIGTERM,
+and a checkpoint was written.
 """
 
 
@@ -47,6 +51,7 @@ def _setting(section: str, key: str) -> str:
     # A paragraph for each kind of section where the meanings differ, else one for each sentence.
     between = "\n\n" if len(found) == 1 else " "
     told = [between.join([*each.allowed, each.meaning]) + "\n" for each in found]
+    told = [re.sub(r"\]\((\w+\.md)", r"](../\1", text) for text in told]  # pages are one folder up
     return f"```{{confval}} {section}.{key}\n" + "\n".join(told) + "```\n"
 
 
@@ -94,37 +99,60 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def modules() -> dict[str, Path]:
-    """Give the public modules by their dotted names, packages before their modules."""
+    """Give the modules of the package by their dotted names."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        if any(part.startswith("_") and part != "__init__" for part in parts):
-            continue
         found[".".join(part for part in parts if part != "__init__")] = path
     return dict(sorted(found.items()))
 
 
+def public_names() -> dict[str, list[str]]:
+    """Give what the reference holds, by module: names in `tnvmc`, and those that a page links to.
+
+    A module that a page links to is there with its docstring.
+    """
+    pages = [*HERE.glob("*.md"), *HERE.glob("decisions/*.md"), *HERE.glob("gallery/*.md")]
+    linked = {found for page in pages for found in _ROLE.findall(page.read_text())}
+    wanted = {(role, target) for role, target in linked if target.startswith("tnvmc.")}
+    wanted |= {("obj", f"{home}.{name}") for home, name in tnvmc._HOME.values()}
+    wanted |= {("obj", f"{_NEURAL}.{home}.{name}") for name, home in tnvmc._NETWORKS.items()}
+    names: dict[str, list[str]] = {}
+    for role, target in sorted(wanted):
+        home, _, name = target.rpartition(".")
+        if role == "mod":
+            names.setdefault(target, [])
+        elif home.startswith(_NEURAL):  # known without JAX
+            names.setdefault(home, []).append(name)
+        else:
+            origin = getattr(importlib.import_module(home), name).__module__
+            names.setdefault(origin, []).append(name)
+    return {home: sorted(set(found)) for home, found in sorted(names.items())}
+
+
 def api_pages() -> dict[str, str]:
-    """One page for each module, and an index of them by package."""
-    known = {name: path for name, path in modules().items() if name != "tnvmc"}
-    pages = {f"{name}.rst": _module_page(name, known) for name in known}
-    level = levels()
-    packages = [f"tnvmc.{name}" for name in sorted(level, key=lambda name: level[name])]
+    """One page for each package with public names, and an index of them."""
+    modules_of: dict[str, list[str]] = {}
+    names, level, known = public_names(), levels(), modules()
+    for module, found in names.items():
+        modules_of.setdefault(module.split(".")[1], []).append(_section(module, found))
     lines = ["# Python reference\n", _names(), "## Packages\n"]
     lines.append(
         "A module imports only from lower levels or from its own.\n\n"
         "| level | package | holds |\n|---|---|---|"
     )
-    lines += [f"| {level[_short(p)]} | [`{p}`]({p}.rst) | {_summary(known[p])} |" for p in packages]
-    entries = [f"{_short(package)} <{package}>" for package in packages]
-    lines += ["", "```{toctree}", ":hidden:", "", *entries, "```", ""]
+    for package in sorted(level, key=lambda name: level[name]):
+        shown = f"[`{package}`]({package}.rst)" if package in modules_of else f"`{package}`"
+        lines.append(f"| {level[package]} | {shown} | {_summary(known[f'tnvmc.{package}'])} |")
+    lines += ["", "```{toctree}", ":hidden:", "", *modules_of, "```", ""]
+    pages = {f"{name}.rst": _package_page(name, found) for name, found in modules_of.items()}
     return {"index.md": "\n".join(lines), **pages}
 
 
 def levels() -> dict[str, int]:
     """Levels of the packages, as their docstrings say."""
     texts = {n: path.read_text() for n, path in modules().items() if n.count(".") == 1}
-    found = {n: re.match(r'"""Level (\d):', text) for n, text in texts.items()}
+    found = {n: re.match(r'"""Level (\d+):', text) for n, text in texts.items()}
     return {n.split(".")[1]: int(match[1]) for n, match in found.items() if match}
 
 
@@ -133,6 +161,8 @@ def _names() -> str:
     for home, names in tnvmc._NAMES_OF.items():
         links = [f"{{py:obj}}`{n} <{getattr(tnvmc, n).__module__}.{n}>`" for n in names]
         rows.append(f"| {', '.join(links)} | `{home.removeprefix('tnvmc.')}` |")
+    for name, home in tnvmc._NETWORKS.items():
+        rows.append(f"| {{py:obj}}`{name} <{_NEURAL}.{home}.{name}>` | `ansatz.neural.{home}` |")
     text = (
         "The names that a script needs are in `tnvmc` itself, as in "
         "`from tnvmc import PEPS, VMC, heisenberg, square`; the lattice of Shastry and Sutherland "
@@ -141,31 +171,22 @@ def _names() -> str:
     return "\n".join(["## Names in `tnvmc`\n", text, "| name | module |", "|---|---|", *rows, ""])
 
 
-def _module_page(name: str, known: Mapping[str, Path]) -> str:
-    heading = f"``{name}``"
-    parts = [heading, "=" * len(heading), ""]
-    inside = [n for n in known if n.startswith(name + ".") and n.count(".") == name.count(".") + 1]
-    options = "   :members:\n   :ignore-module-all:\n"
-    parts += [f".. automodule:: {name}\n{options}", ""]
-    if inside:
-        parts += [".. rubric:: Modules", ""]
-        parts += [".. list-table::", "   :widths: 22 78", ""]
-        for module in inside:
-            summary = _summary(known[module]).replace("|", r"\|")
-            parts += [f"   * - :doc:`{_short(module)} <{module}>`", f"     - {summary}"]
-        parts += ["", ".. toctree::", "   :hidden:", ""]
-        parts += [f"   {_short(module)} <{module}>" for module in inside] + [""]
-    return "\n".join(parts)
+def _package_page(package: str, sections: list[str]) -> str:
+    return "\n".join([f"``tnvmc.{package}``", "=" * (len(package) + 10), "", *sections])
 
 
-def _short(module: str) -> str:
-    return module.rsplit(".", 1)[1]
+def _section(module: str, names: list[str]) -> str:
+    heading = f"``{module}``"
+    lines = [heading, "-" * len(heading), "", f".. automodule:: {module}", "   :ignore-module-all:"]
+    if names:
+        lines.append(f"   :members: {', '.join(names)}")
+    return "\n".join([*lines, "", ""])
 
 
 def _summary(path: Path) -> str:
     """First paragraph of a module's docstring, in one line, without its level."""
     text = ast.get_docstring(ast.parse(path.read_text())) or ""
-    line = re.sub(r"^Level \d: ", "", " ".join(text.split("\n\n")[0].split()))
+    line = re.sub(r"^Level \d+: ", "", " ".join(text.split("\n\n")[0].split()))
     return line[:1].upper() + line[1:]
 
 

@@ -1,7 +1,7 @@
 """Run the notebooks of docs/gallery in place, and keep nothing that changes from one run to the next.
 
-.venv/bin/python scripts/notebooks.py                  all of them: some minutes
-.venv/bin/python scripts/notebooks.py first_energy     one
+.venv-dev/bin/python scripts/notebooks.py                  all of them: some minutes
+.venv-dev/bin/python scripts/notebooks.py first_energy     one
 
 A notebook is its own source: change its cells in Jupyter, or in an editor, and run it here before it is
 committed.  Each runs in an empty folder.  Outputs stay; times, machine and kernel do not.

@@ -55,14 +55,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 LONG = (
-    "test_compiled.py",
+    "test_compiled_strips.py",
     "test_against_netket.py",
     "test_rbm.py",
     "test_rnn.py",
     "test_vit.py",
     "test_patched_transformer.py",
     "test_ranks.py",
-    "test_columns.py",
     "test_devices.py",
     "test_product_of_states.py",
     "test_docs.py",

@@ -22,10 +22,10 @@ from tnvmc.app import cli  # noqa: F401  registers the commands
 from tnvmc.app.options import make_parser
 from tnvmc.lattice import GRIDS
 from tnvmc.report.live import step_numbers
+from tnvmc.series.kinds import KINDS
 from tnvmc.settings.build import build_lattice
-from tnvmc.settings.comparison import comparison
 from tnvmc.settings.defaults import complete
-from tnvmc.settings.load import read_toml, validate
+from tnvmc.settings.load import read_toml, validate, with_overrides
 from tnvmc.settings.operator_file import read_operator
 
 BESIDE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "records/README.md")]
@@ -99,8 +99,8 @@ def load_any(file: Path, overrides: tuple[str, ...] = ()) -> None:
         small = {"lattice": {"shape": [2, 3]}, "hamiltonian": {"model": "heisenberg"}}
         lattice = build_lattice(validate({**small, "ansatz": {"D": 2}}).lattice)
         read_operator(file, lattice)
-    elif isinstance(data.get("ansatz"), list):
-        comparison(data, overrides)
+    elif kinds := [kind for kind in KINDS if kind.requested(data)]:
+        kinds[0].expand(with_overrides(data, overrides), "block")
     else:
         complete(validate(data, overrides))
 

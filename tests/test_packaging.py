@@ -105,12 +105,16 @@ def test_a_wheel_brings_the_examples(tmp_path: Path) -> None:
         if not name.startswith(("tests/", "docs/", "records/", "benchmarks/")):
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             (copy / name).write_bytes((ROOT / name).read_bytes())
+    old = copy / "build/lib/tnvmc/old.py"  # of an earlier build
+    old.parent.mkdir(parents=True)
+    old.touch()
     pip = [sys.executable, "-m", "pip", "--quiet"]
     subprocess.run([*pip, "wheel", str(copy), "--no-deps", "-w", str(tmp_path)], check=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {f"tnvmc/examples/{path.name}" for path in ROOT.glob("scripts/*.toml")} <= names
     assert not any(name.startswith(("tests/", "docs/")) for name in names)
+    assert "tnvmc/old.py" not in names
     data = [p for p in ROOT.glob("tnvmc/**/*") if p.is_file() and "__pycache__" not in p.parts]
     assert {path.relative_to(ROOT).as_posix() for path in data} <= names
     # Unpacked, with the other packages of this environment.

@@ -1,8 +1,9 @@
-"""Structure of the code: no circle of modules, imports go to lower levels, short functions and files."""
+"""Structure of the code: no circle of modules, imports to lower levels, short functions."""
 
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -10,15 +11,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.structure_of_a_step import structure_of
 from tests.test_levels import LEVELS, PACKAGE
+from tnvmc import PEPS, VMC, Sampler, heisenberg, square
+from tnvmc.backend import host
 
 MOST_LINES = 450  # of a file; the aim is 400
 MOST_PARAMETERS = 6  # of a function, without self
 MOST_OF_KERNELS = 11  # of a compiled function: what it is given are pointers and sizes, one by one
+MOST_IN_A_STEP = (
+    76,
+    335,
+    30,
+    8,
+)  # files, functions, depth of calls, pairs of files that call each other
 MOST_METHODS = 12  # public ones of a class, properties included
 
-# Constructors whose arguments are the parts that a user puts together, and a measurement, which is told
-# in one call how it is made, whether to show it and where to keep it.
+# Constructors whose arguments are the parts that a user puts together, and a measurement, which is
+# told in one call how it is made, whether to show it and where to keep it.
 MANY_PARAMETERS = {
     "FlaxAnsatz.__init__",
     "PEPS.__init__",
@@ -170,3 +180,15 @@ def test_classes_have_few_public_methods() -> None:
 def test_files_stay_readable() -> None:
     lengths = {path: len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
     assert [f"{Path(path).name}: {n}" for path, n in lengths.items() if n > MOST_LINES] == []
+
+
+@pytest.mark.skipif(not host.available(), reason="NumPy passes through more functions")
+def test_a_step_passes_through_few_files() -> None:
+    """Upper limits, to be lowered as the code becomes shorter."""
+    hamiltonian = heisenberg(square(4, 4))
+    sampler = Sampler(n_samples=64, n_walkers=16, n_burn=1, threads=1)
+    vmc = VMC(hamiltonian, PEPS(hamiltonian.lattice, 3), sampler)
+    vmc.run(1, progress=False)
+    found = structure_of(lambda: vmc.run(1, progress=False))
+    seen = len(found.files), len(found.functions), found.depth, len(found.two_way)
+    assert all(map(operator.le, seen, MOST_IN_A_STEP)), f"{seen}; {sorted(found.two_way)}"

@@ -1,4 +1,4 @@
-"""Level 7: ready callbacks of `VMC.run`, which write steps down or stop on a plateau or after some time.
+"""Level 8: ready callbacks of `VMC.run`, which write steps down or stop on a plateau or after some time.
 
 >>> from tnvmc import JsonLines, StopAfter, StopOnPlateau
 >>> vmc.run(500, [JsonLines("steps.jsonl"), StopOnPlateau(30), StopAfter(3600)])  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""Level 8: pictures in Python: results in, matplotlib axes in and out.
+"""Level 10: pictures in Python: results in, matplotlib axes in and out.
 
 >>> ax = tnvmc.plot.history({"D = 2": first, "D = 3": second}, against="seconds")  # doctest: +SKIP
 >>> ax.figure.savefig("energy.pdf")  # doctest: +SKIP

@@ -36,6 +36,18 @@ def with_error(value: float, error: float) -> str:
     return f"{value:.{places}f}({digits})"
 
 
+def scientific(value: float | None, error: float | None) -> str:
+    """Write a number with its error as 3.20(49)e-5, "-" where there is none."""
+    if value is None:
+        return "-"
+    size = max(abs(value), error or 0.0)
+    if not size:
+        return "0"
+    power = math.floor(math.log10(size))
+    scaled = value / 10**power
+    return f"{with_error(scaled, error / 10**power) if error else f'{scaled:.1f}'}e{power}"
+
+
 @dataclass(frozen=True)
 class Table:
     """What a result shows of itself: a title, rows of texts under named columns, and notes."""

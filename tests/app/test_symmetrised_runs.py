@@ -21,8 +21,8 @@ from tnvmc.exact_symmetric import symmetric_levels
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.symmetry import symmetry_group
+from tnvmc.series.kinds import COMPARISON
 from tnvmc.settings.build import build_ansatz, build_operator
-from tnvmc.settings.comparison import comparison
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.described import Told, described
 from tnvmc.settings.load import validate
@@ -199,8 +199,9 @@ def test_too_large_a_group_is_told_with_its_price() -> None:
 def test_a_comparison_has_one_reference() -> None:
     states = [{"name": "even", "D": 2, **SPIN, "characters": {"spin inversion": 1}}]
     shared = {key: value for key, value in data().items() if key != "ansatz"}
+    asked = {**shared, "compare": {"samples": 4096}, "ansatz": states}
     with pytest.raises(ConfigError) as refused:
-        comparison({**shared, "compare": {"samples": 4096}, "ansatz": states})
+        COMPARISON.expand(asked, "study")
     assert "characters" in refused.value.problems[0].key
 
 

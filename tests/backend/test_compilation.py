@@ -1,4 +1,4 @@
-"""Who hears that kernels are compiled, and when."""
+"""Compilation of kernels: who hears of it, what ends it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ numba = pytest.importorskip("numba")
 from numba.core import event, types
 
 from tests.terminal import in_terminal
-from tnvmc.backend import progress
+from tnvmc.backend import host, progress
 from tnvmc.backend.host import absorption, strips
-from tnvmc.backend.host.compilation import Ended, Told, numbers_of
+from tnvmc.backend.host.compilation import Announcement, Ended, numbers_of
 from tnvmc.backend.host.elements import multiply
-from tnvmc.report import live
 
 
 def strip_of(dtype: Any) -> Any:
@@ -35,16 +34,27 @@ def begun(kernel: Any, *arguments: Any) -> event.Event:
     return event.Event("numba:compile", event.EventStatus.START, data)
 
 
-def test_each_type_of_numbers_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(live, "compiling", told.append)
-    listener = Told()
+def test_each_type_of_numbers_is_announced_once() -> None:
+    announced: list[str] = []
+    listener = Announcement(announced.append)
     for dtype in (types.float64, types.complex64, types.float64):
         listener.on_start(begun(absorption.absorb, strip_of(dtype)))
         listener.on_start(begun(strips.sample, strip_of(dtype), types.intp))
     listener.on_start(begun(multiply, types.float32[::1]))  # two seconds
     listener.on_start(begun(numba.njit(begun), strip_of(types.float32)))  # another's
-    assert told == ["float64", "complex64"]
+    assert announced == ["float64", "complex64"]
+
+
+def test_compilation_is_logged_where_nobody_has_asked(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(host, "_announce", host.log_compilation)
+    host._announce("float32")
+    assert [record.args for record in caplog.records] == [("float32",)]
+    announced: list[str] = []
+    host.announce_compilation(announced.append)
+    host._announce("float32")
+    assert announced == ["float32"] and len(caplog.records) == 1
 
 
 def test_the_type_is_that_of_the_boundaries() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.backend import emulated
-from tnvmc.ansatz.generic import CAP, acceptance
+from tnvmc.ansatz.metropolis import CAP, acceptance
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend import kernels
 from tnvmc.contraction.row import open_column, transfer

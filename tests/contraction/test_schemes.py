@@ -20,7 +20,6 @@ SCHEMES: dict[str, Callable[[int], Scheme]] = {
     "zip-up": ZipUp,
     "src": SRC,
     "src, random sketch": lambda chi: SRC(chi, sketch="random"),
-    "src, oversampled": lambda chi: SRC(chi, oversample=3),
     "src, two sweeps": lambda chi: SRC(chi, sketch="random", sweeps=2),
 }
 
@@ -110,7 +109,8 @@ def test_no_sketch_and_no_bond_exceeds_chi(chi: int) -> None:
     peps, theta = _correlated_state((4, 7), 4, "float64", 8)
     start = peps.with_scheme(SRC(chi)).start(theta, _configs(3, 28))
     ready = start.cache  # type: ignore[attr-defined]
-    sketches = [s for way in ready.layers.sketches.values() for s in way if s is not None]
+    layers = ready.views.engine(by_columns=False).layers
+    sketches = [s for way in layers.sketches.values() for s in way if s is not None]
     assert max(t.shape[3] for sketch in sketches for t in sketch) == min(chi, 4**3)
     bonds = [t.shape[3] for boundary in ready.ahead if boundary for t in boundary.tensors]
     assert max(bonds) == chi
@@ -139,14 +139,14 @@ def _right_vectors(sketch: Any, cut: int) -> np.ndarray:
 
 def test_src_needs_its_sketch() -> None:
     peps, theta = _correlated_state((2, 2), 2, "float64", 7)
-    rows = peps.start(theta, _configs(1, 4)).cache.layers.row(0, _configs(1, 4), "down")  # type: ignore[attr-defined]
+    ready = peps.start(theta, _configs(1, 4)).cache
+    layers = ready.views.engine(by_columns=False).layers  # type: ignore[attr-defined]
+    rows = layers.row(0, _configs(1, 4), "down")
     with pytest.raises(ValueError, match="needs a sketch"):
         SRC(2).absorb(None, rows, None)
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"sweeps": 0}, {"sweeps": 3}, {"sweeps": 2, "oversample": 1}, {"sweeps": 2}]
-)
+@pytest.mark.parametrize("arguments", [{"sweeps": 0}, {"sweeps": 3}, {"sweeps": 2}])
 def test_sweeps_are_one_or_two_and_two_take_a_random_sketch(arguments: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="sweeps"):
         SRC(4, **arguments)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
+from tnvmc.jacobian.dense import DenseJacobian
+from tnvmc.jacobian.slices import SliceJacobian
 
 
 @dataclass(frozen=True)

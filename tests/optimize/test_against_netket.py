@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.estimate.local import local_energy
+from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.lattice import square
 from tnvmc.operators.models import j1j2
 from tnvmc.optimize.sr import SR

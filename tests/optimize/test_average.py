@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.optimize.problems import random_problem
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.backend.process import using_threads
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.optimize import average
 from tnvmc.optimize.sr import LEAST_PARAMETERS, SR, automatic_shift
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.optimize.problems import random_numbers, random_problem
-from tnvmc.ansatz.centred import CenteredJacobian
+from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.optimize import sr
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.rule import NonFiniteError

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tests.optimize.problems import log_linear, random_numbers, random_problem
-from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
 from tnvmc.backend.namespace import to_host
+from tnvmc.jacobian.dense import DenseJacobian
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
 from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.solve import clip_outliers, least_squares

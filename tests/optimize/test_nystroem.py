@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 
 from tests.optimize.problems import random_numbers
-from tnvmc.ansatz import joint, sample_space
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian, stack_real
-from tnvmc.ansatz.sample_space import SampleSpace, in_sample_space
 from tnvmc.backend.process import using_threads
+from tnvmc.jacobian import gram_operator
+from tnvmc.jacobian.centered import (
+    CenteredJacobian,
+    SampleSpace,
+    SharedSampleSpace,
+    in_sample_space,
+)
+from tnvmc.jacobian.dense import DenseJacobian, as_base
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.nystroem import preconditioner
 
@@ -20,9 +25,9 @@ TIGHT = ConjugateGradients(1e-11)
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joint, "_ROWS", 64)
-    monkeypatch.setattr(joint, "_IN_A_PRODUCT", 3)
-    monkeypatch.setattr(joint, "_AT_ONCE", 1)
+    monkeypatch.setattr(gram_operator, "_ROWS", 64)
+    monkeypatch.setattr(gram_operator, "_BLOCKS_OF_A_PRODUCT", 3)
+    monkeypatch.setattr(gram_operator, "_PRODUCTS_AT_ONCE", 1)
 
 
 def jacobian(kind: str) -> CenteredJacobian:
@@ -39,7 +44,7 @@ def jacobian(kind: str) -> CenteredJacobian:
     if kind == "dense":
         return CenteredJacobian(DenseJacobian(found.dense()), weight / weight.sum())
     if kind == "complex, two parts":
-        return CenteredJacobian(stack_real(found), weight / weight.sum(), parts=2)
+        return CenteredJacobian(as_base(found).stacked_real(), weight / weight.sum(), parts=2)
     if kind == "single":
         found = SliceJacobian([x.astype(np.float32) for x in slices], spins)
     return CenteredJacobian(found, weight / weight.sum())
@@ -54,7 +59,7 @@ def test_columns_are_those_of_the_matrix(kind: str) -> None:
     matrix, chosen = a.gram(), np.arange(0, a.shape[0], 9)
 
     def task(space: SampleSpace) -> tuple[np.ndarray, ...]:
-        assert isinstance(space, sample_space.SharedSampleSpace)
+        assert isinstance(space, SharedSampleSpace)
         core = space.choose(chosen)
         y, r = np.linspace(0, 1, len(chosen)), np.linspace(-1, 2, space.n_rows)
         products = space.columns_times(y), space.columns_adjoint(r)

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.optimize.problems import Problem, random_problem
-from tnvmc.ansatz.jacobian import SliceJacobian
-from tnvmc.ansatz.rounding import in_single
 from tnvmc.backend.process import using_threads
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.optimize import rounded, sr
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.pace import Paced
@@ -30,7 +29,7 @@ def in_both(rule: SR, problem: Problem, state: Any = None) -> tuple[np.ndarray, 
     """Direction in double, in single, report of the latter."""
     state = {} if state is None else state
     exact = rule.direction(*problem.arguments, state, KEY)[0]
-    single = replace(problem, jacobian=in_single(problem.jacobian))
+    single = replace(problem, jacobian=problem.jacobian.in_single())
     near, _, info = rule.direction(*single.arguments, state, KEY)
     return exact, near, info
 
@@ -125,9 +124,9 @@ def test_refinement_takes_the_rounding_of_products_away(monkeypatch: pytest.Monk
 
 
 def test_no_bit_depends_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tnvmc.ansatz.piece_products._THREADED_ENTRIES", 0)
+    monkeypatch.setattr("tnvmc.jacobian.pieces._THREADED_ENTRIES", 0)
     problem = random_problem(300, (40, 60, 50), seed=2)
-    single = replace(problem, jacobian=in_single(problem.jacobian))
+    single = replace(problem, jacobian=problem.jacobian.in_single())
     found = []
     for threads in (1, 3):
         with using_threads(threads):

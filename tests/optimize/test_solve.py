@@ -8,9 +8,9 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from tests.backend.test_triangle import stored
-from tnvmc.ansatz.covariance import Covariance
+from tests.jacobian.test_triangle import stored
 from tnvmc.backend.namespace import to_host
+from tnvmc.jacobian.covariance import Covariance
 from tnvmc.optimize.solve import Cholesky, Eigen
 
 SPACES = {"numpy": np, "strict": strict}

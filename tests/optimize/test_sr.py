@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.optimize.problems import Problem, log_linear, random_problem
-from tnvmc.ansatz.jacobian import DenseJacobian, SliceJacobian
 from tnvmc.backend.namespace import to_host
+from tnvmc.jacobian.dense import DenseJacobian
+from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.solve import Eigen
 from tnvmc.optimize.sr import SR

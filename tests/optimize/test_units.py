@@ -8,10 +8,10 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from tnvmc.ansatz.beside import BesideJacobian
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.backend.namespace import to_host
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.dense import DenseJacobian
+from tnvmc.jacobian.hstack import HStackJacobian
 from tnvmc.optimize.sr import SR
 from tnvmc.optimize.units import in_own_units
 
@@ -22,17 +22,17 @@ SIZES = (4, 5)
 SCALE = 1e-3
 
 
-def rows(dtype: str, xp: Any = np, scale: float = 1.0) -> BesideJacobian:
+def rows(dtype: str, xp: Any = np, scale: float = 1.0) -> HStackJacobian:
     rng = np.random.default_rng(3)
     first, second = (rng.normal(size=(2, M, n)) for n in SIZES)
     parts = [
         part[0] + 1j * part[1] if dtype == "complex128" else part[0] for part in (first, second)
     ]
     parts[1] = scale * parts[1]
-    return BesideJacobian(tuple(DenseJacobian(xp.asarray(part)) for part in parts))
+    return HStackJacobian(tuple(DenseJacobian(xp.asarray(part)) for part in parts))
 
 
-def direction(rule: SR, jacobian: BesideJacobian, dtype: str, xp: Any = np) -> np.ndarray:
+def direction(rule: SR, jacobian: HStackJacobian, dtype: str, xp: Any = np) -> np.ndarray:
     energies = xp.asarray(np.random.default_rng(4).normal(size=M))
     theta = xp.zeros(sum(SIZES), dtype=getattr(xp, dtype))
     state = rule.init(theta)
@@ -84,13 +84,13 @@ def test_products_with_units() -> None:
     jacobian = in_own_units(CenteredJacobian(rows("float64", scale=SCALE), np.full(M, 1 / M)))[
         0
     ].jacobian
-    assert isinstance(jacobian, BesideJacobian)
+    assert isinstance(jacobian, HStackJacobian)
     dense, rng = jacobian.dense(), np.random.default_rng(5)
     v, u = rng.normal(size=sum(SIZES)), rng.normal(size=M)
     np.testing.assert_allclose(jacobian.apply(v), dense @ v, rtol=ROUNDING)
     np.testing.assert_allclose(jacobian.adjoint(u), dense.T @ u, rtol=ROUNDING)
     np.testing.assert_allclose(jacobian.gram(), dense @ dense.T, atol=ROUNDING)
-    np.testing.assert_allclose(jacobian.squares(), (dense**2).sum(axis=1), rtol=ROUNDING)
+    np.testing.assert_allclose(jacobian.squared_norms(), (dense**2).sum(axis=1), rtol=ROUNDING)
     np.testing.assert_allclose(jacobian.rows(2, 5).dense(), dense[2:5], rtol=ROUNDING)
 
 

@@ -1,6 +1,8 @@
-"""What is compared between numbers of ranks; run as ``mpiexec -n P python tests/ranks/cases.py GROUP FILE``.
+"""What is compared between numbers of ranks; run as ``mpiexec -n P python tests/ranks/cases.py
+GROUP FILE``.
 
-Rank 0 writes to FILE what each case gave: hashes of theta, of the walkers and of all measured numbers.
+Rank 0 writes to FILE what each case gave: hashes of theta, of the walkers and of all measured
+numbers.
 """
 
 from __future__ import annotations
@@ -19,17 +21,16 @@ from mpi4py import MPI
 
 import tnvmc
 from tnvmc import MPS, PEPS, SR, SRC, VMC, Adam, GradientDescent, RandomSign, Sampler
-from tnvmc.ansatz import blocks, joint, pieces
 from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import chi_of
-from tnvmc.backend import cholesky
 from tnvmc.estimate.reliability import closure_threshold
+from tnvmc.jacobian import cholesky, dense, gram_operator, pieces
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.vmc import controllers
 
-blocks.WIDTH = 5  # several blocks of few parameters
+dense.BLOCK_WIDTH = 5  # several blocks of few parameters
 pieces.WIDTH, pieces.FORMED = 3, 100  # several pieces of a site, single ones dealt out for MANY
-joint._ROWS, joint._IN_A_PRODUCT = 25, 2  # several blocks of few samples
+gram_operator._ROWS, gram_operator._BLOCKS_OF_A_PRODUCT = 25, 2  # several blocks of few samples
 cholesky.TILE = 16  # several rows of tiles of few parameters
 controllers.LEAST_CHI = 3
 controllers.closure_threshold = lambda *seen: (

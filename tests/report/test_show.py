@@ -182,7 +182,7 @@ def test_a_comparison_names_its_runs(tmp_path: Path, capsys: pytest.CaptureFixtu
         write_run(folder / name)
     (folder / "comparison.toml").write_text("")
     one, other = folder / "PEPS D=2", folder / "rbm"
-    verbs = (["show"], ["converge"], ["run", "--resume"])
+    verbs = (["converge"], ["run", "--resume"])
     for verb in verbs:
         assert main([*verb, str(folder)]) == 2
         error = capsys.readouterr().err

@@ -315,7 +315,11 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("run_failed", {"reason": "no luck"}, "failed: no luck"),
     ("run_unreadable", {"reason": "out/x: no such folder"}, "out/x: no such folder"),
     ("run_unfinished", {},
-     "not measured after its last step; go on with tnvmc compare --resume"),
+     "not measured after its last step; go on with --resume"),
+    ("run_not_begun", {}, "not begun; go on with --resume"),
+    ("not_concave", {"left": "h=1", "right": "h=2", "distance": 2.1e-3, "sigmas": 5.0},
+     ("its energy per site lies 2.1e-3 (5.0 errors) below the line between 'h=1' and 'h=2', which exact energies "
+      "do not: one of these two is not converged; take more steps, a larger D, or the values in another order")),
     ("numbers_not_finite", {}, "its energy, error or variance is not finite"),
     ("settings_unreadable", {"reason": "sampler.kind"},
      "the settings it was measured with cannot be read (sampler.kind)"),

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.settings.complaints import problems, told
+from tnvmc.series.kinds import SECTORS
 from tnvmc.settings import checks
 from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.defaults import complete
-from tnvmc.settings.load import validate
+from tnvmc.settings.load import validate, with_overrides
 from tnvmc.settings.problems import ConfigError
-from tnvmc.settings.sectors import sectors as sectors_of
 
 
 def data(
@@ -197,9 +197,9 @@ def test_tensors_are_shared_by_the_lowest_state_alone() -> None:
     assert validate({**data("peps"), **kept}, ["ansatz.sharing=false"]).orthogonal
     sectors = {**data("peps"), "sector": [{"name": "a"}, {"name": "b", "orthogonal_to": ["a"]}]}
     with pytest.raises(ConfigError) as caught:
-        sectors_of(sectors, ["ansatz.sharing=true"])
+        SECTORS.expand(with_overrides(sectors, ["ansatz.sharing=true"]), "sectors")
     assert [p.key for p in caught.value.problems] == ["sector 'b': ansatz.sharing"]
-    runs = sectors_of(sectors, ["ansatz.D=3"]).runs
+    runs = SECTORS.expand(with_overrides(sectors, ["ansatz.D=3"]), "sectors").runs
     assert [run.ansatz.sharing for run in runs.values()] == [True, False]
 
 
@@ -212,17 +212,15 @@ def test_what_has_no_effect_is_refused() -> None:
         assert told(data("peps"), changes) == [("sampler.moves", "conflict")]
     exact = ["contraction.scheme=exact", "contraction.chi=4"]
     assert told(data("peps"), exact) == [("contraction.chi", "conflict", 4)]
-    for scheme in ("exact", "fixed"):
-        grows = [f"contraction.scheme={scheme}", "contraction.chi=auto"]
-        assert told(data("peps"), grows) == [("contraction.chi", "conflict", "auto")]
+    grows = ["contraction.scheme=exact", "contraction.chi=auto"]
+    assert told(data("peps"), grows) == [("contraction.chi", "conflict", "auto")]
     for key, value in (("chi", "auto"), ("largest_chi", 4)):
         found = told(data("mps"), [f"contraction.{key}={value}", "lattice.shape=[1,6]"])
         assert found == [(f"contraction.{key}", "conflict", value)]
     limited = ["contraction.chi=8", "contraction.largest_chi=4"]
     assert told(data("peps"), limited) == [("contraction.chi", "conflict", 8)]
-    for scheme in ("exact", "fixed"):
-        unused = [f"contraction.scheme={scheme}", "contraction.largest_chi=4"]
-        assert told(data("peps"), unused) == [("contraction.largest_chi", "conflict", 4)]
+    unused = ["contraction.scheme=exact", "contraction.largest_chi=4"]
+    assert told(data("peps"), unused) == [("contraction.largest_chi", "conflict", 4)]
     for changes in (
         ["contraction.largest_chi=4"],
         ["contraction.largest_chi=8", "contraction.chi=8"],

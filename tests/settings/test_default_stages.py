@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tnvmc.optimize.average import most_parameters
+from tnvmc.series.kinds import COMPARISON
 from tnvmc.settings.build import build_ansatz, build_operator
-from tnvmc.settings.comparison import comparison
 from tnvmc.settings.config import Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
@@ -88,5 +88,5 @@ def test_a_comparison_gives_every_state_one_stage(budget: dict[str, int], steps:
     data = {
         "lattice": {"shape": [8, 8]}, "hamiltonian": {"model": "heisenberg"}, "compare": budget, "ansatz": blocks,
     }  # fmt: skip
-    for run in comparison(data).runs.values():
+    for run in COMPARISON.expand(data, "study").runs.values():
         assert (run.stage, run.optimizer.steps, run.sampler.n_samples) == (None, steps, 512)

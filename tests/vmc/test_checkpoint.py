@@ -13,11 +13,11 @@ import h5py
 import numpy as np
 import pytest
 
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.covariance import Covariance
 from tnvmc.ansatz.files import LISTED_BONDS, listed
-from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.covariance import Covariance
+from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.lattice import Lattice, from_bonds, square
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.models import heisenberg, tfim

@@ -1,1 +1,1 @@
-"""Level 7: diagnostics of a run, convergence, leaderboard rows."""
+"""Level 8: diagnostics of a run, convergence, leaderboard rows."""

@@ -1,12 +1,12 @@
 """Sweep and measure any wave function that knows its amplitude.
 
-`GenericAnsatz` derives all of `Ansatz` from two methods; the functions below it are its parts, and an ansatz with passes of its own uses them for terms that fit no window.
+`GenericAnsatz` derives all of `Ansatz` from two methods; the functions below it are its parts, and
+an ansatz with passes of its own uses them for terms that fit no window.
 """
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -16,9 +16,16 @@ import numpy as np
 
 from tnvmc.ansatz.files import InFiles
 from tnvmc.ansatz.finite_differences import central_differences
-from tnvmc.ansatz.jacobian import DenseJacobian
+from tnvmc.ansatz.metropolis import (
+    Chains,
+    MoveCounts,
+    Proposals,
+    SiteMove,
+    amplitude_ratio,
+    metropolis,
+)
 from tnvmc.ansatz.protocol import (
-    Jacobian,
+    Ansatz,
     LogAmplitude,
     Snapshot,
     SweepInfo,
@@ -26,21 +33,18 @@ from tnvmc.ansatz.protocol import (
     Walkers,
     check_start,
 )
-from tnvmc.ansatz.tally import Tally, propose
-from tnvmc.backend import kernels
 from tnvmc.backend.arguments import whole
-from tnvmc.backend.namespace import array_namespace, is_cupy
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.base import Jacobian
+from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.lattice.lattice import Lattice, Patch
 
 Array = Any
 
-CAP = 1.75
-"""Of `acceptance`: CAP / 2 of the moves are accepted where |psi| stays as it is."""
-
 _PHASE = 1e-4  # that a modulus may be off 1: rounding in single precision is 1e-7
 
 
-class GenericAnsatz(InFiles, ABC):
+class GenericAnsatz(InFiles, Ansatz):
     """A wave function from two methods: `log_amplitude`, and `random` to start from.
 
     Args:
@@ -53,15 +57,15 @@ class GenericAnsatz(InFiles, ABC):
     differences, at 2 P amplitudes a sample, unless `log_derivatives` is overridden.  An ansatz that
     can reuse environments overrides `start`, `sweep` and `measure`.
 
-    A configuration with psi = 0 has ratios and log-derivatives zero by convention: it is never drawn
-    from |psi|^2 and has no weight under enumeration.
+    A configuration with psi = 0 has ratios and log-derivatives zero by convention: it is never
+    drawn from |psi|^2 and has no weight under enumeration.
     """
 
     lattice: Lattice
     local_dim: int
 
     starts: tuple[str, ...] = ("random",)
-    """Kinds of start that `initial` knows, the default first."""
+    tempered = True
 
     rows_per_call: int = 2048
     """Most configurations given to one call of `log_amplitude` while measuring."""
@@ -116,7 +120,7 @@ class GenericAnsatz(InFiles, ABC):
         return theta
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
-        """theta (P,) to start from; see `Initialisable`."""
+        """Give theta (P,) to start from."""
         check_start(self, kind or "random")
         return self.random(seed)
 
@@ -128,7 +132,7 @@ class GenericAnsatz(InFiles, ABC):
         """Walkers at `configs`; nothing is remembered beyond their amplitudes.
 
         Raises:
-            TypeError: `log_amplitude` gives no (B,) phases of modulus 1 or 0, or no real logarithms.
+            TypeError: `log_amplitude` gives no (B,) phases of modulus 1 or 0, no real logarithms.
         """
         amplitude = self.log_amplitude(theta, configs)
         for name in ("phase", "log_abs"):
@@ -136,8 +140,8 @@ class GenericAnsatz(InFiles, ABC):
             if shape != (configs.shape[0],):
                 raise TypeError(
                     f"{type(self).__name__}.log_amplitude: must give LogAmplitude(phase, log_abs), "
-                    f"two arrays of shape ({configs.shape[0]},) here, not {type(amplitude).__name__} "
-                    f"with {name} of shape {shape}"
+                    f"two arrays of shape ({configs.shape[0]},) here, not "
+                    f"{type(amplitude).__name__} with {name} of shape {shape}"
                 )
         xp = array_namespace(amplitude.log_abs)
         size = xp.abs(amplitude.phase)
@@ -146,8 +150,9 @@ class GenericAnsatz(InFiles, ABC):
         ):
             raise TypeError(
                 f"{type(self).__name__}.log_amplitude: phase must have modulus 1, or 0 where psi "
-                f"vanishes, and log_abs be real; here moduli go up to {float(xp.max(size)):.3g} and log_abs "
-                f"is {amplitude.log_abs.dtype}. Put ln|psi| into log_abs; `as_log_amplitude` splits psi"
+                f"vanishes, and log_abs be real; here moduli go up to {float(xp.max(size)):.3g} "
+                f"and log_abs is {amplitude.log_abs.dtype}. Put ln|psi| into log_abs; "
+                "`as_log_amplitude` splits psi"
             )
         return Walkers(configs, amplitude)
 
@@ -187,37 +192,19 @@ def amplitude_sweep(
     walkers: Walkers,
     moves: Targets,
     uniforms: Array,
-    power: Array | None = None,
+    power: Array | float = 1.0,
 ) -> tuple[Walkers, SweepInfo]:
     """Propose every move once by full amplitudes, in the order of `moves`; see `Ansatz.sweep`.
 
-    With `power` (B,) walkers sample |psi|^(2 power).  Cost: an amplitude per walker and move.
+    Walkers sample |psi|^(2 power), `power` being one number or (B,).  Cost: an amplitude per walker
+    and move.
     """
-    xp = array_namespace(uniforms)
-    configs = xp.asarray(walkers.configs, copy=True)
-    phase = xp.asarray(walkers.amplitude.phase, copy=True)
-    log_abs = xp.asarray(walkers.amplitude.log_abs, copy=True)
-    tally = Tally(configs.shape[0], local_dim, uniforms)
-    for column, (patch, table) in enumerate(moves.items()):
-        states = local_states(configs, patch, local_dim)
-        target, remainder = propose(table, states, uniforms[:, column])
-        possible = target >= 0
-        if not xp.any(possible):
-            continue
-        trial = replaced(configs[possible], patch, target[possible], local_dim)
-        new = log_amplitude(trial)
-        old = LogAmplitude(phase[possible], log_abs[possible])
-        chance = acceptance(new, old, 1.0 if power is None else power[possible])
-        taken = remainder[possible] < chance
-        moved = xp.asarray(possible, copy=True)
-        moved[possible] = taken
-        configs[moved], phase[moved], log_abs[moved] = (
-            trial[taken],
-            new.phase[taken],
-            new.log_abs[taken],
-        )
-        tally.add(len(patch), states, xp.where(possible, target, states), possible, moved)
-    return Walkers(configs, LogAmplitude(phase, log_abs)), tally.info()
+    counts = MoveCounts(walkers.configs.shape[0], local_dim, uniforms)
+    chains = Chains(walkers.configs, walkers.amplitude)
+    visits = [SiteMove(patch, index) for index, patch in enumerate(moves)]
+    proposals = Proposals(moves, uniforms, power, counts)
+    metropolis(chains, visits, proposals, lambda _, trial, __: log_amplitude(trial))
+    return Walkers(chains.configs, chains.amplitude), counts.info()
 
 
 def as_log_amplitude(value: Array, log_scale: Array | float = 0.0) -> LogAmplitude:
@@ -228,84 +215,6 @@ def as_log_amplitude(value: Array, log_scale: Array | float = 0.0) -> LogAmplitu
     safe = xp.where(zero, xp.ones_like(modulus), modulus)
     log_abs = xp.where(zero, xp.full_like(modulus, -float("inf")), xp.log(safe) + log_scale)
     return LogAmplitude(value / safe, log_abs)
-
-
-def local_states(configs: Array, patch: Patch, local_dim: int) -> Array:
-    """Local state (B,) of a patch in configurations (B, N); its first site is most significant."""
-    xp = array_namespace(configs)
-    states = xp.astype(configs[:, patch[0]], xp.int64)
-    for site in patch[1:]:
-        states = states * local_dim + configs[:, site]
-    return states
-
-
-def replaced(configs: Array, patch: Patch, states: Array, local_dim: int) -> Array:
-    """Copies of configurations (B, N) with the patch set to local states (B,)."""
-    xp = array_namespace(configs)
-    copies = xp.asarray(configs, copy=True)
-    for site in reversed(patch):
-        copies[:, site] = xp.astype(states % local_dim, configs.dtype)
-        states = states // local_dim
-    return copies
-
-
-def acceptance(new: LogAmplitude, old: LogAmplitude, power: Array | float = 1.0) -> Array:
-    """min(1, r) min(1, CAP / (1 + min(r, 1/r))) per walker, (B,), with r = |psi'/psi|^(2 power).
-
-    The second factor is the same there and back, so detailed balance holds as it does with
-    min(1, r) alone.  It is 1 but where r is close to 1: there not every move may be accepted, or
-    moves that are tried one after another would be a map without chance (Hastings, Biometrika 57,
-    97 (1970), has the general form; CAP = 1 is Barker's, CAP = 2 that of Metropolis).
-
-    Where psi = 0 a move to psi' != 0 is always accepted and a move to psi' = 0 half of the
-    time, so that a walker put outside the support wanders at random until it gets inside.
-    """
-    xp = array_namespace(new.phase)
-    if is_cupy(new.phase):
-        pair = (new.phase, new.log_abs), (old.phase, old.log_abs)
-        return kernels.acceptance(*pair, power, CAP)
-    leaves_zero, enters_zero = old.phase == 0, new.phase == 0
-    gap = 2.0 * power * _log_quotient(new, old)
-    probability = xp.exp(xp.where(gap < 0, gap, xp.zeros_like(gap)))
-    share = CAP / (1.0 + xp.exp(-xp.abs(gap)))
-    probability = probability * xp.where(share < 1, share, xp.ones_like(share))
-    probability = xp.where(enters_zero, xp.zeros_like(gap), probability)
-    escape = xp.where(enters_zero, xp.full_like(gap, 0.5), xp.ones_like(gap))
-    return xp.where(leaves_zero, escape, probability)
-
-
-def amplitude_ratio(new: LogAmplitude, old: LogAmplitude) -> Array:
-    """psi'/psi, shape (B,); 0 where psi = 0.
-
-    Its modulus is cut at the square root of the largest float: only amplitudes below any
-    weight that could be seen get there, and their |ratio|^2 must stay finite.
-    """
-    xp = array_namespace(new.phase)
-    largest = largest_log_ratio(xp, new.log_abs.dtype)
-    if is_cupy(new.phase):
-        pair = (new.phase, new.log_abs), (old.phase, old.log_abs)
-        return kernels.ratio(*pair, largest)
-    gap = _log_quotient(new, old)
-    size = xp.exp(xp.where(gap > largest, xp.full_like(gap, largest), gap))  # NaN stays NaN
-    vanishes = old.phase == 0
-    turn = new.phase / xp.where(vanishes, xp.ones_like(old.phase), old.phase)
-    return xp.where(vanishes, xp.zeros_like(turn), turn * size)
-
-
-def largest_log_ratio(xp: Any, dtype: Any) -> float:
-    """Where ln of the modulus of a ratio is cut, so that its square is finite."""
-    return 0.49 * math.log(float(xp.finfo(dtype).max))
-
-
-def _log_quotient(new: LogAmplitude, old: LogAmplitude) -> Array:
-    """ln|psi'/psi|, with 0 in place of ln|psi| where a wave function vanishes."""
-    xp = array_namespace(new.phase)
-
-    def finite(amplitude: LogAmplitude) -> Array:
-        log_abs = amplitude.log_abs
-        return xp.where(amplitude.phase == 0, xp.zeros_like(log_abs), log_abs)
-
-    return finite(new) - finite(old)
 
 
 def replacement_ratios(

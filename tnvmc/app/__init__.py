@@ -1,1 +1,1 @@
-"""Level 9: the commands."""
+"""Level 11: the commands."""

@@ -16,7 +16,7 @@ from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.kept_files import moved
 from tnvmc.storage.provenance import in_toml
-from tnvmc.storage.run_files import OBSERVABLES, is_finished, read_run, refuse_comparison
+from tnvmc.storage.run_files import OBSERVABLES, is_finished, read_run, refuse_series
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -50,7 +50,7 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
         ConfigError: damaged settings.
     """
     path, archive = Path(path), Path(archive)
-    refuse_comparison(path)
+    refuse_series(path)
     check_run_folder(path)
     for name in (RESULT, CHECKPOINT):
         if not (path / name).is_file():

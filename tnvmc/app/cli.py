@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from tnvmc.app.options import CHANGE, FOLDER, OUT, SET, command, make_parser, op
 from tnvmc.backend.process import OutputLost, termination_as_exception
 
 if TYPE_CHECKING:
-    from tnvmc.app.kinds import SeveralKind
+    from tnvmc.series.kind import SeriesTable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,41 +59,46 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 
 @command(
-    "optimise and measure a state, one for each [[sector]], or the lowest of several starts",
+    "optimise and measure a state, one for each [[sector]] or value of [scan], or several starts",
     option("file", metavar="FILE.toml", nargs="?", help="settings; see the example"),
     SET,
     OUT,
     option(
         "--resume",
         metavar="DIR",
-        help="continue the run in DIR, or its sectors or starts, from the last checkpoint",
+        help="continue the run in DIR, or its sectors, starts or scan, from the last checkpoint",
     ),
 )
 def _run(options: argparse.Namespace) -> int:
-    from tnvmc.app.kinds import kind_asked
     from tnvmc.app.run import resume_run, run_file
+    from tnvmc.app.series import make_series, resume_series
+    from tnvmc.series.machine import kind_of_file, kind_of_folder
 
     _require_source(options, "run")
-    kind = kind_asked(options.file, options.resume, options.overrides)
-    if kind is not None:
-        return _run_several(kind, options)
+    resumed, file, changes = options.resume, options.file, options.overrides
+    kind = kind_of_file(Path(file), changes) if resumed is None else kind_of_folder(resumed)
+    if kind is not None and kind.command == "run":
+        with termination_as_exception():
+            if resumed is not None:
+                table = resume_series(resumed, changes, file)
+            else:
+                table = make_series(kind, file, options.out, changes)
+        return _tell_table(table)
     with termination_as_exception():
-        if options.resume is not None:
-            resume_run(options.resume, options.overrides, options.file)
+        if resumed is not None:
+            resume_run(resumed, changes, file)
         else:
-            run_file(options.file, options.out, options.overrides)
+            run_file(file, options.out, changes)
     return 0
 
 
-def _run_several(kind: SeveralKind, options: argparse.Namespace) -> int:
-    """Exit status 1: a run failed."""
-    with termination_as_exception():
-        if options.resume is not None:
-            table = kind.resume(options.resume, options.overrides, options.file)
-        else:
-            table = kind.make(options.file, options.out, options.overrides)
-    print(f"\n{kind.text(table)}")
-    return FAILED if table.left_out else 0
+def _tell_table(table: SeriesTable) -> int:
+    """Print a table; exit status 1: a run has no energy."""
+    from tnvmc.app.series import series_text
+
+    print(f"\n{series_text(table)}")
+    failed = [reason for _, reason in table.left_out if reason.code != "measured_differently"]
+    return FAILED if failed else 0
 
 
 def _require_source(options: argparse.Namespace, verb: str) -> None:
@@ -120,12 +125,16 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
     ),
 )
 def _compare(options: argparse.Namespace) -> int:
-    from tnvmc.app.compare import print_comparison
+    from tnvmc.app.series import make_series, resume_series
+    from tnvmc.series.kinds import COMPARISON
 
     _require_source(options, "compare")
     with termination_as_exception():
-        good = print_comparison(options.file, options.out, options.resume, options.overrides)
-    return 0 if good else FAILED
+        if options.resume is not None:
+            table = resume_series(options.resume, options.overrides, options.file, COMPARISON)
+        else:
+            table = make_series(COMPARISON, options.file, options.out, options.overrides)
+    return _tell_table(table)
 
 
 @command(
@@ -224,15 +233,15 @@ def _converge(options: argparse.Namespace) -> int:
     return 0
 
 
-@command("summary of a run or a checkpoint, or the table of several sectors or starts", FOLDER)
+@command("summary of a run or a checkpoint, or the table of several runs", FOLDER)
 def _show(options: argparse.Namespace) -> int:
     """Exit status 1: a file of the run is damaged."""
-    from tnvmc.app.kinds import kind_in
+    from tnvmc.app.series import held_table, series_text
     from tnvmc.report.show import describe
+    from tnvmc.series.machine import kind_of_folder
 
-    kind = kind_in(options.folder)
-    if kind is not None:
-        print(kind.text(kind.held(Path(options.folder))[1]))
+    if kind_of_folder(options.folder) is not None:
+        print(series_text(held_table(options.folder)))
         return 0
     description = describe(options.folder)
     print(description)
@@ -240,7 +249,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 @command(
-    "draw pictures of a run, of several runs together, of a comparison, of sectors, or of starts",
+    "draw pictures of a run, or of several runs together",
     FOLDER,
     option("others", metavar="RUNDIR", nargs="*", help="more runs, on the same axes"),
     option("--out", metavar="DIR", help="folder to write (default: RUNDIR/pictures)"),
@@ -257,14 +266,11 @@ def _show(options: argparse.Namespace) -> int:
     option("--site", metavar="I", type=int, help="site whose correlations are drawn"),
 )  # fmt: skip
 def _plot(options: argparse.Namespace) -> int:
-    from tnvmc.app.compare import is_comparison, redraw_comparison
-    from tnvmc.app.kinds import kind_in
     from tnvmc.report.plots import plot_runs
+    from tnvmc.series.machine import kind_of_folder
 
-    if is_comparison(options.folder):
-        return _plot_several(options, "a comparison has", redraw_comparison)
-    if (kind := kind_in(options.folder)) is not None:
-        return _plot_several(options, f"{kind.name} have", kind.redraw)
+    if (kind := kind_of_folder(options.folder)) is not None:
+        return _plot_series(options, kind.title)
     paths = [options.folder, *options.others]
     written = plot_runs(
         paths, options.out, options.format, options.what, options.site, options.against
@@ -275,21 +281,19 @@ def _plot(options: argparse.Namespace) -> int:
     return 0
 
 
-def _plot_several(
-    options: argparse.Namespace, of_which: str, redraw: Callable[..., Sequence[Path]]
-) -> int:
+def _plot_series(options: argparse.Namespace, title: str) -> int:
     """Draw the pictures of a folder of several runs, which are not those of a run."""
+    from tnvmc.app.series import redraw_series
     from tnvmc.report.plots import PictureError
 
     for name in ("others", "what", "against", "site"):
         if getattr(options, name) not in (None, []):
-            told = "RUNDIR" if name == "others" else f"--{name}"
+            option = "RUNDIR" if name == "others" else f"--{name}"
             raise PictureError(
-                f"{options.folder}: {of_which} pictures of their own, without {told}; draw the runs as "
-                f"tnvmc plot {options.folder}/NAME ..."
+                f"{options.folder}: holds {title}, which has pictures of its own, without {option}; "
+                f"draw the runs as tnvmc plot {options.folder}/NAME ..."
             )
-    files = redraw(options.folder, options.out, options.format)
-    _tell_pictures(files)
+    _tell_pictures(redraw_series(options.folder, options.out, options.format))
     return 0
 
 
@@ -300,26 +304,25 @@ def _tell_pictures(files: Sequence[Path]) -> None:
 
 
 @command(
-    "write a web page with all results of a run, or the table of a comparison, of sectors or of starts",
+    "write a web page with all results of a run, or the table of several runs",
     FOLDER,
     option("--out", metavar="FILE.html", help="default: RUNDIR/report.html"),
     option("--varbench", action="store_true", help="print the row for the VarBench table instead"),
 )
 def _report(options: argparse.Namespace) -> int:
     from tnvmc.analysis.varbench import varbench_row
-    from tnvmc.app.compare import is_comparison, retabulate_comparison
-    from tnvmc.app.kinds import kind_in
+    from tnvmc.app.series import retabulate_series
     from tnvmc.report.describe import damage_text
     from tnvmc.report.page import ReportError, write_report
+    from tnvmc.series.machine import kind_of_folder
     from tnvmc.storage.run_files import read_run
 
-    kind = kind_in(options.folder)
-    if kind is not None or is_comparison(options.folder):
+    if (kind := kind_of_folder(options.folder)) is not None:
         if options.varbench or options.out is not None:
-            what = f"{kind.name} have" if kind is not None else "a comparison has"
-            raise ReportError(f"{options.folder}: {what} a table; omit --out and --varbench")
-        retabulate = retabulate_comparison if kind is None else kind.retabulate
-        print(f"written to {' and '.join(map(str, retabulate(options.folder)))}")
+            raise ReportError(
+                f"{options.folder}: holds {kind.title}, which has a table; omit --out and --varbench"
+            )
+        print(f"written to {' and '.join(map(str, retabulate_series(options.folder)))}")
         return 0
     if not options.varbench:
         print(f"written to {write_report(options.folder, options.out)}")

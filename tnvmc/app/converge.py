@@ -13,7 +13,7 @@ from tnvmc.settings.build import build_operator
 from tnvmc.settings.load import load_in_place
 from tnvmc.storage.files import read_plain
 from tnvmc.storage.hdf5 import read_stages
-from tnvmc.storage.run_files import asks_the_same, refuse_comparison
+from tnvmc.storage.run_files import asks_the_same, refuse_series
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     RESULT,
@@ -89,7 +89,7 @@ def converge_run(
 
 def _finished(path: Path) -> dict[str, Any]:
     """Give the result of a run; raise `FolderError` where no finished one is."""
-    refuse_comparison(path)
+    refuse_series(path)
     check_run_folder(path)
     if not (path / RESULT).is_file():
         raise FolderError(

@@ -1,21 +1,22 @@
-"""``tnvmc exact``: the ground state of a settings file by diagonalisation, and the levels of its other states."""
+"""``tnvmc exact``: the ground state of a settings file by diagonalisation, and other levels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tnvmc.analysis.levels import sector_references
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import Sector, check_size, exact_ground_state, exact_levels
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
 from tnvmc.report.tables import in_columns, terminal_width
+from tnvmc.series.kind import Series
+from tnvmc.series.kinds import SCAN, SECTORS
+from tnvmc.series.sector_levels import sector_references
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings, n_sites
-from tnvmc.settings.load import read_toml, validate
+from tnvmc.settings.load import read_toml, validate, with_overrides
 from tnvmc.settings.problems import ConfigError
-from tnvmc.settings.sectors import Sectors, sectors
 from tnvmc.shown import fixed
 from tnvmc.vmc.sectors import elsewhere
 
@@ -23,22 +24,27 @@ from tnvmc.vmc.sectors import elsewhere
 def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = None) -> str:
     """Diagonalise what a settings file describes, and write what was found.
 
-    Of a file with [[sector]] the energy of each; with [[orthogonal]] also the level that its run is compared with.
+    Of a file with [[sector]] or [scan] the energy of each; with [[orthogonal]] also the level that
+    its run is compared with.
 
     Args:
         path: of the file.
         overrides: settings to change, as ``"hamiltonian.J=2"``.
-        sector: twice the total Sz; the smallest by default, or that of the file where it has [[orthogonal]].
+        sector: twice the total Sz; the smallest by default, or that of the file where it has
+            [[orthogonal]].
 
     Raises:
-        ConfigError: settings that cannot be used, or sectors of which none can be diagonalised in seconds.
+        ConfigError: settings that cannot be used, or sectors of which none can be diagonalised in
+            seconds.
         TooLargeError: too many states.
     """
     data = read_toml(path)
     settings = validate(data, overrides)
     check_size(n_sites(settings.lattice))
+    if settings.scan is not None:
+        return "\n".join(_of_scan(SCAN.expand(with_overrides(data, overrides), path.stem), sector))
     if settings.sector is not None and sector is None:
-        return "\n".join(_of_sectors(sectors(data, overrides, path.stem)))
+        return "\n".join(_of_sectors(SECTORS.expand(with_overrides(data, overrides), path.stem)))
     return "\n".join(_of_run(settings, build_operator(settings), sector))
 
 
@@ -76,12 +82,25 @@ def _other_sector(found: Diagnostic) -> str:
     """Where the ground state lies, or may lie, if not here."""
     values = found.values
     if "other" not in values:
-        return "note             a field along z: another sector may lie lower; name it with --sector 2SZ"
-    energy = fixed(values["energy_per_site"], 12)
-    return f"lower            {energy} per site with 2 Sz = {values['other']} (--sector {values['other']})"
+        return (
+            "note             a field along z: another sector may lie lower; name it with "
+            "--sector 2SZ"
+        )
+    energy, sector = fixed(values["energy_per_site"], 12), values["other"]
+    return f"lower            {energy} per site with 2 Sz = {sector} (--sector {sector})"
 
 
-def _of_sectors(asked: Sectors) -> Iterator[str]:
+def _of_scan(asked: Series, sector: int | None) -> Iterator[str]:
+    """A line for each value."""
+    rows = [("value", "energy", "per site")]
+    for name, run in asked.runs.items():
+        exact = exact_ground_state(build_operator(run), "auto" if sector is None else sector)
+        rows.append((name, fixed(exact.energy, 12), fixed(exact.energy_per_site, 12)))
+    yield f"{asked.operator.name}, {asked.operator.units} units"
+    yield from in_columns(rows, ">", terminal_width())
+
+
+def _of_sectors(asked: Series) -> Iterator[str]:
     """A line for each: what its run is compared with."""
     operator, rows = asked.operator, [("sector", "2 Sz", "state", "energy", "per site")]
     for name, reference in sector_references(asked).items():
@@ -89,7 +108,7 @@ def _of_sectors(asked: Sectors) -> Iterator[str]:
         rows.append(
             (
                 name,
-                _or_dash(asked.numbers[name].magnetisation),
+                _or_dash(asked.details.numbers[name].magnetisation),
                 _state(asked, name),
                 "-" if known is None else fixed(known, 12),
                 "-" if known is None else fixed(known / operator.n_sites, 12),
@@ -107,8 +126,8 @@ def _or_dash(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def _state(asked: Sectors, name: str) -> str:
+def _state(asked: Series, name: str) -> str:
     """Name the symmetries of a state, and those it is kept orthogonal to: "-" without any."""
     summed = symmetries_text(asked.runs[name].as_dict()["ansatz"]).removeprefix("symmetrised over ")
-    kept = [f"orthogonal to {', '.join(off)}"] if (off := asked.orthogonal_to[name]) else []
+    kept = [f"orthogonal to {', '.join(off)}"] if (off := asked.details.orthogonal_to[name]) else []
     return ", ".join([*filter(None, [summed]), *kept]) or "-"

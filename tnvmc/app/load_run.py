@@ -24,7 +24,7 @@ from tnvmc.settings.load import load_in_place
 from tnvmc.settings.own_parts import OWN_PARTS, own_parts, refusal
 from tnvmc.shown import Shown, Table, with_error
 from tnvmc.storage.hdf5 import StateFileError, read_stages
-from tnvmc.storage.run_files import Run, is_finished, read_run, refuse_comparison, steps_done
+from tnvmc.storage.run_files import Run, is_finished, read_run, refuse_series, steps_done
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -164,7 +164,7 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> LoadedRun:
             out; for a result or observables of an earlier step than the run has reached.
     """
     path = as_path("load_run", path)
-    refuse_comparison(path)
+    refuse_series(path)
     check_run_folder(path)
     for override in overrides:
         if override.split(".")[0].strip() not in _FREE:

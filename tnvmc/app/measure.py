@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from tnvmc._version import __version__
-from tnvmc.ansatz.protocol import Truncated, chi_of, with_chi
+from tnvmc.ansatz.protocol import chi_of, with_chi
 from tnvmc.app.merge import enough_pairs, free_name, merged
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
@@ -45,7 +44,7 @@ from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.hdf5 import attribute, opened, read_stages
 from tnvmc.storage.provenance import PROVENANCE
-from tnvmc.storage.run_files import OBSERVABLES, read_run, refuse_comparison
+from tnvmc.storage.run_files import OBSERVABLES, read_run, refuse_series
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -105,7 +104,7 @@ def measure_run(
     """
     started = perf_counter()
     path = Path(path)
-    refuse_comparison(path)
+    refuse_series(path)
     check_run_folder(path)
     if not (path / CHECKPOINT).is_file():
         raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")
@@ -193,7 +192,7 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[Metho
     if not judged[1]:
         judged = judged[0], tuple(_archived_reasons(path))
     problem, ansatz = controlled(method, state).problem, method.problem.ansatz
-    if settings.contraction != contraction and isinstance(ansatz, Truncated):
+    if settings.contraction != contraction and ansatz.scheme is not None:
         wanted = settings.contraction
         chi = wanted.chi
         if chi == "auto" or chi == contraction.chi:
@@ -345,15 +344,11 @@ def _method(of: _Measuring, point: Point) -> Method:
 
 
 def _pair_method(method: Method, of: _Measuring) -> Method:
-    """The method of what needs the ratios of all pairs: fewer samples, at the chi of the run.
-
-    Of `Fixed` at that of the energy: at another chi it is another wave function.
-    """
+    """The method of what needs the ratios of all pairs: fewer samples, at the chi of the run."""
     settings, asked = of.settings, of.asked
     ansatz, of_run = method.problem.ansatz, of.method.problem.ansatz
-    if asked.chi is None and isinstance(ansatz, Truncated) and isinstance(of_run, Truncated):
-        fixed = isinstance(of_run.scheme, Fixed)
-        ansatz = ansatz if fixed else ansatz.with_scheme(of_run.scheme)
+    if asked.chi is None and None not in (ansatz.scheme, of_run.scheme):
+        ansatz = ansatz.with_scheme(of_run.scheme)
     n_samples = asked.pair_samples
     if n_samples is None:
         most = PAIR_SAMPLES // method.problem.operator.n_sites + 1

@@ -23,7 +23,7 @@ from tnvmc.settings.described import Told, described
 from tnvmc.settings.load import read_toml
 from tnvmc.storage.hdf5 import StateFileError
 from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_files import refuse_comparison
+from tnvmc.storage.run_files import refuse_series
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -163,7 +163,7 @@ def _keep_point(vmc: Made, folder: RunFolder, point: Iterate) -> None:
 
 def _opened(vmc: Made, path: Path, last_step: int) -> RunFolder:
     """The folder, new or of this run, with settings that ask for steps up to `last_step`."""
-    refuse_comparison(path)
+    refuse_series(path)
     if not _is_free(path):
         before = _require_state(vmc, path)
         config = read_toml(path / CONFIG)

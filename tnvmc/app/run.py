@@ -12,9 +12,9 @@ from typing import Any
 
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import Reference, find_reference
+from tnvmc.ansatz.peps.sharing import shared_counts
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
-from tnvmc.ansatz.wrappers.shared import shared_counts
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.app.keeper import Keeper
 from tnvmc.app.results import draw_energy, growth_of_steps, result_of
@@ -38,14 +38,16 @@ from tnvmc.settings.load import load, load_in_place, with_out
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_files import asks_the_same, refuse_comparison
+from tnvmc.storage.run_files import asks_the_same, refuse_series
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
     HISTORY,
     PICTURE,
     RESULT,
+    DiskError,
     FolderError,
+    Interrupted,
     RunFolder,
     check_settings,
     refuse_occupied,
@@ -58,21 +60,6 @@ from tnvmc.vmc.reliability import group_of
 from tnvmc.vmc.results import StepRecord
 
 _FAILED = 1  # exit status of what is not the fault of the input
-
-
-class Interrupted(Exception):
-    """A run that was stopped, with its checkpoint written; `because` says by what."""
-
-    def __init__(self, step: int, folder: Path, exit_status: int, because: str = "") -> None:
-        super().__init__(
-            f"{because and because + '; '}stopped after {step} steps, checkpoint written; "
-            f"continue with: tnvmc run --resume {folder}"
-        )
-        self.exit_status, self.because = exit_status, because
-
-
-class DiskError(Exception):
-    """The disk refused a write: it is full, or not ours."""
 
 
 def run_file(
@@ -212,7 +199,7 @@ def _refuse_fewer_steps(run: StagedRun, path: Path) -> None:
 
 def _require_run(path: Path) -> None:
     """Raise `FolderError` where a folder holds no run to resume."""
-    refuse_comparison(path)
+    refuse_series(path)
     require_settings(path)
 
 
@@ -226,9 +213,7 @@ def _set_up(
     console = RunConsole(optimizer.steps, operator.n_sites, optimizer.seconds)
     ansatz = build_ansatz(settings, operator)
     check_memory(settings, ansatz.n_params, operator.local_dim)
-    counts = shared_counts(ansatz)
-    counted = counts.as_dict() if counts else None
-    console.say(headline(settings, operator, ansatz.n_params, counted))
+    console.say(headline(settings, operator, ansatz.n_params, shared_counts(ansatz)))
     inner = inner_state(ansatz)
     of_grid = inner.first if isinstance(inner, ProductOfStates) else inner
     bonds = of_grid.bonds if isinstance(of_grid, PEPS) and operator.lattice.shape[0] > 1 else None
@@ -281,7 +266,9 @@ def _carry_on(
             status, because = getattr(stop, "exit_status", 128 + signal.SIGINT), ""
         elif isinstance(stop, WorkerLost):
             because = str(stop)
-        raise Interrupted(run.vmc.state.step, folder.path, status, because) from None
+        where = f"after {run.vmc.state.step} steps, checkpoint written"
+        command = f"tnvmc run --resume {folder.path}"
+        raise Interrupted(where, command, status, because) from None
     except OSError as error:
         raise _not_written(error, folder, keeper.saved_step) from None
     _show(console, result, folder)

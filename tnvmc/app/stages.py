@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.initial.parameters import cut_to, from_simple_update, grown
-from tnvmc.ansatz.initial.repeated import shared_as
-from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo
+from tnvmc.ansatz.peps.starts.initial import from_simple_update
+from tnvmc.ansatz.peps.starts.other_sizes import cut_to, grown, shared_as
+from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
@@ -38,7 +38,7 @@ from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
 from tnvmc.storage.identity import differences
 from tnvmc.storage.kept_files import kept_hashes
 from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_files import is_finished, read_run, refuse_comparison
+from tnvmc.storage.run_files import is_finished, read_run, refuse_series
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -206,7 +206,7 @@ class StagedRun:
         Nothing has changed where this is interrupted.
         """
         own = self.stage.settings
-        chi = measured_chi(own.contraction.scheme, self._chi)
+        chi = measured_chi(self._chi)
         plan = MeasurementPlan(
             _BRIEFLY * self._n_samples, chi, own.measure.n_burn,
             symmetries=tuple(own.measure.symmetrise),
@@ -416,7 +416,7 @@ def _kept_state(
     path: Path, settings: Settings, operator: Operator, penalty: float | None
 ) -> LowerState:
     """The measured state of a finished run."""
-    refuse_comparison(path)
+    refuse_series(path)
     if not (path / CONFIG).is_file():
         raise FolderError("holds no run; make that run first, or name another folder")
     check_run_folder(path)

@@ -20,7 +20,7 @@ SHARED_BYTES = 224 * 1024
 """Most shared memory that a block is given; a device that has less says so."""
 
 _MOST_SLICES = 6
-"""Blocks a walker's column is cut into, at most (measured at D = 8: 2 are faster than cuBLAS, 16 not)."""
+"""Blocks a walker's column is cut into, at most (at D = 8: 2 are faster than cuBLAS, 16 not)."""
 
 _NUMBERS = {
     "float32": ("float", 0),
@@ -162,7 +162,7 @@ def _legs(env: Array, top: Array | None, sites: Sequence[Array], bottom: Array |
 
 @cache
 def _plan(legs: Legs, itemsize: int, limit: int) -> tuple[tuple[int, int, int], int, int] | None:
-    """Give ((slice, entries of X, of a site), shared bytes, warps), with the largest slice that fits.
+    """Give ((slice, entries of X, of a site), shared bytes, warps) with the largest slice.
 
     A block that fills a multiprocessor alone needs twice the warps to hide its waiting.  None too
     where there would be many slices, each of which reads the site anew: cuBLAS is faster then.
@@ -199,7 +199,7 @@ def _launch(
 
 
 def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
-    """Give phase and log modulus of value * exp(log_scale), (B,) each; 0 and -inf where it vanishes."""
+    """Give phase and log modulus of value * exp(log_scale), (B,) each; 0 and -inf at 0."""
     phase, log_abs = _elementwise(
         "T value, R scale",
         "T phase, R log_abs",
@@ -214,7 +214,7 @@ def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
 def acceptance(
     new: tuple[Array, Array], old: tuple[Array, Array], power: Array | float, cap: float
 ) -> Array:
-    """Give the acceptance (B,) from phases and log moduli; see `ansatz.generic.acceptance`."""
+    """Give the acceptance (B,) from phases and log moduli; see `ansatz.metropolis.acceptance`."""
     import cupy
 
     return _elementwise(

@@ -75,7 +75,7 @@ class Ranks:
     def add_up(self, array: np.ndarray, root: int = 0) -> None:
         """Sum contiguous arrays of all ranks, into that of `root`, in no fixed order.
 
-        For numbers whose sums are exact (`tnvmc.backend.exact_sums`).
+        For numbers whose sums are exact (`tnvmc.jacobian.exact_sums`).
         """
 
     def largest(self, array: np.ndarray) -> None:

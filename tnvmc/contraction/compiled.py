@@ -28,15 +28,15 @@ def compiles(numbers: Array) -> bool:
 
 
 def as_spins(configs: Array, tables: SiteTables) -> np.ndarray:
-    """Configurations as kernels take them: int8, contiguous, writeable; for other types they compile anew.
+    """Configurations as kernels take them: int8, contiguous, writeable.
 
     Args:
         configs: (B, N) of whole numbers.
         tables: of the N sites.
 
     Raises:
-        IndexError: another shape; or another type than int8, and a spin is no local state (kernels look
-            at those of int8).
+        IndexError: another shape; or another type than int8, and a spin is no local state (kernels
+            look at those of int8).
         TypeError: no whole numbers.
     """
     if configs.ndim != 2 or configs.shape[1] != len(tables.shapes):
@@ -81,39 +81,35 @@ def absorbed(
     return BoundaryMPS(PackedTensors(numbers, shapes), log_scale)
 
 
-def strip(
-    tables: SiteTables,
-    first: int,
-    n_rows: int,
-    n_cols: int,
-    around: tuple[Any, Any],
-    n_walkers: int,
+def strip_of(
+    tables: SiteTables, sites: range, n_cols: int, around: tuple[Any, Any], n_walkers: int
 ) -> Any:
-    """Give the rows from site `first` on between two boundaries, as kernels take them.
+    """Give rows between two boundaries, as kernels take them.
 
     Args:
-        tables: of a view, absorbed from above.
-        first: first site of the strip.
-        n_rows: 1 or 2.
-        n_cols: columns of the view.
+        tables: of all sites, absorbed from above.
+        sites: those of one row, or of two.
+        n_cols: sites of a row.
         around: boundary above and below, None at the edge.
         n_walkers: B.
+
+    Raises:
+        ValueError: boundaries of other walkers, or of another type of numbers.
     """
     from tnvmc.backend.host.strips import Strip
 
-    dtype = tables.numbers.dtype
-    begins = tuple(first + row * n_cols for row in range(n_rows))
-    shapes = tuple(tables.shapes[begin : begin + n_cols] for begin in begins)
-    sites = tuple(tables.begins[begin : begin + n_cols] for begin in begins)
+    dtype, rows = tables.numbers.dtype, range(sites.start, sites.stop, n_cols)
+    shapes = tuple(tables.shapes[first : first + n_cols] for first in rows)
+    begins = tuple(tables.begins[first : first + n_cols] for first in rows)
     above, below = (_packed(boundary, n_cols, dtype, n_walkers) for boundary in around)
-    legs = _legs(shapes, sites, above[1:], below[1:])
+    legs = _legs(shapes, begins, above[1:], below[1:])
     steps = _step(above[0]), _step(below[0])
     log_scale = np.zeros(n_walkers)
     for boundary in around:
         if boundary is not None:
             log_scale += boundary.log_scale
     return Strip(
-        legs, first, n_rows, shapes[0][0][0], NORMALISE_EVERY, tables.numbers,
+        legs, sites.start, len(rows), shapes[0][0][0], NORMALISE_EVERY, tables.numbers,
         above[0].ravel(), below[0].ravel(), steps, log_scale,
     )  # fmt: skip
 
@@ -121,7 +117,7 @@ def strip(
 def _packed(
     boundary: BoundaryMPS | None, n_cols: int, dtype: Any, n_walkers: int
 ) -> tuple[np.ndarray, tuple[int, ...], tuple[int, ...]]:
-    """Numbers of a boundary, places of its tensors and its bonds; at the edge it is a product of ones.
+    """Numbers of a boundary, places of its tensors, its bonds; at the edge a product of ones.
 
     Raises:
         ValueError: a boundary of other walkers, or of another type of numbers.
@@ -131,8 +127,9 @@ def _packed(
     packed = boundary.packed
     if packed.numbers.shape[0] != n_walkers or packed.numbers.dtype != dtype:
         raise ValueError(
-            f"boundaries of {packed.numbers.shape[0]} walkers in {packed.numbers.dtype}, but there are "
-            f"{n_walkers} configurations and tensors in {dtype}; make walkers with start(theta, configs)"
+            f"boundaries of {packed.numbers.shape[0]} walkers in {packed.numbers.dtype}, but there "
+            f"are {n_walkers} configurations and tensors in {dtype}; make walkers with "
+            "start(theta, configs)"
         )
     return packed.numbers, *_places(packed.shapes)
 

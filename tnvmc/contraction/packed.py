@@ -1,4 +1,4 @@
-"""Tensors of a network side by side in memory, as compiled kernels read them; each is a view of it."""
+"""Tensors of a network side by side in memory, as compiled kernels read them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class SiteTables:
         return array_namespace(part).reshape(part, shape)
 
     def superposed(self, first: int, weights: np.ndarray) -> SiteTables:
-        """Tables of one local state, of sites from `first` on: sums over states with weights (n, d)."""
+        """Tables of one local state, of sites from `first` on: sums with weights (n, d)."""
         xp = array_namespace(self.numbers)
         mixes = xp.asarray(weights, dtype=self.numbers.dtype)
         sums = []

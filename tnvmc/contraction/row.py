@@ -1,6 +1,7 @@
-"""Transfer along strips of one or more rows between two boundary MPS: environments, closures, environment tensors.
+"""Transfer along strips of one or more rows between two boundary MPS.
 
-A strip is the network of a walker around the rows that are being visited::
+It gives environments, closures and environment tensors.  A strip is the network of a walker around
+the rows that are being visited::
 
     top      o---o---o---o      boundary MPS above, or nothing at the edge
              |   |   |   |
@@ -22,6 +23,10 @@ from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.packed import PackedTensors
 
 Array = Any
+
+Sketch = Sequence[Array]
+"""An MPS on the open legs of a row, shared by all walkers, as bottoms laid out leftward: per column
+(1, vertical, right, left)."""
 
 
 def _permuted(tensors: Sequence[Array], axes: tuple[int, ...]) -> list[Array]:
@@ -48,7 +53,7 @@ class BoundaryMPS:
     log_scale: Array  #: (B,)
 
     def take(self, walkers: Array | None) -> BoundaryMPS:
-        """Select walkers by index (n,), None for all; tensors that all walkers share stay shared."""
+        """Select walkers by index (n,), None for all; shared tensors stay shared."""
         if walkers is None:
             return self
         xp = array_namespace(walkers)
@@ -99,7 +104,7 @@ by less than D**8 chi**8, far inside the range even of float32 for the sizes in 
 
 @dataclass(frozen=True)
 class Environment:
-    """Everything left (or right) of a column: exp(log_scale) * tensor, (B, top, rows..., bottom)."""
+    """All left (or right) of a column: exp(log_scale) * tensor, (B, top, rows..., bottom)."""
 
     tensor: Array
     log_scale: Array  #: (B,)

@@ -7,7 +7,7 @@ range that matters with a sketch and needs only products and one thin QR per sit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,17 +16,17 @@ from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.contraction.compiled import absorbed, known
+from tnvmc.contraction.compiled import absorbed, compiles, known
 from tnvmc.contraction.packed import TableRow
 from tnvmc.contraction.row import (
     NORMALISE_EVERY,
     BoundaryMPS,
     Row,
+    Sketch,
     close_column,
     open_column,
     transfer,
 )
-from tnvmc.contraction.sketches import Sketch
 
 Array = Any
 
@@ -34,10 +34,6 @@ Array = Any
 @runtime_checkable
 class Scheme(Protocol):
     """How a row is absorbed into the boundary MPS of the rows before it."""
-
-    @property
-    def sketch_rank(self) -> int | None:
-        """Bond dimension of the sketch that `absorb` needs, or None where it needs none."""
 
     def absorb(
         self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None
@@ -47,7 +43,7 @@ class Scheme(Protocol):
         Args:
             boundary: the rows before, with legs (B, vertical, left, right); None at the edge.
             row: the row at the spins of B walkers.
-            sketch: an MPS of bond `sketch_rank` on the open legs of the row, where one is wanted.
+            sketch: an MPS of bond chi on the open legs of the row, for `SRC` alone.
 
         Returns:
             The boundary of both.
@@ -59,15 +55,10 @@ class Scheme(Protocol):
 class Exact:
     """Absorb without truncation: bonds multiply row by row, for small systems and for tests."""
 
-    @property
-    def sketch_rank(self) -> None:
-        """No sketch."""
-        return None
-
     def absorb(
         self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None
     ) -> BoundaryMPS:
-        """Multiply boundary and row: chi grows by a factor D, at (chi D)^2 D^2 per walker and site."""
+        """Multiply boundary and row: chi grows by D, at (chi D)^2 D^2 per walker and site."""
         xp = array_namespace(row.rightward[0])
         tensors = []
         for column, site in enumerate(row.rightward):
@@ -106,11 +97,6 @@ class ZipUp:
     def __post_init__(self) -> None:
         set_whole(self, {"chi": 1})
 
-    @property
-    def sketch_rank(self) -> None:
-        """No sketch."""
-        return None
-
     def absorb(
         self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None
     ) -> BoundaryMPS:
@@ -142,42 +128,29 @@ class SRC:
 
     Args:
         chi: largest bond of the boundary.
-        oversample: bonds of the sketch beyond chi, cut by singular values afterwards; with the
-            environment sketch it did not pay (see benchmarks).
         seed: of the superpositions, or of the random MPS.
         sketch: "environment", or "random" for a random MPS.
         sweeps: 1, or 2, which take a random sketch.
-        at_most: whether a run may begin with a smaller chi (`GrowingChi`).
 
     Raises:
-        ValueError: chi below 1; more than two sweeps; two with another sketch or with `oversample`.
+        ValueError: chi below 1; more than two sweeps; two with another sketch than a random one.
 
     Cost per walker and site: 5 chi^3 D^2 + 2 chi^2 D^4 multiplications, and one (D chi, chi) QR;
     with two sweeps about a sixth more of the former, and two QRs.
     """
 
     chi: int
-    oversample: int = 0
     seed: int = 0
     sketch: str = "environment"
     sweeps: int = 1
-    at_most: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        set_whole(self, {"chi": 1, "oversample": 0, "seed": 0, "sweeps": 1})
+        set_whole(self, {"chi": 1, "seed": 0, "sweeps": 1})
         one_of("SRC", "sketch", self.sketch, ("environment", "random"))
         if self.sweeps > 2:
             raise ValueError(f"SRC: sweeps must be 1 or 2, got {self.sweeps}")
-        if self.sweeps == 2 and (self.sketch != "random" or self.oversample):
-            raise ValueError(
-                "SRC: two sweeps take sketch='random' and oversample=0, got "
-                f"sketch={self.sketch!r}, oversample={self.oversample}"
-            )
-
-    @property
-    def sketch_rank(self) -> int:
-        """chi + oversample vectors."""
-        return self.chi + self.oversample
+        if self.sweeps == 2 and self.sketch != "random":
+            raise ValueError(f"SRC: two sweeps take sketch='random', got {self.sketch!r}")
 
     def sketch_bond(self, vertical: int) -> int:
         """Bond of a sketch on legs of size `vertical`.
@@ -185,14 +158,11 @@ class SRC:
         Two sweeps leave one leg open, so a bond makes `vertical` vectors; one bond more than makes
         chi of them took a third off the error at chi = 16.
         """
-        return self.sketch_rank if self.sweeps == 1 else 1 - (-self.chi // vertical)
+        return self.chi if self.sweeps == 1 else 1 - (-self.chi // vertical)
 
     def compiles(self, dtype: Any) -> bool:
-        """Whether compiled kernels absorb rows of NumPy arrays of a type: in one sweep, without SVD."""
-        return self.sweeps == 1 and not self.oversample and known(np.dtype(dtype))
-
-    def _by_kernel(self, numbers: Array) -> bool:
-        return isinstance(numbers, np.ndarray) and self.compiles(numbers.dtype)
+        """Whether compiled kernels absorb rows of NumPy arrays of a type: in one sweep."""
+        return self.sweeps == 1 and known(np.dtype(dtype))
 
     def absorb(
         self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None
@@ -206,14 +176,13 @@ class SRC:
             raise ValueError(
                 "SRC.absorb: needs a sketch of the row's open legs; see `random_sketch`"
             )
-        if isinstance(row, TableRow) and self._by_kernel(row.tables.numbers):
+        if isinstance(row, TableRow) and self.sweeps == 1 and compiles(row.tables.numbers):
             return absorbed(boundary, row, sketch, self.chi)
         opened = self.chi if self.sweeps == 2 else None
         rights = _sketched_environments(boundary, row, sketch, opened)
 
         def from_the_right(y: Array, column: int) -> Array:
-            z = _closed(y, rights[column + 1])
-            return leading_basis(z, self.chi) if self.oversample else orthonormal_basis(z)
+            return orthonormal_basis(_closed(y, rights[column + 1]))
 
         first, lefts = _sweep(boundary, row, self.chi, from_the_right)
         if self.sweeps == 1:
@@ -327,7 +296,8 @@ def _right_canonical(boundary: BoundaryMPS) -> BoundaryMPS:
     tensors = list(boundary.tensors)
     for column in range(len(tensors) - 1, 0, -1):
         batch, vertical, left, right = tensors[column].shape
-        # (vertical, left, right) -> (vertical right, left) = q (vertical right, rank) r (rank, left)
+        # (vertical, left, right) -> (vertical right, left)
+        # = q (vertical right, rank) r (rank, left)
         matrix = xp.reshape(xp.permute_dims(tensors[column], (0, 1, 3, 2)), (batch, -1, left))
         q, r = xp.linalg.qr(matrix, mode="reduced")
         rank = q.shape[-1]

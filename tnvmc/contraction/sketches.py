@@ -1,21 +1,115 @@
-"""Sketches: matrix product states on the open legs of a row, with which `schemes.SRC` finds the range that matters."""
+"""Sketches: matrix product states on the open legs of a row.
+
+With one of them `schemes.SRC` finds the range of an absorbed row that matters.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.contraction.packed import PackedTensors, SiteTables, TableRow
+from tnvmc.contraction.row import BoundaryMPS, Sketch
+from tnvmc.contraction.schemes import SRC
 
 Array = Any
 
-Sketch = Sequence[Array]
-"""An MPS on the open legs of a row, shared by all walkers, as bottoms laid out leftward:
-per column (1, vertical, right, left)."""
+_MAX_JOINED = 8
+"""Most boundaries that are joined into one sketch near the edge."""
+
+
+def sketches_of(
+    tables: Mapping[str, SiteTables], shape: tuple[int, int], scheme: SRC
+) -> dict[str, list[Sketch | None]]:
+    """Give per row the sketch for absorbing it downward and upward.
+
+    Args:
+        tables: of all sites, "down" and "up": the way in which rows are absorbed.
+        shape: rows and columns.
+        scheme: that wants them.
+
+    The environment sketch of a row is the boundary of all rows beyond it with every site at a
+    random superposition of its local states, itself compressed with random sketches.  Near the
+    edge such a boundary is narrower than the rank that is wanted, so several are joined there.
+
+    Cost: one pass of absorption each way for one walker.
+    """
+    rows, n_cols = range(shape[0]), shape[1]
+    if scheme.sketch == "random":
+        return {
+            absorbed: [
+                _packed(_random_row(tables[absorbed], n_cols, scheme, (row, absorbed == "up", 0)))
+                for row in rows
+            ]
+            for absorbed in ("down", "up")
+        }
+    sketches: dict[str, list[Sketch | None]] = {}
+    for absorbed, beyond in (("down", "up"), ("up", "down")):
+        inward = list(rows) if absorbed == "up" else list(reversed(rows))  # from the far edge
+        parts: dict[int, list[Sketch]] = {row: [] for row in inward[1:]}
+        depth = len(inward) - 1
+        for draw in range(_MAX_JOINED):
+            boundaries = _blurred_boundaries(
+                tables[beyond], n_cols, scheme, inward[:depth], (beyond == "up", draw)
+            )
+            for row, boundary in zip(inward[1:], boundaries, strict=False):
+                parts[row].append(boundary.bottom_leftward)
+            narrow = [k for k in range(depth) if _width(parts[inward[k + 1]]) < scheme.chi]
+            depth = max(narrow, default=-1) + 1
+            if not depth:
+                break
+        sketches[absorbed] = [
+            _packed(joined_sketches(parts[row], scheme.chi)) if parts.get(row) else None
+            for row in rows
+        ]
+    return sketches
+
+
+def _packed(sketch: Sketch) -> Sketch:
+    """The same, in NumPy side by side in memory, as kernels read it in every step."""
+    return PackedTensors.of(sketch, 1) if isinstance(sketch[0], np.ndarray) else sketch
+
+
+def _width(parts: list[Sketch]) -> int:
+    """Widest bond of the sketches side by side."""
+    return sum(max(tensor.shape[3] for tensor in part) for part in parts)
+
+
+def _random_row(
+    tables: SiteTables, n_cols: int, scheme: SRC, place: tuple[int, bool, int]
+) -> Sketch:
+    """A random sketch of a row; `place` is the row, whether it is absorbed upward, and a number."""
+    shapes = tables.shapes[place[0] * n_cols : (place[0] + 1) * n_cols]
+    verticals = [shape[2] for shape in shapes]
+    key = (scheme.seed, 2, *place)
+    return random_sketch(verticals, scheme.sketch_bond(max(verticals)), key, tables.numbers)
+
+
+def _blurred_boundaries(
+    tables: SiteTables, n_cols: int, scheme: SRC, rows: Sequence[int], draw: tuple[bool, int]
+) -> list[BoundaryMPS]:
+    """Boundaries after each of `rows`, with every site at a random superposition of its states.
+
+    `draw` says whether rows are absorbed upward, and which of several superpositions it is.
+    """
+    rng = np.random.default_rng((scheme.seed, 1, *draw))
+    plain = SRC(scheme.chi, scheme.seed, "random")
+    xp = array_namespace(tables.numbers)
+    only_state = xp.zeros((1, n_cols), dtype=xp.int8)
+    boundary: BoundaryMPS | None = None
+    found = []
+    for row in rows:
+        weights = rng.normal(size=(n_cols, tables.shapes[0][0]))
+        sketch = _random_row(tables, n_cols, scheme, (row, *draw))
+        blurred = TableRow(tables.superposed(row * n_cols, weights), 0, n_cols, only_state)
+        boundary = plain.absorb(boundary, blurred, sketch)
+        found.append(boundary)
+    return found
 
 
 def random_sketch(verticals: Sequence[int], rank: int, seed: Any, like: Array) -> Sketch:

@@ -1,1 +1,1 @@
-"""Level 5: local values of an operator from a snapshot, and what their mean is worth."""
+"""Level 6: local values of an operator from a snapshot, and what their mean is worth."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tnvmc.ansatz.generic import local_states
+from tnvmc.ansatz.metropolis import local_states
 from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.term import Operator

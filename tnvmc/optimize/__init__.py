@@ -1,4 +1,4 @@
-"""Level 5: rules that turn log-derivatives and local energies into a step of theta.
+"""Level 6: rules that turn log-derivatives and local energies into a step of theta.
 
 `solve` sets up the problem that all rules share and solves its linear systems, `sr` and `first_order`
 are the rules, `schedules` give learning rates.  A rule uses the Jacobian of

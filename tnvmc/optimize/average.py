@@ -1,9 +1,10 @@
 """The covariance of stochastic reconfiguration, averaged over steps.
 
-S changes slowly from step to step, the force quickly, and both are noisy.  Where samples are about as
-many as parameters the noise of S is the worse: its small eigenvalues come out near zero, and what
-the noise of the force puts there is blown up (the peak at the interpolation threshold, Hastie et
-al., Ann. Stat. 50, 949 (2022)).  An average over the last steps has the samples of all of them for S.
+S changes slowly from step to step, the force quickly, and both are noisy.  Where samples are about
+as many as parameters the noise of S is the worse: its small eigenvalues come out near zero, and
+what the noise of the force puts there is blown up (the peak at the interpolation threshold, Hastie
+et al., Ann. Stat. 50, 949 (2022)).  An average over the last steps has the samples of all of them
+for S.
 """
 
 from __future__ import annotations
@@ -13,31 +14,35 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.covariance import Covariance
-from tnvmc.backend.cholesky import tiles_of
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
-from tnvmc.backend.triangle import n_stored
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.cholesky import n_stored, tiles_of
+from tnvmc.jacobian.covariance import Covariance
 from tnvmc.optimize.rule import State
 
 Array = Any
 
 MOST_PARAMETERS = 4096
-"""Up to so many parameters S is kept from step to step where nothing is said: 32 MiB of float32, and a solution
-that takes less time than the samples of most steps."""
+"""Up to so many parameters S is kept from step to step where nothing is said: 32 MiB of float32,
+and a solution that takes less time than the samples of most steps.
+"""
 
 MOST_OF_SHARED = 2**14
-"""The same for states whose tensors are shared, of enough samples: 0.5 GiB, and 20 s of one core a step."""
+"""The same for states with shared tensors and enough samples: 0.5 GiB, 20 s of a core a step."""
 
 _PER_SAMPLE = 20 / 3
-"""Such parameters for each sample of a step: those of twenty steps, half of which are effective, are then one and a half
-for each parameter.  Where they are one, the average does harm (decision 16)."""
+"""Such parameters for each sample of a step: those of twenty steps, half of which are effective,
+are then one and a half for each parameter.  Where they are one, the average does harm (decision
+16).
+"""
 
 
 def most_parameters(n_samples: int | None, shared: bool) -> int:
-    """Give the parameters up to which S is averaged where nothing is said, for so many samples a step.
+    """Give the parameters up to which S is averaged where nothing is said, for so many samples a
+    step.
 
-    Of states without shared tensors a sample takes less time for each parameter, and the solution most of a step.
+    Of states without shared tensors a sample takes less time for each parameter, and the solution
+    most of a step.
     """
     if not shared or n_samples is None:
         return MOST_PARAMETERS
@@ -66,20 +71,23 @@ def empty(theta: Array) -> State:
 
 
 def remembered(memory: float, distance: float) -> float:
-    """Give what earlier covariances count for a state that has moved so far since the last one, in units of a reach.
+    """Give what earlier covariances count for a state that has moved so far since the last one, in
+    units of a reach.
 
-    Its overlap with that one falls as 1 - distance^2 / 2, and S with it: near a random start of a network
-    S may grow by a factor of ten in as many steps, and directions that are solved with the old one are as
-    much too long.
+    Its overlap with that one falls as 1 - distance^2 / 2, and S with it: near a random start of a
+    network S may grow by a factor of ten in as many steps, and directions that are solved with the
+    old one are as much too long.
     """
     return memory * math.exp(-(distance**2))
 
 
 def add(state: State, a: CenteredJacobian, factor: float, theta: Array) -> State:
-    """Give the state with the covariance (P, P) of one more A, that at `theta`; earlier ones count `factor` less.
+    """Give the state with the covariance (P, P) of one more A, that at `theta`; earlier ones count
+    `factor` less.
 
-    The sum is kept in single precision: a relative change of 1e-7 is far below both the noise and the
-    shift.  `counted` is the sum of the weights, which it is to be divided by, `squares` that of their squares.
+    The sum is kept in single precision: a relative change of 1e-7 is far below both the noise and
+    the shift.  `counted` is the sum of the weights, which it is to be divided by, `squares` that of
+    their squares.
     """
     counted, squares = float(state["counted"]), float(state["squares"])
     kept, factor = state["covariance"], factor if counted else 0.0
@@ -99,7 +107,7 @@ def add(state: State, a: CenteredJacobian, factor: float, theta: Array) -> State
 
 
 def in_form_of(found: Array, wanted: Array) -> Array:
-    """Give an S of a file as this version has it, and the kind of arrays: half of it on processors, else all."""
+    """Give an S of a file in the form of this version: half of it on processors, else all."""
     if len(found.shape) == len(wanted.shape):
         return found
     xp = array_namespace(found)

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.sample_space import SampleSpace, in_sample_space
 from tnvmc.backend.arguments import positive, set_whole
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.centered import CenteredJacobian, SampleSpace, in_sample_space
 from tnvmc.optimize.nystroem import preconditioner
 from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.solve import SolveInfo
@@ -24,13 +23,15 @@ Array = Any
 class ConjugateGradients:
     """Solves (A + shift) x = b by products with A alone (Hestenes and Stiefel 1952).
 
-    No matrix is formed, and all ranks share the products.  In the space of samples, on NumPy, some columns of the matrix
-    make a preconditioner (`optimize.nystroem`).  Heisenberg 8x8, D = 4, 4,096 samples, a relative shift of 1e-2: 37
-    iterations, 51 to a residual of 1e-2 (184 without the columns).
+    No matrix is formed, and all ranks share the products.  In the space of samples, on NumPy, some
+    columns of the matrix make a preconditioner (`optimize.nystroem`).  Heisenberg 8x8, D = 4, 4,096
+    samples, a relative shift of 1e-2: 37 iterations, 51 to a residual of 1e-2 (184 without the
+    columns).
 
-    The direction is off by less than the residual: 3.5 % of its length with the default tolerance.  Noise
-    of the samples is larger than the direction there (1.3 between halves).  The error of x is at most `tolerance` |b| / shift.  What a step was solved to stands
-    in its report: `residual`, relative to |b|, and `iterations`.
+    The direction is off by less than the residual: 3.5 % of its length with the default tolerance.
+    Noise of the samples is larger than the direction there (1.3 between halves).  The error of x is
+    at most `tolerance` |b| / shift.  What a step was solved to stands in its report: `residual`,
+    relative to |b|, and `iterations`.
 
     Args:
         tolerance: relative residual |b - (A + shift) x| / |b| at which it ends.
@@ -57,7 +58,7 @@ class ConjugateGradients:
     def in_samples(
         self, a: CenteredJacobian, rhs: Array, shift: float, trace: float
     ) -> tuple[Array, SolveInfo]:
-        """Solve (A A^dagger + shift) x = b for the trace of A A^dagger, preconditioned where that can be."""
+        """Solve (A A^dagger + shift) x = b, preconditioned where it can be; `trace` of A A^dagger."""
 
         def solved(space: SampleSpace) -> tuple[Array, SolveInfo]:
             return self.solve(space.gram_times, rhs, shift, preconditioner(space, shift, trace))
@@ -84,8 +85,8 @@ class ConjugateGradients:
             inverse: a multiple of an approximate inverse of A + shift, Hermitian and positive.
 
         Returns:
-            x (n,), and how it was found; `condition` is that of the subspace that was searched, with `inverse` that
-            of `inverse` times the matrix.
+            x (n,), and how it was found; `condition` is that of the subspace that was searched,
+            with `inverse` that of `inverse` times the matrix.
         """
         xp = array_namespace(rhs)
         scale = float(xp.max(xp.abs(rhs))) if rhs.shape[0] else 0.0

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.jacobian import is_complex
-from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.arguments import optional_positive, real
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.random import uniforms
+from tnvmc.jacobian.base import Jacobian, is_complex
 from tnvmc.optimize.rule import Info, State, require_finite
 from tnvmc.optimize.solve import least_squares
 

@@ -1,13 +1,14 @@
-"""A preconditioner from some columns of the matrix, for conjugate gradients in the space of samples.
+"""A preconditioner from some columns of the matrix, for conjugate gradients in the space of
+samples.
 
 With C the columns of A A^dagger that belong to l samples, W their rows and L L^dagger = W + nu,
 
     A A^dagger ~ B B^dagger,   B = C L^-dagger,
 
-is a Nystroem approximation: never larger than A A^dagger, and good for its large eigenvalues, which take conjugate gradients most
-of their iterations (Frangella, Tropp, Udell, SIAM J. Matrix Anal. Appl. 44, 718 (2023)).  The inverse of B B^dagger + mu,
-with mu the shift and the mean eigenvalue of what B leaves out, is (1 - T T^dagger) / mu with T = B K^-dagger and
-K K^dagger = B^dagger B + mu.
+is a Nystroem approximation: never larger than A A^dagger, and good for its large eigenvalues, which
+take conjugate gradients most of their iterations (Frangella, Tropp, Udell, SIAM J. Matrix Anal.
+Appl. 44, 718 (2023)).  The inverse of B B^dagger + mu, with mu the shift and the mean eigenvalue of
+what B leaves out, is (1 - T T^dagger) / mu with T = B K^-dagger and K K^dagger = B^dagger B + mu.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.sample_space import SampleSpace, SharedSampleSpace
+from tnvmc.jacobian.centered import SampleSpace, SharedSampleSpace
 
 Array = Any
 
@@ -25,8 +26,9 @@ MOST_COLUMNS = 1536
 _SHARE = 8  # rows of the matrix for each of the columns
 _FEWEST = 16  # columns that are worth it
 _CORE = 0.1
-"""Of W: nu is this times the shift, on the scale of W.  It stands above the rounding of entries, and changes eigenvalues
-that matter by a tenth of the shift."""
+"""Of W: nu is this times the shift, on the scale of W.  It stands above the rounding of entries,
+and changes eigenvalues that matter by a tenth of the shift.
+"""
 
 
 def preconditioner(
@@ -41,7 +43,8 @@ def preconditioner(
         shift: what is added to the diagonal.
         trace: that of A A^dagger.
 
-    Cost: n l entries of the matrix, n l^2 for B and its square, shared by all ranks; 2 l^3 / 3 on rank 0.
+    Cost: n l entries of the matrix, n l^2 for B and its square, shared by all ranks; 2 l^3 / 3 on
+    rank 0.
     """
     n = space.n_rows
     n_columns = min(MOST_COLUMNS, n // _SHARE)

@@ -13,9 +13,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.arguments import positive
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.base import Jacobian
 from tnvmc.optimize.rule import Info, Rounds, Rule, State
 from tnvmc.optimize.solve import LeastSquares, least_squares
 from tnvmc.optimize.sr import SR

@@ -1,15 +1,16 @@
 """Directions of SR from log-derivatives that were rounded to single precision, with a bound.
 
-The Gram matrix is then one of single-precision products, and only guides an iterative refinement: the
-residual is that of the operator itself, with products in double.  What is left is the rounding of the
-entries, delta = A' - A.  For a direction d', made with A' and the shift t from the target e and, in SPRING,
-from what is carried over, the one that A gives differs by exactly
+The Gram matrix is then one of single-precision products, and only guides an iterative refinement:
+the residual is that of the operator itself, with products in double.  What is left is the rounding
+of the entries, delta = A' - A.  For a direction d', made with A' and the shift t from the target e
+and, in SPRING, from what is carried over, the one that A gives differs by exactly
 
     (A^dagger A + t) (d - d') = A^dagger delta d' - delta^dagger (e - A' d'),   so
     |d - d'| <= |delta| (|e - A' d'| / t + |d'| / (2 sqrt(t))),
 
-since |(A^dagger A + t)^-1| <= 1 / t and |(A^dagger A + t)^-1 A^dagger| <= 1 / (2 sqrt(t)).  All of it is known,
-so the bound is computed at each step, and a direction that it does not vouch for is not taken.
+since |(A^dagger A + t)^-1| <= 1 / t and |(A^dagger A + t)^-1 A^dagger| <= 1 / (2 sqrt(t)).  All of
+it is known, so the bound is computed at each step, and a direction that it does not vouch for is
+not taken.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.rounding import UNIT_ROUNDOFF, rounding_of
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.base import UNIT_ROUNDOFF
+from tnvmc.jacobian.centered import CenteredJacobian, rounding_bound
 from tnvmc.optimize.solve import SolveInfo, condition_of, factorised
 
 Array = Any
 
 TOLERANCE = 1e-3
-"""Largest bound of |d - d'| / |d'|.  Noise of the samples changes a direction by 0.1 to 1 of its length
-where parameters outnumber samples; the bound overestimates by one to two orders."""
+"""Largest bound of |d - d'| / |d'|.  Noise of the samples changes a direction by 0.1 to 1 of its
+length where parameters outnumber samples; the bound overestimates by one to two orders.
+"""
 
 RESIDUAL = 1e-7
 """Of refinement, relative to the target."""
@@ -43,8 +45,9 @@ class PrecisionError(ValueError):
             change  #: bound of the relative change of the direction; infinite where it failed
         )
         super().__init__(
-            f"log-derivatives in single precision: the direction may be off by {change:.1e} of its length, at "
-            f"most {TOLERANCE:g} is allowed; take them in double precision, or raise diag_shift"
+            f"log-derivatives in single precision: the direction may be off by {change:.1e} of its "
+            f"length, at most {TOLERANCE:g} is allowed; take them in double precision, or raise "
+            "diag_shift"
         )
 
 
@@ -100,7 +103,7 @@ def change_of(a: CenteredJacobian, lengths: Lengths, shift: float) -> float:
         return 0.0
     if not shift > 0 or not lengths.direction > 0:
         return math.inf
-    delta, root = rounding_of(a), 2 * math.sqrt(shift)
+    delta, root = rounding_bound(a), 2 * math.sqrt(shift)
     rounded = delta * (lengths.missed / shift + lengths.direction / root)
     unsolved = RESIDUAL * lengths.target * (1 / root + delta / shift)
     return (rounded + unsolved) / lengths.direction

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.base import Jacobian
 
 Array = Any
 State = Mapping[str, Any]

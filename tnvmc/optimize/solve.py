@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.covariance import Covariance
-from tnvmc.ansatz.jacobian import is_complex, stack_real
-from tnvmc.ansatz.protocol import Jacobian
 from tnvmc.backend.arguments import real
-from tnvmc.backend.cholesky import lower_factor
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
+from tnvmc.jacobian.base import Jacobian, dagger, is_complex
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.cholesky import lower_factor
+from tnvmc.jacobian.covariance import Covariance
+from tnvmc.jacobian.dense import as_base
 from tnvmc.optimize.rule import NonFiniteError, require_finite
 
 Array = Any
@@ -58,18 +58,18 @@ def least_squares(
         ValueError: shapes that do not belong together, weights that sum to nothing.
     """
     xp = array_namespace(local_energy)
-    complex_psi = _check(theta, jacobian, local_energy, weight)
+    complex_psi, own = _check(theta, jacobian, local_energy, weight), as_base(jacobian)
     weight = _normalised(weight, local_energy)
     energy, clipped = clip_outliers(local_energy, weight, clip)
     # Relative to a typical sample, so that equal energies give a force of 0 and not of rounding.
     energy = energy - energy[int(xp.argmax(weight))]
     target = xp.sqrt(weight) * (energy - xp.sum(weight * energy))
     if is_complex(theta):
-        return LeastSquares(CenteredJacobian(jacobian, weight), target, clipped)
+        return LeastSquares(CenteredJacobian(own, weight), target, clipped)
     real, imaginary = _parts(target)
     if not complex_psi:
-        return LeastSquares(CenteredJacobian(jacobian, weight), real, clipped)
-    stacked = CenteredJacobian(stack_real(jacobian), weight, parts=2)
+        return LeastSquares(CenteredJacobian(own, weight), real, clipped)
+    stacked = CenteredJacobian(own.stacked_real(), weight, parts=2)
     return LeastSquares(stacked, xp.concat([real, imaginary]), clipped)
 
 
@@ -221,7 +221,7 @@ class Eigen:
         kept = values > cutoff * max(largest, 0.0)
         shifted = xp.where(kept, values + shift, xp.ones_like(values))
         inverse = xp.where(kept, 1.0 / shifted, xp.zeros_like(values))
-        x = vectors @ (inverse * (_dagger(vectors) @ rhs))
+        x = vectors @ (inverse * (dagger(vectors) @ rhs))
         rank = int(xp.sum(xp.astype(kept, xp.int64)))
         condition = (largest + shift) / float(shifted[-rank]) if rank else 1.0
         return x, SolveInfo("eigh", shift, rank, condition)
@@ -231,9 +231,9 @@ class Eigen:
 class Cholesky:
     """Factorises A + shift; where that fails (A is singular, shift too small), `fallback` solves.
 
-    Also takes a `Covariance`, which is factorised where it is.  One of single precision, for an rhs of
-    double, is factorised so, and x refined with residuals in double; where that does not converge, it is
-    factorised in double.  Cost: n^3 / 3, in double twice as long.
+    Also takes a `Covariance`, which is factorised where it is.  One of single precision, for an rhs
+    of double, is factorised so, and x refined with residuals in double; where that does not
+    converge, it is factorised in double.  Cost: n^3 / 3, in double twice as long.
     """
 
     fallback: Eigen = Eigen()
@@ -318,8 +318,9 @@ def _of_triangle(matrix: Covariance, shift: float) -> Factorised:
 def _refined(matrix: Covariance, rhs: np.ndarray, shift: float) -> tuple[Array, SolveInfo] | None:
     """Solve by a factor in single precision; None where the residual does not become small.
 
-    The residual tells whether the factor is good, not its pivots: a bound from these would refuse most
-    averages of S, whose condition is 1e4, where the residual falls by a factor of ten and more each time.
+    The residual tells whether the factor is good, not its pivots: a bound from these would refuse
+    most averages of S, whose condition is 1e4, where the residual falls by a factor of ten and more
+    each time.
     """
     pivots, solve = _of_triangle(matrix, shift)
     if pivots is None:
@@ -353,8 +354,3 @@ def condition_of(pivots: Array) -> float:
     """Lower bound of the condition number, from the pivots of a Cholesky factor."""
     xp = array_namespace(pivots)
     return (float(xp.max(pivots)) / float(xp.min(pivots))) ** 2
-
-
-def _dagger(matrix: Array) -> Array:
-    xp = array_namespace(matrix)
-    return xp.matrix_transpose(xp.conj(matrix) if "complex" in str(matrix.dtype) else matrix)

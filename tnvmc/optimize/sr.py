@@ -4,7 +4,8 @@ With A = sqrt(W) (O - <O>) and e = sqrt(W) (E - <E>) (`least_squares`), the natu
 
     d = (A^dagger A + shift)^-1 A^dagger e          P x P    Sorella, PRL 80, 4558 (1998)
       = A^dagger (A A^dagger + shift)^-1 e          M x M    Chen and Heyl, Nat. Phys. 20, 1476
-                                                    (2024); Rende et al., Commun. Phys. 7, 260 (2024)
+                                                    (2024); Rende et al., Commun. Phys. 7, 260
+                                                    (2024)
 
 The two are equal for every shift.  SPRING (Goldshlager, Abrahamsen, Lin, J. Comput. Phys. 516,
 113351 (2024)) minimises |A d - e|^2 + shift |d - momentum * d_previous|^2 instead, so that the
@@ -19,15 +20,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tnvmc.ansatz.centred import CenteredJacobian
-from tnvmc.ansatz.covariance import Covariance
-from tnvmc.ansatz.protocol import Jacobian
-from tnvmc.ansatz.rounding import is_rounded
-from tnvmc.ansatz.structured import StructuredJacobian
 from tnvmc.backend.arguments import one_of, optional_positive, real, whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy
+from tnvmc.jacobian.base import Jacobian
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.covariance import Covariance
+from tnvmc.jacobian.dense import as_base
 from tnvmc.optimize import average
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.rounded import TOLERANCE, Lengths, PrecisionError, change_of, likely, refined
@@ -40,22 +40,25 @@ Space = Literal["auto", "parameters", "samples"]
 Precision = Literal["auto", "double", "single"]
 
 SINGLE_FROM = 2**28
-"""Entries of O, zeros included, from which log-derivatives are in single precision with "auto": a GiB of
-slices in double for d = 2."""
+"""Entries of O, zeros included, from which log-derivatives are in single precision with "auto": a
+GiB of slices in double for d = 2.
+"""
 
 LEAST_PARAMETERS = average.MOST_PARAMETERS
-"""Up to so many parameters they never are: their matrix is the larger part, or memory is small anyway."""
+"""Up to so many parameters they never are: there the matrix takes most of the memory."""
 
 LARGEST_MATRIX = 2**14
-"""Rows of the matrix up to which it is formed and factorised (2 GiB of float64) where no solver is given."""
+"""Rows up to which the matrix is formed and factorised (2 GiB of float64) without a solver."""
 
 
 APPLIED_FROM = 2**12
-"""Samples from which, of a network of tensors on NumPy, conjugate gradients with a preconditioner are the default: from there on
-they are faster, in one process and on many ranks.  Ranks hand out pieces of slices to suit (`ansatz.pieces`)."""
+"""Samples from which, of a network of tensors on NumPy, conjugate gradients with a preconditioner
+are the default: from there on they are faster, in one process and on many ranks.  Ranks hand out
+pieces of slices to suit (`jacobian.pieces`).
+"""
 
 LEAST_APPLIED = 1e-2
-"""Relative shift from which they are: with less they take more iterations than the matrix takes time."""
+"""Relative shift from which they are: with less they take longer than the matrix."""
 
 
 @spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
@@ -81,23 +84,30 @@ class SR:
     memory: float = 0.0
     """Decay of the average of S over steps, 0 <= memory < 1; 0 takes the S of the present samples
     alone.  Above `averaged_up_to` parameters memory has no effect, nor with a `diag_shift` below
-    `average.LEAST_SHIFT`: the average is kept in single precision.  Nor with `ConjugateGradients`, which
-    forms no matrix."""
+    `average.LEAST_SHIFT`: the average is kept in single precision.  Nor with `ConjugateGradients`,
+    which forms no matrix.
+    """
     averaged_up_to: int | Literal["auto"] = "auto"
-    """Parameters P up to which there is an average.  "auto": 4,096; of a PEPS with shared tensors, in a `VMC`, 20 / 3 of
-    the samples of a step where that is more, and 16,384 at most (`average.most_parameters`).  It gains where the samples of twenty steps outnumber them, and
-    costs M P^2 / 2 + P^3 / 3 in single precision at each step, and triangles of
-    2 P^2 bytes on processors: two in a checkpoint, and one more while it is solved (15 s of one core, 8 s of two, for 13,110 parameters and 2,048 samples)."""
+    """Parameters P up to which there is an average.  "auto": 4,096; of a PEPS with shared tensors,
+    in a `VMC`, 20 / 3 of the samples of a step where that is more, and 16,384 at most
+    (`average.most_parameters`).  It gains where the samples of twenty steps outnumber them, and
+    costs M P^2 / 2 + P^3 / 3 in single precision at each step, and triangles of 2 P^2 bytes on
+    processors: two in a checkpoint, and one more while it is solved (15 s of one core, 8 s of two,
+    for 13,110 parameters and 2,048 samples).
+    """
     reach: float | None = None
-    """Distance |A (theta - theta')| between two states at which the S of one counts 1/e for the other, beside what
-    `memory` takes; None: steps alone count.  A random network gains by 0.2, a PEPS from a product state loses."""
+    """Distance |A (theta - theta')| between two states at which the S of one counts 1/e for the
+    other, beside what `memory` takes; None: steps alone count.  A random network gains by 0.2, a
+    PEPS from a product state loses.
+    """
     precision: Precision = "auto"
-    """Of the slices of log-derivatives, on NumPy: "single" takes half of the memory, and two thirds of the
-    time for the Gram matrix.  What it may change in a direction is bounded at each step
-    (`optimize.rounded`); where the bound exceeds `rounded.TOLERANCE`, the step is made again in double
-    precision, and so are those after it.  "auto": single from `SINGLE_FROM` entries of O if the shift makes
-    the bound likely to be met.  It has no effect up to `LEAST_PARAMETERS` parameters, where S is averaged, with `Eigen` or a
-    solver of your own, or without slices."""
+    """Of the slices of log-derivatives, on NumPy: "single" takes half of the memory, and two thirds
+    of the time for the Gram matrix.  What it may change in a direction is bounded at each step
+    (`optimize.rounded`); where the bound exceeds `rounded.TOLERANCE`, the step is made again in
+    double precision, and so are those after it.  "auto": single from `SINGLE_FROM` entries of O if
+    the shift makes the bound likely to be met.  It has no effect up to `LEAST_PARAMETERS`
+    parameters, where S is averaged, with `Eigen` or a solver of your own, or without slices.
+    """
 
     def __post_init__(self) -> None:
         if self.diag_shift != "auto":
@@ -167,13 +177,12 @@ class SR:
     ) -> tuple[Array, State, Info]:
         """Natural gradient (P,); see `Rule.direction`.
 
-        Reports the space, how the system was solved, the weight of clipped samples, and two
-        numbers per learning rate: `metric_norm` sqrt(d^dagger S d), the distance between the
-        states before and after, and `slope` Re(F^dagger d), half of the fall of the energy.
-        Where log-derivatives are in single precision it says so, and how much that may have changed the
-        direction, relative to its length (`rounding`).
-        Cost: M^2 P / 2 (gram) + M^3 / 3, or M P^2 + P^3 / 3; with `ConjugateGradients` 2 M P for
-        each iteration.
+        Reports the space, how the system was solved, the weight of clipped samples, and two numbers
+        per learning rate: `metric_norm` sqrt(d^dagger S d), the distance between the states before
+        and after, and `slope` Re(F^dagger d), half of the fall of the energy.  Where
+        log-derivatives are in single precision it says so, and how much that may have changed the
+        direction, relative to its length (`rounding`).  Cost: M^2 P / 2 (gram) + M^3 / 3, or M P^2
+        + P^3 / 3; with `ConjugateGradients` 2 M P for each iteration.
 
         Raises PrecisionError where rounding may have changed it by too much.
         """
@@ -181,7 +190,9 @@ class SR:
             try:
                 return self._direction(theta, jacobian, local_energy, weight, state)
             except NonFiniteError as error:
-                if is_rounded(jacobian, theta):  # beyond the range of single precision, it may be
+                if as_base(jacobian).is_rounded(
+                    theta
+                ):  # beyond the range of single precision, it may be
                     raise PrecisionError(math.inf) from error
                 raise
 
@@ -199,7 +210,7 @@ class SR:
         if self.momentum:
             before = self.momentum * state["previous"]
             residual = residual - a.apply(before)
-        rounded = is_rounded(a.jacobian, theta) and "covariance" not in state
+        rounded = a.jacobian.is_rounded(theta) and "covariance" not in state
         scaled, units = in_own_units(a)
         if "covariance" in state:
             step, space, solved, kept = self._averaged(theta, a, residual, units, state)
@@ -235,7 +246,8 @@ class SR:
         residuals: tuple[Array, Array],
         solved: SolveInfo,
     ) -> float:
-        """How much rounded log-derivatives may have changed the direction; raises where it is too much.
+        """How much rounded log-derivatives may have changed the direction; raises where it is too
+        much.
 
         `residuals` are those with the direction, and without what was solved for.
         """
@@ -256,7 +268,7 @@ class SR:
         units: Array | None,
         state: State,
     ) -> tuple[Array, str, SolveInfo, State]:
-        """Solve (S + shift) x = A^dagger residual with the S of this and earlier steps, in `units`."""
+        """Solve (S + shift) x = A^dagger residual with the S of all steps so far, in `units`."""
         xp = array_namespace(theta)
         factor = self.memory
         if self.reach is not None:
@@ -318,14 +330,13 @@ class SR:
 
 
 def _default_solver(a: CenteredJacobian, space: str, share: float) -> Cholesky | ConjugateGradients:
-    """What is fastest for so many rows; nothing else counts, so that it is the same on any number of ranks."""
+    """The solver that is fastest for so many rows, the same on any number of ranks."""
     n_rows, n_params = a.shape
     if (n_params if space == "parameters" else n_rows) > LARGEST_MATRIX:
         return ConjugateGradients()
-    jacobian, on_host = a.jacobian, is_numpy(array_namespace(a.weight))
-    slices = isinstance(jacobian, StructuredJacobian) and jacobian.about().widths is not None
+    sliced = a.jacobian.about().is_sliced and is_numpy(array_namespace(a.weight))
     applied = space == "samples" and n_rows >= APPLIED_FROM and share >= LEAST_APPLIED
-    return ConjugateGradients() if on_host and slices and applied else Cholesky()
+    return ConjugateGradients() if sliced and applied else Cholesky()
 
 
 def _matrix(a: CenteredJacobian, space: str, solver: Solver) -> tuple[Array | Covariance, Array]:
@@ -345,7 +356,7 @@ def _iterated(solved: SolveInfo) -> Info:
 
 
 def unsolved(info: Info, rule: object) -> float | None:
-    """Give the residual of a system that was not solved to the tolerance of its solver; None if it was."""
+    """Give the residual of a system that its solver has not solved to its tolerance, or None."""
     residual = info.get("residual")
     inner = getattr(rule, "rule", rule)
     solver = getattr(inner, "solver", None)

@@ -6,31 +6,32 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from tnvmc.ansatz.beside import BesideJacobian
-from tnvmc.ansatz.centred import CenteredJacobian
 from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.hstack import HStackJacobian
 
 Array = Any
 
 _LEAST = 1e-12
-"""Of a mean diagonal over that of all parts: below it a part is constant, and its derivatives are rounding."""
+"""Of a mean diagonal over that of all parts: below it the derivatives of a part are rounding."""
 
 
 def in_own_units(a: CenteredJacobian) -> tuple[CenteredJacobian, Array | None]:
     """Give A with the parameters of each part in a unit of its own, and these units (P,).
 
-    In these units each part has the same mean diagonal of S, that of all of them before.  The shift of
-    SR is relative to that mean, so without units it would hold back the part whose log-derivatives are small:
-    of a nearly constant RBM beside a PEPS, S of the weights is 1/250 of that of the tensors.
+    In these units each part has the same mean diagonal of S, that of all of them before.  The shift
+    of SR is relative to that mean, so without units it would hold back the part whose
+    log-derivatives are small: of a nearly constant RBM beside a PEPS, S of the weights is 1/250 of
+    that of the tensors.
 
     Returns:
-        (A, None) where there are no parts side by side; with x the solution for the new A, units * x is
-        that for the old one.
+        (A, None) where there are no parts side by side; with x the solution for the new A, units *
+        x is that for the old one.
 
     Cost: one look at O, and a product with O^dagger.
     """
     jacobian = a.jacobian
-    if not isinstance(jacobian, BesideJacobian):
+    if not isinstance(jacobian, HStackJacobian):
         return a, None
     traces = [max(replace(a, jacobian=part).trace(), 0.0) for part in jacobian.parts]
     sizes = [part.shape[1] for part in jacobian.parts]

@@ -1,1 +1,1 @@
-"""Level 8: what is shown: console, tables, page, figures."""
+"""Level 10: what is shown: console, tables, page, figures."""

@@ -17,7 +17,7 @@ from tnvmc.shown import with_error
 from tnvmc.vmc.results import StepRecord
 
 _EVEN = 0.9  # effective part of the samples of a step below which it is shown
-COMPILING = "compiling kernels for {}, once after an installation: 20 to 40 s"
+COMPILING = "compiling kernels for {}, once for this version: 20 to 40 s"
 # Numbers that a narrow terminal has no room for.
 _DROPPED_FIRST = ("worth", "rel.err", "acc", "var/N")
 _BAR, _TIME, _PERCENT = 8, 7, 4  # widths of columns

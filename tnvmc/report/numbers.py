@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from tnvmc.shown import fixed, with_error
+from tnvmc.shown import fixed, scientific, with_error
 
 
 def per_site(held: Mapping[str, Any], n_sites: int | None) -> str | None:
@@ -36,18 +35,6 @@ def short(value: float) -> str:
     """Write a small number with two digits: 1.1e-4."""
     mantissa, exponent = f"{value:.1e}".split("e")
     return f"{mantissa.removesuffix('.0')}e{int(exponent)}" if value else "0"
-
-
-def scientific(value: float | None, error: float | None) -> str:
-    """Write a number with its error as 3.20(49)e-5, "-" where there is none."""
-    if value is None:
-        return "-"
-    size = max(abs(value), error or 0.0)
-    if not size:
-        return "0"
-    power = math.floor(math.log10(size))
-    scaled = value / 10**power
-    return f"{with_error(scaled, error / 10**power) if error else f'{scaled:.1f}'}e{power}"
 
 
 def signed(value: float, error: float | None) -> str:

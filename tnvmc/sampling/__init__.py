@@ -1,1 +1,1 @@
-"""Level 4: moves, Markov chains, direct draws and enumeration, with their chunks and workers."""
+"""Level 5: moves, Markov chains, direct draws and enumeration, with their chunks and workers."""

@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tnvmc.ansatz.jacobian import joined
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets
-from tnvmc.ansatz.rounding import in_single
-from tnvmc.ansatz.spread import spread
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.ranks import Place, in_use
+from tnvmc.jacobian.dense import as_base
+from tnvmc.jacobian.distributed import distribute
+from tnvmc.jacobian.hstack import concatenate
 from tnvmc.sampling.problem import Wanted
 from tnvmc.sampling.workers import chunks, in_chunks
 
@@ -51,15 +51,15 @@ def join(snapshots: list[Snapshot]) -> Snapshot:
     if not parts:
         return whole
     if any(isinstance(part, Place) for part in parts):
-        return replace(whole, jacobian=spread(parts, in_use()))
-    return replace(whole, jacobian=joined(parts))
+        return replace(whole, jacobian=distribute(parts, in_use()))
+    return replace(whole, jacobian=concatenate(parts))
 
 
 def kept(snapshot: Snapshot, jacobian: Wanted) -> Snapshot:
     """The snapshot with its log-derivatives in the precision that is wanted."""
     if jacobian != "single" or snapshot.jacobian is None:
         return snapshot
-    return replace(snapshot, jacobian=in_single(snapshot.jacobian))
+    return replace(snapshot, jacobian=as_base(snapshot.jacobian).in_single())
 
 
 def measure_configs(

@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Ansatz, execution_of
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend import progress
 from tnvmc.backend.device import out_of_room, walkers_that_fit
 from tnvmc.backend.namespace import is_gpu
@@ -44,7 +44,7 @@ DEFAULT_CHUNK = 64
 
 def one_after_another(ansatz: Ansatz, xp: Any) -> bool:
     """Whether chunks wait for each other: with threads of its own, or one queue of work on a GPU."""
-    return xp is not np or execution_of(ansatz).own_threads
+    return xp is not np or ansatz.execution.own_threads
 
 
 def split(n: int, size: int) -> list[range]:
@@ -63,7 +63,7 @@ def chunks(
     walker counts `n_replicas` times.  Where the numbers of a walker do not depend on its chunk (`Execution.apart`), chunks
     are of about equal size and as many for each of two workers on each rank; else they are those of one process.
     """
-    wanted = execution_of(ansatz)
+    wanted = ansatz.execution
     if size is None and is_gpu(xp) and wanted.bytes_per_walker is not None:
         beside = ranks_per_device(in_use(), xp)
         n_chunks, fit = (
@@ -89,7 +89,7 @@ def in_chunks(
 
     In processes or threads on the host, as the ansatz prefers; see `one_after_another`.  Where ranks are
     in use each has some chunks that lie side by side, and Jacobians stay there, to be joined by
-    `tnvmc.ansatz.spread`.
+    `tnvmc.jacobian.distributed`.
 
     Raises:
         DeviceError: no room on the GPU.
@@ -99,7 +99,7 @@ def in_chunks(
     ranks_per_device(ranks, xp)
     run = _Share(
         task, shares([*map(len, parts)], ranks.size), parts, 1 if alone else workers,
-        xp is np and execution_of(ansatz).processes, xp,
+        xp is np and ansatz.execution.processes, xp,
     )  # fmt: skip
     try:
         found = ranks.each(run, constant=ansatz)

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of
+from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.backend.arguments import real
 from tnvmc.backend.calls import shortly
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.optimize import average
 from tnvmc.optimize.pace import AUTOMATIC, Paced
 from tnvmc.optimize.rule import Rule
@@ -111,18 +110,17 @@ def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> GrowingChi | None
     """Give the chi of the first step where it is to grow; None where it is that of the ansatz.
 
     It grows with "auto", and where nothing is said (None) and the scheme of the ansatz was left open,
-    as its `at_most` shows.  A sum over all configurations has no error that truncation could be
+    (`Abilities.scheme_given`).  A sum over all configurations has no error that truncation could be
     compared with, and takes the chi of the ansatz.
 
     Raises:
-        ValueError: a number, which is that of the ansatz; an ansatz without chi, or one whose psi
-            changes with it.
+        ValueError: a number, which is that of the ansatz; an ansatz without chi.
     """
-    largest, first = chi_of(ansatz), first_chi(description_of(ansatz).get("D"))
-    scheme, enumerated = getattr(ansatz, "scheme", None), sampler.n_samples is None
+    largest, first = chi_of(ansatz), first_chi(ansatz.description().get("D"))
+    enumerated = sampler.n_samples is None
     if chi is None:
-        one_row, left_open = min(ansatz.lattice.shape) == 1, getattr(scheme, "at_most", False)
-        if not left_open or enumerated or one_row or largest is None or first >= largest:
+        fixed = ansatz.scheme_given or enumerated or min(ansatz.lattice.shape) == 1
+        if fixed or largest is None or first >= largest:
             return None
         return GrowingChi(first, largest)
     if chi != "auto":
@@ -133,10 +131,5 @@ def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> GrowingChi | None
     if largest is None:
         raise ValueError(
             "VMC: chi = 'auto', and this ansatz is contracted without a chi; leave it out"
-        )
-    if isinstance(scheme, Fixed):
-        raise ValueError(  # noqa: TRY004
-            "VMC: chi = 'auto' with the scheme Fixed, whose psi is another one at each chi; leave it "
-            "out"
         )
     return None if enumerated else GrowingChi(min(largest, first), largest)

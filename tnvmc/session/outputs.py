@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
 
+from tnvmc.backend import host
 from tnvmc.vmc.core import Made
 from tnvmc.vmc.measurement import Measured, MeasurementPlan
 from tnvmc.vmc.results import StepRecord
@@ -43,7 +44,8 @@ def result_kept(
 def steps_shown(
     progress: bool, steps: int, n_sites: int
 ) -> AbstractContextManager[Callable[[StepRecord], None]]:
-    """Show steps inside a block, where that is asked for."""
+    """Show steps inside a block, where that is asked for; compilations are told of anyway."""
+    host.announce_compilation(_compiling)
     if not progress:
         return nullcontext(lambda record: None)
     from tnvmc.report import live
@@ -52,9 +54,16 @@ def steps_shown(
 
 
 def work_shown(progress: bool) -> AbstractContextManager[None]:
-    """Show the phases of what is computed inside a block, where that is asked for."""
+    """Show the phases of what a block computes, where asked for; compilations are told of anyway."""
+    host.announce_compilation(_compiling)
     if not progress:
         return nullcontext()
     from tnvmc.report import live
 
     return live.work()
+
+
+def _compiling(dtype: str) -> None:
+    from tnvmc.report import live
+
+    live.compiling(dtype)

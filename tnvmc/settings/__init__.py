@@ -1,1 +1,1 @@
-"""Level 7: settings of a run: models, loading, building."""
+"""Level 8: settings of a run: models, loading, building."""

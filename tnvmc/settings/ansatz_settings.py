@@ -51,7 +51,7 @@ class _Ansatz(Section):
     alone gives every seed the same start. Default: none."""
     symmetrise: tuple[Symmetries, ...] | None = None
     """The state is the sum of psi over a group, with the same parameters: `spin` inversion, the `point` group
-    of the lattice, `translation` along periodic directions ([Symmetries](symmetry.md)). The Hamiltonian must
+    of the lattice, `translation` along periodic directions ([Symmetries](../sectors.md)). The Hamiltonian must
     have them; the cost of a measurement is multiplied by the number of elements. Default: none."""
     characters: Characters | None = None
     """Signs of the state under elements of the group: `{ "spin inversion" = -1 }`. Those of
@@ -73,13 +73,13 @@ class PEPSSettings(_Ansatz):
     the grid, whatever the boundary of the lattice."""
     sharing: StrictBool | None = None
     """Tensors that a symmetry of the Hamiltonian takes to each other are one: the state has the symmetry, and a
-    fraction of the parameters, which few samples determine ([Shared tensors](sharing.md)). It starts from a product
+    fraction of the parameters, which few samples determine ([Shared tensors](../sharing.md)). It starts from a product
     state. Default: `true` from D = 3 on where the ground state is proven to have such symmetries, and nothing is said of
     `init`, of simple update, of `symmetrise` or of `[[orthogonal]]`; at D = 2 above 4096 parameters; and where `init` names a state that shares its tensors by
     the symmetries that this Hamiltonian has."""
     edge: Positive | None = None
     """Rows and columns at each end with tensors of their own; all others, the bulk, have those of the first row and column beyond
-    ([Large lattices](bulk.md)). With `sharing`, on lattices with reflections. A run with an edge is a start (`init`) on
+    ([Large lattices](../sharing.md)). With `sharing`, on lattices with reflections. A run with an edge is a start (`init`) on
     lattices of other sizes too. Default: none, so that all rows have their own."""
 
     period: Positive | None = None

@@ -22,7 +22,7 @@ from tnvmc.settings.optimizer_settings import (
     StageSettings,
 )
 from tnvmc.settings.section import AboveOne, Path, Section, models_in
-from tnvmc.settings.sector_settings import SectorSettings
+from tnvmc.settings.series_settings import ScanSettings, SectorSettings
 from tnvmc.settings.term_settings import TermSettings
 
 MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
@@ -156,13 +156,12 @@ else:
 class ContractionSettings(Section):
     """How amplitudes of a PEPS are contracted."""
 
-    scheme: Literal["src", "zipup", "fixed", "exact"] | None = None
-    """`src`: successive randomised compression; `zipup`: by singular values; `fixed`: by
-    projectors that depend on the parameters alone, so that energies are variational at every chi; `exact`:
+    scheme: Literal["src", "zipup", "exact"] | None = None
+    """`src`: successive randomised compression; `zipup`: by singular values; `exact`:
     without truncation, for small systems. Networks are not contracted. Default: `src`."""
     chi: ChiOfSteps | None = None
     """Bond dimension of the boundary matrix product states. "auto" begins with 8, or D above that, and adds to it when truncation may
-    move the energy of a step by more than its error ([decision 40](../decisions/040-growing-chi.md)). Default: 2 D, at least 4; "auto" from D = 5 on, but for `fixed` and `enumerate`."""
+    move the energy of a step by more than its error ([decision 40](../decisions/040-growing-chi.md)). Default: 2 D, at least 4; "auto" from D = 5 on, but for `enumerate`."""
     largest_chi: Positive | None = None
     """Limit of `chi`, which is "auto" if nothing is said of it. Default: 2 D, at least 4."""
 
@@ -240,8 +239,7 @@ class MeasureSettings(Section):
     n_thin: Positive | None = None
     """Sweeps between samples. Default: `sampler.n_thin`."""
     chi: Positive | None = None
-    """Boundary bond dimension. Default: twice `contraction.chi`, or twice that of the last step if it is "auto"; with the scheme `fixed`, whose wave function is another one
-    at each χ, the same."""
+    """Boundary bond dimension. Default: twice `contraction.chi`, or twice that of the last step if it is "auto"."""
     ladder: StrictBool = True
     """Measure a part of the samples also at 1, 1.5 and 2 times `contraction.chi`, which takes about 10 %
     more time. Needed for the check of chi."""
@@ -306,7 +304,7 @@ class Settings(Section):
     """Seed, folder, number of starts, device, workers."""
     orthogonal: Annotated[tuple[OrthogonalSettings, ...], Predicate(bool)] | None = None
     """Optional. Each `[[orthogonal]]` names a finished run whose state this one is kept orthogonal to: so
-    an excited state of the same sector is found. [Excited states](../excited.md) explains it."""
+    an excited state of the same sector is found. [Excited states](../sectors.md) explains it."""
     stage: Annotated[tuple[StageSettings, ...], Predicate(bool)] | None = None
     """Optional. Each `[[stage]]` is a part of the run that begins where the one before ended: a larger
     D, other steps, samples or chi. Keys that a stage does not set are taken from `[ansatz]`, `[contraction]`,
@@ -317,6 +315,9 @@ class Settings(Section):
     """Optional. Each `[[sector]]` becomes a run of its own, in a folder within the folder of the file, with what
     it has of its own and else all that stands in the other sections. A table gives energies and gaps
     ([Sectors](../sectors.md))."""
+    scan: ScanSettings | None = None
+    """Optional. A coupling, a field or the size runs through several values: a run for each, which starts from the state
+    of the one before it, a table and a picture ([Scans](../scan.md))."""
 
     @model_validator(mode="before")
     @classmethod

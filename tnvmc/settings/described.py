@@ -20,13 +20,12 @@ from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
-from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of
+from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.backend.namespace import array_namespace, is_gpu
 from tnvmc.contraction import schemes
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import GRIDS, Lattice
 from tnvmc.operators import models
 from tnvmc.operators.symmetry import NAMES, symmetry_group
@@ -62,7 +61,7 @@ _SOLVERS = {
     type(None): "auto", Cholesky: "cholesky", ConjugateGradients: "conjugate_gradients",
 }  # fmt: skip
 _RULES = {SR: "sr", GradientDescent: "gradient", RandomSign: "random_sign", Adam: "adam"}
-_SCHEMES = {schemes.SRC: "src", schemes.ZipUp: "zipup", Fixed: "fixed", schemes.Exact: "exact"}
+_SCHEMES = {schemes.SRC: "src", schemes.ZipUp: "zipup", schemes.Exact: "exact"}
 _STATES = {
     PEPS: "peps", PeriodicMPS: "periodic_mps", ProductState: "product", DimerCovering: "dimer",
     Jastrow: "jastrow",
@@ -215,7 +214,7 @@ def _symmetrised(vmc: Made) -> Section:
 def _ansatz(ansatz: Ansatz, init: str | None) -> Section:
     if isinstance(ansatz, ProductOfStates):
         return _product(ansatz, init)
-    about = description_of(ansatz)
+    about = ansatz.description()
     network = about.get("architecture", {})
     starts = getattr(ansatz, "starts", ("random",))
     found: Section = {"kind": _STATES.get(type(ansatz), type(ansatz).__name__)}
@@ -261,7 +260,7 @@ def _contraction(vmc: Made) -> Section:
     found = {"scheme": _SCHEMES[type(scheme)], "chi": most}
     if vmc.state.controller(GrowingChi) is not None:
         found["chi"] = "auto"
-        if most != default_chi(description_of(ansatz).get("D") or 1):
+        if most != default_chi(ansatz.description().get("D") or 1):
             found["largest_chi"] = most
     return found
 

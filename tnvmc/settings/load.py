@@ -24,6 +24,7 @@ from tnvmc.settings.stage_checks import set_by_every_stage
 from tnvmc.settings.term_settings import TermSettings
 from tnvmc.storage.files import read_plain
 from tnvmc.storage.kept_files import in_place
+from tnvmc.storage.run_files import SERIES
 from tnvmc.storage.run_folder import CONFIG
 
 S = TypeVar("S", bound=Section)
@@ -56,7 +57,10 @@ def _one_run(settings: Settings) -> Settings:
     """Refuse settings that ask for several starts."""
     if (settings.run.starts or 1) == 1:
         return settings
-    why = "makes several runs; use tnvmc run FILE with a folder of its own, or tnvmc.starts_file in Python"
+    why = (
+        "makes several runs; use tnvmc run FILE with a folder of its own, or tnvmc.series_file in "
+        "Python"
+    )
     raise ConfigError(conflict("run.starts", why, settings.run.starts))
 
 
@@ -72,9 +76,10 @@ def _of_one_run(path: Path) -> dict[str, Any]:
     if isinstance(data.get("ansatz"), list):
         told = f"a comparison (it has [[ansatz]]); use tnvmc compare {path}"
         raise ConfigError(ConfigProblem(str(path), "file", told))
-    if "sector" in data:
-        told = "holds [[sector]], which are several runs; use tnvmc run FILE, or tnvmc.sectors_file in Python"
-        raise ConfigError(ConfigProblem(str(path), "file", told))
+    for name, heading in {"sector": "[[sector]]", "scan": "[scan]"}.items():
+        if name in data:
+            text = f"{heading} asks for several runs; use tnvmc run FILE, or tnvmc.series_file in Python"
+            raise ConfigError(ConfigProblem(str(path), "file", text))
     if own := own_parts(data):
         raise ConfigError(ConfigProblem(str(path), "file", refusal(path, own)))
     return data
@@ -96,11 +101,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         told = "no such file"
     except IsADirectoryError:
         told = "is a folder; give a settings file"
-        held = [
-            path / name
-            for name in (CONFIG, "sectors.toml", "starts.toml")
-            if (path / name).is_file()
-        ]
+        held = [path / name for name in (CONFIG, *SERIES) if (path / name).is_file()]
         told += "".join(f", as {file}" for file in held)
     except OSError as error:
         told = f"cannot be read ({error.strerror})"

@@ -113,7 +113,7 @@ class _Stage(Section):
     D: Positive | None = None
     """The state grows where that of the previous stage is smaller, and is cut where it is larger. Default: `ansatz.D`."""
     edge: Positive | None = None
-    """Rows and columns at each end with tensors of their own ([Large lattices](bulk.md)); not fewer than in the stage before. Default: `ansatz.edge`."""
+    """Rows and columns at each end with tensors of their own ([Large lattices](../sharing.md)); not fewer than in the stage before. Default: `ansatz.edge`."""
     n_samples: SamplesPerStep | None = None
     """Samples per step; "auto" goes on with those of the stage before. Default: `sampler.n_samples`."""
     chi: ChiOfSteps | None = None

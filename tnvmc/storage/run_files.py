@@ -23,6 +23,13 @@ from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, RESULT, Folder
 from tnvmc.storage.seals import Lines, check_toml, read_lines, unsealed_json
 
 OBSERVABLES = "observables.json"
+SERIES = {
+    "comparison.toml": "a comparison",
+    "sectors.toml": "several sectors",
+    "starts.toml": "several starts",
+    "scan.toml": "a scan",
+}
+"""Settings files of several runs, and what the folder of each holds."""
 
 Json = Mapping[str, Any]
 
@@ -113,7 +120,7 @@ def read_run(path: str | Path) -> Run:
         raise FolderError(f"{path}: {what}")
     names = (CONFIG, HISTORY, RESULT, OBSERVABLES, CHECKPOINT)
     if not any((path / name).exists() for name in names):
-        refuse_comparison(path)
+        refuse_series(path)
         raise FolderError(f"{path}: holds no run ({', '.join(names)} are all missing)")
     damage: list[Damage] = []
     config = _parsed(path / CONFIG, partial(_config, folder=path), damage)
@@ -179,21 +186,14 @@ def _same_model(content: Any, settings: Json | None) -> bool:
     return bool(content.get("model") in (None, hamiltonian.get("model")))
 
 
-def refuse_comparison(path: Path) -> None:
-    """Raise `FolderError`, with the runs that are in it, where a folder holds a comparison or sectors."""
-    held = [what for name, what in _SEVERAL.items() if (path / name).is_file()]
+def refuse_series(path: Path) -> None:
+    """Raise `FolderError`, with the runs that are in it, where a folder holds several runs."""
+    held = [what for name, what in SERIES.items() if (path / name).is_file()]
     if not held:
         return
     runs = sorted(str(file.parent) for file in path.glob(f"*/{CONFIG}"))
     tried = f"; try {' or '.join(repr(run) if ' ' in run else run for run in runs)}" if runs else ""
     raise FolderError(f"{path}: holds {held[0]}{tried}")
-
-
-_SEVERAL = {
-    "comparison.toml": "a comparison",
-    "sectors.toml": "several sectors",
-    "starts.toml": "several starts",
-}
 
 
 def _parsed(path: Path, parse: Callable[[str], Any], damage: list[Damage]) -> Any:

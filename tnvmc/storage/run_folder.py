@@ -49,6 +49,26 @@ class FolderInUse(FolderError):
     """A folder that another process is writing."""
 
 
+class DiskError(Exception):
+    """The disk refused a write: it is full, or not ours."""
+
+
+class Interrupted(Exception):
+    """A run or several that were stopped, with a checkpoint written; `because` says by what.
+
+    Args:
+        where: it was stopped, as "after 20 steps, checkpoint written".
+        command: that goes on.
+        exit_status: of the process.
+        because: why, empty for Ctrl-C.
+    """
+
+    def __init__(self, where: str, command: str, exit_status: int, because: str = "") -> None:
+        reason = f"{because}; " if because else ""
+        super().__init__(f"{reason}stopped {where}; continue with: {command}")
+        self.exit_status, self.because = exit_status, because
+
+
 class RunFolder:
     """Holds one run; made by `create` or, for a run that goes on, `reopen`.
 

@@ -1,1 +1,1 @@
-"""Level 6: the method: driver, one step, state, guard, measurement."""
+"""Level 7: the method: driver, one step, state, guard, measurement."""

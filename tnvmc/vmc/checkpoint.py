@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.ansatz.files import LISTED_BONDS, listed
-from tnvmc.ansatz.protocol import description_of
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.optimize import average
@@ -44,7 +43,7 @@ def identity(method: Method) -> dict[str, Any]:
     ansatz, operator, orthogonal_to = (
         method.problem.ansatz, method.problem.operator, method.orthogonal_to,
     )  # fmt: skip
-    lattice, about = ansatz.lattice, description_of(ansatz)
+    lattice, about = ansatz.lattice, ansatz.description()
     bonds = listed(lattice)
     return {
         "ansatz": about.pop("ansatz"),

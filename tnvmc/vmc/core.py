@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
-from tnvmc.ansatz.covariance import Covariance
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.jacobian.covariance import Covariance
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import Rule
 from tnvmc.sampling.problem import Point, Problem, Samples

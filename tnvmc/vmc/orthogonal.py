@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.generic import amplitude_ratio
+from tnvmc.ansatz.metropolis import amplitude_ratio
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.local import local_energy

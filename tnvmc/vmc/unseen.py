@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.generic import local_states, replaced
+from tnvmc.ansatz.metropolis import local_states, replaced
 from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace

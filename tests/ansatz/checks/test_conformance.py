@@ -12,9 +12,9 @@ import pytest
 from tnvmc.ansatz.checks.case import Case
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.checks.sweeps import check_distribution
-from tnvmc.ansatz.jacobian import DenseJacobian
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, Snapshot, SweepInfo, Walkers
+from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.lattice import square
 
 

@@ -19,7 +19,7 @@ from flax import nnx
 from scipy.stats import chisquare
 
 from tests.oracles import all_configs
-from tnvmc.ansatz.generic import local_states
+from tnvmc.ansatz.metropolis import local_states
 from tnvmc.ansatz.neural.autoregressive import Autoregressive
 
 ROUNDING = 1e-12

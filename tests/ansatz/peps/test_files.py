@@ -10,8 +10,9 @@ import pytest
 from tests.oracles import all_configs, dense_state
 from tests.run_files import hdf5_of
 from tnvmc import PEPS, SRC, heisenberg
-from tnvmc.ansatz.initial.parameters import initial_parameters
-from tnvmc.ansatz.initial.tensors import grow, random_positive
+from tnvmc.ansatz.files import scheme_of
+from tnvmc.ansatz.initial import initial_parameters
+from tnvmc.ansatz.peps.starts.tensors import grow, random_positive
 from tnvmc.contraction.schemes import Exact, ZipUp
 from tnvmc.lattice import Lattice, chain, from_bonds, honeycomb, kagome, shastry_sutherland, square
 from tnvmc.storage.hdf5 import FORMAT_VERSION, StateFileError, read_parameters
@@ -28,7 +29,7 @@ def state(lattice: Lattice, D: int = 2, dtype: str = "float64", **options):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "complex64"])
 @pytest.mark.parametrize(
-    "scheme", [SRC(5, oversample=2, seed=3), SRC(5, sketch="random", sweeps=2), ZipUp(4), Exact()]
+    "scheme", [SRC(5, seed=3), SRC(5, sketch="random", sweeps=2), ZipUp(4), Exact()]
 )
 def test_what_is_saved_comes_back_to_the_last_bit(tmp_path: Path, dtype, scheme) -> None:
     peps, theta = state(square(3, 2, "cylinder"), 3, dtype, scheme=scheme)
@@ -147,3 +148,21 @@ def test_quimb_has_the_same_amplitudes() -> None:
     dense = peps.to_quimb(theta).to_dense([f"k{r},{c}" for r in range(2) for c in range(3)]).ravel()
     psi = dense_state(peps.tensors(theta), (2, 3), all_configs(6))
     assert np.allclose(dense, psi, atol=ROUNDING * np.abs(psi).max())
+
+
+def test_schemes_of_files_of_an_earlier_version() -> None:
+    """The default was marked `at_most`; `oversample` and `Fixed` are gone, and refused in words."""
+    earlier = {"name": "SRC", "chi": 6, "seed": 0, "sketch": "environment", "sweeps": 1}
+    assert scheme_of({**earlier, "oversample": 0, "at_most": True}) is None
+    assert scheme_of({**earlier, "oversample": 0, "at_most": False}) == SRC(6)
+    for gone in ({**earlier, "oversample": 2}, {"name": "Fixed", "chi": 4, "n_drawn": 128}):
+        with pytest.raises(StateFileError, match="this version has not"):
+            scheme_of(gone)
+
+
+@pytest.mark.parametrize("given", [None, SRC(8)])
+def test_whether_the_scheme_was_chosen_is_kept(tmp_path: Path, given: SRC | None) -> None:
+    peps = PEPS(square(2, 2), 4, scheme=given)
+    peps.save(tmp_path / "state.h5", peps.initial(heisenberg(peps.lattice), 0, "random"))
+    loaded = PEPS.load(tmp_path / "state.h5")[0]
+    assert (loaded.scheme, loaded.scheme_given) == (SRC(8), given is not None)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests import oracles
 from tnvmc import PEPS, SRC, Exact, ZipUp, chain, square
-from tnvmc.ansatz.generic import local_states, replacement_ratios
+from tnvmc.ansatz.generic import replacement_ratios
+from tnvmc.ansatz.metropolis import local_states
 from tnvmc.ansatz.peps.pairs import pairs_by_source
 from tnvmc.backend.namespace import to_host
 

@@ -16,7 +16,6 @@ from tnvmc import (
     VMC,
     Enumerate,
     Exact,
-    Fixed,
     Operator,
     chain,
     heisenberg,
@@ -33,8 +32,9 @@ from tnvmc import (
     xxz,
 )
 from tnvmc.ansatz.checks.conformance import check_ansatz
-from tnvmc.ansatz.initial.parameters import grown, initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.peps.sharing import Sharing, bond_signs
+from tnvmc.ansatz.peps.starts.other_sizes import grown
 from tnvmc.ansatz.peps.symmetries import is_proven, signs_are_known
 from tnvmc.backend.namespace import to_host
 from tnvmc.exact import exact_ground_state
@@ -138,12 +138,10 @@ def test_tensors_and_parameters_go_both_ways(name: str) -> None:
     [
         ("rectangle", Exact()),
         ("rectangle", SRC(UNCUT)),
-        ("rectangle", Fixed(4)),
-        ("odd", Fixed(4)),
         ("odd", SRC(UNCUT)),
         ("field", Exact()),
-        ("ring", SRC(UNCUT)),  # Fixed has no rings
-        ("chain", Fixed(4)),
+        ("ring", SRC(UNCUT)),
+        ("chain", SRC(UNCUT)),
     ],
 )
 def test_conformance(name: str, scheme: Any) -> None:

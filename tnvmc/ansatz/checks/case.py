@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.generic import amplitude_ratio
+from tnvmc.ansatz.metropolis import amplitude_ratio
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 

@@ -15,7 +15,8 @@ from tnvmc.ansatz.checks.case import (
     require,
     same_amplitude,
 )
-from tnvmc.ansatz.generic import acceptance, amplitude_sweep, local_states, replaced
+from tnvmc.ansatz.generic import amplitude_sweep
+from tnvmc.ansatz.metropolis import acceptance, local_states, replaced
 from tnvmc.ansatz.protocol import Walkers
 from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.lattice.lattice import Patch
@@ -59,7 +60,7 @@ def check_sweep(case: Case) -> None:
 
 
 def check_acceptance(case: Case) -> None:
-    """A single move is taken below `generic.acceptance` and left above, walker by walker."""
+    """A single move is taken below `metropolis.acceptance` and left above, walker by walker."""
     d, configs, old = case.ansatz.local_dim, case.configs, case.psi(case.configs)
     for patch, table in case.tables.items():
         n_columns = table.shape[1]
@@ -87,7 +88,7 @@ def check_acceptance(case: Case) -> None:
                 f"{threshold[wrong][:1]} went from {to_host(configs)[wrong][:1]} to "
                 f"{to_host(moved.configs)[wrong][:1]}; 'possible' was {possible[wrong][:1]} and "
                 f"'proposed' {proposed[wrong][:1]}. Accept when the remainder is "
-                "below `ansatz.generic.acceptance`; count possible moves as proposed",
+                "below `ansatz.metropolis.acceptance`; count possible moves as proposed",
             )
 
 

@@ -25,14 +25,12 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.generic import amplitude_ratio
+from tnvmc.ansatz.metropolis import amplitude_ratio
 from tnvmc.ansatz.peps.layers import Layers
-from tnvmc.ansatz.peps.passes import absorb
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.linalg import split_scale
 from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.contraction.row import BoundaryMPS, Environment, Strip
-from tnvmc.contraction.schemes import Scheme
 from tnvmc.lattice.lattice import Patch
 
 Array = Any
@@ -42,11 +40,11 @@ Array = Any
 class Environments:
     """A batch of walkers with the boundaries on both sides of every row.
 
-    All patches below are of places of the grid, whose numbers are those of the sites unless some are vacant.
+    All patches below are of places of the grid, whose numbers are those of the sites unless some
+    are vacant.
     """
 
     layers: Layers
-    scheme: Scheme
     configs: Array  #: (B, places)
     above: Sequence[BoundaryMPS | None]  #: per row
     below: Sequence[BoundaryMPS | None]  #: per row
@@ -220,13 +218,13 @@ def _down(
     boundary = over and over.take(sources.walkers)
     found = []
     for lower in range(row + 1, max(columns) + 1):
-        boundary = absorb(around.layers, around.scheme, boundary, lower - 1, configs, "down")
+        boundary = around.layers.absorb(boundary, lower - 1, configs, "down")
         if lower not in columns:
             continue
         below = around.below[lower]
         strip = Strip(
             boundary,
-            [around.layers.leftward(lower, configs)],
+            [around.layers.row(lower, configs, "down").leftward],
             below and below.take(sources.walkers),
         )
         before = around.amplitudes[lower].take(sources.walkers)
@@ -355,7 +353,7 @@ def _strip(around: Environments, row: int, walkers: Array | None) -> Strip:
         configs = xp.take(configs, walkers, axis=0)
     sides = around.above[row], around.below[row]
     above, below = (side and side.take(walkers) for side in sides)
-    return Strip(above, [around.layers.leftward(row, configs)], below)
+    return Strip(above, [around.layers.row(row, configs, "down").leftward], below)
 
 
 def _replaced(configs: Array, sources: _Sources) -> Array:

@@ -1,8 +1,8 @@
 """Rows that are rings: cut open for the contraction, with the closing bond carried along.
 
-On a cylinder with periodic bonds the right leg of the last column of a row meets the left one of the first.
-For boundaries and strips such a row becomes an open one, whose bonds hold two indices, the bond to the next
-column and the closing one, (right, carried)::
+On a cylinder with periodic bonds the right leg of the last column of a row meets the left one of
+the first.  For boundaries and strips such a row becomes an open one, whose bonds hold two indices,
+the bond to the next column and the closing one, (right, carried)::
 
     carried  a -------------------------------- a
               \\                              /
@@ -12,29 +12,16 @@ column and the closing one, (right, carried)::
     between       (up, (l, a), down, (r, a')) = T_c[up, l, down, r] delta(a, a')
     last column   (up, (l, a), down, 1)       = T_3[up, l, down, a]
 
-So all that a pass serves sees an open PEPS with bonds of size D^2 along its rows.  What differs is the price
-of a strip of two rows, D^2 times that of one; so moves on two rows are tried by absorbing one of them.
+So all that a pass serves sees an open PEPS with bonds of size D^2 along its rows.  What differs is
+the price of a strip of two rows, D^2 times that of one; so moves on two rows are tried by absorbing
+one of them (`strip_engine.RingStrips`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-from tnvmc.ansatz.generic import acceptance, local_states, replaced
-from tnvmc.ansatz.peps.passes import (
-    Pass,
-    StripReport,
-    absorb,
-    close_row,
-    movable,
-    scattered,
-    window_ratios,
-)
-from tnvmc.ansatz.peps.windows import Window
-from tnvmc.ansatz.protocol import LogAmplitude, Targets
-from tnvmc.ansatz.tally import Tally, propose
 from tnvmc.backend.arguments import one_of
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.embedding import Bonds
@@ -58,18 +45,20 @@ def check_bonds(bonds: str, lattice: Lattice) -> Bonds:
     if lattice.boundary != "cylinder":
         other = "PeriodicMPS(lattice, D)" if lattice.shape[0] == 1 else "open bonds"
         raise ValueError(
-            f"PEPS: bonds = 'periodic' close every row to a ring, but the boundary of the lattice is "
-            f"{lattice.boundary!r}; take boundary = 'cylinder' (its rows are the rings), or {other}"
+            f"PEPS: bonds = 'periodic' close every row to a ring, but the boundary of the lattice "
+            f"is {lattice.boundary!r}; take boundary = 'cylinder' (its rows are the rings), "
+            f"or {other}"
         )
     if lattice.vacant:
         raise ValueError(
-            f"PEPS: bonds = 'periodic' need a site at every place of the grid, {len(lattice.vacant)} "
-            f"places of {lattice.kind} {lattice.size} have none; take bonds = 'open'"
+            f"PEPS: bonds = 'periodic' need a site at every place of the grid, "
+            f"{len(lattice.vacant)} places of {lattice.kind} {lattice.size} have none; "
+            "take bonds = 'open'"
         )
     if lattice.shape[1] < SHORTEST:
         raise ValueError(
-            f"PEPS: bonds = 'periodic' on rings of {lattice.shape[1]} sites, which have no closing bond; "
-            "take bonds = 'open'"
+            f"PEPS: bonds = 'periodic' on rings of {lattice.shape[1]} sites, which have no closing "
+            "bond; take bonds = 'open'"
         )
     return "periodic"
 
@@ -137,74 +126,3 @@ def _closed(derivative: Array, column: int, n_cols: int, legs: tuple[int, ...]) 
     carried = derivative.shape[2] // left
     whole = xp.reshape(derivative, (batch, up, left, carried, down, right, carried))
     return sum(whole[:, :, :, a, :, :, a] for a in range(carried))
-
-
-def sample_two_rows(
-    walk: Pass,
-    windows: tuple[Window, ...],
-    moves: Targets,
-    uniforms: Array,
-    tally: Tally,
-    power: Array | float = 1.0,
-) -> LogAmplitude:
-    """Try the moves on two rows as `passes.sample_strip`, without environments of two rows.
-
-    Cost per walker: one row absorbed and one closed for each possible move.
-    """
-    xp = array_namespace(uniforms)
-    close = partial(_close_two_rows, walk, windows[0].row)
-    present = close(walk.configs, None)
-    for window in windows:
-        states = local_states(walk.configs, window.patch, walk.local_dim)
-        target, remainder = propose(moves[window.asked], states, uniforms[:, window.index])
-        possible = target >= 0
-        target = xp.where(possible, target, states)
-        movers = movable(possible)
-        if movers is not None and movers.shape[0] == 0:
-            continue
-        changed = replaced(walk.configs, window.patch, target, walk.local_dim)
-        tried = changed if movers is None else xp.take(changed, movers, axis=0)
-        trial = scattered(close(tried, movers), movers, present)
-        moved = possible & (remainder < acceptance(trial, present, power))
-        walk.configs = xp.where(moved[:, None], changed, walk.configs)
-        present = LogAmplitude(
-            xp.where(moved, trial.phase, present.phase),
-            xp.where(moved, trial.log_abs, present.log_abs),
-        )
-        tally.add(len(window.patch), states, target, possible, moved)
-    return present
-
-
-def measure_two_rows(
-    walk: Pass, key: tuple[int, int], windows: tuple[Window, ...], replacements: Targets
-) -> StripReport:
-    """Close two rows at all replacements of their windows, each by absorbing the upper one anew.
-
-    Cost per walker: one row absorbed and one closed for each replacement.
-    """
-
-    def close(window: Window, states: Array, walkers: Array | None) -> LogAmplitude:
-        configs = walk.configs
-        if walkers is not None:
-            configs = array_namespace(configs).take(configs, walkers, axis=0)
-        changed = replaced(configs, window.patch, states, walk.local_dim)
-        return _close_two_rows(walk, key[0], changed, walkers)
-
-    present = _close_two_rows(walk, key[0], walk.configs, None)
-    ratios = {
-        window.asked: window_ratios(
-            partial(close, window),
-            local_states(walk.configs, window.patch, walk.local_dim),
-            present,
-            replacements[window.asked],
-        )
-        for window in windows
-    }
-    return StripReport(present, ratios, [])
-
-
-def _close_two_rows(walk: Pass, first: int, configs: Array, walkers: Array | None) -> LogAmplitude:
-    """psi of configurations (n, N) of the selected walkers, changed in rows `first` and next."""
-    above, below = (side and side.take(walkers) for side in walk.around(first, 2))
-    upper = absorb(walk.layers, walk.scheme, above, first, configs, "down")
-    return close_row(walk.layers, first + 1, configs, (upper, below))

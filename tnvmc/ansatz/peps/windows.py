@@ -19,7 +19,8 @@ _D_OF_COLUMNS = 4
 class Window:
     """A patch that fits into one row or two adjacent ones: it is closed by a walk over its columns.
 
-    Rows, columns and the places of `patch` are those of the view that serves it; `asked` are the sites.
+    Rows, columns and the places of `patch` are those of the view that serves it; `asked` are the
+    sites.
     """
 
     asked: Patch
@@ -37,7 +38,7 @@ Plan = dict[tuple[int, int], tuple[Window, ...]]
 
 @dataclass(frozen=True)
 class Routes:
-    """Patches sorted by the view that serves them; `far` ones fit none and need full contractions."""
+    """Patches by the view that serves them; `far` ones need full contractions."""
 
     rows: Plan
     columns: Plan
@@ -101,27 +102,3 @@ def _plan(
 
 def _end(window: Window) -> tuple[int, int, int]:
     return window.column + window.width, window.column, window.index
-
-
-@lru_cache(maxsize=64)
-def by_last_column(
-    patches: tuple[Patch, ...], found: Embedding, by_columns: bool = False
-) -> tuple[Window, ...]:
-    """A window for each patch, however many rows it has, ordered by its last column; rows and columns may be exchanged."""
-    windows, n_cols = [], found.shape[0 if by_columns else 1]
-    for index, asked in enumerate(patches):
-        patch = found.placed(asked)
-        patch = turned(patch, found.shape) if by_columns else patch
-        rows, columns = [place // n_cols for place in patch], [place % n_cols for place in patch]
-        height, width = (max(each) - min(each) + 1 for each in (rows, columns))
-        windows.append(Window(asked, patch, index, min(rows), height, min(columns), width))
-    return tuple(sorted(windows, key=_end))
-
-
-def local_spins(state: Array, patch: Patch, local_dim: int) -> dict[int, Array]:
-    """Give the spin (B,) of each site of a patch in local states (B,)."""
-    spins = {}
-    for site in reversed(patch):
-        spins[site] = state % local_dim
-        state = state // local_dim
-    return spins

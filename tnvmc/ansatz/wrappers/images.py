@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.jacobian import is_complex
 from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.jacobian.base import is_complex
 from tnvmc.lattice.lattice import Patch
 from tnvmc.operators.symmetry import Symmetry
 

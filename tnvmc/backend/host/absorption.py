@@ -1,4 +1,7 @@
-"""Absorption of a row by a sketch, as many walkers at once as a vector has lanes; see `contraction.schemes.SRC`."""
+"""Absorption of a row by a sketch, as many walkers at once as a vector has lanes.
+
+Its meaning is that of `contraction.schemes.SRC`.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,7 @@ from tnvmc.backend.host.decompositions import (
     leave,
     leave_one,
 )  # fmt: skip
+from tnvmc.backend.host.kernel_cache import kernel
 from tnvmc.backend.host.products import product
 from tnvmc.backend.host.vectors import keep, lanes, parts, pointer, shifted
 
@@ -55,9 +59,9 @@ class Absorption(NamedTuple):
     sketch: np.ndarray  #: (vertical, right, left) by column
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def absorb(row, configs, numbers, log_scale):
-    """Write the new boundary tensors (vertical, left, right) of each walker and the log of their scale."""
+    """Write the new boundary tensors (vertical, left, right) of each walker, and log scales."""
     n_cols, n_walkers = row.legs.shape[0], configs.shape[0]
     size, cuts, widest, room = _rooms(row)
     wide, p = lanes(pointer(numbers, 0)), parts(pointer(numbers, 0))
@@ -120,7 +124,7 @@ def absorb(row, configs, numbers, log_scale):
 
 @numba.njit
 def _place(row, configs, w):
-    """Pointers to what belongs to a walker: legs, tables either way, spins, the boundary, the sketch."""
+    """Pointers to what belongs to a walker: legs, tables, spins, the boundary, the sketch."""
     half = row.tables.size // 2
     return (
         row.legs.shape[0], pointer(row.legs, 0), pointer(row.tables, 0), pointer(row.tables, half),
@@ -131,7 +135,7 @@ def _place(row, configs, w):
 
 @numba.njit
 def _carried(place, carry, room, kappa, c):
-    """Absorb column c into what is carried, with its lower legs open; x and y stand behind the carry."""
+    """Absorb column c into the carry, with its lower legs open; x and y stand behind it."""
     _, legs, tables, _, spins, above, _ = place
     column = shifted(legs, c * N_LEGS)
     site = shifted(tables, column[UPPER + SITE] + spins[c] * size_of_site(column))
@@ -180,7 +184,7 @@ def _check(row, config):
 
 @numba.njit
 def _rooms(row):
-    """Numbers of a boundary, places of the environments, and room for decompositions and intermediates."""
+    """Sizes: of a boundary, places of environments, decompositions, intermediates."""
     n_cols, size, widest, room = row.legs.shape[0], 0, 1, 64
     cuts = np.zeros(n_cols + 1, np.int64)
     for c in range(n_cols):

@@ -1,7 +1,7 @@
 """Columns of a strip, one walker at a time: what one walker needs stays in the cache of a core.
 
-All arguments are pointers to numbers and sizes.  A column is described by whole numbers, `legs`, which
-the names below count off.
+All arguments are pointers to numbers and sizes.  A column is described by whole numbers, `legs`,
+which the names below count off.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def site_environment(left, right, out, scratch, above, below, legs):
 
 @numba.njit
 def closed(environment, site, legs):
-    """Sum over all legs of an environment (up, left, down, right) and a site (right, down, up, left)."""
+    """Sum of an environment (up, left, down, right) times a site (right, down, up, left)."""
     u, l, d, r = legs[UPPER + UP], legs[UPPER + LEFT], legs[UPPER + DOWN], legs[UPPER + RIGHT]
     total, at = environment[0] * 0, 0
     for i in range(u):
@@ -198,7 +198,7 @@ def _of_reals(left, right, size):
 
 @numba.njit
 def rescale(env, size):
-    """Scale numbers so that the largest real or imaginary part is 1, and give the log of the scale."""
+    """Scale numbers to largest real or imaginary part 1, and give the log of the scale."""
     p, wide, i = parts(env), lanes(env), 0
     x = filled(env, 0.0)
     while i + wide <= p * size:

@@ -1,34 +1,36 @@
-"""What happens while Numba compiles kernels, for half a minute: it is told, and can be ended."""
+"""What happens while Numba compiles kernels: it is announced, and can be ended."""
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
 from typing import Any
 
 from numba.core import event, types
 
 from tnvmc.backend import progress
 
-LIVE = "tnvmc.report.live"
-"""The module that says it.  Its level is higher, so it is known here by its name."""
 
+class Announcement(event.Listener):
+    """Announces that the kernels of a PEPS are compiled, once for each type of numbers.
 
-class Told(event.Listener):
-    """Hears of all that Numba compiles; tells of the kernels of a PEPS, once for each type of numbers."""
+    Args:
+        announce: takes the type of numbers.
+    """
 
-    def __init__(self) -> None:
-        self._told: set[str] = set()
+    def __init__(self, announce: Callable[[str], None]) -> None:
+        self._announce = announce
+        self._announced: set[str] = set()
 
     def on_start(self, event: Any) -> None:
-        """Tell of a kernel that walks over strips or rows; the others take a second or two."""
+        """Announce a kernel that walks over strips or rows; the others take a second or two."""
         kernel, dtype = event.data["dispatcher"].py_func, numbers_of(event.data["args"])
-        if dtype is None or dtype in self._told or not kernel.__module__.startswith(__package__):
-            return
-        self._told.add(dtype)
-        importlib.import_module(LIVE).compiling(dtype)
+        ours = kernel.__module__.startswith(__package__)
+        if ours and dtype is not None and dtype not in self._announced:
+            self._announced.add(dtype)
+            self._announce(dtype)
 
     def on_end(self, event: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Ended(event.Listener):
@@ -39,18 +41,18 @@ class Ended(event.Listener):
         progress.end_if_unwanted()
 
     def on_end(self, event: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def numbers_of(arguments: Any) -> str | None:
-    """Name the type of the numbers in a `Strip` or an `Absorption`; None of other arguments of a kernel."""
+    """Name the type of the numbers in a `Strip` or an `Absorption`; None of other arguments."""
     first = arguments[0] if arguments else None
     if not isinstance(first, types.NamedTuple | types.NamedUniTuple) or "above" not in first.fields:
         return None
     return str(first.types[first.fields.index("above")].dtype)
 
 
-def listen() -> None:
-    """Tell of what is compiled from here on."""
-    event.register("numba:compile", Told())
+def listen(announce: Callable[[str], None]) -> None:
+    """Announce what is compiled from here on, and let it be ended."""
+    event.register("numba:compile", Announcement(announce))
     event.register("numba:run_pass", Ended())

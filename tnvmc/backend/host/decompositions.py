@@ -1,9 +1,9 @@
 """Householder QR on the processor, of as many matrices at once as a vector has lanes.
 
-The algorithm is that of LAPACK's dgeqr2 and dorg2r (Golub and Van Loan, Matrix Computations, section
-5.2), for four columns at a time, which stay in the cache while all reflectors that concern them are
-applied.  An element of the matrices is one vector, or two for complex numbers; the columns of a row lie
-side by side.  Reflectors are Hermitian, with real factors: I - tau v v^H.
+The algorithm is that of LAPACK's dgeqr2 and dorg2r (Golub and Van Loan, Matrix Computations,
+section 5.2), for four columns at a time, which stay in the cache while all reflectors that concern
+them are applied.  An element of the matrices is one vector, or two for complex numbers; the columns
+of a row lie side by side.  Reflectors are Hermitian, with real factors: I - tau v v^H.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _reflect_pairs(a, m, width, j, k, tau, skipped):
 
 @numba.njit
 def _reflector_of_pairs(a, m, width, j):
-    """Replace column j from row j on by its reflector, and give minus the factor of it; complex numbers."""
+    """Replace column j from row j on by its reflector; gives minus its factor; complex."""
     wide = lanes(a)
     place, step = 2 * (j * width + j) * wide, 2 * width * wide
     squares, x, y = filled(a, 0.0), load(a, place), load(a, place + wide)
@@ -199,7 +199,7 @@ def form(a, taus, m, n, p):
 
 @numba.njit
 def enter(a, matrices, step, by_row, m, n, p):
-    """Copy the first n columns of matrices, `step` numbers apart, into the lanes; rows are contiguous.
+    """Copy the first n columns of matrices, `step` numbers apart, into the lanes.
 
     Reads up to a vector beyond the end.
     """
@@ -213,7 +213,7 @@ def enter(a, matrices, step, by_row, m, n, p):
 
 @numba.njit
 def leave(a, matrices, step, m, n, p):
-    """Copy all lanes into matrices (m, n), `step` numbers apart.  Reads up to a vector beyond the end of a."""
+    """Copy all lanes into matrices (m, n), `step` apart.  Reads a vector beyond the end of a."""
     wide, width = lanes(a), p * (n + PANEL - 1)
     kept = reals(matrices)
     for i in range(m):
@@ -233,7 +233,7 @@ def leave_one(a, lane, matrix, m, n, p):
 
 
 def conjugated(given, room, size):
-    """Give complex conjugates of numbers, in `room`, inside compiled functions; reals stay where they are."""
+    """Give complex conjugates of numbers, in `room`; reals stay where they are."""
     raise NotImplementedError("for compiled functions only")
 
 

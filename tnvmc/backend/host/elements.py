@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
+
+from tnvmc.backend.host.kernel_cache import kernel
 
 
 class Terms(NamedTuple):
-    """Local terms as tables: off-diagonal elements of a patch, and its diagonal, by its local state."""
+    """Local terms as tables by local state of a patch: off-diagonal elements, and diagonal."""
 
     sites: np.ndarray  #: (patches, most sites of one), -1 where there is none
     n_choices: np.ndarray  #: (patches,) off-diagonal elements of a local state, at most
@@ -32,7 +33,7 @@ class Places(NamedTuple):
     local_dim: int
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def _digits(code, places, digits):
     if places.local_dim == 2:  # divisions by what is not known beforehand take a third of the time
         for site in range(places.n_sites - 1, -1, -1):
@@ -44,7 +45,7 @@ def _digits(code, places, digits):
         code //= places.local_dim
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def _state(terms, patch, digits, local_dim):
     state = 0
     for k in range(terms.sites.shape[1]):
@@ -54,7 +55,7 @@ def _state(terms, patch, digits, local_dim):
     return state
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def count(terms, places, n_rows, starts):
     """Write where each of the first rows begins: its diagonal and all elements that are not 0."""
     digits = np.zeros(places.n_sites, np.int64)
@@ -68,7 +69,7 @@ def count(terms, places, n_rows, starts):
         starts[p + 1] = starts[p] + n
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def fill(terms, places, starts, columns, values):
     """Write columns and values of the rows that `count` was asked for, the diagonal first."""
     digits = np.zeros(places.n_sites, np.int64)
@@ -92,7 +93,7 @@ def fill(terms, places, starts, columns, values):
         values[starts[p]] = diagonal
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def multiply(starts, columns, values, x, out):
     """Write the product with a vector; unsigned `starts` and `columns` are faster."""
     for p in range(out.size):

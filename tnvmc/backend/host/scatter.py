@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import numba
+from tnvmc.backend.host.kernel_cache import kernel
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def add_at(total, rows, columns, block, scales):
-    """Add block (m, n) to total[rows, columns], rounded as `backend.exact_sums` says.
+    """Add block (m, n) to total[rows, columns], rounded as `jacobian.exact_sums` says.
 
-    Real; no place may be named twice.  Nothing is checked.  `scales` are those of all rows, and of all columns, of `total`.
+    Real; no place may be named twice.  Nothing is checked.  `scales` are those of all rows, and of
+    all columns, of `total`.
     """
     of_rows, of_columns = scales
     for i in range(rows.size):
@@ -20,7 +21,7 @@ def add_at(total, rows, columns, block, scales):
             row[columns[j]] += (block[i, j] + big) - big
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def add_complex_at(total, rows, columns, block, scales):
     """The same for complex matrices."""
     of_rows, of_columns = scales

@@ -1,17 +1,17 @@
-"""Products of the slices of a Jacobian with vectors: memory is read once, in the order in which it lies.
+"""Products of the slices of a Jacobian with vectors: memory is read once, in order.
 
 Sums are taken in the precision of the vector, whatever the slices have.
 """
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tnvmc.backend.host.kernel_cache import kernel
 from tnvmc.backend.host.vectors import keep, pointer, shifted
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def dots(columns, spins, blocks, out):
     """Add the sums over k of columns[s, k] blocks[spins[s], k] to out[s].
 
@@ -32,9 +32,9 @@ def dots(columns, spins, blocks, out):
     keep(columns, blocks)
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract"})
+@kernel(fastmath={"contract"})
 def add_rows(columns, spins, factors, out):
-    """Add conj(columns[s, k]) factors[s] to out[spins[s], k], sample by sample; arguments as of `dots`."""
+    """Add conj(columns[s, k]) factors[s] to out[spins[s], k]; arguments as of `dots`."""
     step, width = columns.strides[0] // columns.itemsize, columns.shape[1]
     first, begin = pointer(columns, 0), pointer(out, 0)
     for s in range(spins.size):

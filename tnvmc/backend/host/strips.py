@@ -1,4 +1,4 @@
-"""Sampling and measuring one strip, walker by walker; the meaning is that of `ansatz.peps.passes`."""
+"""Sampling and measuring one strip, walker by walker, as `ansatz.peps.strip_engine` says."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from tnvmc.backend.host.columns import (
     size_of_site,
     turn,
 )  # fmt: skip
+from tnvmc.backend.host.kernel_cache import kernel
 from tnvmc.backend.host.vectors import keep, pointer, shifted
 
 
@@ -90,7 +91,7 @@ class Measured(NamedTuple):
     largest: float  #: log of the largest ratio that is given
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def sample(strip, configs, moves, draws, result):
     """Try the moves of one strip from left to right; changes `configs` (B, N)."""
     memory, rights, lefts, trials, rooms = _memory(strip)
@@ -145,7 +146,7 @@ def sample(strip, configs, moves, draws, result):
     keep(memory)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel()
 def measure(strip, configs, moves, result):
     """Close one strip at all replacements of its windows, and open it at each site."""
     memory, rights, lefts, trials, rooms = _memory(strip)
@@ -206,7 +207,7 @@ def measure(strip, configs, moves, result):
 
 @numba.njit
 def _memory(strip):
-    """Memory of a thread, and places in it: environments by cut, three times, and rooms for scratch."""
+    """Memory of a thread, and places in it: environments by cut, three times, and scratch."""
     n_cols = strip.legs.shape[0]
     cuts, room = np.zeros(n_cols + 2, np.int64), 64
     for c in range(n_cols):
@@ -331,7 +332,7 @@ def _set(config, sites, n_sites, state, local_dim):
 
 @numba.njit
 def _acceptance(new_log, old_log, power, cap):
-    """As `ansatz.generic.acceptance`; a logarithm is -inf where psi vanishes."""
+    """As `ansatz.metropolis.acceptance`; a logarithm is -inf where psi vanishes."""
     if old_log == -np.inf:
         return 0.5 if new_log == -np.inf else 1.0
     if new_log == -np.inf:

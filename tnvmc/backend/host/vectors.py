@@ -2,9 +2,9 @@
 
 A value of type `Vector` is one register: 64 bytes on processors with AVX-512, else 32.  What the
 functions here do to it is written down in LLVM, so that nothing depends on a compiler finding out
-that a loop can be vectorised.  Memory is given by pointers to numbers, which cost nothing to hand on (an
-array is counted at each call); offsets and masks of complex numbers count real ones.  Nothing is checked:
-the functions that call these know the sizes.
+that a loop can be vectorised.  Memory is given by pointers to numbers, which cost nothing to hand
+on (an array is counted at each call); offsets and masks of complex numbers count real ones.
+Nothing is checked: the functions that call these know the sizes.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def reals(typingctx: Any, start: Any) -> Any:
 
 @numba.njit
 def keep(*arrays):
-    """Nothing; an array whose pointers are in use lives at least to here, where it is named last."""
+    """Nothing; an array whose pointers are in use lives at least to here."""
 
 
 @intrinsic
@@ -300,8 +300,8 @@ def _transposed(code: Code, rows: list[Any]) -> list[Any]:
 def _transpose(store: Any) -> Any:
     """A function that copies a square of numbers, as many as a vector has lanes, transposed.
 
-    Its arguments: where to read, place and step from row to row there; the same for where to write; a
-    number n, which is for `store`.
+    Its arguments: where to read, place and step from row to row there; the same for where to write;
+    a number n, which is for `store`.
     """
 
     @intrinsic

@@ -1,0 +1,216 @@
+"""Amplitudes, sweeps and measurements of a PEPS by boundaries that follow the spins, row by row.
+
+Which contraction serves which patch: windows of one row or two, of the columns where that is
+cheaper, pairs of sites by sources, and full contractions for what fits none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from tnvmc.ansatz.generic import replacement_ratios
+from tnvmc.ansatz.metropolis import (
+    Chains,
+    MoveCounts,
+    PlainSweep,
+    Proposals,
+    SiteMove,
+    metropolis,
+)
+from tnvmc.ansatz.peps.layout import TensorLayout, jacobian_of, on_grid
+from tnvmc.ansatz.peps.pairs import Environments, pair_ratios, pairs_by_source
+from tnvmc.ansatz.peps.row_pass import LatestTheta, RowBoundaries, RowPass, Views
+from tnvmc.ansatz.peps.strip_engine import StripReport, StripState
+from tnvmc.ansatz.peps.windows import Plan, Routes, routes
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.contraction.row import BoundaryMPS
+from tnvmc.contraction.schemes import Scheme
+from tnvmc.lattice.lattice import Patch
+
+Array = Any
+
+
+class RowContraction(PlainSweep, TensorLayout, Ansatz):
+    """The methods of `Ansatz` for a PEPS; its tensors are those of `TensorLayout`."""
+
+    scheme: Scheme
+    _latest: LatestTheta
+
+    def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
+        """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""
+        views = self._views(theta)
+        engine, configs = views.engine(by_columns=False), views.places(configs, by_columns=False)
+        layers = engine.layers
+        middle = layers.n_rows // 2
+        above: BoundaryMPS | None = None
+        below: BoundaryMPS | None = None
+        for row in range(middle):
+            above = layers.absorb(above, row, configs, "down")
+        for row in range(layers.n_rows - 1, middle, -1):
+            below = layers.absorb(below, row, configs, "up")
+        return layers.with_scale(engine.close(StripState(middle, 1, configs, above, below)))
+
+    def start(self, theta: Array, configs: Array) -> Walkers:
+        """Walkers with the boundaries below every row.  Cost: one absorption per row."""
+        views = self._views(theta)
+        ready = RowBoundaries.made(views, configs, by_columns=False)
+        engine = views.engine(by_columns=False)
+        places = views.places(configs, by_columns=False)
+        amplitude = engine.close(StripState(0, 1, places, None, ready.ahead[0]))
+        return Walkers(configs, engine.layers.with_scale(amplitude), ready)
+
+    def tempered_sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array | float
+    ) -> tuple[Walkers, SweepInfo]:
+        """Propose every move once, in the order of a pass, by walkers that sample |psi|^(2 power).
+
+        Moves that fit no strip of two rows or columns come last, by full contractions.
+
+        Args:
+            theta: (P,), those that the walkers were started with.
+            walkers: B of them.
+            moves: tables by patch.
+            uniforms: (B, n_moves).
+            power: one number, or (B,).
+
+        Raises:
+            TypeError: walkers without boundaries, which `start` has not made.
+        """
+        chosen = self._routes(moves)
+        ready, configs, amplitude = _boundaries(walkers), walkers.configs, walkers.amplitude
+        counts = MoveCounts(configs.shape[0], self.local_dim, uniforms)
+        proposals = Proposals(moves, uniforms, power, counts)
+        for by_columns in (ready.by_columns, not ready.by_columns):
+            plan = chosen.columns if by_columns else chosen.rows
+            if not plan:
+                continue
+            if ready.by_columns != by_columns:
+                ready = RowBoundaries.made(ready.views, configs, by_columns)
+            walk = RowPass(ready, configs)
+            for strip in walk.strips(plan):
+                chains = walk.engine.sample(strip, plan[strip.first, strip.n_rows], proposals)
+                walk.configs = chains.configs
+                amplitude = walk.engine.layers.with_scale(chains.amplitude)
+            ready, configs = walk.boundaries(), walk.sites()
+        if not chosen.far:
+            return Walkers(configs, amplitude, ready), counts.info()
+        psi = partial(self.log_amplitude, theta)
+        chains = Chains(configs, psi(configs))
+        far = [SiteMove(patch, index) for index, patch in chosen.far]
+        metropolis(chains, far, proposals, lambda _, trial, __: psi(trial))
+        return self.start(theta, chains.configs), counts.info()
+
+    def measure(
+        self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
+    ) -> tuple[Walkers, Snapshot]:
+        """Ratios, log-derivatives and the spread of closures, in one pass.
+
+        The amplitude is the closure at the middle row; `closure_spread` is the largest minus the
+        smallest ln|psi| over the closures of all rows, which truncation alone sets apart.
+        """
+        pairs = self._pairs(replacements)
+        by_source = frozenset(pairs.values())
+        chosen = self._routes({p: t for p, t in replacements.items() if p not in by_source})
+        ready, configs = _boundaries(walkers), walkers.configs
+        ratios: dict[Patch, Array] = {}
+        closures: list[LogAmplitude] = []
+        for by_columns in (ready.by_columns, not ready.by_columns):
+            if by_columns and not chosen.columns:
+                continue
+            if ready.by_columns != by_columns:
+                ready = RowBoundaries.made(ready.views, configs, by_columns)
+            plan = chosen.columns if by_columns else chosen.rows
+            walk = RowPass(ready, configs)
+            reports = _reports(walk, plan, replacements, jacobian and not by_columns)
+            for report in reports.values():
+                ratios |= report.ratios
+            singles = [reports[row, 1] for row in range(walk.engine.layers.n_rows)]
+            closures += [report.amplitude for report in singles]
+            if not by_columns:
+                rows, begun, ended = singles, ready, walk.boundaries()
+            ready = walk.boundaries()
+        layers = begun.views.engine(by_columns=False).layers
+        amplitude = layers.with_scale(rows[len(rows) // 2].amplitude)
+        if pairs:
+            around = _environments(begun, ended, configs, rows)
+            asked = {placed: replacements[patch] for placed, patch in pairs.items()}
+            found = pair_ratios(around, asked, max(self.execution.chunk, configs.shape[0]))
+            ratios |= {pairs[placed]: values for placed, values in found.items()}
+        if chosen.far:
+            psi = partial(self.log_amplitude, theta)
+            far = {patch: replacements[patch] for _, patch in chosen.far}
+            ratios |= replacement_ratios(
+                psi, configs, psi(configs), far, self.local_dim, self.execution.chunk
+            )
+        slices = [slice_ for report in rows for slice_ in report.log_derivatives]
+        snapshot = Snapshot(
+            configs,
+            amplitude,
+            {patch: ratios[patch] for patch in replacements},
+            jacobian_of(self, slices, layers.log_scales, configs) if jacobian else None,
+            closure_spread=_spread(closures),
+        )
+        return Walkers(configs, amplitude, ready), snapshot
+
+    def _views(self, theta: Array) -> Views:
+        return self._latest.of(
+            theta, lambda own: Views(on_grid(self, own), self.filling, self.scheme, self.rings)
+        )
+
+    def _routes(self, targets: Targets) -> Routes:
+        return routes(tuple(targets), self.embedding, self.D)
+
+    def _pairs(self, replacements: Targets) -> dict[Patch, Patch]:
+        """Patches that are served by sources, by their places."""
+        placed = {self.embedding.placed(patch): patch for patch in replacements}
+        chosen = pairs_by_source(tuple(placed), self.lattice.shape[1], self.D, self.rings)
+        return {places: placed[places] for places in chosen}
+
+
+def _boundaries(walkers: Walkers) -> RowBoundaries:
+    if not isinstance(walkers.cache, RowBoundaries):
+        raise TypeError(
+            "PEPS: these walkers carry no boundaries; make them with start(theta, configs)"
+        )
+    return walkers.cache
+
+
+def _environments(
+    begun: RowBoundaries, ended: RowBoundaries, configs: Array, rows: Sequence[StripReport]
+) -> Environments:
+    """The boundaries on both sides of every row, before and after a pass over the rows."""
+    sides = begun.ahead, ended.ahead
+    above, below = sides if begun.direction == "up" else sides[::-1]
+    return Environments(
+        begun.views.engine(by_columns=False).layers,
+        begun.views.places(configs, by_columns=False),
+        above,
+        below,
+        [report.amplitude for report in rows],
+    )
+
+
+def _reports(
+    walk: RowPass, plan: Plan, replacements: Targets, jacobian: bool
+) -> dict[tuple[int, int], StripReport]:
+    """Measure every row, and the strips of two rows that something was asked of."""
+    rows = {(row, 1): () for row in range(walk.engine.layers.n_rows)}
+    wanted: Plan = {**rows, **plan}
+    reports = {}
+    for strip in walk.strips(wanted):
+        key = strip.first, strip.n_rows
+        with_jacobian = jacobian and strip.n_rows == 1
+        reports[key] = walk.engine.measure(strip, wanted[key], replacements, with_jacobian)
+    return reports
+
+
+def _spread(amplitudes: Sequence[LogAmplitude]) -> Array:
+    """Largest minus smallest of several ln|psi| (B,), 0 where psi vanishes."""
+    logs = [amplitude.log_abs for amplitude in amplitudes]
+    xp = array_namespace(*logs)
+    stacked = xp.stack(logs)
+    stacked = xp.where(xp.isfinite(stacked), stacked, xp.zeros_like(stacked))
+    return xp.max(stacked, axis=0) - xp.min(stacked, axis=0)

@@ -1,0 +1,179 @@
+"""Passes over the rows of a PEPS: each uses boundaries of the last and makes those of the next.
+
+A pass going down finds the boundary MPS below every row ready (`ahead`) and builds those above on
+its way (`behind`); these are `ahead` for the next pass, which goes up.  So every row is absorbed
+once a pass, and no boundary is ever older than the configuration it belongs to.  At each row a pass
+visits the strip of that row and then the strip of that row and the next, and then absorbs the row.
+
+The same passes go over the columns, where column c is row c, and the legs (d, up, left, down,
+right) of a tensor are (d, left, up, right, down): a vertical bond is two sites of one row then.
+Without truncation rows and columns give the same psi(s); with it they differ as two closures do.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tnvmc.ansatz.peps.layers import Layers
+from tnvmc.ansatz.peps.strip_engine import ArrayStrips, RingStrips, StripEngine, StripState
+from tnvmc.ansatz.peps.vacancies import Filling
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.contraction.compiled import compiles
+from tnvmc.contraction.row import BoundaryMPS
+from tnvmc.contraction.schemes import Scheme
+
+Array = Any
+T = TypeVar("T")
+
+_ONE_AT_A_TIME = Lock()
+_OTHER = {"down": "up", "up": "down"}
+
+
+@dataclass(frozen=True)
+class Views:
+    """The network of one theta by rows and by columns; each is laid out when first used."""
+
+    tensors: Sequence[Array]  #: of all places of the grid
+    filling: Filling
+    scheme: Scheme
+    rings: bool = False  #: whether the rows are rings
+
+    @cached_property
+    def _rows(self) -> StripEngine:
+        return strip_engine(self.tensors, self.filling.shape, self.scheme, self.rings)
+
+    @cached_property
+    def _columns(self) -> StripEngine:
+        shape = self.filling.shape
+        return strip_engine(_transposed(self.tensors, shape), shape[::-1], self.scheme)
+
+    def engine(self, by_columns: bool) -> StripEngine:
+        """One of the two, made once for all threads."""
+        with _ONE_AT_A_TIME:
+            return self._columns if by_columns else self._rows
+
+    def places(self, configs: Array, by_columns: bool) -> Array:
+        """Give configurations (B, N) of the sites as (B, places) in the order of a view."""
+        configs = self.filling.configs(configs)
+        return _transposed_configs(configs, self.filling.shape) if by_columns else configs
+
+    def sites(self, configs: Array, by_columns: bool) -> Array:
+        """Give configurations (B, places) of a view as (B, N) of the sites."""
+        shape = self.filling.shape[::-1]
+        return self.filling.off(_transposed_configs(configs, shape) if by_columns else configs)
+
+
+def strip_engine(
+    tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme, rings: bool = False
+) -> StripEngine:
+    """Lay out the tensors of a theta, for compiled kernels where there are any for them."""
+    layers = Layers.build(tensors, shape, scheme)
+    engine: StripEngine = ArrayStrips(layers)
+    if compiles(layers.tables["down"].numbers):
+        from tnvmc.ansatz.peps.compiled_strips import CompiledStrips  # needs Numba
+
+        engine = CompiledStrips(layers)
+    return RingStrips(engine) if rings else engine
+
+
+def _transposed(tensors: Sequence[Array], shape: tuple[int, int]) -> list[Array]:
+    """Exchange rows and columns of tensors (d, up, left, down, right) of all places."""
+    (n_rows, n_cols), xp = shape, array_namespace(tensors[0])
+    order = [row * n_cols + column for column in range(n_cols) for row in range(n_rows)]
+    return [xp.permute_dims(tensors[place], (0, 2, 1, 4, 3)) for place in order]
+
+
+def _transposed_configs(configs: Array, shape: tuple[int, int]) -> Array:
+    """The same of configurations (B, places)."""
+    xp = array_namespace(configs)
+    grid = xp.permute_dims(xp.reshape(configs, (-1, *shape)), (0, 2, 1))
+    return xp.reshape(grid, (configs.shape[0], -1))
+
+
+class LatestTheta:
+    """What was laid out for the theta that was asked for last: all chunks of a step share it."""
+
+    def __init__(self) -> None:
+        self._theta: np.ndarray | None = None
+        self._made: Any = None
+        self._lock = Lock()
+
+    def of(self, theta: Array, make: Callable[[Array], T]) -> T:
+        """Give ``make(theta)``, anew for another theta; on a GPU always: to compare waits."""
+        if not isinstance(theta, np.ndarray):
+            return make(theta)
+        with self._lock:
+            latest = self._theta
+            if latest is None or latest.dtype != theta.dtype or not np.array_equal(theta, latest):
+                self._theta = theta.copy()  # the caller may write into its own
+                self._made = make(self._theta)
+            found: T = self._made
+            return found
+
+    def __reduce__(self) -> tuple[type[LatestTheta], tuple[()]]:
+        return LatestTheta, ()
+
+
+@dataclass(frozen=True)
+class RowBoundaries:
+    """What a pass begins with: its view and direction, and the boundary MPS ahead of each row."""
+
+    views: Views
+    by_columns: bool
+    direction: str  #: "down" or "up": the way the coming pass absorbs rows
+    ahead: tuple[BoundaryMPS | None, ...]  #: per row, on the far side of it
+
+    @classmethod
+    def made(cls, views: Views, configs: Array, by_columns: bool) -> RowBoundaries:
+        """Absorb every row at configurations (B, N) upward, for a pass that goes down.
+
+        Cost: one absorption per row.
+        """
+        walk = RowPass(cls(views, by_columns, "up", ()), configs)
+        for _ in walk.strips(()):
+            pass
+        return walk.boundaries()
+
+
+class RowPass:
+    """One pass over the rows of a view; `configs`, in its order, follow the spins."""
+
+    def __init__(self, begun: RowBoundaries, configs: Array) -> None:
+        self._begun = begun
+        self.engine = begun.views.engine(begun.by_columns)
+        self.configs = begun.views.places(configs, begun.by_columns)
+        self._behind: list[BoundaryMPS | None] = [None] * self.engine.layers.n_rows
+
+    def strips(self, wanted: Container[tuple[int, int]]) -> Iterator[StripState]:
+        """Yield the strips (first row, number of rows) that are wanted; absorb rows after them."""
+        layers, direction, ahead = self.engine.layers, self._begun.direction, self._begun.ahead
+        down = direction == "down"
+        order = list(range(layers.n_rows))[:: 1 if down else -1]
+        for row, following in itertools.zip_longest(order, order[1:]):
+            pair = row if down else row - 1
+            for first, n_rows in ((row, 1), (pair, 2)):
+                if (first, n_rows) in wanted:
+                    last = first + n_rows - 1
+                    above = self._behind[first] if down else ahead[first]
+                    below = ahead[last] if down else self._behind[last]
+                    yield StripState(first, n_rows, self.configs, above, below)
+            if following is not None:
+                self._behind[following] = layers.absorb(
+                    self._behind[row], row, self.configs, direction
+                )
+
+    def boundaries(self) -> RowBoundaries:
+        """What the next pass, in the other direction, begins with; after the last row."""
+        direction = _OTHER[self._begun.direction]
+        return replace(self._begun, direction=direction, ahead=tuple(self._behind))
+
+    def sites(self) -> Array:
+        """The present configurations (B, N) in the order of the sites."""
+        return self._begun.views.sites(self.configs, self._begun.by_columns)

@@ -1,0 +1,284 @@
+"""Strips of a PEPS that are closed, sampled and measured: the interface, and the array library.
+
+A strip is one row, or two adjacent ones, between the boundary MPS above and below.  Compiled
+kernels have the same interface (`compiled_strips`) and give the same numbers to rounding.
+`row_pass.Views` chooses one of the two where the tensors of a theta are laid out.  How a row is
+absorbed is up to the scheme, for both of them: `Layers.absorb`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from tnvmc.ansatz.metropolis import (
+    Chains,
+    Proposals,
+    amplitude_ratio,
+    local_states,
+    metropolis,
+    movable,
+    replaced,
+)
+from tnvmc.ansatz.peps.layers import Layers
+from tnvmc.ansatz.peps.windows import Window
+from tnvmc.ansatz.protocol import LogAmplitude, Targets
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.contraction.row import BoundaryMPS, Environment, Strip, closure
+from tnvmc.lattice.lattice import Patch
+
+Array = Any
+Ratios = dict[tuple[int, ...], Array]
+
+
+@dataclass(frozen=True)
+class StripState:
+    """A strip at the spins of B walkers."""
+
+    first: int  #: its upper row
+    n_rows: int  #: 1 or 2
+    configs: Array  #: (B, places) of the whole network
+    above: BoundaryMPS | None
+    below: BoundaryMPS | None
+
+
+@dataclass(frozen=True)
+class StripReport:
+    """What measuring one strip yields."""
+
+    amplitude: LogAmplitude
+    ratios: Ratios
+    log_derivatives: list[Array]  #: per column (B, up, left, down, right); empty if not asked for
+
+
+class StripEngine(Protocol):
+    """What contracts the strips of one theta."""
+
+    @property
+    def layers(self) -> Layers:
+        """The site tensors."""
+
+    def close(self, strip: StripState) -> LogAmplitude:
+        """Give psi (B,), closed at the strip."""
+
+    def sample(self, strip: StripState, windows: Sequence[Window], proposals: Proposals) -> Chains:
+        """Try the moves of a strip from left to right, in the order of its windows.
+
+        Cost per walker: two transfers per column, and one per column of each possible move.
+        """
+
+    def measure(
+        self, strip: StripState, windows: Sequence[Window], replacements: Targets, jacobian: bool
+    ) -> StripReport:
+        """Close a strip at all replacements of its windows, and with `jacobian` open each site.
+
+        Log-derivatives are those of strips of one row.  Cost per walker: two transfers per column,
+        one more per column of each replacement, and one environment tensor per column with
+        `jacobian`.
+        """
+
+
+@dataclass(frozen=True)
+class ArrayStrips:
+    """Strips by the array library of the tensors, all walkers at once."""
+
+    layers: Layers
+
+    def close(self, strip: StripState) -> LogAmplitude:
+        """See `StripEngine`."""
+        network = self._network(strip)
+        return LogAmplitude(*closure(network.edge(), network.right_environments()[0]))
+
+    def sample(self, strip: StripState, windows: Sequence[Window], proposals: Proposals) -> Chains:
+        """See `StripEngine`."""
+        network = self._network(strip)
+        right, lefts = network.right_environments(), [network.edge()]
+        chains = Chains(strip.configs, LogAmplitude(*closure(lefts[0], right[0])))
+        visited = 0
+
+        def close(window: Window, trial: Array, walkers: Array | None) -> LogAmplitude:
+            nonlocal visited
+            del lefts[visited + 1 :]  # they hold the spins from before the last move
+            visited = window.column
+            while len(lefts) <= window.column:
+                column = len(lefts) - 1
+                sites = self._sites(strip, column, chains.configs)
+                lefts.append(network.advance(lefts[-1], column, sites))
+            sides = lefts[window.column], right[window.column + window.width]
+            return self._closed(strip, network, window, sides, trial, walkers)
+
+        metropolis(chains, windows, proposals, close)
+        return chains
+
+    def measure(
+        self, strip: StripState, windows: Sequence[Window], replacements: Targets, jacobian: bool
+    ) -> StripReport:
+        """See `StripEngine`."""
+        network = self._network(strip)
+        right, left = network.right_environments(), network.edge()
+        report = StripReport(LogAmplitude(*closure(left, right[0])), {}, [])
+        every_column = network.n_cols - 1 if jacobian else -1
+        last = max([every_column, *(window.column for window in windows)])
+        for column in range(last + 1):
+            sites = self._sites(strip, column, strip.configs)
+            if jacobian:
+                environment = network.site_environment(left, right[column + 1], column)
+                report.log_derivatives.append(_log_derivative(environment, sites[0]))
+            for window in windows:
+                if window.column == column:
+                    sides = left, right[column + window.width]
+                    close = partial(self._closed, strip, network, window, sides)
+                    report.ratios[window.asked] = window_ratios(
+                        close, strip.configs, window.patch, report.amplitude,
+                        replacements[window.asked], self.layers.local_dim,
+                    )  # fmt: skip
+            if column < last:
+                left = network.advance(left, column, sites)
+        return report
+
+    def _network(self, strip: StripState) -> Strip:
+        rows = range(strip.first, strip.first + strip.n_rows)
+        sites = [self.layers.row(row, strip.configs, "down").leftward for row in rows]
+        return Strip(strip.above, sites, strip.below)
+
+    def _sites(self, strip: StripState, column: int, configs: Array) -> list[Array]:
+        """Sites of one column at configurations (n, places), rightward."""
+        layers, rows = self.layers, range(strip.first, strip.first + strip.n_rows)
+        places = [row * layers.n_cols + column for row in rows]
+        return [layers.site("down", "right", place, configs[:, place]) for place in places]
+
+    def _closed(
+        self,
+        strip: StripState,
+        network: Strip,
+        window: Window,
+        sides: tuple[Environment, Environment],
+        trial: Array,
+        walkers: Array | None,
+    ) -> LogAmplitude:
+        """Close a window at configurations (n, places) of the walkers (n,), None for all."""
+        left, right = sides if walkers is None else (side.take(walkers) for side in sides)
+        for column in range(window.column, window.column + window.width):
+            sites = self._sites(strip, column, trial)
+            left = network.advance(left, column, sites, walkers)
+        return LogAmplitude(*closure(left, right))
+
+
+@dataclass(frozen=True)
+class RingStrips:
+    """Strips whose rows are rings: two rows are closed by absorbing the upper one anew.
+
+    An environment of two rows would have D^2 times the size of one row's (`rings`).  Cost per
+    walker of two rows: one row absorbed and one closed for each possible move, or replacement.
+    """
+
+    engine: StripEngine  #: of single rows
+
+    @property
+    def layers(self) -> Layers:
+        """See `StripEngine`."""
+        return self.engine.layers
+
+    def close(self, strip: StripState) -> LogAmplitude:
+        """See `StripEngine`."""
+        return self.engine.close(strip)
+
+    def sample(self, strip: StripState, windows: Sequence[Window], proposals: Proposals) -> Chains:
+        """See `StripEngine`."""
+        if strip.n_rows == 1:
+            return self.engine.sample(strip, windows, proposals)
+        chains = Chains(strip.configs, self._two_rows(strip, strip.configs, None))
+        metropolis(
+            chains,
+            windows,
+            proposals,
+            lambda _, trial, walkers: self._two_rows(strip, trial, walkers),
+        )
+        return chains
+
+    def measure(
+        self, strip: StripState, windows: Sequence[Window], replacements: Targets, jacobian: bool
+    ) -> StripReport:
+        """See `StripEngine`."""
+        if strip.n_rows == 1:
+            return self.engine.measure(strip, windows, replacements, jacobian)
+        close = partial(self._two_rows, strip)
+        present = close(strip.configs, None)
+        ratios = {
+            window.asked: window_ratios(
+                close,
+                strip.configs,
+                window.patch,
+                present,
+                replacements[window.asked],
+                self.layers.local_dim,
+            )
+            for window in windows
+        }
+        return StripReport(present, ratios, [])
+
+    def _two_rows(self, strip: StripState, configs: Array, walkers: Array | None) -> LogAmplitude:
+        """psi of configurations (n, places) of the selected walkers, changed in the two rows."""
+        above, below = (side and side.take(walkers) for side in (strip.above, strip.below))
+        upper = self.layers.absorb(above, strip.first, configs, "down")
+        return self.engine.close(StripState(strip.first + 1, 1, configs, upper, below))
+
+
+def window_ratios(
+    close: Callable[[Array, Array | None], LogAmplitude],
+    configs: Array,
+    patch: Patch,
+    present: LogAmplitude,
+    table: Array,
+    local_dim: int,
+) -> Array:
+    """Give psi'/psi (B, R) of every replacement of a patch, those of all walkers in one batch.
+
+    Args:
+        close: psi of configurations (n, places), of walkers at places (n,), None for all in order.
+        configs: (B, places) the present ones.
+        patch: places that are replaced.
+        present: psi (B,), closed as the replaced ones are.
+        table: (d^k, R) what may replace them, filled up with -1.
+        local_dim: d.
+    """
+    xp = array_namespace(configs)
+    states = local_states(configs, patch, local_dim)
+    targets = xp.take(table, states, axis=0)
+    flat = xp.reshape(targets, (-1,))
+    exists = flat >= 0
+    n_walkers, n_choices = targets.shape
+    places = movable(exists)
+    if places is None:
+        places = xp.arange(flat.shape[0])
+        flat = xp.where(exists, flat, xp.take(states, places // n_choices, axis=0))
+        walkers = None if n_choices == 1 else places // n_choices
+    else:
+        walkers = places // n_choices
+        flat = xp.take(flat, places, axis=0)
+    ratios = xp.zeros((n_walkers * n_choices,), dtype=present.phase.dtype)
+    if places.shape[0] == 0:
+        return xp.reshape(ratios, targets.shape)
+    theirs = configs if walkers is None else xp.take(configs, walkers, axis=0)
+    changed = replaced(theirs, patch, flat, local_dim)
+    found = amplitude_ratio(close(changed, walkers), present.take(walkers))
+    if places.shape[0] == exists.shape[0]:
+        ratios = xp.where(exists, found, ratios)
+    else:
+        ratios[places] = found
+    return xp.reshape(ratios, targets.shape)
+
+
+def _log_derivative(environment: Array, site: Array) -> Array:
+    """environment / sum(site * environment), whose sum with the site tensor is exactly 1.
+
+    Both are (B, up, left, down, right), but `site` (B, right, down, up, left); zero where psi is.
+    """
+    xp, batch = array_namespace(environment), environment.shape[0]
+    turned = xp.reshape(xp.permute_dims(site, (0, 3, 4, 2, 1)), (batch, 1, -1))
+    value = xp.matmul(turned, xp.reshape(environment, (batch, -1, 1)))[:, 0, 0]
+    alive = value != 0
+    inverse = xp.where(alive, 1 / xp.where(alive, value, xp.ones_like(value)), value)
+    return environment * xp.reshape(inverse, (batch, 1, 1, 1, 1))

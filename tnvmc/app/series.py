@@ -1,0 +1,181 @@
+"""Several runs of one settings file: comparisons, sectors, starts and scans.
+
+Each run is an ordinary one in a folder of its own, made by the code of ``tnvmc run``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tnvmc.analysis.reference import Reference
+from tnvmc.app.measure import Asked, measure_run
+from tnvmc.app.run import continued_run, new_run
+from tnvmc.report.figures import style
+from tnvmc.report.figures.series import draw_series
+from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
+from tnvmc.report.series import markdown, plain_text
+from tnvmc.report.tables import terminal_width
+from tnvmc.series.kind import Series, SeriesKind, SeriesTable
+from tnvmc.series.kinds import KINDS
+from tnvmc.series.machine import (
+    held_series,
+    kind_of_file,
+    kind_of_folder,
+    new_series,
+    resumed_series,
+    write_files,
+)
+from tnvmc.settings.config import Settings
+from tnvmc.settings.problems import ConfigError
+from tnvmc.storage.run_folder import CONFIG, FolderError
+from tnvmc.storage.seals import sealed_json
+
+_FORMATS = ("png", "pdf")
+_OF_PAIRS = ("SS", "staggered_magnetisation_squared")
+
+
+class Runs:
+    """Makes the runs of a series as ``tnvmc run`` and ``tnvmc measure`` do."""
+
+    def make(self, settings: Settings, reference: Reference | None) -> None:
+        begun = (Path(settings.run.out or "") / CONFIG).is_file()
+        (continued_run if begun else new_run)(settings, reference)
+
+    def measure(self, folder: Path, observables: Sequence[str]) -> None:
+        needs_pairs = any(name in _OF_PAIRS for name in observables)
+        measure_run(folder, Asked(pair_samples=None if needs_pairs else 0))
+
+
+def series_file(
+    path: str | Path, out: str | Path | None = None, overrides: Sequence[str] = ()
+) -> SeriesTable:
+    """Make the runs of a file with [[sector]], [scan], [[ansatz]] or `run.starts`.
+
+    >>> table = tnvmc.series_file("sectors.toml", "runs/sectors")  # doctest: +SKIP
+    >>> table["triplet"].gap.energy, table["triplet"].gap.error  # doctest: +SKIP
+
+    Args:
+        path: of the file.
+        out: folder to write; that of the settings by default.
+        overrides: settings to change, as ``"sector.2.steps=40"``.
+
+    Returns:
+        The table that the command prints: `rows`, and `left_out` with the reasons.
+
+    Raises:
+        ConfigError: settings that cannot run, or ask for one run; nothing has been started.
+        FolderError: `out` holds runs already.
+        DiskError: no space left.
+        Interrupted: Ctrl-C or SIGTERM, with a checkpoint written.
+    """
+    kind = kind_of_file(Path(path), overrides)
+    if kind is None:
+        raise ConfigError(f"{path}: asks for one run; use run_file")
+    return make_series(kind, path, out, overrides)
+
+
+def make_series(
+    kind: SeriesKind, path: str | Path, out: str | Path | None, overrides: Sequence[str]
+) -> SeriesTable:
+    """Make the runs of a file that has to be of this kind; see `series_file`."""
+    return _write(*new_series(kind, Path(path), out, overrides, Runs()))
+
+
+def resume_series(
+    folder: str | Path,
+    overrides: Sequence[str] = (),
+    file: str | Path | None = None,
+    kind: SeriesKind | None = None,
+) -> SeriesTable:
+    """Go on with the runs in a folder, of a given kind, by their own settings or those of a file.
+
+    Raises:
+        FolderError: no such runs there, or another process is at them.
+        ConfigError: also settings by which a run that was begun cannot go on.
+        DiskError, Interrupted: as `series_file`.
+    """
+    kind = kind or _kind(folder)
+    return _write(*resumed_series(kind, Path(folder), overrides, file, Runs()))
+
+
+def held_table(folder: str | Path) -> SeriesTable:
+    """Give the table of what the runs in a folder hold now."""
+    return held_series(_kind(folder), Path(folder))[1]
+
+
+def redraw_series(
+    folder: str | Path, out: str | Path | None = None, formats: str = ",".join(_FORMATS)
+) -> tuple[Path, ...]:
+    """Draw the pictures of several runs again, as ``tnvmc plot`` does, from what they hold now.
+
+    Raises:
+        FolderError: no such runs there.
+        PictureError: an unknown format, a file in the way, nothing to draw.
+        ConfigError: settings that cannot be read any more.
+    """
+    endings = chosen(formats, style.FORMATS, "--format")
+    series, table = held_series(_kind(folder), Path(folder))
+    files = _pictures(series, table, series.out / FOLDER if out is None else Path(out), endings)
+    if not files:
+        raise PictureError(f"{folder}: nothing to draw: none of its runs is finished")
+    write_files(files)
+    return tuple(files)
+
+
+def retabulate_series(folder: str | Path) -> tuple[Path, ...]:
+    """Write the table again, as ``tnvmc report`` does; raises as `redraw_series`."""
+    files = _pages(*held_series(_kind(folder), Path(folder)))
+    write_files(files)
+    return tuple(files)
+
+
+def series_text(table: SeriesTable) -> str:
+    """Write what is printed of a table."""
+    return plain_text(table, terminal_width())
+
+
+def _kind(folder: str | Path) -> SeriesKind:
+    kind = kind_of_folder(folder)
+    if kind is None:
+        names = ", ".join(f"{each.name}.toml" for each in KINDS)
+        raise FolderError(
+            f"{folder}: holds no several runs to go on with ({names} are all missing)"
+        )
+    return kind
+
+
+def _write(series: Series, table: SeriesTable) -> SeriesTable:
+    """Write the table and the pictures, and say where they are."""
+    pages, images = _pages(series, table), _pictures(series, table, series.out / FOLDER, _FORMATS)
+    write_files({**pages, **images})
+    drawn = ", ".join(str(place) for place in images)
+    print(f"table: {[*pages][-1]}" + (f"; pictures: {drawn}" if drawn else ""), flush=True)
+    return table
+
+
+def _pages(series: Series, table: SeriesTable) -> dict[Path, bytes]:
+    """Give the files of a table."""
+    name = series.kind.name
+    return {
+        series.out / f"{name}.json": sealed_json(table.as_dict(), indent=2),
+        series.out / f"{name}.md": markdown(table).encode(),
+    }
+
+
+def _pictures(
+    series: Series, table: SeriesTable, folder: Path, formats: Sequence[str]
+) -> dict[Path, bytes]:
+    """Give the pictures of the rows of a table, each in these formats.
+
+    Raises:
+        PictureError: a file in the way that was not made here.
+    """
+    figures = draw_series(series.kind.picture(series, table)) if table.rows else {}
+    places = {
+        folder / f"{name}.{ending}": style.encode(figure, ending)
+        for name, figure in figures.items()
+        for ending in formats
+    }
+    check_ours(folder, tuple(places), style.MADE_BY)
+    return places

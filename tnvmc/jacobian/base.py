@@ -1,0 +1,253 @@
+"""The interface of log-derivatives O_k(s) = d ln psi(s) / d theta_k, M samples by P parameters.
+
+A user's state supplies a `Jacobian`.  The classes of this package are a `JacobianBase`; those whose
+columns can be dealt out to ranks are cut into *units* (`UnitProducts`), as their `Layout` says.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.ranks import Resident
+
+Array = Any
+T = TypeVar("T")
+
+UNIT_ROUNDOFF = 2.0**-24
+"""Of single precision: the relative error of a rounded number."""
+
+
+class Jacobian(Protocol):
+    """Log-derivatives O_k(s) = d ln psi(s) / d theta_k of M samples for P parameters."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(M, P)."""
+
+    @abstractmethod
+    def apply(self, v: Array) -> Array:
+        """Compute O v: (P,) -> (M,)."""
+
+    @abstractmethod
+    def adjoint(self, u: Array) -> Array:
+        """Compute O^dagger u: (M,) -> (P,)."""
+
+    @abstractmethod
+    def gram(self) -> Array:
+        """Compute O O^dagger: (M, M)."""
+
+    @abstractmethod
+    def dense(self) -> Array:
+        """Give all of O: (M, P).  For small systems and tests."""
+
+
+class JacobianBase(Jacobian, Resident, ABC):
+    """A Jacobian of this package; arrays that it gives may be changed, but for `dense`."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> Any:
+        """Type of the entries."""
+
+    @abstractmethod
+    def squared_norms(self) -> Array:
+        """Compute |O_s|^2 of each sample: (M,), in double precision."""
+
+    @abstractmethod
+    def rows(self, start: int, stop: int) -> JacobianBase:
+        """Give the part that belongs to samples start..stop-1."""
+
+    def mapped(self, function: Callable[[Array], Array]) -> JacobianBase:
+        """Apply an elementwise function with f(0) = 0 to the entries."""
+        return self.rows(0, self.shape[0]).mapped(function)
+
+    @abstractmethod
+    def stacked_real(self) -> JacobianBase:
+        """Put Re O above Im O: (M, P) complex -> (2 M, P) real, a copy."""
+
+    @abstractmethod
+    def about(self) -> Layout:
+        """Tell shape and type, and where the columns belong."""
+
+    def in_single(self) -> JacobianBase:
+        """Round slices to single precision, on NumPy; anything else comes back as it is.
+
+        So do slices with entries that are too large or too small for it, or not finite.
+        """
+        return self
+
+    def is_rounded(self, theta: Array) -> bool:
+        """Tell whether slices have less precision than the parameters they belong to."""
+        return self.about().is_rounded(theta)
+
+
+class UnitJacobian(JacobianBase):
+    """A Jacobian that is cut into units, in this process or on ranks."""
+
+    @abstractmethod
+    def with_all_ranks(self, task: Callable[[Callable[..., Any]], T]) -> T:
+        """Carry out a task that calls methods of a `GramOperator` on all ranks; NumPy."""
+
+
+@dataclass(frozen=True)
+class Layout(ABC):
+    """What rank 0 knows of log-derivatives that are on another rank."""
+
+    shape: tuple[int, int]  #: (M, P)
+    dtype: Any  #: of NumPy
+    xp: Any  #: namespace of the entries
+
+    is_sliced: ClassVar[bool] = False  #: whether one slice per site is stored, and no zeros
+
+    def is_rounded(self, theta: Array) -> bool:
+        """See `JacobianBase.is_rounded`; a dense one has the precision of its state."""
+        xp = array_namespace(theta)
+        return self.is_sliced and bool(np.finfo(self.dtype).eps > xp.finfo(theta.dtype).eps)
+
+
+@dataclass(frozen=True)
+class UnitLayout(Layout):
+    """How the columns of a Jacobian are cut into units, which can be dealt out to ranks."""
+
+    @property
+    def double(self) -> Any:
+        """Type of sums over parameters."""
+        return np.result_type(self.dtype, np.float64)
+
+    @property
+    @abstractmethod
+    def unit_widths(self) -> Sequence[int]:
+        """Columns of each unit."""
+
+    @abstractmethod
+    def dealt(self, n_ranks: int) -> list[range]:
+        """Deal the units out: their places for each rank."""
+
+    @abstractmethod
+    def dealt_for_gram(self, n_ranks: int) -> list[range]:
+        """Deal them out so that a Gram matrix can be formed."""
+
+    @abstractmethod
+    def cut(self, jacobian: Any) -> list[Array]:
+        """Give the units (m, w) of a Jacobian of such columns, as views."""
+
+    @abstractmethod
+    def products(self, places: range, units: Sequence[Array]) -> UnitProducts:
+        """Give products with the units at some places, of all samples."""
+
+    @abstractmethod
+    def vector(self, blocks: Sequence[Array]) -> Array:
+        """Put the blocks of all units, as of `UnitProducts.adjoint`, together: (P,)."""
+
+    @abstractmethod
+    def parameters(self, places: range) -> list[slice]:
+        """Give the parameters of some units, as `UnitProducts.dense_columns` orders them."""
+
+    @abstractmethod
+    def assembled(self, units: Sequence[Array], rows: slice) -> JacobianBase:
+        """Make a Jacobian of some rows of all units."""
+
+    @abstractmethod
+    def stacked_real(self) -> UnitLayout:
+        """Give the layout of Re O above Im O."""
+
+    @abstractmethod
+    def of_samples(self, layouts: Sequence[Any]) -> UnitLayout:
+        """Give the layout of the samples of several, one after another."""
+
+
+class UnitProducts(ABC):
+    """Products with some units of O that have all samples.
+
+    Results are lists with one array for each unit, in order.
+    """
+
+    units: Sequence[Array]  #: (M, w) each
+
+    @abstractmethod
+    def terms(self, v: Array) -> list[Array]:
+        """Compute what each adds to O v, for the whole v (P,): (M,)."""
+
+    @abstractmethod
+    def adjoint(self, u: Array) -> list[Array]:
+        """Compute the block of O^dagger u that belongs to each, for u (M,)."""
+
+    @abstractmethod
+    def gram_terms(self, u: Array) -> list[Array]:
+        """Compute what each adds to O O^dagger u for u (M,): (M,)."""
+
+    @abstractmethod
+    def squared_norms(self) -> list[Array]:
+        """Compute the squared norms (M,) of the rows of each, in double precision."""
+
+    @abstractmethod
+    def gram(self, scales: np.ndarray | None = None) -> Array:
+        """Compute what they add to O O^dagger: (M, M).
+
+        Args:
+            scales: (M,) `exact_sums.scales` of all units; found where these are all.
+        """
+
+    @abstractmethod
+    def gram_block(self, rows: slice, chosen: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """Compute what they add to some rows and columns of O O^dagger, (m, n), on NumPy.
+
+        Terms are rounded for the `exact_sums.scales` of all units.
+        """
+
+    def rows(self, rows: slice) -> list[Array]:
+        """Give some samples of each."""
+        return [unit[rows, :] for unit in self.units]
+
+    @abstractmethod
+    def dense_columns(self, rows: slice) -> list[np.ndarray]:
+        """Give some rows of O, zeros included, in runs of parameters that lie side by side."""
+
+
+def coarsest(dtypes: Iterable[Any], xp: Any = np) -> Any:
+    """Give the type of least precision: a finer one would hide that some numbers were rounded."""
+    return max(dtypes, key=lambda dtype: float(xp.finfo(dtype).eps))
+
+
+def double_of(xp: Any, array: Array) -> Any:
+    """Give the type of double precision, real or complex as an array is."""
+    return xp.complex128 if is_complex(array) else xp.float64
+
+
+def is_complex(array: Array) -> bool:
+    """Tell whether an array, or a Jacobian, has complex entries."""
+    return "complex" in str(array.dtype)
+
+
+def conj(array: Array) -> Array:
+    """Give the complex conjugate; the array itself where it is real."""
+    return array_namespace(array).conj(array) if is_complex(array) else array
+
+
+def dagger(matrix: Array) -> Array:
+    """Give the conjugate transpose; a view where the matrix is real."""
+    return array_namespace(matrix).matrix_transpose(conj(matrix))
+
+
+def real_part(array: Array) -> Array:
+    """Give the real part; the array itself where it is real."""
+    return array_namespace(array).real(array) if is_complex(array) else array
+
+
+def imaginary_part(array: Array) -> Array:
+    """Give the imaginary part; zeros where the array is real."""
+    xp = array_namespace(array)
+    return xp.imag(array) if is_complex(array) else xp.zeros_like(array)
+
+
+def square_sums(matrix: Array) -> Array:
+    """Compute sums of |entries|^2 of each row, in double precision, on any array library."""
+    xp = array_namespace(matrix)
+    return xp.sum(xp.abs(matrix) ** 2, axis=1, dtype=xp.float64)

@@ -1,0 +1,296 @@
+"""Log-derivatives in one dense matrix (M, P), in blocks of columns of a fixed width.
+
+Ranks that hold some blocks each do what one process does with all of them, so the result is the
+same in any bit.  BLAS is given each block as an array by itself: it rounds parts of wider ones
+otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
+from tnvmc.backend.ranks import shares
+from tnvmc.jacobian import exact_sums
+from tnvmc.jacobian.base import (
+    Jacobian,
+    JacobianBase,
+    UnitLayout,
+    UnitProducts,
+    conj,
+    dagger,
+    double_of,
+    imaginary_part,
+    real_part,
+    square_sums,
+)
+from tnvmc.jacobian.gram_operator import LocalJacobian
+
+Array = Any
+T = TypeVar("T")
+
+BLOCK_WIDTH = 1024
+"""Columns of a block: enough for the rate of a matrix product, few enough to be dealt out."""
+
+_ROUNDED_ROWS = 256  # that are rounded at a time
+
+
+def block_widths(n_columns: int) -> list[int]:
+    """Give the columns of each block, in order; one block of none for no columns."""
+    starts = range(0, n_columns, BLOCK_WIDTH)
+    return [min(BLOCK_WIDTH, n_columns - i) for i in starts] or [0]
+
+
+def in_blocks(matrix: Array) -> list[Array]:
+    """Give the blocks of a matrix (M, P), as views."""
+    ends = [*accumulate(block_widths(matrix.shape[1]), initial=0)]
+    return [matrix[:, begin:end] for begin, end in pairwise(ends)]
+
+
+@dataclass(frozen=True)
+class DenseJacobian(LocalJacobian):
+    """All of O in one (M, P) array: for states whose every parameter acts in every sample."""
+
+    matrix: Array  #: (M, P)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, P)."""
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries."""
+        return self.matrix.dtype
+
+    def adjoint(self, u: Array) -> Array:
+        """Compute O^dagger u: (M,) -> (P,).  Cost M P, no copy of O."""
+        return array_namespace(u).concat(self.products.adjoint(u))
+
+    def dense(self) -> Array:
+        """Give O itself."""
+        return self.matrix
+
+    def rows(self, start: int, stop: int) -> DenseJacobian:
+        """Give the part that belongs to samples start..stop-1."""
+        return DenseJacobian(self.matrix[start:stop, :])
+
+    def mapped(self, function: Callable[[Array], Array]) -> DenseJacobian:
+        """Apply a function to the entries."""
+        return DenseJacobian(function(self.matrix))
+
+    def stacked_real(self) -> DenseJacobian:
+        """Put Re O above Im O: (M, P) complex -> (2 M, P) real."""
+        return concatenated_dense([self.mapped(real_part), self.mapped(imaginary_part)])
+
+    def about(self) -> DenseLayout:
+        """Tell shape and type."""
+        dtype = to_host(self.matrix[:0, :]).dtype
+        return DenseLayout(self.shape, dtype, array_namespace(self.matrix))
+
+    @property
+    def products(self) -> DenseProducts:
+        """All blocks; the whole matrix elsewhere than on NumPy."""
+        on_host = is_numpy(array_namespace(self.matrix))
+        return DenseProducts(in_blocks(self.matrix) if on_host else [self.matrix])
+
+
+@dataclass(frozen=True)
+class DenseLayout(UnitLayout):
+    """A dense matrix in blocks of columns; see `UnitLayout`."""
+
+    @property
+    def unit_widths(self) -> Sequence[int]:
+        """Columns of each block."""
+        return block_widths(self.shape[1])
+
+    def dealt(self, n_ranks: int) -> list[range]:
+        """Deal out about as many columns to each rank."""
+        return shares([*self.unit_widths], n_ranks)
+
+    def dealt_for_gram(self, n_ranks: int) -> list[range]:
+        """Deal them out as always."""
+        return self.dealt(n_ranks)
+
+    def cut(self, jacobian: JacobianBase) -> list[Array]:
+        """Give the blocks of a Jacobian, as views."""
+        return in_blocks(jacobian.dense())
+
+    def products(self, places: range, units: Sequence[Array]) -> DenseProducts:
+        """Give products with some blocks."""
+        return DenseProducts(units, sum(self.unit_widths[: places.start]))
+
+    def vector(self, blocks: Sequence[Array]) -> Array:
+        """Put blocks of O^dagger u together."""
+        return self.xp.concat(blocks)
+
+    def parameters(self, places: range) -> list[slice]:
+        """Give the columns of some blocks."""
+        bounds = [*pairwise(accumulate(self.unit_widths, initial=0))]
+        return [slice(*bounds[k]) for k in places]
+
+    def assembled(self, units: Sequence[Array], rows: slice) -> DenseJacobian:
+        """Make a Jacobian of all blocks."""
+        return DenseJacobian(self.xp.concat(units, axis=1))
+
+    def stacked_real(self) -> DenseLayout:
+        """Give the layout of twice the samples."""
+        n_samples, n_params = self.shape
+        return replace(
+            self, shape=(2 * n_samples, n_params), dtype=np.empty(0, self.dtype).real.dtype
+        )
+
+    def of_samples(self, layouts: Sequence[UnitLayout]) -> DenseLayout:
+        """Give the layout of the samples of several."""
+        return replace(self, shape=(sum(each.shape[0] for each in layouts), self.shape[1]))
+
+
+@dataclass(frozen=True)
+class DenseProducts(UnitProducts):
+    """Products with some blocks of columns that lie side by side; see `UnitProducts`."""
+
+    units: Sequence[Array]
+    start: int = 0  #: the first of their columns, among all
+
+    def terms(self, v: Array) -> list[Array]:
+        """Compute what each block adds to O v."""
+        found, begin = [], self.start
+        for block in self.units:
+            end = begin + block.shape[1]
+            found.append(_contiguous(block) @ v[begin:end])
+            begin = end
+        return found
+
+    def adjoint(self, u: Array) -> list[Array]:
+        """Compute the part of O^dagger u of each block."""
+        transpose, conjugate = array_namespace(u).matrix_transpose, conj(u)
+        return [conj(transpose(_contiguous(block)) @ conjugate) for block in self.units]
+
+    def gram_terms(self, u: np.ndarray) -> list[np.ndarray]:
+        """Compute what each block adds to O O^dagger u; a block is made contiguous once."""
+        own = [np.ascontiguousarray(block) for block in self.units]
+        return [block @ DenseProducts([block]).adjoint(u)[0] for block in own]
+
+    def squared_norms(self) -> list[Array]:
+        """Compute squared norms of the rows of each block."""
+        on_host = is_numpy(array_namespace(*self.units)) if self.units else True
+        return [exact_sums.norms(x) if on_host else square_sums(x) for x in self.units]
+
+    def gram(self, scales: np.ndarray | None = None) -> Array:
+        """Compute the sum of B B^dagger over the blocks.  Cost: M^2 w for each."""
+        xp = array_namespace(self.units[0])
+        if scales is None:
+            if len(self.units) == 1:
+                return _square(self.units[0])
+            scales = exact_sums.scales(exact_sums.summed(self.squared_norms()))
+        if not is_numpy(xp):
+            of_rows = to_namespace(scales, xp)
+            return exact_sums.gram_elsewhere(map(_square_in_double, self.units), of_rows)
+        n = self.units[0].shape[0]
+        total = np.zeros((n, n), dtype=np.result_type(self.units[0], np.float64))
+        for block in self.units:
+            product = _square(block)
+            for i in range(0, n, _ROUNDED_ROWS):
+                rows = slice(i, i + _ROUNDED_ROWS)
+                total[rows] += exact_sums.rounded(product[rows], scales[rows], scales)
+        return total
+
+    def gram_block(self, rows: slice, chosen: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """Compute some rows and columns of O O^dagger."""
+        shape = (len(scales[rows]), len(chosen))
+        total = np.zeros(shape, np.result_type(*self.units, np.float64))
+        for block in self.units:
+            product = np.ascontiguousarray(block[rows]) @ dagger(block[chosen])
+            total += exact_sums.rounded(product, scales[rows], scales[chosen])
+        return total
+
+    def dense_columns(self, rows: slice) -> list[np.ndarray]:
+        """Give some rows of each block."""
+        return [block[rows] for block in self.units]
+
+
+@dataclass(frozen=True)
+class ForeignJacobian(JacobianBase):
+    """A user's own Jacobian; what `Jacobian` does not ask for is computed from `dense`."""
+
+    jacobian: Jacobian
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, P)."""
+        return self.jacobian.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries."""
+        return self._made_dense.dtype
+
+    def apply(self, v: Array) -> Array:
+        """Compute O v: (P,) -> (M,)."""
+        return self.jacobian.apply(v)
+
+    def adjoint(self, u: Array) -> Array:
+        """Compute O^dagger u: (M,) -> (P,)."""
+        return self.jacobian.adjoint(u)
+
+    def gram(self) -> Array:
+        """Compute O O^dagger: (M, M), a copy, since the user's Jacobian may keep its own."""
+        gram = self.jacobian.gram()
+        return array_namespace(gram).asarray(gram, copy=True)
+
+    def squared_norms(self) -> Array:
+        """Compute |O_s|^2 of each sample: (M,)."""
+        return self._made_dense.squared_norms()
+
+    def dense(self) -> Array:
+        """Give all of O: (M, P)."""
+        return self.jacobian.dense()
+
+    def rows(self, start: int, stop: int) -> DenseJacobian:
+        """Give the part that belongs to samples start..stop-1."""
+        return self._made_dense.rows(start, stop)
+
+    def stacked_real(self) -> DenseJacobian:
+        """Put Re O above Im O: (M, P) complex -> (2 M, P) real."""
+        return self._made_dense.stacked_real()
+
+    def about(self) -> DenseLayout:
+        """Tell shape and type."""
+        return self._made_dense.about()
+
+    @cached_property
+    def _made_dense(self) -> DenseJacobian:
+        return DenseJacobian(self.dense())
+
+
+def concatenated_dense(jacobians: Sequence[Jacobian]) -> DenseJacobian:
+    """Put the samples of Jacobians of any kind one after another."""
+    matrices = [jacobian.dense() for jacobian in jacobians]
+    return DenseJacobian(array_namespace(*matrices).concat(matrices, axis=0))
+
+
+def as_base(jacobian: Jacobian) -> JacobianBase:
+    """Give a Jacobian with all that those of this package offer."""
+    return jacobian if isinstance(jacobian, JacobianBase) else ForeignJacobian(jacobian)
+
+
+def _contiguous(block: Array) -> Array:
+    return np.ascontiguousarray(block) if isinstance(block, np.ndarray) else block
+
+
+def _square(block: Array) -> Array:
+    """B B^dagger."""
+    own = _contiguous(block)
+    return own @ dagger(own)
+
+
+def _square_in_double(block: Array) -> Array:
+    """The same in double precision, whatever the block has."""
+    xp = array_namespace(block)
+    return xp.astype(_square(block), double_of(xp, block))

@@ -1,0 +1,238 @@
+"""Log-derivatives of a network of tensors: for each site the slice that the spin of a sample
+selects.
+
+The zero blocks of the others, a share 1 - 1/d of the matrix, are neither stored nor multiplied.
+Slices are cut into pieces of columns (`pieces`), which are the units of threads and ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
+from tnvmc.backend.process import give_back_freed_memory
+from tnvmc.jacobian.base import (
+    UnitLayout,
+    coarsest,
+    imaginary_part,
+    real_part,
+)
+from tnvmc.jacobian.gram_operator import LocalJacobian
+from tnvmc.jacobian.pieces import Pieces, SliceProducts, pieces_of, selected_spins
+
+Array = Any
+T = TypeVar("T")
+
+_FREED = 2**28
+"""Bytes after which the system is given back what was freed while a large Jacobian is joined."""
+
+_LARGEST, _SMALLEST = 2.0**40, 2.0**-40
+"""Between them the largest entry of a site must lie for single precision: then squares neither
+overflow nor vanish, and what becomes 0 (entries below 1e-45) is far less than the rounding of the
+others.
+"""
+
+_SINGLE = {"float64": np.float32, "complex128": np.complex64}
+
+
+@dataclass(frozen=True)
+class SliceJacobian(LocalJacobian):
+    """One selected slice per site: all that is not zero in O of a tensor network.
+
+    theta holds the sites one after another, and within site i the spin is the slowest index:
+    row s of O has ``slices[i][s]`` in the block of spin ``spins[s, i]`` of site i, zeros in its
+    other blocks.  P = local_dim * sum_i n_i.
+
+    Raises ValueError when the slices and the spins are not of the same sites and samples.
+    """
+
+    slices: Sequence[Array]  #: per site (M, n_i)
+    spins: Array  #: (M, N) small integers 0..local_dim-1
+    local_dim: int = 2
+
+    def __post_init__(self) -> None:
+        n_samples, n_sites = self.spins.shape
+        if len(self.slices) != n_sites:
+            raise ValueError(
+                f"SliceJacobian: {len(self.slices)} slices for spins of {n_sites} sites; "
+                "give one (M, n_i) array per site"
+            )
+        for site, slice_ in enumerate(self.slices):
+            if slice_.ndim != 2 or slice_.shape[0] != n_samples:
+                raise ValueError(
+                    f"SliceJacobian: slice of site {site} has shape {tuple(slice_.shape)}, but "
+                    f"spins hold {n_samples} samples; it must be ({n_samples}, n_{site})"
+                )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, P)."""
+        return self.spins.shape[0], self.local_dim * sum(x.shape[1] for x in self.slices)
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries."""
+        return self.slices[0].dtype
+
+    def adjoint(self, u: Array) -> Array:
+        """Compute O^dagger u: (M,) -> (P,).  Cost M P, no copy of the slices."""
+        products = self.products
+        return products.pieces.vector(products.adjoint(u))
+
+    def dense(self) -> Array:
+        """Give all of O with its zeros: (M, P)."""
+        xp = array_namespace(self.spins)
+        blocks = []
+        for site, slice_ in enumerate(self.slices):
+            selected = selected_spins(self.spins, site, self.local_dim)[:, :, None]
+            zero = xp.zeros((), dtype=slice_.dtype)
+            block = xp.where(selected, slice_[:, None, :], zero)
+            blocks.append(xp.reshape(block, (block.shape[0], -1)))
+        return xp.concat(blocks, axis=1)
+
+    def rows(self, start: int, stop: int) -> SliceJacobian:
+        """Give the part that belongs to samples start..stop-1."""
+        slices = [slice_[start:stop, :] for slice_ in self.slices]
+        return SliceJacobian(slices, self.spins[start:stop, :], self.local_dim)
+
+    def mapped(self, function: Callable[[Array], Array]) -> SliceJacobian:
+        """Apply a function to the entries of the slices."""
+        return replace(self, slices=[function(slice_) for slice_ in self.slices])
+
+    def stacked_real(self) -> SliceJacobian:
+        """Put Re O above Im O: (M, P) complex -> (2 M, P) real."""
+        return concatenated_slices([self.mapped(real_part), self.mapped(imaginary_part)])
+
+    def in_single(self) -> SliceJacobian:
+        """Round to single precision; see `JacobianBase.in_single`."""
+        single = _SINGLE.get(str(self.dtype))
+        on_host = is_numpy(array_namespace(self.spins))
+        if single is None or not on_host or not all(map(_fits_single, self.slices)):
+            return self
+        return self.mapped(lambda slice_: slice_.astype(single))
+
+    def about(self) -> SliceLayout:
+        """Tell shape and type, and what says where slices belong."""
+        widths, dtype = self._widths, to_host(self.slices[0][:0, :]).dtype
+        xp = array_namespace(self.slices[0])
+        return SliceLayout(self.shape, dtype, xp, widths, to_host(self.spins), self.local_dim)
+
+    def contiguous(self) -> SliceJacobian:
+        """Lay the entries of a sample side by side, as where several are joined; on NumPy."""
+        if not is_numpy(array_namespace(self.spins)):
+            return self
+        if all(slice_.flags.c_contiguous for slice_ in self.slices):
+            return self
+        return self.mapped(np.ascontiguousarray)
+
+    @property
+    def _widths(self) -> tuple[int, ...]:
+        return tuple(int(slice_.shape[1]) for slice_ in self.slices)
+
+    @property
+    def products(self) -> SliceProducts:
+        """All pieces."""
+        on_host = is_numpy(array_namespace(self.spins))
+        pieces = pieces_of(self._widths, self.local_dim, on_host)
+        return SliceProducts(pieces, range(len(pieces.all)), pieces.cut(self.slices), self.spins)
+
+
+def concatenated_slices(jacobians: list[SliceJacobian]) -> SliceJacobian:
+    """Put the samples of several one after another, and empty the list.
+
+    Each site's slices are let go of as soon as they are joined, so that they are not there twice.
+    """
+    if len(jacobians) == 1:
+        return jacobians.pop().contiguous()
+    parts = [*jacobians]
+    jacobians.clear()
+    xp, local_dim = array_namespace(parts[0].spins), parts[0].local_dim
+    spins, left = xp.concat([p.spins for p in parts]), [[*reversed(p.slices)] for p in parts]
+    dtype = coarsest((part.dtype for part in parts), xp)
+    parts.clear()
+    slices, freed = [], 0
+    while left[0]:
+        of_site = [xp.astype(sites.pop(), dtype, copy=False) for sites in left]
+        slices.append(xp.concat(of_site, axis=0))
+        del of_site
+        freed += slices[-1].nbytes if is_numpy(xp) else 0
+        if freed > _FREED:
+            give_back_freed_memory()
+            freed = 0
+    return SliceJacobian(slices, spins, local_dim)
+
+
+@dataclass(frozen=True)
+class SliceLayout(UnitLayout):
+    """Slices of all sites in pieces of columns; see `UnitLayout`."""
+
+    widths: tuple[int, ...]  #: of the slices of all sites
+    spins: np.ndarray  #: (M, N)
+    local_dim: int
+
+    is_sliced = True
+
+    @property
+    def pieces(self) -> Pieces:
+        """The pieces of all slices."""
+        return pieces_of(self.widths, self.local_dim, is_numpy(self.xp))
+
+    @property
+    def unit_widths(self) -> Sequence[int]:
+        """Columns of each piece."""
+        return [piece.end - piece.begin for piece in self.pieces.all]
+
+    def dealt(self, n_ranks: int) -> list[range]:
+        """Deal out about as many columns to each rank."""
+        return self.pieces.dealt(n_ranks, self.shape[0])
+
+    def dealt_for_gram(self, n_ranks: int) -> list[range]:
+        """Deal out whole groups."""
+        return self.pieces.dealt_by_groups(n_ranks)
+
+    def cut(self, jacobian: SliceJacobian) -> list[Array]:
+        """Give the pieces of a Jacobian, as views."""
+        return self.pieces.cut(jacobian.slices)
+
+    def products(self, places: range, units: Sequence[Array]) -> SliceProducts:
+        """Give products with some pieces."""
+        return SliceProducts(self.pieces, places, units, to_namespace(self.spins, self.xp))
+
+    def vector(self, blocks: Sequence[Array]) -> Array:
+        """Put blocks of O^dagger u together."""
+        return self.pieces.vector(blocks)
+
+    def parameters(self, places: range) -> list[slice]:
+        """Give the parameters of some pieces, for one spin after another."""
+        numbers, found = np.arange(self.shape[1]), []
+        for k in places:
+            for block in self.pieces.block(numbers, self.pieces.all[k]):
+                found.append(slice(int(block[0]), int(block[0]) + len(block)))
+        return found
+
+    def assembled(self, units: Sequence[Array], rows: slice) -> SliceJacobian:
+        """Make a Jacobian of some rows of all pieces."""
+        spins = to_namespace(self.spins[rows], self.xp)
+        return SliceJacobian(self.pieces.joined(units), spins, self.local_dim)
+
+    def stacked_real(self) -> SliceLayout:
+        """Give the layout of twice the samples."""
+        n_samples, n_params = self.shape
+        dtype, spins = np.empty(0, self.dtype).real.dtype, np.tile(self.spins, (2, 1))
+        return replace(self, shape=(2 * n_samples, n_params), dtype=dtype, spins=spins)
+
+    def of_samples(self, layouts: Sequence[SliceLayout]) -> SliceLayout:
+        """Give the layout of the samples of several."""
+        spins = np.concatenate([each.spins for each in layouts])
+        return replace(self, shape=(len(spins), self.shape[1]), spins=spins)
+
+
+def _fits_single(slice_: np.ndarray) -> bool:
+    """Whether all entries are 0, or the largest lies in the range of single precision."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        largest = float(np.max(np.abs(slice_), initial=0.0))
+    return largest == 0 or _SMALLEST <= largest <= _LARGEST

@@ -1,0 +1,78 @@
+"""Pictures of several runs, from what a kind of them says is to be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tnvmc.report.figures import draw, style
+from tnvmc.report.figures.comparison import draw_comparison
+from tnvmc.series.pictures import Curve, Curves, Histories, Levels, Picture
+from tnvmc.storage.run_files import read_run
+
+_HALF = 0.32  # of a column, that the line of an energy covers
+_LETTER = 0.08  # inches of a letter below the axis
+_EXACT = {"color": style.GREY, "alpha": 0.45, "lw": 4.5, "zorder": 1}
+"""Of exact energies: broad lines behind the points, since two lines that agree hide each other."""
+
+
+def draw_series(picture: Picture) -> Mapping[str, Any]:
+    """Draw several runs: figures by the name of their file, none where there is nothing to draw."""
+    if isinstance(picture, Histories):
+        runs = [read_run(folder) for folder in picture.folders]
+        if picture.final:
+            return draw_comparison(runs)
+        return draw(runs, ("energy",), None, "step").figures if runs else {}
+    with style.styled():
+        if isinstance(picture, Levels):
+            return {"levels": draw_levels(picture)} if picture.levels else {}
+        return {picture.name: draw_curves(picture)} if picture.curves[0].x else {}
+
+
+def draw_levels(picture: Levels) -> Any:
+    """Draw energies as points with errors, each before the exact one as a broad line."""
+    levels = picture.levels
+    widest = max(len(line) for level in levels for line in level.labels)
+    figure = style.new_figure(1.6 + max(1.3, _LETTER * widest) * len(levels), 3.6)
+    axes = figure.subplots()
+    for place, level in enumerate(levels):
+        colour = style.line(place)["color"]
+        axes.hlines(level.height, place - _HALF, place + _HALF, color=colour, lw=1.2)
+        axes.errorbar(place, level.height, level.error, color=colour, capsize=3, marker="o", ms=5)
+    known = [(place, each.exact) for place, each in enumerate(levels) if each.exact is not None]
+    if known:
+        axes.plot([], [], "o-", color=style.INK, lw=1.2, ms=5, label="measured")
+        places, heights = zip(*known, strict=True)
+        ends = [[place + side * _HALF for place in places] for side in (-1, 1)]
+        axes.hlines(heights, *ends, label=picture.exact, **_EXACT)
+        style.legend(axes, loc="upper left")  # the first is the lowest, or nearly so
+    axes.set_xticks(range(len(levels)), ["\n".join(level.labels) for level in levels])
+    axes.set_xlim(-0.6, len(levels) - 0.4)
+    axes.set_ylabel(picture.axis)
+    style.grid(axes, "y")
+    return figure
+
+
+def draw_curves(picture: Curves) -> Any:
+    """Draw curves below each other, measured points with errors before lines of exact values."""
+    n = len(picture.curves)
+    figure = style.new_figure(5.4, 0.9 + 2.3 * n)
+    panels = np.atleast_1d(figure.subplots(n, 1, sharex=True))
+    for number, (axes, curve) in enumerate(zip(panels, picture.curves, strict=True)):
+        _draw_curve(axes, curve, style.line(number)["color"])
+    panels[-1].set_xlabel(picture.axis)
+    figure.align_ylabels()
+    return figure
+
+
+def _draw_curve(axes: Any, curve: Curve, colour: str) -> None:
+    known = [(x, y) for x, y in zip(curve.x, curve.exact, strict=False) if y is not None]
+    if known:
+        axes.plot(*zip(*known, strict=True), "-", label="exact", **_EXACT)
+    axes.errorbar(curve.x, curve.y, curve.error, color=colour, lw=1.0, capsize=3, marker="o", ms=4,
+                  label="measured" if known else None)  # fmt: skip
+    axes.set_ylabel(curve.axis)
+    style.grid(axes)
+    style.legend(axes)

@@ -1,0 +1,242 @@
+"""Comparisons: several ``[[ansatz]]`` of one Hamiltonian, each with the budget of ``[compare]``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tnvmc._version import __version__
+from tnvmc.analysis.reference import Reference, find_reference
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.limits import Json
+from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.series import kind as series_kind
+from tnvmc.series.blocks import ansatz_blocks, check_alike, check_threads, sections_of
+from tnvmc.series.budget import budget_of, measured_samples, samples_per_step, within
+from tnvmc.series.expansion import completed, out_of
+from tnvmc.series.kind import Column, Found, Row, Series, SeriesKind, SeriesTable
+from tnvmc.series.pictures import Histories
+from tnvmc.series.sample_costs import median, seconds_per_effective_sample
+from tnvmc.settings.build import build_operator
+from tnvmc.settings.config import Settings
+from tnvmc.settings.defaults import complete
+from tnvmc.settings.load import validate
+from tnvmc.settings.problems import ConfigError, conflict
+from tnvmc.settings.series_settings import Budget
+from tnvmc.shown import fixed, scientific, with_error
+from tnvmc.storage.run_files import Run, as_array, is_finished, read_run, steps_done
+from tnvmc.storage.run_folder import CONFIG
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What all states of a comparison share."""
+
+    budget: Budget
+    n_samples: int  #: every state is measured with so many
+    symmetrise: tuple[str, ...]
+    magnetisation: int | None  #: twice the total Sz; None where it is not conserved
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedRun(Row):
+    """What one state has reached, and what that cost."""
+
+    kind: str
+    sampler: str
+    parameters: int
+    undone: int  #: of the steps
+    first_energy: float | None  #: before the first step
+    energy_per_site: float
+    energy_per_site_error: float
+    relative_error: float | None  #: negative below the reference
+    relative_error_error: float | None
+    seconds_per_step: float | None  #: median
+    compile_seconds: float | None  #: of the first step beyond the median
+    seconds_per_effective_sample: float | None  #: median, of the optimisation
+    seconds: float  #: of the optimisation
+    samples: int  #: of the optimisation
+
+
+class ComparisonKind(SeriesKind):
+    """Several states of one Hamiltonian, by rising energy."""
+
+    name, title, command, run = "comparison", "a comparison", "compare", "ansatz"
+    own_keys = {"ansatz.": "", "contraction.": ""}  # noqa: RUF012
+
+    def requested(self, data: Json) -> bool:
+        return isinstance(data.get("ansatz"), list)
+
+    def expand(self, data: Json, default_name: str) -> Series:
+        for section, why in _NOT_COMPARED.items():
+            if section in data:
+                name = f"[{section}]" if section == "scan" else f"[[{section}]]"
+                raise ConfigError(conflict(name, f"does not go with a comparison, {why}"))
+        blocks, budget = ansatz_blocks(data.get("ansatz")), budget_of(data.get("compare"))
+        shared = {key: part for key, part in data.items() if key not in ("ansatz", "compare")}
+        common = validate({**shared, "ansatz": {"kind": "peps", "D": 1}})
+        if (common.run.starts or 1) > 1:
+            why = "does not go with a comparison, which has one run of each state"
+            raise ConfigError(conflict("run.starts", why, common.run.starts))
+        check_threads(common.run.threads, budget, blocks)
+        out, operator = out_of(common, default_name), build_operator(common)
+        common = complete(common)
+        sector = (common.sampler.magnetisation or 0) if operator.conserves_magnetisation else None
+        n_samples = measured_samples(common, operator)
+        compared = Compared(budget, n_samples, tuple(common.measure.symmetrise), sector)
+        measured = {"n_samples": n_samples, "n_thin": common.measure.n_thin}
+
+        def make(name: str) -> Settings:
+            sections = sections_of(shared, blocks[name], measured)
+            sections.setdefault("run", {})["out"] = str(out / name)
+            run = complete(within(validate(sections), budget))
+            check_alike(run, operator, n_samples, sector)
+            return run
+
+        return Series(self, data, out, completed(self, blocks, make), operator, compared)
+
+    def refuse_changes(self, series: Series, before: Json) -> None:
+        """Refuse limits that runs may have passed: they would stand among the others unmarked."""
+        begun, budget = budget_of(before.get("compare")), series.details.budget
+        ((unit, now),) = budget.model_dump(exclude_none=True).items()
+        used = getattr(begun, unit)
+        if used is None or now < used:
+            raise ConfigError(
+                f"compare.{unit} = {now:g}: the comparison in {series.out} was begun with {begun} "
+                "for each ansatz, which can be raised only; choose another --out"
+            )
+        for name, settings in series.runs.items():
+            folder, most = series.out / name, settings.optimizer.steps
+            made = steps_done(read_run(folder)) if (folder / CONFIG).is_file() else 0
+            if made > most:
+                raise ConfigError(
+                    f"ansatz '{name}': may make {most} steps, has made {made} already; choose "
+                    "another --out"
+                )
+
+    def references(self, series: Series, before: Json) -> Mapping[str, Reference]:
+        """Find one energy for all, as the last table has it; none for excited states."""
+        if (held := before.get("reference")) is not None:
+            found = Reference(**held)
+        elif any(settings.orthogonal for settings in series.runs.values()):
+            found = Reference()
+        else:
+            found = find_reference(series.operator, series.details.magnetisation or 0)
+        return dict.fromkeys(series.runs, found)
+
+    def reason_against(self, series: Series, run: Run) -> Diagnostic | None:
+        """Give why a state cannot be compared with the others."""
+        result = run.result
+        if result is None or not is_finished(run):
+            return self.unfinished
+        if not all(series_kind.is_number(result.get(key)) for key in series_kind.MEASURED):
+            return Diagnostic("numbers_not_finite", "error")
+        try:
+            measured = validate(result.get("config", {}))
+            operator = build_operator(measured)
+        except ValueError as error:
+            return Diagnostic("settings_unreadable", "error", {"reason": str(error)})
+        shared, conserved = series.details, operator.conserves_magnetisation
+        alike = {
+            "hamiltonian": (fingerprint(operator), fingerprint(series.operator)),
+            "magnetisation": (measured.sampler.magnetisation, shared.magnetisation or 0)
+            if conserved
+            else (None, None),
+            "n_samples": (result["n_samples"], shared.n_samples),
+            "symmetrise": (list(measured.measure.symmetrise), list(shared.symmetrise)),
+            "version": (result.get("version"), __version__),
+        }
+        for key, (this, others) in alike.items():
+            if this != others:
+                values = {"key": key, "this": this, "others": others}
+                return Diagnostic("measured_differently", "error", values)
+        return None
+
+    def row(self, series: Series, run: Run, reference: Reference) -> ComparedRun:
+        settings, result = validate(run.config), run.result
+        assert result is not None
+        seconds = as_array([line.get("seconds") for line in run.history])
+        first = run.history[0] if run.history and run.history[0]["step"] == 0 else {}
+        typical, begun = median(seconds), first.get("seconds")
+        values = series_kind.row_values(run, ComparedRun)
+        if result.get("stopped") == "plateau":
+            ended = Diagnostic("stopped_on_plateau", "good", {"steps": result["steps"]})
+            values["diagnostics"] = (ended, *values["diagnostics"])
+        return ComparedRun(**values | {
+            "kind": settings.ansatz.kind,
+            "sampler": str(settings.sampler.kind),
+            "parameters": result["n_parameters"],
+            "undone": sum(bool(line.get("undone")) for line in run.history),
+            "first_energy": first.get("energy"),
+            "relative_error": result["signed_error"],
+            "seconds_per_step": typical,
+            "compile_seconds": None if begun is None or typical is None else begun - typical,
+            "seconds_per_effective_sample": seconds_per_effective_sample(run, settings),
+            "seconds": float(np.nansum(seconds)),
+            "samples": len(run.history) * samples_per_step(settings.sampler),
+        })  # fmt: skip
+
+    def table(self, series: Series, found: Found, references: Any) -> SeriesTable:
+        rows, left_out = series_kind.separated(found)
+        shared = series.details
+        about = series_kind.about(series) | {
+            "magnetisation": shared.magnetisation,
+            "budget": shared.budget.model_dump(exclude_none=True),
+            "measured_samples": shared.n_samples,
+            "symmetrise": list(shared.symmetrise),
+            "reference": asdict(next(iter(references.values()))),
+        }
+        by_energy = tuple(sorted(rows, key=lambda row: row.energy))
+        return SeriesTable(self, by_energy, left_out, about)
+
+    def columns(self, table: SeriesTable) -> tuple[Column, ...]:
+        method = table.about["reference"]["method"]
+        distance = "relative error" if method in (None, "exact") else f"distance to {method}"
+        return (
+            Column("ansatz", lambda row: row.name),
+            Column("energy per site", lambda row: with_error(*row.per_site)),
+            Column(distance, lambda r: scientific(r.relative_error, r.relative_error_error)),
+            Column("var / N", lambda row: f"{row.variance / row.n_sites:.2e}"),
+            Column("V-score", lambda row: f"{row.v_score:.2e}"),
+            Column("parameters", lambda row: str(row.parameters)),
+            Column("steps", lambda row: str(row.steps)),
+            Column("s / step", lambda row: _short(row.seconds_per_step)),
+            Column("s / eff. sample", lambda row: _short(row.seconds_per_effective_sample)),
+            Column("sampler", lambda row: row.sampler, left=True),
+        )
+
+    def headline(self, table: SeriesTable) -> str:
+        about, known = table.about, Reference(**table.about["reference"])
+        ((unit, amount),) = about["budget"].items()
+        reference = "no reference energy is known"
+        if known.energy is not None:
+            n = about["n_sites"]
+            error, per_site = (known.error or 0.0) / n, known.energy / n
+            digits = with_error(per_site, error) if error else fixed(per_site, 10)
+            reference = f"{known.method} energy per site {digits} ({known.source})"
+        sector = about["magnetisation"]
+        return (
+            ("" if sector is None else f"2 Sz = {sector}; ")
+            + f"{amount:g} {unit} for each ansatz; "
+            + f"measured with {about['measured_samples']} samples"
+            + (f", symmetries {', '.join(about['symmetrise'])}" if about["symmetrise"] else "")
+            + f"; {reference}"
+        )
+
+    def picture(self, series: Series, table: SeriesTable) -> Histories:
+        names = {row.name for row in table.rows}
+        return Histories([series.out / name for name in series.runs if name in names], final=True)
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2g}" if value < 100 else f"{value:.0f}"
+
+
+_NOT_COMPARED = {
+    "stage": "which has one budget for all",
+    "sector": "which has one sector for all",
+    "scan": "which has one Hamiltonian",
+}

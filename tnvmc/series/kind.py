@@ -1,0 +1,247 @@
+"""What several runs of one file have in common, and what a kind of them decides.
+
+A new kind is one file with a `SeriesKind`, named in `series/kinds.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tnvmc._version import __version__
+from tnvmc.analysis.diagnostics import diagnostics_of
+from tnvmc.analysis.reference import Reference
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.limits import Json
+from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.term import Operator
+from tnvmc.series.pictures import Picture
+from tnvmc.settings.config import Settings
+from tnvmc.shown import Shown, Table, with_error
+from tnvmc.storage.run_files import Run, is_current
+
+MEASURED = ("energy", "energy_error", "variance", "v_score")
+"""Numbers of result.json without which a run has no row."""
+
+Found = Mapping[str, "Row | Diagnostic"]
+"""By the name of each run its row, or why it has none."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Several runs of one file, which can all be built."""
+
+    kind: SeriesKind
+    data: Json  #: of the file, with what was set on the command line
+    out: Path  #: the folder, which holds one folder for each run
+    runs: Mapping[str, Settings]  #: completed, by name, in the order in which they are made
+    operator: Operator  #: of the first run
+    details: Any = None  #: what the kind needs besides
+    observables: tuple[str, ...] = ()  #: measured of every run, by name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """The measured energy of one run; energies are totals, None stands for no number."""
+
+    name: str
+    energy: float
+    energy_error: float
+    variance: float
+    v_score: float
+    steps: int
+    n_samples: int
+    n_sites: int
+    units: str
+    diagnostics: tuple[Diagnostic, ...] = ()  #: what makes the energy less trustworthy
+
+    @property
+    def per_site(self) -> tuple[float, float]:
+        """Energy per site and its error."""
+        return self.energy / self.n_sites, self.energy_error / self.n_sites
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the content of a table's file, without what all rows share."""
+        values = asdict(self) | {"diagnostics": [each.as_dict() for each in self.diagnostics]}
+        del values["n_sites"], values["units"]
+        return values
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    title: str
+    text: Callable[[Any], str]  #: of a row
+    optional: bool = False  #: left out where no row has anything in it
+    left: bool = False  #: texts begin at the left; else numbers end at the right
+
+
+@dataclass(frozen=True, repr=False)
+class SeriesTable(Shown):
+    """Rows, and the runs that have none, with the reason; ``table["triplet"]`` is one row."""
+
+    kind: SeriesKind
+    rows: tuple[Any, ...]
+    left_out: tuple[tuple[str, Diagnostic], ...]
+    about: Json  #: what all rows share, as Hamiltonian, lattice and units
+    diagnostics: tuple[Diagnostic, ...] = ()  #: of all rows together
+
+    def __getitem__(self, name: str) -> Any:
+        return {row.name: row for row in self.every_row}[name]
+
+    @property
+    def every_row(self) -> tuple[Any, ...]:
+        """The rows that are shown."""
+        return self.rows
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Give the titles and the texts of all rows."""
+        kept = [
+            (column.title, *map(column.text, self.every_row))
+            for column in self.kind.columns(self)
+            if not column.optional or {"-"} != {column.text(row) for row in self.every_row}
+        ]
+        return list(zip(*kept, strict=True))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the content of the table's file."""
+        return {
+            **self.about,
+            self.kind.rows: [row.as_dict() for row in self.rows],
+            "left_out": [{"name": name, **reason.as_dict()} for name, reason in self.left_out],
+        }
+
+    def __repr__(self) -> str:
+        rows = [f"{row.name} {with_error(row.energy, row.energy_error)}" for row in self.every_row]
+        missing = [f"{name}: {reason.code}" for name, reason in self.left_out]
+        return f"<{self.kind.name} ({self.about['units']} units): {'; '.join([*rows, *missing])}>"
+
+    def _table(self) -> Table:
+        head, *rows = self.cells()
+        notes = [*self.diagnostics, *(note for _, note in self.kind.notes(self))]
+        notes += [reason for _, reason in self.left_out]
+        return Table(f"{self.kind.name}, {self.about['units']} units", head, rows, notes)
+
+
+class SeriesKind:
+    """One kind of several runs: how a file becomes runs, what a row is, and how it is judged."""
+
+    name: ClassVar[str]  #: of its files: NAME.toml, NAME.json, NAME.md
+    title: ClassVar[str]  #: as in "the folder holds several sectors"
+    command: ClassVar[str] = "run"  #: of the command line, that makes it
+    run: ClassVar[str] = "run"  #: what each of the runs is called
+    rows: ClassVar[str] = "rows"  #: key of the rows in NAME.json
+    unfinished: ClassVar[Diagnostic] = Diagnostic("run_unfinished", "error")
+    not_begun: ClassVar[Diagnostic] = Diagnostic("run_not_begun", "error")
+    chained: ClassVar[bool] = False  #: a run needs the one before: after a failure none is made
+    names_after: ClassVar[str] = ""  #: pattern of the names that `runs_after` gives
+    own_keys: ClassVar[Mapping[str, str]] = {}
+    """Keys of a run, or beginnings of keys, as the file of the series has them."""
+
+    def requested(self, data: Json) -> bool:
+        """Tell whether the content of a settings file asks for runs of this kind."""
+        raise NotImplementedError
+
+    def expand(self, data: Json, default_name: str) -> Series:
+        """Check the content of a file and complete the settings of all its runs.
+
+        Raises:
+            ConfigError: one line for each problem of any run, with its name.
+        """
+        raise NotImplementedError
+
+    def refuse_changes(self, series: Series, before: Json) -> None:
+        """Raise `ConfigError` for settings by which the runs in the folder cannot go on.
+
+        `before` is the content of the file by which they were begun.
+        """
+
+    def references(self, series: Series, before: Json) -> Mapping[str, Reference]:
+        """Find what the energy of each run is compared with; without one each run finds its own.
+
+        `before` is the content of the last table.
+        """
+        return {}
+
+    def reason_against(self, series: Series, run: Run) -> Diagnostic | None:
+        """Give why a run that can be read has no row."""
+        if run.result is None or not is_current(run):
+            return self.unfinished
+        if not all(is_number(run.result.get(key)) for key in MEASURED):
+            return Diagnostic("numbers_not_finite", "error")
+        return None
+
+    def row(self, series: Series, run: Run, reference: Reference) -> Any:
+        """Give the row of a finished run."""
+        raise NotImplementedError
+
+    def table(
+        self, series: Series, found: Found, references: Mapping[str, Reference]
+    ) -> SeriesTable:
+        """Put the rows together and judge them by each other."""
+        return SeriesTable(self, *separated(found), about(series))
+
+    def runs_after(self, series: Series, table: SeriesTable) -> Mapping[str, Settings]:
+        """Give runs that are made once all others are, by the name of their folder."""
+        return {}
+
+    def columns(self, table: SeriesTable) -> tuple[Column, ...]:
+        """Give the columns of a table."""
+        raise NotImplementedError
+
+    def headline(self, table: SeriesTable) -> str:
+        """Write what the table is of, after Hamiltonian and lattice."""
+        return f"energies in {table.about['units']} units"
+
+    def notes(self, table: SeriesTable) -> Iterator[tuple[str, str | Diagnostic]]:
+        """Yield the name of a row and what is to be said of it below the table."""
+        yield from ((row.name, each) for row in table.rows for each in row.diagnostics)
+
+    def picture(self, series: Series, table: SeriesTable) -> Picture:
+        """Say what is drawn of a table that has rows."""
+        raise NotImplementedError
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a value of a file is a finite number."""
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def or_dash(value: Any, text: Callable[[Any], str]) -> str:
+    """Write a value, or "-" where there is none."""
+    return "-" if value is None else text(value)
+
+
+def row_values(run: Run, row: type[Row] = Row) -> dict[str, Any]:
+    """Give the fields of a row that result.json holds, and its warnings."""
+    result = run.result
+    assert result is not None
+    known = {field.name for field in fields(row)} & set(result)
+    doubts = [each for each in diagnostics_of(result) if each.status in ("warning", "error")]
+    return {key: result[key] for key in known} | {
+        "name": run.path.name, "diagnostics": tuple(doubts)
+    }  # fmt: skip
+
+
+def separated(found: Found) -> tuple[tuple[Any, ...], tuple[tuple[str, Diagnostic], ...]]:
+    """Give the rows, and the reasons of the runs that have none."""
+    rows = [each for each in found.values() if isinstance(each, Row)]
+    reasons = [(name, each) for name, each in found.items() if isinstance(each, Diagnostic)]
+    return tuple(rows), tuple(reasons)
+
+
+def about(series: Series) -> dict[str, Any]:
+    """Say what all runs share."""
+    settings = next(iter(series.runs.values())).as_dict()
+    return {
+        "hamiltonian": settings["hamiltonian"],
+        "lattice": settings["lattice"],
+        "fingerprint": fingerprint(series.operator),
+        "n_sites": series.operator.n_sites,
+        "units": series.operator.units,
+        "version": __version__,
+    }

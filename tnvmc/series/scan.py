@@ -1,0 +1,251 @@
+"""Scans: a coupling, a field or the size runs through the values of ``[scan]``.
+
+Each run starts from the state of the one before it, or from a start of its own where the size
+changes and the state has no bulk (`ansatz.edge`) that fits another lattice.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from tnvmc.analysis.gaps import SIGNIFICANT
+from tnvmc.analysis.reference import Reference
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.limits import Json
+from tnvmc.series import kind as series_kind
+from tnvmc.series.changes import refuse_other_problem
+from tnvmc.series.expansion import check_parts, completed, later_seed, out_of
+from tnvmc.series.kind import Column, Found, Row, Series, SeriesKind, SeriesTable, or_dash
+from tnvmc.series.observed import observed_value
+from tnvmc.series.pictures import Curve, Curves
+from tnvmc.settings.ansatz_settings import PEPSSettings
+from tnvmc.settings.build import build_operator
+from tnvmc.settings.config import Settings
+from tnvmc.settings.defaults import complete
+from tnvmc.settings.load import parse, validate
+from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
+from tnvmc.settings.series_settings import Range, ScanSettings
+from tnvmc.shown import with_error
+from tnvmc.storage.run_files import Run, is_outdated
+
+SIZE = "lattice.shape"
+_OF_ATOMS = ("n", "nn")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanRow(Row):
+    """The energy at one value."""
+
+    value: Any  #: a number, or the shape of a lattice
+    exact_energy_per_site: float | None = None
+    exact_method: str | None = None  #: as "exact" or "QMC"
+    observables: Mapping[str, Any] = field(default_factory=dict)  #: mean and error by name
+
+    @property
+    def place(self) -> float:
+        """Where it stands on the axis; a lattice at its number of sites."""
+        return float(self.n_sites if isinstance(self.value, list) else self.value)
+
+    @property
+    def off(self) -> float | None:
+        """Energy less the exact one, in errors."""
+        energy, error = self.per_site
+        known = self.exact_energy_per_site
+        return None if known is None or not error else (energy - known) / error
+
+
+class ScanKind(SeriesKind):
+    """One run for each value of a key, in the order of the file."""
+
+    name, title, chained = "scan", "a scan", True
+
+    def requested(self, data: Json) -> bool:
+        return "scan" in data
+
+    def expand(self, data: Json, default_name: str) -> Series:
+        """The runs have seeds of their own, so that their samples are independent."""
+        if not isinstance(content := data.get("scan"), Mapping):
+            raise ConfigError(ConfigProblem("scan", "not_allowed", "a section, [scan]", content))
+        scan = parse(ScanSettings, content, "scan")
+        values, plain = _values(scan), {k: part for k, part in data.items() if k != "scan"}
+        names = list(values)
+        shared = validate(_changed(plain, scan.key, values[names[0]]))
+        _refuse_others(shared)
+        observables, out = tuple(dict.fromkeys(scan.observables)), out_of(shared, default_name)
+        made: list[Settings] = []
+
+        def make(name: str) -> Settings:
+            own = validate(_changed(plain, scan.key, values[name]))
+            place = {"out": str(out / name), "seed": later_seed(shared, names.index(name))}
+            made.append(_as_run(own.changed({"run": place}), made[-1] if made else None, scan.key))
+            check_parts(made[-1], build_operator(made[-1]), with_start=len(made) == 1)
+            return made[-1]
+
+        runs = completed(self, names, make)
+        operator = build_operator(made[0])
+        for each in observables:
+            if (each in _OF_ATOMS) != (operator.units == "n"):
+                why = f"is not measured of this model, whose units are {operator.units}"
+                raise ConfigError(conflict("scan.observables", why, each))
+        return Series(self, data, out, runs, operator, (scan.key, values), observables)
+
+    def refuse_changes(self, series: Series, before: Json) -> None:
+        """Refuse another problem or seed at a value that was begun: values are added at the end."""
+        refuse_other_problem(series, {})
+
+    def row(self, series: Series, run: Run, reference: Reference) -> ScanRow:
+        values = series_kind.row_values(run, ScanRow)
+        held = {} if is_outdated(run) else run.observables or {}
+        found = {name: observed_value(held, name) for name in series.observables}
+        return ScanRow(**values | {
+            "value": series.details[1][run.path.name],
+            "observables": {name: value for name, value in found.items() if value is not None},
+        })  # fmt: skip
+
+    def table(self, series: Series, found: Found, references: Any) -> SeriesTable:
+        rows, left_out = series_kind.separated(found)
+        key, values = series.details
+        about = series_kind.about(series)
+        section, *names = key.split(".")
+        about[section] = {k: v for k, v in about[section].items() if names != [k]}
+        about |= {"key": key, "values": list(values.values())}
+        if key != SIZE:
+            rows = concave(rows)
+        return SeriesTable(self, rows, left_out, about)
+
+    def columns(self, table: SeriesTable) -> tuple[Column, ...]:
+        names = dict.fromkeys(name for row in table.rows for name in row.observables)
+        return (
+            Column(table.about["key"].split(".")[-1], lambda row: _written(row.value)),
+            Column("energy per site", lambda row: with_error(*row.per_site)),
+            Column(
+                "exact", lambda r: or_dash(r.exact_energy_per_site, "{:.6f}".format), optional=True
+            ),
+            Column("errors off", lambda row: or_dash(row.off, "{:+.1f}".format), optional=True),
+            Column("V-score", lambda row: f"{row.v_score:.1e}"),
+            Column("steps", lambda row: str(row.steps)),
+            *(Column(name, partial(_observable, name)) for name in names),
+        )
+
+    def headline(self, table: SeriesTable) -> str:
+        first, *_, last = map(_written, table.about["values"])
+        return f"{table.about['key']} from {first} to {last}; {super().headline(table)}"
+
+    def notes(self, table: SeriesTable) -> Iterator[tuple[str, str | Diagnostic]]:
+        if others := sorted({r.exact_method for r in table.rows} - {None, "exact"}):
+            yield "", f'"exact" is from {", ".join(others)} where no exact energy is known'
+        yield from super().notes(table)
+
+    def picture(self, series: Series, table: SeriesTable) -> Curves:
+        """Energy per site and every observable against the value."""
+        key = table.about["key"]
+        rows = sorted(table.rows, key=lambda row: row.place)
+        energies = [row.per_site for row in rows]
+        exact = [row.exact_energy_per_site for row in rows]
+        units = table.about["units"]
+        curves = [_curve(f"energy per site ({units} units)", rows, energies, exact)]
+        for name in series.observables:
+            some = [row for row in rows if name in row.observables]
+            values = [tuple(row.observables[name].values()) for row in some]
+            curves += [_curve(_axis(name), some, values)] if some else []
+        axis = "number of sites" if key == SIZE else key.removeprefix("hamiltonian.")
+        return Curves(curves, axis)
+
+
+def _curve(axis: str, rows: Sequence[ScanRow], values: Any, exact: Sequence[Any] = ()) -> Curve:
+    means, errors = zip(*values, strict=True)
+    return Curve(axis, [row.place for row in rows], means, errors, exact)
+
+
+def _axis(name: str) -> str:
+    of_pairs = "M², staggered" if name.startswith("staggered") else f"largest S(q) of {name}"
+    return f"mean {name} of a site" if name in ("Sz", "Sx", "n") else of_pairs
+
+
+def _observable(name: str, row: ScanRow) -> str:
+    return or_dash(row.observables.get(name), lambda found: with_error(*found.values()))
+
+
+def _written(value: Any) -> str:
+    """Write a value as in the name of its run: "0.5", "4x4"."""
+    return "x".join(map(str, value)) if isinstance(value, list) else f"{value:.12g}"
+
+
+def _values(scan: ScanSettings) -> dict[str, Any]:
+    """Give the values by the names of their runs.
+
+    Raises:
+        ConfigError: another key, fewer than two values, one that stands twice.
+    """
+    section, _, name = scan.key.partition(".")
+    if scan.key != SIZE and (section != "hamiltonian" or name in ("", "model")):
+        why = "must be a coupling or a field, as hamiltonian.h, or lattice.shape"
+        raise ConfigError(conflict("scan.key", why, scan.key))
+    values = scan.values.numbers if isinstance(scan.values, Range) else list(scan.values)
+    if len(values) < 2:
+        raise ConfigError(conflict("scan.values", "must be two values or more", values))
+    label = name.split(".")[-1]
+    named = {f"{label}={_written(value)}": value for value in values}
+    if len(named) < len(values):
+        raise ConfigError(conflict("scan.values", "holds a value twice", values))
+    return named
+
+
+def _changed(data: Json, key: str, value: Any) -> dict[str, Any]:
+    """Give the content of a file with one key changed; tables of a list have numbers from 1 on."""
+    changed = copy.deepcopy(dict(data))
+    *path, last = key.split(".")
+    place: Any = changed
+    try:
+        for part in path:
+            place = place[int(part) - 1] if isinstance(place, list) else place.setdefault(part, {})
+        place[last] = value
+    except (AttributeError, IndexError, TypeError, ValueError):
+        raise ConfigError(conflict("scan.key", "names nothing in this file", key)) from None
+    return changed
+
+
+def _refuse_others(shared: Settings) -> None:
+    """Refuse what makes several runs, or stages, of each value."""
+    held = [f"[[{name}]]" for name in ("stage", "sector", "orthogonal") if getattr(shared, name)]
+    held += ["run.starts"] if (shared.run.starts or 1) > 1 else []
+    if held:
+        raise ConfigError(*(conflict(name, "does not go with [scan]") for name in held))
+
+
+def _as_run(own: Settings, before: Settings | None, key: str) -> Settings:
+    """Complete the settings at one value, which starts from the state of the run before it."""
+    state = own.ansatz
+    if before is None or (key == SIZE and getattr(state, "edge", None) is None):
+        return complete(own)
+    start: dict[str, Any] = {"init": str(before.run.out), "init_noise": None}
+    if isinstance(state, PEPSSettings):  # as the state before shares its tensors
+        shares = ("sharing", "edge", "period")
+        start |= {name: getattr(before.ansatz, name) for name in shares}
+    return complete(own.changed({"ansatz": start}))
+
+
+def concave(rows: Sequence[ScanRow]) -> tuple[ScanRow, ...]:
+    """Give rows with a warning at each energy below the line between its two neighbours.
+
+    The Hamiltonian is linear in its couplings, so that exact ground-state energies are concave:
+    there one of the two neighbours lies too high.
+    """
+    ordered = sorted(rows, key=lambda row: row.place)
+    judged = {row.name: row for row in rows}
+    for left, row, right in zip(ordered, ordered[1:], ordered[2:], strict=False):
+        part = (row.place - left.place) / (right.place - left.place)
+        distance = (1 - part) * left.energy + part * right.energy - row.energy
+        errors = row.energy_error, (1 - part) * left.energy_error, part * right.energy_error
+        error = max(math.hypot(*errors), 1e-6 * abs(row.energy))
+        if distance > SIGNIFICANT * error:
+            values = {"left": left.name, "right": right.name, "sigmas": distance / error}
+            values |= {"distance": distance / row.n_sites}
+            found = Diagnostic("not_concave", "warning", values)
+            judged[row.name] = replace(row, diagnostics=(*row.diagnostics, found))
+    return tuple(judged.values())
