@@ -28,7 +28,7 @@ class Job:
 
     name: str
     arguments: tuple[str, ...]
-    pooled: tuple[str, ...]  #: the same with two workers
+    pooled: tuple[str, ...]  #: the same with two threads
     begins: str | None  #: folder that it begins with a copy of
     again: tuple[str, ...]  #: what is told to go on
     result: Callable[[Path], Any]  #: all that two equal ones share
@@ -199,8 +199,7 @@ def kills(work: Workplace, count: int, rng: random.Random) -> list[Row]:
         elif turn < 8:
             row, pid, ended = _at_a_moment(work, job, whole, rng)
         else:
-            who = "worker" if turn == 8 else rng.choice(("group", "parent"))
-            row, pid, ended = _with_workers(work, job, rng, who)
+            row, pid, ended = _with_threads(work, job, whole, rng)
         told, ends = "worker left", [ended]
         if ended.kind in BAD:
             told = ended.kind
@@ -234,24 +233,15 @@ def _at_a_moment(work: Workplace, job: Job, whole: Whole, rng: random.Random) ->
     return ("parent", f"{number.name} at a random moment"), pid, ended
 
 
-def _with_workers(work: Workplace, job: Job, rng: random.Random, who: str) -> Killed:
-    """Kill a worker of a command that has two, its parent, or all by a signal to the group."""
-    number = rng.choice((signal.SIGKILL, *ASKED)) if who != "worker" else signal.SIGKILL
+def _with_threads(work: Workplace, job: Job, whole: Whole, rng: random.Random) -> Killed:
+    """Kill a command that has two threads, alone or with the group of its processes."""
+    number, who = rng.choice((signal.SIGKILL, *ASKED)), rng.choice(("group", "parent"))
     begin(work, job, pooled=True)
     pid = forked(command(*job.pooled), work.path, work.logs)
-    deadline, others = time.monotonic() + 60, list[int]()
-    while not others and not _is_dead(pid) and time.monotonic() < deadline:
-        time.sleep(0.01)
-        others = [each for each in members(pid) if b"popen_loky" in _command_of(each)]
-    time.sleep(rng.uniform(0, 0.5))
-    if who == "worker" and others:
-        _signalled(os.kill, rng.choice(others), number)
-    elif who == "parent":
-        os.kill(pid, number)
-    else:
-        _signalled(os.killpg, pid, number)
+    time.sleep(rng.uniform(0.02, whole.seconds))
+    _signalled(os.kill if who == "parent" else os.killpg, pid, number)
     ended = awaited(pid, work.logs, asked=number in ASKED)
-    return (who, f"{number.name} with two workers"), pid, ended
+    return (who, f"{number.name} with two threads"), pid, ended
 
 
 def _signalled(kill: Callable[[int, int], None], whom: int, number: int) -> None:
@@ -259,18 +249,6 @@ def _signalled(kill: Callable[[int, int], None], whom: int, number: int) -> None
         kill(whom, number)
     except ProcessLookupError:  # it has come to its end
         return
-
-
-def _command_of(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-def _is_dead(pid: int) -> bool:
-    """Tell whether a child has ended; it is still to be waited for."""
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
 
 
 def _all_end(session: int) -> bool:

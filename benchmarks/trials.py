@@ -130,7 +130,6 @@ def warm() -> None:
     """Import all that a command needs, so that children have it; the picture of a run is not drawn."""
     import h5py  # noqa: F401
     import jinja2  # noqa: F401
-    import loky  # noqa: F401
     import matplotlib.pyplot  # noqa: F401
     import rich.console  # noqa: F401
     import scipy.sparse.linalg

@@ -21,7 +21,6 @@ from tnvmc.app.run import run_file
 from tnvmc.optimize.schedules import Cosine
 from tnvmc.report.console import RunConsole
 from tnvmc.report.texts import sentence
-from tnvmc.sampling.workers import WorkerLost
 from tnvmc.storage.run_folder import FolderInUse, RunFolder
 from tnvmc.vmc.driver import VMC
 from tnvmc.vmc.state import StepRecord
@@ -135,7 +134,7 @@ def test_bad_blocks_are_told_before_anything_is_written(capsys: pytest.CaptureFi
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("kind", [OptimisationFailed, WorkerLost, RuntimeError])
+@pytest.mark.parametrize("kind", [OptimisationFailed, RuntimeError])
 def test_a_block_that_fails_does_not_stop_the_others(
     kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
