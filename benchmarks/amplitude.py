@@ -135,10 +135,6 @@ def main() -> None:
         ("SRC", lambda chi: lambda c: by_tnvmc(peps.with_scheme(SRC(chi)), theta, c)),
         ("SRC random sketch", lambda chi: lambda c: by_tnvmc(
             peps.with_scheme(SRC(chi, sketch="random")), theta, c)),
-        ("SRC random, +4 SVD", lambda chi: lambda c: by_tnvmc(
-            peps.with_scheme(SRC(chi, oversample=4, sketch="random")), theta, c)),
-        ("SRC +4 SVD", lambda chi: lambda c: by_tnvmc(
-            peps.with_scheme(SRC(chi, oversample=4)), theta, c)),
         ("ZipUp", lambda chi: lambda c: by_tnvmc(peps.with_scheme(ZipUp(chi)), theta, c)),
         ("quimb mps", lambda chi: lambda c: by_quimb(network, c, chi, "mps")),
         ("quimb src", lambda chi: lambda c: by_quimb(network, c, chi, "src")),

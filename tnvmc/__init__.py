@@ -39,7 +39,6 @@ _NAMES_OF = {
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
     "tnvmc.ansatz.quimb": ("from_quimb",),
     "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
-    "tnvmc.contraction.fixed": ("Fixed",),
     "tnvmc.ansatz.wrappers.polar": ("Modulus", "Phase"),
     "tnvmc.ansatz.wrappers.product_of_states": ("ProductOfStates",),
     "tnvmc.ansatz.wrappers.symmetrised": ("Symmetrised",),

@@ -220,14 +220,14 @@ def test_with_another_sampler_than_the_run(make: Any, n_walkers: int) -> None:
 
 @pytest.mark.whole
 def test_another_contraction_says_nothing_of_the_last_update(make: Any) -> None:
-    """Steps by SRC, a measurement by fixed projectors with hardly a bond: another psi of the same theta."""
+    """Steps by SRC, a measurement by zip-up with hardly a bond: another psi of the same theta."""
     folder = make(shape="4, 4", sampler=CHAINS)
     assert main(["run", "--resume", str(folder), "--set", "optimizer.steps=4"]) == 0
-    cut = ("contraction.scheme='fixed'", "contraction.chi=1", "measure.chi=1")
+    cut = ("contraction.scheme='zipup'", "contraction.chi=1", "measure.chi=1")
     found = measure_run(folder, Asked(64, pair_samples=0, overrides=cut))
     codes = [each["code"] for each in found["diagnostics"]]
     assert "measured_before_last_update" not in codes
-    assert (found["scheme"], found["chi"]) == ("fixed", 1)
+    assert (found["scheme"], found["chi"]) == ("zipup", 1)
 
 
 @pytest.mark.whole

@@ -295,7 +295,7 @@ DESCRIBED: dict[str, Callable[[], VMC]] = {
     "atoms": lambda: VMC(rydberg(H.lattice, 7.0, DISORDER[:6]), PEPS(H.lattice, 2), FEW),
 }
 OWN: dict[str, tuple[Callable[[], VMC], list[str]]] = {
-    "scheme": (lambda: VMC(H, PEPS(H.lattice, 2, scheme=SRC(4, oversample=2)), FEW), ["ansatz"]),
+    "scheme": (lambda: VMC(H, PEPS(H.lattice, 2, scheme=SRC(4, seed=2)), FEW), ["ansatz"]),
     "solver": (lambda: VMC(H, PEPS(H.lattice, 2), FEW, SR(solver=Eigen())), ["optimizer"]),
     "function": (lambda: made(learning_rate=lambda step: 0.1), ["learning_rate"]),
     "shorter": (lambda: made(learning_rate=Cosine(0.1, 0.01, 4)), ["learning_rate"]),

@@ -20,7 +20,6 @@ SCHEMES: dict[str, Callable[[int], Scheme]] = {
     "zip-up": ZipUp,
     "src": SRC,
     "src, random sketch": lambda chi: SRC(chi, sketch="random"),
-    "src, oversampled": lambda chi: SRC(chi, oversample=3),
     "src, two sweeps": lambda chi: SRC(chi, sketch="random", sweeps=2),
 }
 
@@ -144,9 +143,7 @@ def test_src_needs_its_sketch() -> None:
         SRC(2).absorb(None, rows, None)
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"sweeps": 0}, {"sweeps": 3}, {"sweeps": 2, "oversample": 1}, {"sweeps": 2}]
-)
+@pytest.mark.parametrize("arguments", [{"sweeps": 0}, {"sweeps": 3}, {"sweeps": 2}])
 def test_sweeps_are_one_or_two_and_two_take_a_random_sketch(arguments: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="sweeps"):
         SRC(4, **arguments)

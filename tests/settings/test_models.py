@@ -52,7 +52,7 @@ def test_every_key_has_a_meaning_and_its_limits_in_words() -> None:
         ("ansatz", "made", "magnetisation", "an integer, or false"),
         ("ansatz", "vit", "average", "a list of 'translation', 'point', 'spin'"),
         ("ansatz", "vit", "init", "'random', or the path of a run or a checkpoint"),
-        ("contraction", "", "scheme", "one of src, zipup, fixed, exact"),
+        ("contraction", "", "scheme", "one of src, zipup, exact"),
         ("hamiltonian", "tfim", "h", "a number, or a list of one number for each site"),
         ("lattice", "square", "shape", "a list of 2 integers >= 1"),
         ("optimizer", "sr", "momentum", "a number >= 0 and < 1"),

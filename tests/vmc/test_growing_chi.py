@@ -14,7 +14,6 @@ import pytest
 from tnvmc.ansatz.mps import MPS, PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import chi_of
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.contraction.schemes import SRC, Exact, ZipUp
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg, tfim
@@ -191,7 +190,6 @@ PERIODIC = tfim(chain(4, "periodic"), h=1.0)
         (OPERATOR, ANSATZ, SAMPLER, 8),
         (OPERATOR, ANSATZ, SAMPLER, "largest"),
         (OPERATOR, ANSATZ.with_scheme(Exact()), SAMPLER, "auto"),
-        (OPERATOR, ANSATZ.with_scheme(Fixed(6)), SAMPLER, "auto"),
         (PERIODIC, PeriodicMPS(PERIODIC.lattice, D=2), SAMPLER, "auto"),
     ],
 )

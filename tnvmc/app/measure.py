@@ -17,7 +17,6 @@ from tnvmc.app.merge import enough_pairs, free_name, merged
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
@@ -342,15 +341,11 @@ def _method(vmc: VMC, point: Point, settings: Settings, asked: Asked) -> Method:
 
 
 def _pair_method(method: Method, vmc: VMC, settings: Settings, asked: Asked) -> Method:
-    """The method of what needs the ratios of all pairs: fewer samples, at the chi of the run.
-
-    Of `Fixed` at that of the energy: at another chi it is another wave function.
-    """
+    """The method of what needs the ratios of all pairs: fewer samples, at the chi of the run."""
     ansatz = method.problem.ansatz
     of_run = vmc.problem.ansatz
     if asked.chi is None and isinstance(ansatz, Truncated) and isinstance(of_run, Truncated):
-        fixed = isinstance(of_run.scheme, Fixed)
-        ansatz = ansatz if fixed else ansatz.with_scheme(of_run.scheme)
+        ansatz = ansatz.with_scheme(of_run.scheme)
     n_samples = asked.pair_samples
     if n_samples is None:
         most = PAIR_SAMPLES // vmc.operator.n_sites + 1

@@ -205,7 +205,7 @@ class StagedRun:
         Nothing has changed where this is interrupted.
         """
         own = self.stage.settings
-        chi = measured_chi(own.contraction.scheme, self._chi)
+        chi = measured_chi(self._chi)
         plan = MeasurementPlan(
             _BRIEFLY * self._n_samples, chi, own.measure.n_burn,
             symmetries=tuple(own.measure.symmetrise),

@@ -142,42 +142,36 @@ class SRC:
 
     Args:
         chi: largest bond of the boundary.
-        oversample: bonds of the sketch beyond chi, cut by singular values afterwards; with the
-            environment sketch it did not pay (see benchmarks).
         seed: of the superpositions, or of the random MPS.
         sketch: "environment", or "random" for a random MPS.
         sweeps: 1, or 2, which take a random sketch.
         at_most: whether a run may begin with a smaller chi (`tnvmc.vmc.growing_chi`).
 
     Raises:
-        ValueError: chi below 1; more than two sweeps; two with another sketch or with `oversample`.
+        ValueError: chi below 1; more than two sweeps; two with another sketch.
 
     Cost per walker and site: 5 chi^3 D^2 + 2 chi^2 D^4 multiplications, and one (D chi, chi) QR;
     with two sweeps about a sixth more of the former, and two QRs.
     """
 
     chi: int
-    oversample: int = 0
     seed: int = 0
     sketch: str = "environment"
     sweeps: int = 1
     at_most: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        set_whole(self, {"chi": 1, "oversample": 0, "seed": 0, "sweeps": 1})
+        set_whole(self, {"chi": 1, "seed": 0, "sweeps": 1})
         one_of("SRC", "sketch", self.sketch, ("environment", "random"))
         if self.sweeps > 2:
             raise ValueError(f"SRC: sweeps must be 1 or 2, got {self.sweeps}")
-        if self.sweeps == 2 and (self.sketch != "random" or self.oversample):
-            raise ValueError(
-                "SRC: two sweeps take sketch='random' and oversample=0, got "
-                f"sketch={self.sketch!r}, oversample={self.oversample}"
-            )
+        if self.sweeps == 2 and self.sketch != "random":
+            raise ValueError(f"SRC: two sweeps take sketch='random', got sketch={self.sketch!r}")
 
     @property
     def sketch_rank(self) -> int:
-        """chi + oversample vectors."""
-        return self.chi + self.oversample
+        """As many vectors as chi."""
+        return self.chi
 
     def sketch_bond(self, vertical: int) -> int:
         """Bond of a sketch on legs of size `vertical`.
@@ -188,8 +182,8 @@ class SRC:
         return self.sketch_rank if self.sweeps == 1 else 1 - (-self.chi // vertical)
 
     def compiles(self, dtype: Any) -> bool:
-        """Whether compiled kernels absorb rows of NumPy arrays of a type: in one sweep, without SVD."""
-        return self.sweeps == 1 and not self.oversample and known(np.dtype(dtype))
+        """Whether compiled kernels absorb rows of NumPy arrays of a type: in one sweep."""
+        return self.sweeps == 1 and known(np.dtype(dtype))
 
     def _by_kernel(self, numbers: Array) -> bool:
         return isinstance(numbers, np.ndarray) and self.compiles(numbers.dtype)
@@ -212,8 +206,7 @@ class SRC:
         rights = _sketched_environments(boundary, row, sketch, opened)
 
         def from_the_right(y: Array, column: int) -> Array:
-            z = _closed(y, rights[column + 1])
-            return leading_basis(z, self.chi) if self.oversample else orthonormal_basis(z)
+            return orthonormal_basis(_closed(y, rights[column + 1]))
 
         first, lefts = _sweep(boundary, row, self.chi, from_the_right)
         if self.sweeps == 1:

@@ -198,7 +198,6 @@ def samples_text(held: Json) -> str:
     if not whole and worth and count and worth < 0.999 * count:
         text += f" (worth {worth:.0f})"
     text += f" at chi = {held['chi']}" if held.get("chi") else ""
-    text += " by fixed projectors" if held.get("scheme") == "fixed" else ""
     if whole:
         other = held.get("pair_chi") not in (None, held.get("chi"))
         return text + (f"; S.S of all pairs at chi = {held['pair_chi']}" if other else "")

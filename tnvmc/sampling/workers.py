@@ -113,9 +113,7 @@ class _Share(Generic[T]):
             return in_workers(self.task, parts, self.workers)
 
 
-def in_workers(
-    task: Callable[[range], T], chunks: Sequence[range], workers: int | None
-) -> list[T]:
+def in_workers(task: Callable[[range], T], chunks: Sequence[range], workers: int | None) -> list[T]:
     """Results of `task` for every chunk, in order, in threads with BLAS at one thread.
 
     `workers` defaults to the cores of this process.  BLAS is pinned for one worker too: its own

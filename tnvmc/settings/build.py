@@ -20,7 +20,6 @@ from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.contraction import schemes
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.lattice.permutations import checkerboard
 from tnvmc.operators import models
@@ -218,7 +217,7 @@ def chi_to_measure(settings: Settings, ansatz: Ansatz) -> int | None:
     """
     if settings.measure.chi or settings.contraction.chi != "auto":
         return settings.measure.chi
-    return measured_chi(settings.contraction.scheme, chi_of(ansatz))
+    return measured_chi(chi_of(ansatz))
 
 
 def build_scheme(scheme: str | None, chi: int | None) -> Any:
@@ -227,7 +226,7 @@ def build_scheme(scheme: str | None, chi: int | None) -> Any:
     return schemes.Exact() if kind is None else kind(chi=chi)
 
 
-_TRUNCATING: dict[str, Any] = {"src": schemes.SRC, "zipup": schemes.ZipUp, "fixed": Fixed}
+_TRUNCATING: dict[str, Any] = {"src": schemes.SRC, "zipup": schemes.ZipUp}
 
 
 def default_dtype(operator: Operator) -> str:

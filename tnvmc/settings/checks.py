@@ -29,7 +29,6 @@ from tnvmc.settings.build import build_lattice, build_operator
 from tnvmc.settings.config import BondsSettings, Settings, TermsSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, named
 from tnvmc.settings.rules import (
-    CHI_OF_FIXED,
     FOLLOWS,
     GROWS,
     GROWS_IN_CHAINS,
@@ -218,12 +217,11 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
     for key in values:
         if values[key] == "auto":
             yield chain, key, why, "auto"
-            yield settings.contraction.scheme == "fixed", key, CHI_OF_FIXED, "auto"
     if most is None or not contracted:
         return
     yield chain, "contraction.largest_chi", why, most
     why = f"scheme = '{settings.contraction.scheme}' has no chi that grows; leave it out"
-    yield settings.contraction.scheme in ("exact", "fixed"), "contraction.largest_chi", why, most
+    yield settings.contraction.scheme == "exact", "contraction.largest_chi", why, most
     why = f"above contraction.largest_chi = {most}; raise that, or take less"
     for key, value in values.items():
         limited = key not in ("contraction.largest_chi", "measure.chi")

@@ -156,13 +156,12 @@ else:
 class ContractionSettings(Section):
     """How amplitudes of a PEPS are contracted."""
 
-    scheme: Literal["src", "zipup", "fixed", "exact"] | None = None
-    """`src`: successive randomised compression; `zipup`: by singular values; `fixed`: by
-    projectors that depend on the parameters alone, so that energies are variational at every chi; `exact`:
+    scheme: Literal["src", "zipup", "exact"] | None = None
+    """`src`: successive randomised compression; `zipup`: by singular values; `exact`:
     without truncation, for small systems. Networks are not contracted. Default: `src`."""
     chi: ChiOfSteps | None = None
     """Bond dimension of the boundary matrix product states. "auto" begins with 8, or D above that, and adds to it when truncation may
-    move the energy of a step by more than its error ([decision 40](../decisions/040-growing-chi.md)). Default: 2 D, at least 4; "auto" from D = 5 on, but for `fixed` and `enumerate`."""
+    move the energy of a step by more than its error ([decision 40](../decisions/040-growing-chi.md)). Default: 2 D, at least 4; "auto" from D = 5 on, but for `enumerate`."""
     largest_chi: Positive | None = None
     """Limit of `chi`, which is "auto" if nothing is said of it. Default: 2 D, at least 4."""
 

@@ -99,7 +99,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         },
         "optimizer": _optimizer(settings.optimizer, settings.sampler_kind != "enumerate"),
         "measure": {
-            "n_samples": 8 * (DEFAULT_SAMPLES if sampler.n_samples == "auto" else sampler.n_samples), "n_thin": sampler.n_thin, "chi": None if chi == "auto" else measured_chi(settings.contraction.scheme, chi),
+            "n_samples": 8 * (DEFAULT_SAMPLES if sampler.n_samples == "auto" else sampler.n_samples), "n_thin": sampler.n_thin, "chi": None if chi == "auto" else measured_chi(chi),
         },
         # threads stay unset: a run that is resumed elsewhere has other cores
         "run": {"out": os.path.join("runs", default_name)},
@@ -194,7 +194,7 @@ def _chi(settings: Settings) -> int | Literal["auto"] | None:
     D, drawn = state.D or 1, settings.sampler_kind != "enumerate"
     if settings.contraction.largest_chi is not None:
         return "auto"
-    grows = first_chi(D) < default_chi(D) and drawn and settings.contraction.scheme != "fixed"
+    grows = first_chi(D) < default_chi(D) and drawn
     return "auto" if grows else default_chi(D)
 
 

@@ -26,7 +26,6 @@ from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.backend.namespace import array_namespace, is_gpu
 from tnvmc.contraction import schemes
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import GRIDS, Lattice
 from tnvmc.operators import models
 from tnvmc.operators.symmetry import NAMES, symmetry_group
@@ -61,7 +60,7 @@ _SOLVERS = {
     type(None): "auto", Cholesky: "cholesky", ConjugateGradients: "conjugate_gradients",
 }  # fmt: skip
 _RULES = {SR: "sr", GradientDescent: "gradient", RandomSign: "random_sign", Adam: "adam"}
-_SCHEMES = {schemes.SRC: "src", schemes.ZipUp: "zipup", Fixed: "fixed", schemes.Exact: "exact"}
+_SCHEMES = {schemes.SRC: "src", schemes.ZipUp: "zipup", schemes.Exact: "exact"}
 _STATES = {
     PEPS: "peps", PeriodicMPS: "periodic_mps", ProductState: "product", DimerCovering: "dimer",
     Jastrow: "jastrow",

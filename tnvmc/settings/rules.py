@@ -8,7 +8,6 @@ Rule = tuple[Any, ...]
 """Whether it is broken, by which key and why, and the value of the key if it is to be told."""
 
 DECAYING = ("exponential", "cosine")
-CHI_OF_FIXED = "makes another wave function at each chi with scheme = 'fixed'; give a number"
 FOLLOWS = "learning_rate = 'auto' follows the steps, not a schedule"
 GROWS = "follows the steps, as learning_rate = 'auto' does, and this rate is fixed; leave out the rate, or give a number of samples"
 GROWS_IN_CHAINS = "lets Markov chains make more draws; take 'metropolis', or give a number"
@@ -27,6 +26,6 @@ def default_chi(D: int) -> int:
     return max(4, 2 * D)
 
 
-def measured_chi(scheme: str | None, chi: int | None) -> int | None:
-    """Give the chi of a measurement where none is set: 2 chi, but of `fixed`, whose psi is another one at each chi."""
-    return 2 * chi if chi and scheme != "fixed" else chi
+def measured_chi(chi: int | None) -> int | None:
+    """Give the chi of a measurement where none is set: 2 chi."""
+    return 2 * chi if chi else None

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of, with_chi
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.sampling.problem import Samples
 
@@ -47,10 +46,6 @@ def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> int | None:
     if most is None:
         raise ValueError(
             "VMC: chi = 'auto', and this ansatz is contracted without a chi; leave it out"
-        )
-    if isinstance(scheme, Fixed):
-        raise ValueError(  # noqa: TRY004
-            "VMC: chi = 'auto' with the scheme Fixed, whose psi is another one at each chi; leave it out"
         )
     return None if sampler.n_samples is None else min(most, first)
 

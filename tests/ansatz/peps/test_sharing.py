@@ -16,7 +16,6 @@ from tnvmc import (
     VMC,
     Enumerate,
     Exact,
-    Fixed,
     Operator,
     chain,
     heisenberg,
@@ -138,12 +137,10 @@ def test_tensors_and_parameters_go_both_ways(name: str) -> None:
     [
         ("rectangle", Exact()),
         ("rectangle", SRC(UNCUT)),
-        ("rectangle", Fixed(4)),
-        ("odd", Fixed(4)),
         ("odd", SRC(UNCUT)),
         ("field", Exact()),
-        ("ring", SRC(UNCUT)),  # Fixed has no rings
-        ("chain", Fixed(4)),
+        ("ring", SRC(UNCUT)),
+        ("chain", SRC(UNCUT)),
     ],
 )
 def test_conformance(name: str, scheme: Any) -> None:

@@ -17,13 +17,12 @@ import numpy as np
 from tnvmc.ansatz.files import lattice_in, lattice_parts, refuse_existing
 from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.contraction import schemes
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.lattice import Lattice
 from tnvmc.lattice.embedding import Bonds
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import StateFileError, attribute, encoded, opened, parameters_in
 
-_SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact, Fixed)}
+_SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact)}
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class SavedPEPS:
     lattice: Lattice
     D: int
     local_dim: int
-    scheme: schemes.Scheme | Fixed | None  #: None: not known, as in a checkpoint
+    scheme: schemes.Scheme | None  #: None: not known, as in a checkpoint
     theta: np.ndarray  #: (P,)
     bonds: Bonds = "open"
     sharing: Sharing | None = None
@@ -106,9 +105,18 @@ def told_of_scheme(scheme: Any) -> dict[str, Any] | None:
     return {"name": type(scheme).__name__, **dataclasses.asdict(scheme)}
 
 
-def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | Fixed | None:
-    """Make a scheme of what a file says of it."""
+def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | None:
+    """Make a scheme of what a file says of it.
+
+    Raises:
+        StateFileError: a scheme of an earlier version.
+    """
     if described is None:
         return None
     settings = {key: value for key, value in described.items() if key != "name"}
+    if settings.pop("oversample", 0) or described["name"] not in _SCHEMES:
+        raise StateFileError(
+            f"the scheme {described['name']} of this PEPS is one of an earlier version: fixed "
+            "projectors and oversampled sketches were removed"
+        )
     return _SCHEMES[described["name"]](**settings)

@@ -150,7 +150,7 @@ def _blurred_boundaries(
 ) -> list[BoundaryMPS]:
     """Boundaries after each of `rows`, with every site at a random superposition of its states."""
     rng = np.random.default_rng((scheme.seed, 1, absorbed == "up", draw))
-    plain = SRC(scheme.sketch_rank, 0, scheme.seed, "random")
+    plain = SRC(scheme.chi, scheme.seed, "random")
     tables, n_cols = layers.tables[absorbed], layers.n_cols
     xp = array_namespace(tables.numbers)
     only_state = xp.zeros((1, n_cols), dtype=xp.int8)

@@ -18,7 +18,6 @@ import numpy as np
 from tnvmc.ansatz.initial.evolution import evolved_from_product
 from tnvmc.ansatz.initial.shared_starts import STARTS, shared_start
 from tnvmc.ansatz.initial.tensors import random_positive
-from tnvmc.ansatz.peps.by_columns import ByColumns
 from tnvmc.ansatz.peps.by_rows import ByRows
 from tnvmc.ansatz.peps.draws import Drawer
 from tnvmc.ansatz.peps.files import SavedPEPS, read_peps, write_peps
@@ -39,7 +38,6 @@ from tnvmc.ansatz.protocol import (
 from tnvmc.ansatz.tally import PlainSweep
 from tnvmc.backend.calls import shortly, spelt
 from tnvmc.backend.namespace import to_host
-from tnvmc.contraction.fixed import Fixed
 from tnvmc.contraction.schemes import SRC, Scheme
 from tnvmc.lattice.embedding import Bonds
 from tnvmc.lattice.lattice import Lattice
@@ -83,7 +81,7 @@ class PEPS(PlainSweep, TensorLayout):
         lattice: Lattice,
         D: int,
         dtype: str | None = None,
-        scheme: Scheme | Fixed | None = None,
+        scheme: Scheme | None = None,
         local_dim: int = 2,
         bonds: Bonds = "open",
         sharing: Sharing | None = None,
@@ -91,25 +89,23 @@ class PEPS(PlainSweep, TensorLayout):
         if hasattr(dtype, "absorb"):
             raise TypeError(f"PEPS: dtype is {shortly(dtype)}; write scheme={dtype!r}")
         super().__init__(lattice, D, dtype, local_dim, bonds, sharing)
-        if scheme is not None and (
-            isinstance(scheme, type) or not isinstance(scheme, Scheme | Fixed)
-        ):
+        if scheme is not None and (isinstance(scheme, type) or not isinstance(scheme, Scheme)):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
-        self.scheme: Scheme | Fixed = SRC(2 * self.D, at_most=True) if scheme is None else scheme
+        self.scheme: Scheme = SRC(2 * self.D, at_most=True) if scheme is None else scheme
         self._latest = LatestViews()
         self.starts: tuple[str, ...] = ("simple_update", "random", "product")
         """Evolved in imaginary time, positive random tensors, a product state."""
         if self.shared:
             self.starts = STARTS
 
-    def with_scheme(self, scheme: Scheme | Fixed) -> PEPS:
+    def with_scheme(self, scheme: Scheme) -> PEPS:
         """The same state contracted in another way; theta carries over."""
         return self._with(scheme, None if self.follows else self.dtype.name)
 
     def _of_type(self, dtype: str) -> PEPS:
         return self._with(self.scheme, dtype)
 
-    def _with(self, scheme: Scheme | Fixed, dtype: str | None) -> PEPS:
+    def _with(self, scheme: Scheme, dtype: str | None) -> PEPS:
         return PEPS(self.lattice, self.D, dtype, scheme, self.local_dim, self.bonds, self.sharing)
 
     @property
@@ -222,11 +218,8 @@ class PEPS(PlainSweep, TensorLayout):
         return self.flatten(evolved_from_product(here, self.D, seed, n_steps, self.bonds)[0])
 
     @property
-    def _contraction(self) -> ByRows | ByColumns:
-        chunk, scheme = self.execution.chunk, self.scheme
-        if isinstance(scheme, Fixed):
-            return ByColumns(self, scheme, self._latest)
-        return ByRows(self, scheme, self._latest, chunk)
+    def _contraction(self) -> ByRows:
+        return ByRows(self, self.scheme, self._latest, self.execution.chunk)
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""

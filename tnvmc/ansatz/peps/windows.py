@@ -103,21 +103,6 @@ def _end(window: Window) -> tuple[int, int, int]:
     return window.column + window.width, window.column, window.index
 
 
-@lru_cache(maxsize=64)
-def by_last_column(
-    patches: tuple[Patch, ...], found: Embedding, by_columns: bool = False
-) -> tuple[Window, ...]:
-    """A window for each patch, however many rows it has, ordered by its last column; rows and columns may be exchanged."""
-    windows, n_cols = [], found.shape[0 if by_columns else 1]
-    for index, asked in enumerate(patches):
-        patch = found.placed(asked)
-        patch = turned(patch, found.shape) if by_columns else patch
-        rows, columns = [place // n_cols for place in patch], [place % n_cols for place in patch]
-        height, width = (max(each) - min(each) + 1 for each in (rows, columns))
-        windows.append(Window(asked, patch, index, min(rows), height, min(columns), width))
-    return tuple(sorted(windows, key=_end))
-
-
 def local_spins(state: Array, patch: Patch, local_dim: int) -> dict[int, Array]:
     """Give the spin (B,) of each site of a patch in local states (B,)."""
     spins = {}
