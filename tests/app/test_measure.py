@@ -575,7 +575,6 @@ def test_each_part_tells_the_chi_it_was_measured_at(make: Any) -> None:
         (Asked(), 4, 2),
         (Asked(chi=3), 3, 3),
         (Asked(overrides=("measure.symmetrise=['spin']",)), 4, 2),
-        (Asked(overrides=("contraction.scheme=fixed",)), 4, 4),  # another psi at another chi
     ):
         drawn: list[int | None] = []
         with pytest.MonkeyPatch.context() as patch:
