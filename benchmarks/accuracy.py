@@ -29,7 +29,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from tnvmc import PEPS, SR, SRC, VMC, Enumerate, Sampler, UnreliableWarning, sharing, square
-from tnvmc.ansatz.initial.parameters import cut_to
+from tnvmc.ansatz.peps.starts.other_sizes import cut_to
 from tnvmc.operators import models
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Cosine

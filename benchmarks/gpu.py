@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from meter import Meter
 from tnvmc import PEPS, SR, SRC, VMC, Sampler, heisenberg, square
-from tnvmc.ansatz.initial.tensors import random_positive
+from tnvmc.ansatz.peps.starts.tensors import random_positive
 from tnvmc.backend.device import DeviceError, describe, namespace_of
 from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.backend.process import keep_freed_memory

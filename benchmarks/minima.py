@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from tnvmc import PEPS, exact_ground_state, heisenberg, square
-from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.sparse import sparse_matrix
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tnvmc import PEPS, SRC, heisenberg, square
-from tnvmc.ansatz.initial.simple_update import simple_update
+from tnvmc.ansatz.peps.starts.simple_update import simple_update
 from tnvmc.ansatz.protocol import Snapshot, SweepInfo
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.local import local_energy

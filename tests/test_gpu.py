@@ -10,7 +10,7 @@ import pytest
 
 from tests.drawing import enumerated, sample
 from tnvmc import PEPS, SR, SRC, VMC, Sampler, heisenberg, j1j2, square, tfim
-from tnvmc.ansatz.initial.tensors import random_positive
+from tnvmc.ansatz.peps.starts.tensors import random_positive
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend import linalg
 from tnvmc.backend.device import DeviceError, namespace_of

@@ -35,9 +35,8 @@ _NAMES_OF = {
     "tnvmc.ansatz.peps.state": ("PEPS",),
     "tnvmc.ansatz.peps.symmetries": ("sharing",),
     "tnvmc.ansatz.jastrow": ("Jastrow",),
-    "tnvmc.ansatz.load_state": ("load_state",),
+    "tnvmc.ansatz.load_state": ("from_quimb", "load_state"),
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
-    "tnvmc.ansatz.quimb": ("from_quimb",),
     "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
     "tnvmc.ansatz.wrappers.polar": ("Modulus", "Phase"),
     "tnvmc.ansatz.wrappers.product_of_states": ("ProductOfStates",),
@@ -63,8 +62,8 @@ _NAMES_OF = {
     "tnvmc.analysis.gaps": ("energy_gap",),
     "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau", "TensorBoard"),
     "tnvmc.storage.run_folder": ("FolderError",),
-    "tnvmc.ansatz.initial.parameters": ("initial_parameters",),
-    "tnvmc.ansatz.initial.simple_update": ("ImaginaryTime", "simple_update"),
+    "tnvmc.ansatz.initial": ("initial_parameters",),
+    "tnvmc.ansatz.peps.starts.simple_update": ("ImaginaryTime", "simple_update"),
 }  # fmt: skip
 _HOME = {name: (home, name) for home, names in _NAMES_OF.items() for name in names}
 # The lattice and the model bear one name; the model, which is used more, keeps it here.

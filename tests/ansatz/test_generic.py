@@ -27,7 +27,7 @@ from tnvmc.ansatz.generic import (
     replaced,
     replacement_ratios,
 )
-from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Walkers
 from tnvmc.backend.namespace import to_host

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,22 +15,11 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.ansatz.protocol import (
     Ansatz,
-    Described,
-    Drawable,
-    Executed,
     Execution,
-    Initialisable,
     LogAmplitude,
-    SinglePrecision,
     Snapshot,
-    Tempered,
-    Truncated,
-    Walks,
-    WithOrbits,
     check_start,
     chi_of,
-    description_of,
-    execution_of,
     with_chi,
 )
 from tnvmc.ansatz.wrappers.mixed import Mixed
@@ -41,14 +31,14 @@ from tnvmc.operators.symmetry import symmetry_group
 
 LATTICE = square(2, 2)
 GROUP = symmetry_group(heisenberg(LATTICE), ["spin"])
-ABILITIES = {
-    "drawn": Drawable,
-    "tempered": Tempered,
-    "truncated": Truncated,
-    "starts": Initialisable,
-    "orbits": WithOrbits,
-    "single": SinglePrecision,
-    "walks": Walks,
+CONFIGS = np.array([[0, 1, 0, 1]], dtype=np.int8)
+ABILITIES: dict[str, Callable[[Ansatz], bool]] = {
+    "drawn": lambda state: state.exact_draws is not None,
+    "tempered": lambda state: state.tempered,
+    "truncated": lambda state: state.scheme is not None,
+    "starts": lambda state: bool(state.starts),
+    "single": lambda state: state.single is not None,
+    "walks": lambda state: state.walks,
 }
 
 
@@ -78,8 +68,8 @@ EXPECTED = {
     "mps": {"tempered", "starts"},
     "product": {"tempered", "starts"},
     "dimers": {"tempered", "starts"},
-    "rbm": {"tempered", "starts", "orbits", "single", "walks"},
-    "made": {"drawn", "tempered", "starts", "orbits", "single", "walks"},
+    "rbm": {"tempered", "starts", "single", "walks"},
+    "made": {"drawn", "tempered", "starts", "single", "walks"},
     "symmetrised peps": {"truncated", "starts"},
     "symmetrised mps": {"starts"},
     "symmetrised made": {"starts"},
@@ -93,20 +83,30 @@ EXPECTED = {
 def test_abilities(name: str) -> None:
     ansatz: Any = MADE_BY[name]()
     assert isinstance(ansatz, Ansatz)
-    assert {key for key, kind in ABILITIES.items() if isinstance(ansatz, kind)} == EXPECTED[name]
+    assert {key for key, has in ABILITIES.items() if has(ansatz)} == EXPECTED[name]
     for kind in ansatz.starts:
         check_start(ansatz, kind)
     with pytest.raises(ValueError, match="no such start"):
         check_start(ansatz, "elsewhere")
-    assert ansatz.initial(heisenberg(LATTICE), 1).shape == (ansatz.n_params,)
+    theta = ansatz.initial(heisenberg(LATTICE), 1)
+    assert theta.shape == (ansatz.n_params,)
+    walkers, uniforms = ansatz.start(theta, CONFIGS), np.zeros((1, 0))
+    asked: dict[str, Callable[[], Any]] = {
+        "drawn": lambda: ansatz.drawer(theta),
+        "tempered": lambda: ansatz.tempered_sweep(theta, walkers, {}, uniforms, np.ones(1)),
+        "truncated": lambda: ansatz.with_scheme(SRC(2)),
+        "walks": lambda: ansatz.walk(theta, walkers, {}, uniforms[None], 1.0),
+    }
+    for key in asked.keys() - EXPECTED[name]:
+        with pytest.raises(TypeError, match="has no"):
+            asked[key]()
 
 
 def test_how_states_want_to_be_run() -> None:
     lattice = square(8, 8)
-    assert execution_of(PeriodicMPS(chain(4), 2)) == Execution()
+    assert PeriodicMPS(chain(4), 2).execution == Execution()
     peps = PEPS(lattice, 4, scheme=SRC(8))
-    assert isinstance(peps, Executed)
-    wanted = execution_of(peps)
+    wanted = peps.execution
     assert (wanted.chunk, wanted.own_threads) == (128, False)
     assert wanted.bytes_per_walker == 8 * (64 * (8 * 4 * 64 + 2 * 256) + 3 * 64 * 64)
     assert PEPS(lattice, 4, scheme=Exact()).execution.chunk == 32
@@ -115,20 +115,19 @@ def test_how_states_want_to_be_run() -> None:
     group = symmetry_group(heisenberg(lattice), ["spin"])
     rows = 3 * 8 * peps.n_params  # that of an image, the sum, and one on the way
     assert Symmetrised(peps, group).execution.bytes_per_walker == wanted.bytes_per_walker + rows
-    assert execution_of(network("rbm")).own_threads
+    assert network("rbm").execution.own_threads
 
 
 def test_descriptions() -> None:
-    assert description_of(PEPS(LATTICE, 3)) == {"ansatz": "PEPS", "D": 3}
-    assert description_of(PeriodicMPS(LATTICE, 2)) == {"ansatz": "PeriodicMPS", "D": 2}
-    assert description_of(ProductState(LATTICE)) == {"ansatz": "ProductState"}
-    found = description_of(Symmetrised(PEPS(LATTICE, 2), GROUP))
+    assert PEPS(LATTICE, 3).description() == {"ansatz": "PEPS", "D": 3}
+    assert PeriodicMPS(LATTICE, 2).description() == {"ansatz": "PeriodicMPS", "D": 2}
+    assert ProductState(LATTICE).description() == {"ansatz": "ProductState"}
+    found = Symmetrised(PEPS(LATTICE, 2), GROUP).description()
     assert found.pop("symmetrised")["elements"] == len(GROUP)
     assert found == {"ansatz": "Symmetrised", "of": "PEPS", "D": 2}
     made = network("made")
-    assert isinstance(made, Described)
-    assert description_of(made)["ansatz"] == "FlaxAnsatz"
-    assert description_of(made)["architecture"]["network"] == "MADE"
+    assert made.description()["ansatz"] == "FlaxAnsatz"
+    assert made.description()["architecture"]["network"] == "MADE"
 
 
 def test_chi() -> None:
@@ -146,7 +145,7 @@ def test_wrappers_are_copied_and_pickled(again: Any) -> None:
     """Chunks of walkers go to ranks with their ansatz."""
     state = Symmetrised(PEPS(LATTICE, 2), GROUP)
     found = again(state)
-    assert type(found) is type(state) and isinstance(found, Truncated)
+    assert type(found) is type(state) and found.scheme == state.scheme
     theta = np.random.default_rng(0).normal(size=state.n_params)
     configs = np.array([[0, 1, 1, 0]], dtype=np.int8)
     expected = state.log_amplitude(theta, configs)

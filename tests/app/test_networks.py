@@ -14,7 +14,7 @@ import tomli_w
 from flax import nnx
 
 from tests.oracles import all_configs
-from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.neural import NETWORKS, Network
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.app.cli import main

@@ -12,7 +12,8 @@ import pytest
 
 from tests.oracles import all_configs, dense_state
 from tests.run_files import read_history, read_json
-from tnvmc.ansatz.initial.parameters import grown, initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
+from tnvmc.ansatz.peps.starts.other_sizes import grown
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.app import stages

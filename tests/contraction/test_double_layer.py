@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.oracles import all_configs, dense_state
-from tnvmc.ansatz.initial.tensors import random_positive
+from tnvmc.ansatz.peps.starts.tensors import random_positive
 from tnvmc.contraction.double_layer import log_amplitude, log_norm
 from tnvmc.lattice.grids import square
 

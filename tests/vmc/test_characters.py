@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.drawing import enumerated
-from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.app.run import run_file

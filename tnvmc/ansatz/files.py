@@ -1,21 +1,24 @@
 """Parameters of any wave function in one HDF5 file, with what tells whether they fit.
 
-Laid out as a run's checkpoint (`tnvmc.storage.hdf5`) with nothing but the parameters, so a saved state can
-be the start of a run (ansatz.init).  Beside them stand ln psi of a few configurations: a wave function
-whose code or settings have changed meanwhile is not given parameters that mean something else there.
+Laid out as a run's checkpoint (`tnvmc.storage.hdf5`) with nothing but the parameters, so a saved
+state can be the start of a run (ansatz.init).  Beside them stand ln psi of a few configurations: a
+wave function whose code or settings have changed meanwhile is not given parameters that mean
+something else there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Ansatz, description_of
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.calls import as_path
 from tnvmc.backend.namespace import to_host
+from tnvmc.contraction import schemes
 from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import StateFileError, attribute, encoded, opened, parameters_in
@@ -29,16 +32,13 @@ _SAME = 1e-5
 libraries some 1e-12 in double precision, 1e-6 in single."""
 
 LISTED_BONDS = "list of bonds"
-"""In the identity of a checkpoint: bonds, vacant places and coordinates of a lattice without a name."""
+"""In the identity of a checkpoint: bonds, vacant places and coordinates of a lattice without a
+name."""
+
+_SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact)}
 
 REBUILD = "rebuild"
 """Attribute with what makes the wave function again; absent where only its maker can."""
-
-
-def refuse_existing(path: Path, overwrite: bool) -> None:
-    """Raise StateFileError for a file that exists, unless it may be replaced."""
-    if path.exists() and not overwrite:
-        raise StateFileError(f"{path}: exists; choose another name, or pass overwrite=True")
 
 
 def lattice_parts(lattice: Lattice) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
@@ -56,12 +56,14 @@ def lattice_parts(lattice: Lattice) -> tuple[list[Any], dict[str, Any], dict[str
 
 
 def listed(lattice: Lattice) -> dict[str, Any] | None:
-    """Give what an identity says of a list of bonds, in plain values; None for a lattice that has a name."""
+    """Give a list of bonds in plain values, for an identity; None for a lattice with a name."""
     _, more, coordinates = lattice_parts(lattice)
     if not more:
         return None
     places = coordinates["coordinates"]
-    return plain({**more, "coordinates": None if places is None else places[:, ::-1].tolist()})  # type: ignore[no-any-return]
+    coordinates_ = None if places is None else places[:, ::-1].tolist()
+    found: dict[str, Any] = plain({**more, "coordinates": coordinates_})
+    return found
 
 
 def lattice_in(described: list[Any], file: Any) -> Lattice:
@@ -82,17 +84,32 @@ def lattice_in(described: list[Any], file: Any) -> Lattice:
     return from_bonds(grid, bonds, coordinates, vacant)
 
 
-def save_state(
+def part_in_file(state: Ansatz) -> dict[str, Any] | None:
+    """Give kind and settings of a state within another one; None if only its maker can make it."""
+    found = state.rebuild()
+    return None if found is None else {"kind": state.description()["ansatz"], "of": found}
+
+
+def write_state(
     path: str | Path,
     ansatz: Ansatz,
-    theta: Any,
-    rebuild: Mapping[str, Any] | None = None,
-    *,
-    overwrite: bool = False,
+    theta: np.ndarray,
+    more: Mapping[str, Any],
+    tree: Mapping[str, Any],
+    overwrite: bool,
 ) -> None:
-    """Write parameters (P,) and what they belong to, whole or not at all; see `GenericAnsatz.save`."""
+    """Write theta (P,), what it belongs to, and more attributes and arrays, whole or not at all."""
     path = as_path("save", path)
-    refuse_existing(path, overwrite)
+    if path.exists() and not overwrite:
+        raise StateFileError(f"{path}: exists; choose another name, or pass overwrite=True")
+    _, attributes, coordinates = lattice_parts(ansatz.lattice)
+    attributes = {"identity": _identity(ansatz), **attributes, **more}
+    content = {"here": {"theta": theta}, **tree, **coordinates}
+    write_atomically(path, encoded(content, attributes))
+
+
+def save_state(path: str | Path, ansatz: Ansatz, theta: Any, *, overwrite: bool = False) -> None:
+    """Write parameters (P,) and what they belong to; see `GenericAnsatz.save`."""
     host = to_host(theta)
     if host.shape != (ansatz.n_params,):
         raise ValueError(
@@ -101,21 +118,11 @@ def save_state(
         )
     if not np.isfinite(host).all():
         raise ValueError("save: theta holds numbers that are not finite")
-    described, attributes, tree = lattice_parts(ansatz.lattice)
-    about = description_of(ansatz)
-    attributes["identity"] = {
-        "ansatz": about.pop("ansatz"),
-        "lattice": described,
-        "local_dim": int(ansatz.local_dim),
-        **about,
-        "n_parameters": int(ansatz.n_params),
-    }
-    if rebuild is not None:
-        attributes[REBUILD] = plain(dict(rebuild))
-    configs = probe_configs(ansatz)
+    rebuild, configs = ansatz.rebuild(), probe_configs(ansatz)
+    more = {} if rebuild is None else {REBUILD: plain(rebuild)}
     found = ansatz.log_amplitude(host, configs)
     probe = {"configs": configs, "phase": to_host(found.phase), "log_abs": to_host(found.log_abs)}
-    write_atomically(path, encoded({"here": {"theta": host}, "probe": probe, **tree}, attributes))
+    write_state(path, ansatz, host, more, {"probe": probe}, overwrite)
 
 
 def load_theta(path: str | Path, ansatz: Ansatz) -> np.ndarray:
@@ -134,7 +141,7 @@ def load_theta(path: str | Path, ansatz: Ansatz) -> np.ndarray:
 
 def _identity(ansatz: Ansatz) -> dict[str, Any]:
     described, _, _ = lattice_parts(ansatz.lattice)
-    about = plain(description_of(ansatz))
+    about = plain(ansatz.description())
     n_params = int(ansatz.n_params)
     return {
         "ansatz": about.pop("ansatz"), "lattice": described, "local_dim": int(ansatz.local_dim),
@@ -142,8 +149,32 @@ def _identity(ansatz: Ansatz) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def scheme_in_file(scheme: Any) -> dict[str, Any] | None:
+    """Give what makes a scheme of this package again; None for one of the user's own."""
+    if type(scheme).__name__ not in _SCHEMES:
+        return None
+    return {"name": type(scheme).__name__, **asdict(scheme)}
+
+
+def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | None:
+    """Make a scheme of what a file says of it.
+
+    Raises:
+        StateFileError: a scheme of an earlier version.
+    """
+    if described is None:
+        return None
+    settings = {key: value for key, value in described.items() if key != "name"}
+    if settings.pop("oversample", 0) or described["name"] not in _SCHEMES:
+        raise StateFileError(
+            f"the scheme {described['name']} of this PEPS is one of an earlier version: fixed "
+            "projectors and oversampled sketches were removed"
+        )
+    return _SCHEMES[described["name"]](**settings)
+
+
 def probe_configs(ansatz: Ansatz) -> np.ndarray:
-    """Configurations (K, N) of one sector where there is one: a pattern and rearrangements of it."""
+    """Give configurations (K, N) of one sector: a pattern and rearrangements of it."""
     rng = np.random.Generator(np.random.PCG64(0))
     pattern = np.arange(ansatz.lattice.n_sites) % ansatz.local_dim
     rows = [pattern, *(rng.permutation(pattern) for _ in range(_PROBES - 1))]
@@ -167,7 +198,8 @@ def _compare(path: Path, probe: Any, ansatz: Ansatz, theta: np.ndarray) -> None:
         same = bool(np.ptp(new - old) <= scale and np.abs(turned - turned[0]).max() <= _SAME)
     if not same:
         raise StateFileError(
-            f"{path}: this {type(ansatz).__name__} gives another psi with these parameters than the one "
+            f"{path}: this {type(ansatz).__name__} gives another psi with these parameters than "
+            "the one "
             "that was saved: its code, signs, symmetries or inputs differ"
         )
 
@@ -176,7 +208,9 @@ class InFiles:
     """Base of wave functions whose parameters go to files and come back."""
 
     def save(self, path: str | Path, theta: Any, *, overwrite: bool = False) -> None:
-        """Write parameters (P,) to an HDF5 file that `load_theta` and ansatz.init read, whole or not at all.
+        """Write parameters (P,) to an HDF5 file that `load_theta` and ansatz.init read.
+
+        The file is written whole or not at all.
 
         `tnvmc.load_state` makes the wave functions of this package again from it.  Ln psi of a few
         configurations is kept too, so that code which changes is noticed.
@@ -186,17 +220,13 @@ class InFiles:
             ValueError: another number of parameters, or some that are not finite.
             OSError: no space, no permission, no such folder.
         """
-        save_state(path, cast(Ansatz, self), theta, self.rebuild(), overwrite=overwrite)
+        save_state(path, cast(Ansatz, self), theta, overwrite=overwrite)
 
     def load_theta(self, path: str | Path) -> Any:
         """Read parameters (P,), on the host, that `save` wrote of the same wave function.
 
         Raises:
-            StateFileError: no such file; damaged; of another kind, lattice or number of parameters; of a
-                wave function that gives another psi with them.
+            StateFileError: no such file; damaged; of another kind, lattice or number of parameters;
+                of a wave function that gives another psi with them.
         """
         return load_theta(path, cast(Ansatz, self))
-
-    def rebuild(self) -> dict[str, Any] | None:
-        """Give what makes this wave function again, in plain values; None where only its maker can."""
-        return None

@@ -17,10 +17,10 @@ def central_differences(
     """Give O_k(s) = d ln psi(s) / d theta_k by central differences in theta.
 
     With f = ln psi and a step h the error is h^2 |f'''| / 6 from the truncated series and at most
-    eps |f| / h from rounding.  For f and f''' of order 1 their sum is least at h = (3 eps)^(1/3); taken
-    is h = eps^(1/3) max(1, |theta_k|), with which both are some eps^(2/3): 4e-11 in double precision,
-    2e-5 in single.  Parameters on which psi depends over lengths far below 1 want derivatives of
-    their own.
+    eps |f| / h from rounding.  For f and f''' of order 1 their sum is least at h = (3 eps)^(1/3);
+    taken is h = eps^(1/3) max(1, |theta_k|), with which both are some eps^(2/3): 4e-11 in double
+    precision, 2e-5 in single.  Parameters on which psi depends over lengths far below 1 want
+    derivatives of their own.
 
     Args:
         log_amplitude: of theta (P,) and configs (B, N).

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,6 +17,7 @@ import numpy as np
 from tnvmc.ansatz.files import InFiles
 from tnvmc.ansatz.finite_differences import central_differences
 from tnvmc.ansatz.protocol import (
+    Ansatz,
     LogAmplitude,
     Snapshot,
     SweepInfo,
@@ -40,7 +41,7 @@ CAP = 1.75
 _PHASE = 1e-4  # that a modulus may be off 1: rounding in single precision is 1e-7
 
 
-class GenericAnsatz(InFiles, ABC):
+class GenericAnsatz(InFiles, Ansatz):
     """A wave function from two methods: `log_amplitude`, and `random` to start from.
 
     Args:
@@ -61,7 +62,7 @@ class GenericAnsatz(InFiles, ABC):
     local_dim: int
 
     starts: tuple[str, ...] = ("random",)
-    """Kinds of start that `initial` knows, the default first."""
+    tempered = True
 
     rows_per_call: int = 2048
     """Most configurations given to one call of `log_amplitude` while measuring."""
@@ -116,7 +117,7 @@ class GenericAnsatz(InFiles, ABC):
         return theta
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
-        """theta (P,) to start from; see `Initialisable`."""
+        """Give theta (P,) to start from."""
         check_start(self, kind or "random")
         return self.random(seed)
 

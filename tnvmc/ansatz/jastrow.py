@@ -26,18 +26,20 @@ _DIGITS = 6  # to which distances are told apart
 @spelt()
 @dataclass(frozen=True)
 class Jastrow(GenericAnsatz):
-    """ln psi(s) = sum_i a_i z_i + sum over pairs i < j of v_ij z_i z_j, with z = d - 1 - 2 s (2 Sz).
+    """ln psi(s) = sum_i a_i z_i + sum_(i < j) v_ij z_i z_j, with z = d - 1 - 2 s (2 Sz).
 
     Args:
         lattice: the sites; distances go the shortest way round a ring.
-        pairs: "all": a v for each pair, P = N (N - 1) / 2; "distance": one v for all pairs of a distance.
+        pairs: "all": a v for each pair, P = N (N - 1) / 2; "distance": one v for all pairs of a
+            distance.
         fields: whether there are a_i, one for each site.
-        dtype: of theta; with a real one psi > 0, with a complex one it has phases and is holomorphic in it.
+        dtype: of theta; with a real one psi > 0, with a complex one it has phases and is
+            holomorphic in it.
         local_dim: local dimension d.
 
-    theta holds the fields, if any, then the v, pairs in lexicographic order or distances in increasing
-    order.  theta = 0 is psi = 1.  Cost of an amplitude: N^2.  Log-derivatives are z_i and z_i z_j,
-    whatever theta.
+    theta holds the fields, if any, then the v, pairs in lexicographic order or distances in
+    increasing order.  theta = 0 is psi = 1.  Cost of an amplitude: N^2.  Log-derivatives are z_i
+    and z_i z_j, whatever theta.
 
     Alone it has no sign structure; it is meant as a factor of `ProductOfStates`.
 
@@ -80,7 +82,8 @@ class Jastrow(GenericAnsatz):
             return np.arange(first.size)
         if self.lattice.coordinates is None and self.lattice.kind in ("graph", "custom"):
             raise ValueError(
-                "Jastrow: pairs = 'distance' needs positions, and this lattice, a list of bonds, has none; "
+                "Jastrow: pairs = 'distance' needs positions, and this lattice, a list of bonds, "
+                "has none; "
                 "give it coordinates, or take pairs = 'all'"
             )
         far = self.lattice.distances()[first, second].round(_DIGITS)

@@ -1,4 +1,4 @@
-"""Saved states of all kinds: the wave function made again, and its parameters."""
+"""States from elsewhere, with their parameters: from a file of `save`, or of quimb."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.files import REBUILD, lattice_in, load_theta
+from tnvmc.ansatz.files import REBUILD, lattice_in, load_theta, scheme_of
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS
-from tnvmc.ansatz.peps.files import scheme_of, sharing_in
+from tnvmc.ansatz.peps.sharing import sharing_in
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.ansatz.protocol import Ansatz
@@ -20,7 +20,9 @@ from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.backend.calls import as_path
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.quimb import hamiltonian_of, is_hamiltonian
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
+from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.storage.hdf5 import StateFileError, attribute, opened, parameters_in
 
 _PLAIN = {kind.__name__: kind for kind in (PeriodicMPS, ProductState, DimerCovering, Jastrow)}
@@ -33,12 +35,14 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
     >>> ansatz, theta = tnvmc.load_state("state.h5")  # doctest: +SKIP
     >>> vmc = VMC(hamiltonian, ansatz, theta=theta)  # doctest: +SKIP
 
-    A PEPS (from a checkpoint too), `PeriodicMPS`, `ProductState`, `DimerCovering`, `Jastrow`, the networks
-    of `tnvmc.ansatz.neural`, with their signs and symmetries, and `ProductOfStates` of these.
+    A PEPS (from a checkpoint too), `PeriodicMPS`, `ProductState`, `DimerCovering`, `Jastrow`, the
+    networks of `tnvmc.ansatz.neural`, with their signs and symmetries, and `ProductOfStates` of
+    these.
 
     Raises:
-        StateFileError: no such file; damaged, or of another program or version; a wave function of your
-            own, for which the message says what to write; a network that gives another psi now.
+        StateFileError: no such file; damaged, or of another program or version; a wave function of
+            your own, for which the message says what to write; a network that gives another psi
+            now.
         ImportError: a network without JAX and Flax.
     """
     path = as_path("load_state", path)
@@ -50,7 +54,8 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
         return PEPS.load(path)
     if found is None:
         raise StateFileError(
-            f"{path}: holds the parameters of a {kind}, which no file makes again; make it as it was, "
+            f"{path}: holds the parameters of a {kind}, which no file makes again; make it as it "
+            "was, "
             "then theta = ansatz.load_theta(path), or vmc.restore(path) for a checkpoint"
         )
     ansatz = _made(kind, lattice, described["local_dim"], found)
@@ -104,3 +109,29 @@ def _network(lattice: Lattice, local_dim: int, found: Mapping[str, Any]) -> Ansa
         freeze=found["freeze"],
         architecture=found["architecture"],
     )
+
+
+def from_quimb(
+    value: Any, lattice: Any = None
+) -> tuple[PEPS | PeriodicMPS, np.ndarray] | Operator | NonHermitian:
+    """Take a state or a Hamiltonian of quimb.
+
+    >>> peps, theta = from_quimb(qtn.PEPS.rand(4, 4, bond_dim=2))  # doctest: +SKIP
+
+    Args:
+        value: a PEPS or MatrixProductState (periodic ones too); a Hamiltonian, see
+            `operators.quimb.hamiltonian_of`.
+        lattice: of a Hamiltonian.
+
+    Returns:
+        A state and its theta (P,): a `PEPS`, of one row for an open MPS, or a `PeriodicMPS`; of a
+        Hamiltonian an `Operator` or a `NonHermitian`.
+
+    Raises:
+        TypeError, ValueError: what is not served; see `quimb.grid_from_quimb`.
+    """
+    if is_hamiltonian(value):
+        return hamiltonian_of(value, lattice)
+    if getattr(value, "cyclic", False) and hasattr(value, "L"):
+        return PeriodicMPS.from_quimb(value)
+    return PEPS.from_quimb(value)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.protocol import LogAmplitude
-from tnvmc.ansatz.ring_quimb import ring_from_quimb, ring_to_quimb
+from tnvmc.ansatz.quimb import ring_from_quimb, ring_to_quimb
 from tnvmc.backend.arguments import numeric_type, set_whole, whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host
@@ -81,12 +81,12 @@ class PeriodicMPS(GenericAnsatz):
         return {"ansatz": type(self).__name__, "D": self.D}
 
     def to_quimb(self, theta: Array) -> qtn.MatrixProductState:
-        """Give a cyclic MatrixProductState of quimb: `ring_quimb.ring_to_quimb`."""
+        """Give a cyclic MatrixProductState of quimb: `quimb.ring_to_quimb`."""
         return ring_to_quimb(to_host(self.tensors(theta)))
 
     @classmethod
     def from_quimb(cls, network: Any) -> tuple[PeriodicMPS, np.ndarray]:
-        """Read a state and its theta (P,) from a cyclic MPS of quimb: `ring_quimb.ring_from_quimb`."""
+        """Read a state and its theta (P,) from a cyclic MPS of quimb: `quimb.ring_from_quimb`."""
         tensors = ring_from_quimb(network)
         n_sites, local_dim, D = tensors.shape[:3]
         ring = cls(chain(n_sites, "periodic"), D, tensors.dtype.name, local_dim)

@@ -1,6 +1,7 @@
-"""Snapshots in pickles, as ranks send them: all ratios side by side in one array.
+"""Snapshots in pickles, as ranks send them: all ratios in one array.
 
-A draw of 8x8 sites has ratios of 112 patches.  Pickled one by one they took 2 % of a step on two ranks.
+A draw of 8x8 sites has ratios of 112 patches.  Pickled one by one they took 2 % of a step on two
+ranks.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
-from tnvmc.ansatz.initial.simple_update import ImaginaryTime, simple_update
+from tnvmc.ansatz.peps.starts.simple_update import ImaginaryTime, simple_update
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.arguments import numeric_type, set_whole
 from tnvmc.backend.calls import spelt
@@ -107,7 +107,7 @@ class ProductState(ClusterProduct):
     """Random vectors, or the ordered product state of lowest energy."""
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
-        """theta (P,) for an operator; see `Initialisable`."""
+        """Give theta (P,) for an operator."""
         if kind != "product":
             return super().initial(operator, seed, kind)
         tensors, _ = simple_update(operator, 1, time=ImaginaryTime(max_steps=0), seed=seed)
@@ -179,7 +179,8 @@ def pairs_of(lattice: Lattice) -> tuple[tuple[int, int], ...]:
         return tuple((i, j) for i, j in lattice.bonds["dimer"])
     if lattice.vacant:
         raise ValueError(
-            f"DimerCovering: pairs are not known on a grid with {len(lattice.vacant)} vacant places; give "
+            f"DimerCovering: pairs are not known on a grid with {len(lattice.vacant)} vacant "
+            "places; give "
             "them as DimerCovering(lattice, pairs), in a file ansatz.pairs"
         )
     n_rows, n_cols = lattice.shape

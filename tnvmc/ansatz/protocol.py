@@ -10,14 +10,17 @@ come back.  `theta` is one flat vector everywhere: only the ansatz knows tensors
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from tnvmc.ansatz.pickling import reduced
+from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.operators.symmetry import SymmetryGroup
 
 Array = Any  # an array of whichever namespace is in use: numpy, array_api_strict, cupy
 
@@ -28,7 +31,8 @@ may replace local state `a`, padded with -1.  The local state of a patch is
 
 
 MOVE_KINDS = ("flips", "exchanges", "pair_flips", "terms")
-"""What moves are counted by: one site changes; two, and their sum stays; two, and it changes; more."""
+"""What moves are counted by: one site changes; two, and their sum stays; two, and it changes;
+more."""
 
 
 @dataclass(frozen=True)
@@ -91,27 +95,170 @@ class Snapshot:
         return reduced(self)
 
 
-@runtime_checkable
-class Ansatz(Protocol):
-    """A parametrised wave function psi_theta(s) on a lattice.
+@dataclass(frozen=True)
+class Execution:
+    """How an ansatz should be run; the defaults fit any ansatz."""
 
-    `ansatz.generic.GenericAnsatz` derives `start`, `sweep` and `measure` from `log_amplitude`
-    and a Jacobian; a PEPS overrides all three with passes over its rows.  What else an ansatz may
-    offer stands in the protocols below.
+    chunk: int = 64  #: configurations per call on the host
+    bytes_per_walker: int | None = None  #: on a GPU; None: chunks as on the host
+    own_threads: bool = False  #: uses all cores by itself: chunks one after another
+    apart: bool = False  #: no bit of a configuration's numbers depends on those in the same call
+
+
+Draw = Callable[[Array, Any], tuple[Array, Array]]
+"""``draw(uniforms (B, N), guide) -> (configs (B, N), log_prob (B,))``."""
+
+
+class Sweeps(Protocol):
+    """The part of `Ansatz` that a chain needs to walk."""
+
+    def start(self, theta: Array, configs: Array) -> Walkers:
+        """See `Ansatz.start`."""
+
+    def sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """See `Ansatz.sweep`."""
+
+    def tempered_sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """See `Abilities.tempered_sweep`."""
+
+
+class Abilities:
+    """What a wave function may offer beyond `Ansatz`, with the answers of one that lacks it.
+
+    A state declares what it has by overriding it; nobody asks for its type or its attributes.
     """
 
-    @property
-    def lattice(self) -> Lattice:
-        """The lattice whose sites a configuration runs over."""
+    dtype: Any = None  #: type of theta; None: unknown
+    scheme: Any = None  #: how it is contracted (`tnvmc.contraction.schemes`); None: by no scheme
+    starts: tuple[str, ...] = ()  #: kinds of start that `initial` knows, the default first
+    tempered: bool = False  #: whether `tempered_sweep` can sample |psi|^(2 power)
+    walks: bool = False  #: whether `walk` makes several sweeps in one call
+    exact_draws: bool | None = None
+    """Whether `drawer` draws from |psi|^2 itself, up to a sector; None: it has no draws."""
+    weighted: bool = False  #: whether its sweeps sample another distribution than |psi|^2
+    group: SymmetryGroup | None = (
+        None  #: symmetries that it is summed over (`wrappers.symmetrised`); None: no sum
+    )
+    sharing: Any = None  #: symmetries by which tensors are shared (`peps.sharing`); None: none are
+    n_unshared: int | None = None  #: number of parameters without that; None: none are shared
 
     @property
-    def local_dim(self) -> int:
-        """Local dimension d."""
+    def execution(self) -> Execution:
+        """How it should be run."""
+        return Execution()
 
     @property
+    def single(self) -> Sweeps | None:
+        """The same state for a theta in single precision; None: it has no such sweeps."""
+        return None
+
+    @property
+    def n_null(self) -> int | None:
+        """Directions of theta along which psi changes by a factor at most; None: unknown."""
+        return None
+
+    @property
+    def readout(self) -> Array | None:
+        """Which parameters make ln psi constant where they vanish, (P,) bool; None: unknown."""
+        return None
+
+    def description(self) -> dict[str, Any]:
+        """Say what it is in plain values (JSON): "ansatz"; "D" or "architecture" if it has one."""
+        return {"ansatz": type(self).__name__}
+
+    def for_operator(self, operator: Any) -> Any:
+        """Give the state with open settings decided by a Hamiltonian; itself if none is open."""
+        return self
+
+    def with_scheme(self, scheme: Any) -> Any:
+        """Give the same state contracted by another scheme; theta carries over."""
+        raise self._lacks("contraction scheme")
+
+    def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
+        """Make parameters to start from.
+
+        Args:
+            operator: the Hamiltonian.
+            seed: of random numbers.
+            kind: one of `starts`; None is the first.
+
+        Returns:
+            theta (P,), on the host.
+
+        Raises:
+            ValueError: a kind that is not in `starts`.
+        """
+        raise no_start(self, kind or "random")
+
+    def tempered_sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """Make a `sweep` of walkers that sample |psi|^(2 power), with a power (B,) for each."""
+        raise self._lacks("tempered sweep")
+
+    def walk(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array | float
+    ) -> tuple[Walkers, SweepInfo]:
+        """Make K tempered sweeps with uniforms (K, B, n_moves); it stores amplitudes only.
+
+        Returns:
+            The walkers after every sweep, (K * B) rows, sweep by sweep; counts (B, kinds) of all.
+        """
+        raise self._lacks("walk")
+
+    def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Draw:
+        """Prepare direct draws at theta, with what serves all of them made once.
+
+        Args:
+            theta: (P,) parameters.
+            chi: bond of the single-layer boundary, if there is one; None: the default.
+            chi_mpo: bond of the double-layer boundary, if there is one; None: the default.
+
+        Returns:
+            ``draw(uniforms (B, N), guide) -> (configs (B, N), ln q (B,))``.  `guide` is None or
+            ``guide(configs, site) -> (B, d)``, factors >= 0 for the conditionals of a site; one
+            with a `total` restricts draws to the sector where the local states sum to it.
+        """
+        raise self._lacks("direct draw")
+
+    def orbit_classes(self, configs: Array, operator: Any) -> tuple[Array, Array] | None:
+        """Sort configurations into orbits of its symmetries.
+
+        Args:
+            configs: (B, N), whole orbits.
+            operator: the Hamiltonian.
+
+        Returns:
+            One member of each orbit (K, N) and the sizes (K,); None if that saves nothing or the
+            operator lacks a symmetry.
+        """
+        return None
+
+    def _lacks(self, what: str) -> TypeError:
+        return TypeError(f"a {type(self).__name__} has no {what}")
+
+
+class Ansatz(Abilities, ABC):
+    """A parametrised wave function psi_theta(s) on a lattice: the base class of all of them.
+
+    `ansatz.generic.GenericAnsatz` derives `start`, `sweep` and `measure` from `log_amplitude`
+    and a Jacobian; a PEPS overrides all three with passes over its rows.  What else a state may
+    offer is in `Abilities`.
+    """
+
+    lattice: Lattice  #: whose sites a configuration runs over
+    local_dim: int  #: local dimension d
+
+    @property
+    @abstractmethod
     def n_params(self) -> int:
         """Length P of theta."""
 
+    @abstractmethod
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """Give psi(s), each configuration by itself.
 
@@ -123,9 +270,11 @@ class Ansatz(Protocol):
             Phases (B,) and ln|psi| (B,).
         """
 
+    @abstractmethod
     def start(self, theta: Array, configs: Array) -> Walkers:
         """Give walkers at `configs` (B, N) with a cache built for this `theta` (P,)."""
 
+    @abstractmethod
     def sweep(
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
@@ -144,6 +293,7 @@ class Ansatz(Protocol):
             The walkers after the sweep, and how many moves were possible and accepted.
         """
 
+    @abstractmethod
     def measure(
         self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
     ) -> tuple[Walkers, Snapshot]:
@@ -160,216 +310,41 @@ class Ansatz(Protocol):
             by patch, zero where a table says -1 and where psi = 0.
         """
 
-
-# What an ansatz may offer beyond that.  Nothing asks for an attribute by name: an ability is a
-# protocol below, and `isinstance` tells whether an ansatz has it.
-
-
-@dataclass(frozen=True)
-class Execution:
-    """How an ansatz should be run; the defaults fit any ansatz."""
-
-    chunk: int = 64  #: configurations per call on the host
-    bytes_per_walker: int | None = None  #: on a GPU; None: chunks as on the host
-    own_threads: bool = False  #: uses all cores by itself: chunks one after another
-    apart: bool = False  #: no bit of a configuration's numbers depends on those in the same call
+    def rebuild(self) -> dict[str, Any] | None:
+        """Give what makes this state again from a file, in plain values; None: only its maker."""
+        return None
 
 
-@runtime_checkable
-class Executed(Protocol):
-    """Says how it should be run; others are run with the defaults of `Execution`."""
-
-    @property
-    def execution(self) -> Execution:
-        """How to run it."""
-
-
-def execution_of(ansatz: Ansatz) -> Execution:
-    """Tell how an ansatz should be run; the defaults where it does not say."""
-    return ansatz.execution if isinstance(ansatz, Executed) else Execution()
-
-
-Draw = Callable[[Array, Any], tuple[Array, Array]]
-"""``draw(uniforms (B, N), guide) -> (configs (B, N), log_prob (B,))``."""
-
-
-@runtime_checkable
-class Drawable(Protocol):
-    """Can be drawn from directly, without a Markov chain."""
-
-    @property
-    def exact_draws(self) -> bool:
-        """Whether what is drawn from is |psi|^2 itself (up to a sector it is kept in)."""
-
-    def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Draw:
-        """Prepare draws at theta, with what serves all of them made once.
-
-        Args:
-            theta: (P,) parameters.
-            chi: bond of the single-layer boundary, where there is one; None: the default.
-            chi_mpo: bond of the double-layer boundary, where there is one; None: the default.
-
-        Returns:
-            ``draw(uniforms (B, N), guide) -> (configs (B, N), ln q (B,))``.  `guide` is None or
-            ``guide(configs, site) -> (B, d)``, factors >= 0 for the conditionals of a site; one with
-            a `total` keeps draws in the sector where the local states sum to it.
-        """
-
-
-@runtime_checkable
-class Tempered(Protocol):
-    """Its sweeps can sample |psi|^(2 power)."""
-
-    def tempered_sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
-    ) -> tuple[Walkers, SweepInfo]:
-        """`sweep` with a power (B,) for each walker."""
-
-
-@runtime_checkable
-class Walks(Protocol):
-    """Can make several sweeps in one call, and keeps nothing of its walkers but amplitudes."""
-
-    def walk(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array | float
-    ) -> tuple[Walkers, SweepInfo]:
-        """K times `tempered_sweep`, with uniforms (K, B, n_moves).
-
-        Returns:
-            The walkers after every sweep, (K * B) rows, sweep by sweep; counts (B, kinds) of all.
-        """
-
-
-@runtime_checkable
-class Truncated(Protocol):
-    """Is contracted by a scheme, which may truncate to a boundary bond dimension chi."""
-
-    @property
-    def scheme(self) -> Any:
-        """The scheme; see `tnvmc.contraction.schemes`."""
-
-    def with_scheme(self, scheme: Any) -> Ansatz:
-        """The same state contracted by another scheme."""
-
-
-@runtime_checkable
-class _WithChi(Protocol):
-    @property
-    def chi(self) -> int: ...
+def require_ansatz(caller: str, key: str, value: Any) -> None:
+    """Raise TypeError for what is no wave function."""
+    if not isinstance(value, Ansatz):
+        raise refuse(caller, key, value, "a wave function, as PEPS(lattice, D=3)")
 
 
 def chi_of(ansatz: Ansatz) -> int | None:
-    """Give the boundary bond dimension that a state is contracted with; None where it has none."""
-    if isinstance(ansatz, Truncated) and isinstance(ansatz.scheme, _WithChi):
-        return ansatz.scheme.chi
-    return None
+    """Give the boundary bond dimension that a state is contracted with; None if it has none."""
+    return getattr(ansatz.scheme, "chi", None)
 
 
 def with_chi(ansatz: Ansatz, chi: int) -> Ansatz:
-    """Give the same state contracted with another chi; itself where it is contracted with none."""
-    if not isinstance(ansatz, Truncated) or not isinstance(ansatz.scheme, _WithChi):
+    """Give the same state contracted with another chi; itself if it is contracted with none."""
+    if chi_of(ansatz) is None or not is_dataclass(ansatz.scheme):
         return ansatz
-    if not is_dataclass(ansatz.scheme):
-        return ansatz
-    return ansatz.with_scheme(replace(ansatz.scheme, chi=chi))
+    other: Ansatz = ansatz.with_scheme(replace(ansatz.scheme, chi=chi))  # type: ignore[type-var]
+    return other
 
 
-@runtime_checkable
-class Reweighted(Protocol):
-    """May walk on another distribution than |psi|^2; its snapshots have weights then."""
-
-    @property
-    def weighted(self) -> bool:
-        """Whether it does."""
-
-
-class Sweeps(Protocol):
-    """The part of `Ansatz` that a chain needs."""
-
-    def start(self, theta: Array, configs: Array) -> Walkers:
-        """See `Ansatz.start`."""
-
-    def sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
-    ) -> tuple[Walkers, SweepInfo]:
-        """See `Ansatz.sweep`."""
-
-
-@runtime_checkable
-class Typed(Protocol):
-    """Says of which type its theta is."""
-
-    @property
-    def dtype(self) -> Any:
-        """Type of theta, or its name."""
-
-
-@runtime_checkable
-class Redundant(Protocol):
-    """Knows how many directions of its parameters lead nowhere."""
-
-    @property
-    def n_null(self) -> int:
-        """Directions of theta along which psi changes by a factor at most, at a generic theta."""
-
-
-@runtime_checkable
-class FollowsOperator(Protocol):
-    """Leaves something open that the Hamiltonian decides."""
-
-    def for_operator(self, operator: Any) -> Ansatz:
-        """The same kind of state with that decided; itself where nothing is open.
-
-        Args:
-            operator: the Hamiltonian.
-        """
-
-
-@runtime_checkable
-class SinglePrecision(Typed, Protocol):
-    """Can make its sweeps in single precision."""
-
-    @property
-    def single(self) -> Sweeps:
-        """The same state for a theta in single precision; `Tempered` where this is."""
-
-
-@runtime_checkable
-class Initialisable(Protocol):
-    """Makes parameters to start from."""
-
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """Kinds of start it knows ("simple_update", "random", "product"), the default first."""
-
-    def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
-        """Make parameters to start from.
-
-        Args:
-            operator: the Hamiltonian.
-            seed: of random numbers.
-            kind: one of `starts`; None is the first.
-
-        Returns:
-            theta (P,), on the host.
-
-        Raises:
-            ValueError: a kind that is not in `starts`.
-        """
-
-
-def check_start(ansatz: Initialisable, kind: str) -> None:
-    """Raise ValueError where an ansatz has no start of this kind."""
+def check_start(ansatz: Abilities, kind: str) -> None:
+    """Raise ValueError if a state has no start of this kind."""
     if kind not in ansatz.starts:
         raise no_start(ansatz, kind)
 
 
-def no_start(ansatz: Any, kind: str) -> ValueError:
-    """Give the error for a start that an ansatz has not."""
-    starts = ansatz.starts if isinstance(ansatz, Initialisable) else ()
-    instead = " or ".join(map(repr, starts)) or "theta of your own"
+def no_start(ansatz: Abilities, kind: str) -> ValueError:
+    """Give the error for a start that a state has not."""
+    instead = " or ".join(map(repr, ansatz.starts)) or "theta of your own"
     return ValueError(
-        f"ansatz.init = '{kind}': a {description_of(ansatz)['ansatz']} has no such start; take "
+        f"ansatz.init = '{kind}': a {ansatz.description()['ansatz']} has no such start; take "
         f"{instead}"
     )
 
@@ -377,40 +352,10 @@ def no_start(ansatz: Any, kind: str) -> ValueError:
 def real_state(operator: Any, found: str) -> ValueError:
     """Give the error for a wave function without phases and a Hamiltonian that needs them."""
     return ValueError(
-        f"ansatz: {operator.name} has complex matrix elements in the sampled basis, so that psi has "
-        f"phases other than +-1, which a real wave function ({found}) cannot hold; its energy would "
+        f"ansatz: {operator.name} has complex matrix elements in the sampled basis, so that psi "
+        "has "
+        f"phases other than +-1, which a real wave function ({found}) cannot hold; its energy "
+        "would "
         "be far above the ground state's. Take dtype = 'complex128' (ansatz.dtype in a file), or a "
         "state with complex amplitudes"
     )
-
-
-@runtime_checkable
-class WithOrbits(Protocol):
-    """Knows which configurations its symmetries make equivalent."""
-
-    def orbit_classes(self, configs: Array, operator: Any) -> tuple[Array, Array] | None:
-        """Sort configurations into orbits.
-
-        Args:
-            configs: (B, N), whole orbits.
-            operator: the Hamiltonian.
-
-        Returns:
-            One member of each orbit (K, N) and the sizes (K,); None where that saves nothing or
-            the operator lacks a symmetry.
-        """
-
-
-@runtime_checkable
-class Described(Protocol):
-    """Says in plain values what it is, so that a file can tell whose parameters it holds."""
-
-    def description(self) -> dict[str, Any]:
-        """Plain values (JSON): at least "ansatz"; "D" or "architecture" where it has one."""
-
-
-def description_of(ansatz: Ansatz) -> dict[str, Any]:
-    """Give the `description` of an ansatz, by default the name of its class."""
-    if isinstance(ansatz, Described):
-        return ansatz.description()
-    return {"ansatz": type(ansatz).__name__}

@@ -1,38 +1,209 @@
-"""States and Hamiltonians of quimb, taken as they are."""
+"""Exchange of tensors with quimb (J. Gray, JOSS 3(29), 819, 2018): grids, chains and rings.
+
+Legs are matched by the names of quimb's indices, never by their order, so a network that quimb
+has permuted comes back right.  quimb is imported only when a state is handed to it.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tnvmc.ansatz.mps import PeriodicMPS
-from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.operators.quimb import hamiltonian_of, is_hamiltonian
-from tnvmc.operators.term import NonHermitian, Operator
+from tnvmc.lattice.grids import chain, square
+from tnvmc.lattice.lattice import Lattice
+
+if TYPE_CHECKING:
+    import quimb.tensor as qtn
+
+Array = Any
+
+_FEWEST = 3
+"""Sites of a ring of tensors: between two there would be two bonds with nothing to tell them
+apart."""
 
 
-def from_quimb(
-    value: Any, lattice: Any = None
-) -> tuple[PEPS | PeriodicMPS, np.ndarray] | Operator | NonHermitian:
-    """Take a state or a Hamiltonian of quimb.
-
-    >>> peps, theta = from_quimb(qtn.PEPS.rand(4, 4, bond_dim=2))  # doctest: +SKIP
+def grid_to_quimb(
+    tensors: Sequence[Array], shape: tuple[int, int]
+) -> qtn.PEPS | qtn.MatrixProductState:
+    """Give a quimb PEPS, or a MatrixProductState for a grid of one row.
 
     Args:
-        value: a PEPS or MatrixProductState (periodic ones too); a Hamiltonian, see
-            `operators.quimb.hamiltonian_of`.
-        lattice: of a Hamiltonian.
+        tensors: (d, up, left, down, right), row by row; legs of the rim are dropped.
+        shape: rows and columns of the grid.
 
     Returns:
-        A state and its theta (P,): a `PEPS`, of one row for an open MPS, or a `PeriodicMPS`; of a
-        Hamiltonian an `Operator` or a `NonHermitian`.
+        A network whose physical indices carry quimb's default names, "k{row},{column}" and
+        "k{site}".
 
     Raises:
-        TypeError, ValueError: what is not served; see `peps.quimb.from_quimb`.
+        ValueError: tensors that do not fit the shape.
     """
-    if is_hamiltonian(value):
-        return hamiltonian_of(value, lattice)
-    if getattr(value, "cyclic", False) and hasattr(value, "L"):
-        return PeriodicMPS.from_quimb(value)
-    return PEPS.from_quimb(value)
+    import quimb.tensor as qtn
+
+    n_rows, n_cols = shape
+    if len(tensors) != n_rows * n_cols:
+        raise ValueError(f"to_quimb: {len(tensors)} tensors for a grid of {shape}")
+    arrays = [
+        np.asarray(tensor).squeeze(axis=tuple(leg + 1 for leg in _rim(site, shape)))
+        for site, tensor in enumerate(tensors)
+    ]
+    if n_rows == 1:
+        letters = ["p" + "".join("lr"[leg // 2] for leg in _inner(s, shape)) for s in range(n_cols)]
+        in_order = [_reordered(a, own, "lrp") for a, own in zip(arrays, letters, strict=True)]
+        return qtn.MatrixProductState(in_order, shape="lrp")
+    # quimb counts rows upwards: its "up" leads to the row with the next higher index
+    letters = ["p" + "".join("dlur"[leg] for leg in _inner(s, shape)) for s in range(len(arrays))]
+    in_order = [_reordered(a, own, "urdlp") for a, own in zip(arrays, letters, strict=True)]
+    rows = [in_order[r * n_cols : (r + 1) * n_cols] for r in range(n_rows)]
+    return qtn.PEPS(rows, shape="urdlp")
+
+
+def grid_from_quimb(state: qtn.PEPS | qtn.MatrixProductState) -> tuple[Lattice, list[Array]]:
+    """Give the grid and the tensors of a quimb PEPS or MPS.
+
+    A common exponent that quimb has split off is put back.
+
+    Args:
+        state: with open boundaries; bonds that quimb has fused or dropped come back as one leg,
+            of size 1 where there is none.
+
+    Returns:
+        An open square lattice (a chain for an MPS), and tensors (d, up, left, down, right), row
+        by row.
+
+    Raises:
+        TypeError: no PEPS and no MPS.
+        ValueError: sites with other than one tensor each, other indices than those of an open
+            grid, unequal physical dimensions.
+    """
+    shape = _shape(state)
+    n_cols = shape[1]
+    names = [divmod(site, n_cols) if hasattr(state, "Lx") else site for site in range(prod(shape))]
+    site_tensors = [_only(state, name) for name in names]
+    found: list[Array] = []
+    for site, name in enumerate(names):
+        tensor = site_tensors[site]
+        order = [[state.site_ind(name)]]
+        for leg, step in enumerate((-n_cols, -1, n_cols, 1)):
+            outside = leg in _rim(site, shape)
+            order.append([] if outside else sorted(tensor.bonds(site_tensors[site + step])))
+        inds = [ind for group in order for ind in group]
+        if set(inds) != set(tensor.inds):
+            raise ValueError(
+                f"from_quimb: site {name} has the indices {tensor.inds}, but its spin and its "
+                "bonds "
+                f"to neighbours on the open grid are {tuple(inds)}; periodic states and operators "
+                "are not supported"
+            )
+        array = tensor.transpose(*inds).data
+        sizes = [prod(tensor.ind_size(ind) for ind in group) for group in order]
+        found.append(np.asarray(array).reshape(sizes))
+        if sizes[0] != found[0].shape[0]:
+            raise ValueError(
+                f"from_quimb: site {name} has the physical dimension {sizes[0]}, site {names[0]} "
+                f"{found[0].shape[0]}; all sites must have the same"
+            )
+    scale = 10.0 ** (float(getattr(state, "exponent", 0.0)) / len(found))
+    lattice = square(*shape) if hasattr(state, "Lx") else chain(n_cols)
+    return lattice, [array * scale for array in found] if scale != 1.0 else found
+
+
+def _shape(state: Any) -> tuple[int, int]:
+    """Rows and columns of the grid."""
+    if hasattr(state, "site_ind") and not hasattr(state, "Lz"):
+        if hasattr(state, "Lx"):
+            return int(state.Lx), int(state.Ly)
+        if hasattr(state, "L"):
+            return 1, int(state.L)
+    raise TypeError(
+        f"from_quimb: {type(state).__name__} is neither a PEPS nor a MatrixProductState of quimb; "
+        "give a network with one tensor and one physical index per site of a grid or a chain"
+    )
+
+
+def _only(state: Any, name: Any) -> Any:
+    tag = state.site_tag(name)
+    tensors: Sequence[Any] = state.select_tensors(tag) if tag in state.tag_map else ()
+    if len(tensors) != 1:
+        raise ValueError(
+            f"from_quimb: site {name} has {len(tensors)} tensors with the tag {tag!r}; contract "
+            "the "
+            "network to one tensor per site first, and keep its site tags"
+        )
+    return tensors[0]
+
+
+def _rim(site: int, shape: tuple[int, int]) -> list[int]:
+    """Legs (0 up, 1 left, 2 down, 3 right) that end at the rim."""
+    row, column = divmod(site, shape[1])
+    ends = (row == 0, column == 0, row == shape[0] - 1, column == shape[1] - 1)
+    return [leg for leg in range(4) if ends[leg]]
+
+
+def _inner(site: int, shape: tuple[int, int]) -> list[int]:
+    return [leg for leg in range(4) if leg not in _rim(site, shape)]
+
+
+def _reordered(array: Array, letters: str, wanted: str) -> Array:
+    return array.transpose([letters.index(letter) for letter in wanted if letter in letters])
+
+
+def ring_to_quimb(tensors: Array) -> qtn.MatrixProductState:
+    """Give a cyclic MatrixProductState, with quimb's names of indices, "k{site}".
+
+    Args:
+        tensors: (N, d, D, D), spin, left, right.
+
+    Raises:
+        ValueError: fewer than three sites.
+    """
+    import quimb.tensor as qtn
+
+    if len(tensors) < _FEWEST:
+        raise ValueError(f"to_quimb: a ring of {len(tensors)} sites; at least {_FEWEST} are needed")
+    return qtn.MatrixProductState([np.asarray(tensor) for tensor in tensors], shape="plr")
+
+
+def ring_from_quimb(state: qtn.MatrixProductState) -> np.ndarray:
+    """Give the tensors (N, d, D, D) of a cyclic MPS; narrow bonds are filled up with zeros.
+
+    A common exponent that quimb has split off is put back.
+
+    Raises:
+        TypeError: no cyclic MPS.
+        ValueError: fewer than three sites, sites with other than one tensor, unequal dimensions.
+    """
+    if not getattr(state, "cyclic", False) or not hasattr(state, "site_ind"):
+        raise TypeError(
+            f"from_quimb: {type(state).__name__} is no periodic MatrixProductState; take "
+            "tnvmc.from_quimb, or PEPS.from_quimb for an open one"
+        )
+    n_sites = int(state.L)
+    if n_sites < _FEWEST:
+        raise ValueError(f"from_quimb: a ring of {n_sites} sites; at least {_FEWEST} are needed")
+    found = [state.select_tensors(state.site_tag(site)) for site in range(n_sites)]
+    if any(len(tensors) != 1 for tensors in found):
+        raise ValueError(
+            "from_quimb: sites with other than one tensor; contract the network to one tensor per "
+            "site "
+            "first, and keep its site tags"
+        )
+    tensors = [each[0] for each in found]
+    arrays = []
+    for site, tensor in enumerate(tensors):
+        (left,) = tensor.bonds(tensors[site - 1])
+        (right,) = tensor.bonds(tensors[(site + 1) % n_sites])
+        arrays.append(np.asarray(tensor.transpose(state.site_ind(site), left, right).data))
+    dims = {array.shape[0] for array in arrays}
+    if len(dims) > 1:
+        raise ValueError(f"from_quimb: sites of dimensions {sorted(dims)}; all must have the same")
+    D = max(max(array.shape[1:]) for array in arrays)
+    scale = 10.0 ** (float(getattr(state, "exponent", 0.0)) / n_sites)
+    found_type = np.result_type(np.float32, *arrays)
+    filled = np.zeros((n_sites, dims.pop(), D, D), found_type)
+    for place, array in zip(filled, arrays, strict=True):
+        place[:, : array.shape[1], : array.shape[2]] = array * scale
+    return filled

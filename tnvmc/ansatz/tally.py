@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import MOVE_KINDS, SweepInfo, Targets, Tempered, Walkers
+from tnvmc.ansatz.protocol import MOVE_KINDS, SweepInfo, Sweeps, Targets, Walkers
 from tnvmc.backend.namespace import array_namespace, to_namespace
 
 Array = Any
@@ -72,14 +72,14 @@ class PlainSweep:
     """The sweep of an ansatz with tempered sweeps: that of power 1."""
 
     def sweep(
-        self: Tempered, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
+        self: Sweeps, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
     ) -> tuple[Walkers, SweepInfo]:
         """Propose every move once; see `Ansatz.sweep`."""
         return self.tempered_sweep(theta, walkers, moves, uniforms, 1.0)
 
 
 def kind_table(n_sites: int, local_dim: int) -> np.ndarray:
-    """Kind of the change from each local state of a patch to each, (d^k, d^k): place in `MOVE_KINDS`.
+    """Give the kind of each change of local states, (d^k, d^k), as a place in `MOVE_KINDS`.
 
     What changes decides, not the size of the patch: one site is a flip, two sites an exchange where
     their sum stays and a pair flip where it does not, more are terms.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc._version import __version__
-from tnvmc.ansatz.protocol import Truncated, chi_of, with_chi
+from tnvmc.ansatz.protocol import chi_of, with_chi
 from tnvmc.app.merge import enough_pairs, free_name, merged
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend import progress
@@ -192,7 +192,7 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[VMC, 
     judged = trusted(vmc.method, vmc.state)  # by the sampler of the run, as its next step would
     if not judged[1]:
         judged = judged[0], tuple(_archived_reasons(path))
-    if settings.contraction != contraction and isinstance(vmc.ansatz, Truncated):
+    if settings.contraction != contraction and vmc.ansatz.scheme is not None:
         wanted = settings.contraction
         chi = wanted.chi
         if chi == "auto" or chi == contraction.chi:
@@ -344,7 +344,7 @@ def _pair_method(method: Method, vmc: VMC, settings: Settings, asked: Asked) -> 
     """The method of what needs the ratios of all pairs: fewer samples, at the chi of the run."""
     ansatz = method.problem.ansatz
     of_run = vmc.problem.ansatz
-    if asked.chi is None and isinstance(ansatz, Truncated) and isinstance(of_run, Truncated):
+    if asked.chi is None and None not in (ansatz.scheme, of_run.scheme):
         ansatz = ansatz.with_scheme(of_run.scheme)
     n_samples = asked.pair_samples
     if n_samples is None:

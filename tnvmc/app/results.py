@@ -9,7 +9,7 @@ from typing import Any
 
 from tnvmc._version import __version__
 from tnvmc.analysis.reference import Reference
-from tnvmc.ansatz.wrappers.shared import shared_counts
+from tnvmc.ansatz.peps.sharing import shared_counts
 from tnvmc.operators.bounds import energy_bound
 from tnvmc.report.describe import orthogonal_to
 from tnvmc.report.plots import energy_picture
@@ -32,10 +32,9 @@ def result_of(
     if exact:
         signed = (measured.energy - exact) / abs(exact)
         error = math.hypot(measured.energy_error, reference.error or 0.0) / abs(exact)
-    counts = shared_counts(vmc.ansatz)
     values = {
         **measured.as_dict(),
-        "sharing": counts and counts.as_dict(),
+        "sharing": shared_counts(vmc.ansatz),
         "energy_bound": energy_bound(vmc.operator),
         "exact_energy": exact,
         "exact_energy_per_site": None if exact is None else exact / n_sites,

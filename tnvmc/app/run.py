@@ -12,9 +12,9 @@ from typing import Any
 
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import Reference, find_reference
+from tnvmc.ansatz.peps.sharing import shared_counts
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
-from tnvmc.ansatz.wrappers.shared import shared_counts
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.app.keeper import Keeper
 from tnvmc.app.results import draw_energy, growth_of_steps, result_of
@@ -225,9 +225,7 @@ def _set_up(
     console = RunConsole(optimizer.steps, operator.n_sites, optimizer.seconds)
     ansatz = build_ansatz(settings, operator)
     check_memory(settings, ansatz.n_params, operator.local_dim)
-    counts = shared_counts(ansatz)
-    counted = counts.as_dict() if counts else None
-    console.say(headline(settings, operator, ansatz.n_params, counted))
+    console.say(headline(settings, operator, ansatz.n_params, shared_counts(ansatz)))
     inner = inner_state(ansatz)
     of_grid = inner.first if isinstance(inner, ProductOfStates) else inner
     bonds = of_grid.bonds if isinstance(of_grid, PEPS) and operator.lattice.shape[0] > 1 else None

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.initial.parameters import cut_to, from_simple_update, grown
-from tnvmc.ansatz.initial.repeated import shared_as
-from tnvmc.ansatz.initial.simple_update import SimpleUpdateInfo
+from tnvmc.ansatz.peps.starts.initial import from_simple_update
+from tnvmc.ansatz.peps.starts.other_sizes import cut_to, grown, shared_as
+from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state

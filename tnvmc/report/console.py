@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tnvmc.analysis.diagnostics import diagnostics_of
-from tnvmc.ansatz.initial.parameters import start_described
+from tnvmc.ansatz.initial import start_described
 from tnvmc.backend.device import describe
 from tnvmc.backend.process import OutputLost
 from tnvmc.backend.ranks import in_use

@@ -14,9 +14,7 @@ from tnvmc.ansatz.protocol import (
     Snapshot,
     SweepInfo,
     Targets,
-    Tempered,
     Walkers,
-    Walks,
 )
 from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.backend import progress
@@ -61,9 +59,9 @@ class Sampler:
         precision: "single" walks in single precision, measures in double and weighs the difference
             away (`ansatz.wrappers.mixed`).
         power: p < 1 draws from |psi|^(2 p) and weighs samples by |psi|^(2 - 2 p), so that configurations
-            where psi is small are seen and their signs can turn; for a `Tempered` ansatz.  "auto": a
+            where psi is small are seen and their signs can turn; for an ansatz with tempered sweeps.  "auto": a
             power that follows the state from draw to draw (`sampling.power`), where the ansatz is
-            `Tempered` and there are no replicas, else 1.
+            tempered and there are no replicas, else 1.
 
     Raises:
         ValueError: no whole number, or one below its least value; power outside 0 < power <= 1, or with replicas.
@@ -164,7 +162,7 @@ class Sampler:
 
     def _follows(self, ansatz: Ansatz) -> bool:
         """Whether the power is one that follows the state."""
-        return self.power == "auto" and self.n_replicas == 1 and isinstance(ansatz, Tempered)
+        return self.power == "auto" and self.n_replicas == 1 and ansatz.tempered
 
     def _power(self, ansatz: Ansatz, point: Point) -> float:
         """The power of this draw."""
@@ -241,17 +239,17 @@ class _Chunk:
     moves: Targets
     stream: tuple[int, int]  #: seed, stream
     jacobian: Wanted
-    together: int  #: sweeps in one call, of an ansatz that `Walks`
+    together: int  #: sweeps in one call, of an ansatz that walks
 
     def __call__(self, chunk: range) -> _ChunkResult:
         n_replicas = self.sampler.n_replicas
         rows = range(chunk.start * n_replicas, chunk.stop * n_replicas)
         walkers = self.ansatz.start(self.point.theta, self.point.configs[rows.start : rows.stop, :])
-        if n_replicas == 1 and isinstance(self.ansatz, Walks):
+        if n_replicas == 1 and self.ansatz.walks:
             return self._walked(self.ansatz, chunk, walkers)
         return self._swept(chunk, rows, walkers)
 
-    def _walked(self, ansatz: Walks, chunk: range, walkers: Walkers) -> _ChunkResult:
+    def _walked(self, ansatz: Ansatz, chunk: range, walkers: Walkers) -> _ChunkResult:
         """Several sweeps in one call, and one measurement of the draws among them."""
         sampler, theta, n_walkers = self.sampler, self.point.theta, len(chunk)
         seed, stream = self.stream

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Ansatz, Draw, Drawable, Snapshot, Targets
+from tnvmc.ansatz.protocol import Ansatz, Draw, Snapshot, Targets
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import set_whole
 from tnvmc.backend.calls import spelt
@@ -93,7 +93,7 @@ class DirectSampler:
             (`estimate.statistics.weighted_estimate`).
 
         Raises:
-            ValueError: an ansatz that is not `Drawable`; a magnetisation that there is not
+            ValueError: an ansatz without direct draws; a magnetisation that there is not
                 (`sector_of`); psi vanishes at all draws.
 
         Source: weights of perfect sampling with truncated boundaries, Vieijra, Haegeman, Verstraete
@@ -218,9 +218,9 @@ def _sum(states: Array) -> Array:
     return xp.sum(xp.astype(states, xp.float64), axis=1, keepdims=True)
 
 
-def _drawable(ansatz: Ansatz) -> Drawable:
-    if not isinstance(ansatz, Drawable):
-        raise ValueError(  # noqa: TRY004 (a setting, not a type of argument)
+def _drawable(ansatz: Ansatz) -> Ansatz:
+    if ansatz.exact_draws is None:
+        raise ValueError(
             f"direct sampling: a {type(ansatz).__name__} cannot be drawn from directly, so it is "
             "sampled by Markov chains only; take sampler.kind = 'metropolis' (Sampler)"
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets, WithOrbits
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets
 from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_namespace
@@ -34,7 +34,7 @@ class Enumerate:
             the problem.
         threads, chunk: as for `Sampler`.
         by_orbit: measure one configuration of each orbit, with the weight of all, where the ansatz
-            knows its symmetries (`WithOrbits`) and the operator has them too: enough for the energy,
+            knows its symmetries (`orbit_classes`) and the operator has them too: enough for the energy,
             and for nothing that is not symmetric itself.
     """
 
@@ -132,8 +132,6 @@ class Enumerate:
     ) -> Snapshot | None:
         """One configuration of each orbit; None where that is not possible or saves nothing."""
         ansatz, xp = problem.ansatz, array_namespace(point.theta)
-        if not isinstance(ansatz, WithOrbits):
-            return None
         classes = ansatz.orbit_classes(basis.configs(basis.codes), problem.operator)
         if classes is None:
             return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Tempered, Walkers
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Walkers
 from tnvmc.backend.namespace import array_namespace
 
 Array = Any
@@ -23,10 +23,10 @@ def powers(n_ladders: int, n_replicas: int, xp: Any) -> Array:
     return xp.tile(falling, (n_ladders,))
 
 
-def tempered(ansatz: Ansatz, setting: str) -> Tempered:
+def tempered(ansatz: Ansatz, setting: str) -> Ansatz:
     """The ansatz, as one whose sweeps know powers; raises ValueError where they know 1 only."""
-    if not isinstance(ansatz, Tempered):
-        raise ValueError(  # noqa: TRY004 (a setting, not a type of argument)
+    if not ansatz.tempered:
+        raise ValueError(
             f"sampler.{setting}: the sweeps of a {type(ansatz).__name__} sample |psi|^2 alone, "
             f"so it cannot be tempered; take {setting} = 1"
         )

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Ansatz, execution_of
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend import progress
 from tnvmc.backend.device import out_of_room, walkers_that_fit
 from tnvmc.backend.namespace import is_gpu
@@ -32,7 +32,7 @@ DEFAULT_CHUNK = 64
 
 def one_after_another(ansatz: Ansatz, xp: Any) -> bool:
     """Whether chunks wait for each other: with threads of its own, or one queue of work on a GPU."""
-    return xp is not np or execution_of(ansatz).own_threads
+    return xp is not np or ansatz.execution.own_threads
 
 
 def split(n: int, size: int) -> list[range]:
@@ -52,7 +52,7 @@ def chunks(
     (`Execution.apart`), chunks are of about equal size and as many for each of two workers on each
     rank; else they are those of one process.
     """
-    wanted = execution_of(ansatz)
+    wanted = ansatz.execution
     if size is None and is_gpu(xp) and wanted.bytes_per_walker is not None:
         beside = ranks_per_device(in_use(), xp)
         n_chunks, fit = (

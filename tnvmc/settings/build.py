@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS, PACKAGES
@@ -154,7 +154,7 @@ def _start(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
     assert isinstance(ansatz, ProductOfStates)
     first = initial_parameters(_whole(ansatz.first), operator, seed, chosen.first.init)
     if chosen.second.init in ("random", "product"):
-        return ansatz.around(first, operator, seed, chosen.second.init)
+        return ansatz.initial_second(first, operator, seed, chosen.second.init)
     return ansatz.joined(
         first, initial_parameters(_whole(ansatz.second), operator, seed, chosen.second.init)
     )

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.ansatz.neural import NETWORKS
-from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.process import available_cores
 from tnvmc.limits import Json, Positive, PositiveNumber
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.marshall import has_ground_state
+from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import SamplerSettings, Settings
@@ -245,10 +245,10 @@ def _steps_for(samples: int, sampler: SamplerSettings) -> int:
     return samples // each
 
 
-def _of_ground_state(operator: Operator, state: Symmetrised, magnetisation: int) -> bool:
+def _of_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: int) -> bool:
     """Whether a state may be the ground state by its characters; all +1 where nothing is proven."""
-    proven = has_ground_state(operator, state.group, magnetisation)
-    return all(g.character == 1 for g in state.group.elements) if proven is None else proven
+    proven = has_ground_state(operator, group, magnetisation)
+    return all(g.character == 1 for g in group.elements) if proven is None else proven
 
 
 def _check(settings: Settings, common: Settings, n_samples: int, operator: Operator) -> None:
@@ -258,7 +258,7 @@ def _check(settings: Settings, common: Settings, n_samples: int, operator: Opera
         told = f"the others are in the sector {theirs}; set it for all, in [sampler]"
         raise ConfigError(conflict("sampler.magnetisation", told, ours))
     ansatz = check_parts(settings, operator)
-    if isinstance(ansatz, Symmetrised) and not _of_ground_state(operator, ansatz, ours or 0):
+    if ansatz.group and not _of_ground_state(operator, ansatz.group, ours or 0):
         told = "a comparison is one of ground states, which have others; run this state by itself"
         raise ConfigError(conflict("ansatz.characters", told, settings.ansatz.characters))
     found = measured_samples(settings, operator)

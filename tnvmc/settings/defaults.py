@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
-from tnvmc.ansatz.initial.parameters import sharing_of_start
+from tnvmc.ansatz.initial import sharing_of_start
 from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import (

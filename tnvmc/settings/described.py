@@ -20,7 +20,7 @@ from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
-from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of
+from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
@@ -212,7 +212,7 @@ def _symmetrised(vmc: VMC) -> Section:
 def _ansatz(ansatz: Ansatz, init: str | None) -> Section:
     if isinstance(ansatz, ProductOfStates):
         return _product(ansatz, init)
-    about = description_of(ansatz)
+    about = ansatz.description()
     network = about.get("architecture", {})
     starts = getattr(ansatz, "starts", ("random",))
     found: Section = {"kind": _STATES.get(type(ansatz), type(ansatz).__name__)}
@@ -258,7 +258,7 @@ def _contraction(vmc: VMC) -> Section:
     found = {"scheme": _SCHEMES[type(scheme)], "chi": most}
     if vmc.state.chi is not None:
         found["chi"] = "auto"
-        if most != default_chi(description_of(ansatz).get("D") or 1):
+        if most != default_chi(ansatz.description().get("D") or 1):
             found["largest_chi"] = most
     return found
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tnvmc.ansatz.product import DimerCovering
-from tnvmc.ansatz.protocol import Ansatz, description_of
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
@@ -50,7 +50,7 @@ def differing(vmc: VMC, settings: Settings) -> list[str]:
 
 
 def _same_state(built: Ansatz, used: Ansatz) -> bool:
-    if type(built) is not type(used) or description_of(built) != description_of(used):
+    if type(built) is not type(used) or built.description() != used.description():
         return False
     if isinstance(built, DimerCovering) and isinstance(used, DimerCovering):
         return built.pairs == used.pairs and _same_numbers(built, used)

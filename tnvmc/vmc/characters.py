@@ -60,8 +60,8 @@ def symmetrised(
             one-dimensional representation has.
         ValueError: an unknown name.
     """
-    if isinstance(problem.ansatz, Symmetrised):
-        raise ValueError(  # noqa: TRY004 (of what is allowed, a state among others)
+    if problem.ansatz.group is not None:
+        raise ValueError(
             "symmetries: this state is a sum over symmetries already, that of its "
             f"{len(problem.ansatz.group)} elements is measured; leave them out, or make it with all of them"
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.ansatz.files import LISTED_BONDS, listed
-from tnvmc.ansatz.protocol import Ansatz, description_of
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.term import Operator
@@ -42,7 +42,7 @@ def identity(
 
     And which states it is kept orthogonal to, by what identifies their parameters.
     """
-    lattice, about = ansatz.lattice, description_of(ansatz)
+    lattice, about = ansatz.lattice, ansatz.description()
     bonds = listed(lattice)
     return {
         "ansatz": about.pop("ansatz"),

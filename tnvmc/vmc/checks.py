@@ -68,7 +68,7 @@ _AS = {"sampler": "Sampler(n_walkers=64)", "optimizer": "SR()"}
 
 
 def _is_state(value: Any) -> bool:
-    return hasattr(value, "log_amplitude") and not isinstance(value, type)
+    return isinstance(value, Ansatz)
 
 
 def _kind(value: Any) -> str:

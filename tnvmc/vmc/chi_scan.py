@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Ansatz, Snapshot, chi_of, description_of, with_chi
+from tnvmc.ansatz.protocol import Ansatz, Snapshot, chi_of, with_chi
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
@@ -166,7 +166,7 @@ def checked_chis(ansatz: Ansatz, chis: Sequence[int] | None) -> tuple[int, ...]:
     """
     if chi_of(ansatz) is None:
         raise ValueError(
-            f"converge: {kind_in(description_of(ansatz))} is contracted without a boundary bond dimension "
+            f"converge: {kind_in(ansatz.description())} is contracted without a boundary bond dimension "
             "here, so there is no chi to converge in"
         )
     given = default_chis(ansatz) if chis is None else chis

@@ -7,8 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from tnvmc.ansatz.initial.parameters import initial_parameters
-from tnvmc.ansatz.protocol import Ansatz, FollowsOperator, Targets, chi_of
+from tnvmc.ansatz.initial import initial_parameters
+from tnvmc.ansatz.protocol import Ansatz, Targets, chi_of
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import as_path, spelt
 from tnvmc.backend.device import namespace_of
@@ -142,8 +142,7 @@ class VMC:
         operator = as_operator(operator, getattr(ansatz, "lattice", None))
         check_parts(operator, ansatz, sampler, optimizer, guard)
         check_lattices(operator, ansatz)
-        if isinstance(ansatz, FollowsOperator):
-            ansatz = ansatz.for_operator(operator)
+        ansatz = ansatz.for_operator(operator)
         self.operator = operator
         self.ansatz = ansatz
         self._contracted = Contracted()

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import Sector, exact_levels
 from tnvmc.operators.basis import Basis
@@ -50,7 +49,7 @@ def excited_level(kept: Sequence[Kept], most: int) -> KnownEnergy | None:
 
 def _lowest_levels(kept: Sequence[Kept], most: int) -> np.ndarray:
     """The lowest levels of the sector, two more than kept states; none where they are not known."""
-    if any(isinstance(each.problem.ansatz, Symmetrised) for each in kept):
+    if any(each.problem.ansatz.group is not None for each in kept):
         return np.zeros(0)
     problem, n_below = kept[0].problem, len(kept)
     operator, sector = problem.operator, problem.magnetisation

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tnvmc.ansatz.protocol import Ansatz, chi_of, description_of, with_chi
+from tnvmc.ansatz.protocol import Ansatz, chi_of, with_chi
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.sampling.problem import Samples
 
@@ -32,7 +32,7 @@ def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> int | None:
     Raises:
         ValueError: a number, which is that of the ansatz; an ansatz without chi, or one whose psi changes with it.
     """
-    most, first = chi_of(ansatz), first_chi(description_of(ansatz).get("D"))
+    most, first = chi_of(ansatz), first_chi(ansatz.description().get("D"))
     scheme = getattr(ansatz, "scheme", None)
     if chi is None:
         one_row = min(ansatz.lattice.shape) == 1

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Redundant, Snapshot, Targets, chi_of, with_chi
+from tnvmc.ansatz.protocol import Snapshot, Targets, chi_of, with_chi
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import one_of, whole
 from tnvmc.backend.calls import shortly
@@ -192,7 +192,7 @@ def independent(problem: Problem, sector: int | None) -> int | None:
     PEPS of 2x2 sites with D = 2.  None for an ansatz that does not know its null directions.
     """
     ansatz, operator = problem.ansatz, problem.operator
-    if not isinstance(ansatz, Redundant):
+    if ansatz.n_null is None:
         return None
     n, d = operator.n_sites, operator.local_dim
     states = d**n if sector is None else count_states(n, d, (n * (d - 1) - sector) // 2)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.reliability import Drawn, changed_part, closure_threshold, doubts
@@ -261,7 +260,7 @@ def _of_characters(
 
 def group_of(ansatz: Ansatz) -> SymmetryGroup | None:
     """Give the group that a state is summed over, None where it is not."""
-    return ansatz.group if isinstance(ansatz, Symmetrised) else None
+    return ansatz.group
 
 
 def _unstable(records: Sequence[StepRecord]) -> Iterator[Diagnostic]:

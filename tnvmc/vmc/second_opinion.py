@@ -15,7 +15,6 @@ import numpy as np
 
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.vacancies import on_grid
-from tnvmc.ansatz.protocol import description_of
 from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import whole
@@ -250,7 +249,7 @@ def _state(measured: Measured) -> PEPS:
     if isinstance(ansatz, Mixed):
         ansatz = ansatz.ansatz
     if not isinstance(ansatz, PEPS):
-        kind = kind_in(description_of(ansatz))
+        kind = kind_in(ansatz.description())
         raise LeftOut(
             f"a {kind} is no PEPS whose layers could be contracted", reason="state", state=kind
         )

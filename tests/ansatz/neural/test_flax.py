@@ -10,7 +10,6 @@ import pytest
 from tnvmc.ansatz.checks.case import all_configs
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.generic import CAP
-from tnvmc.ansatz.protocol import Drawable
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.symmetry import symmetry_group
@@ -324,7 +323,7 @@ def test_averaged_densities_are_drawn_with_their_probability(magnetisation: int 
     theta = ansatz.random(0) + np.random.default_rng(0).normal(size=ansatz.n_params)
     n_draws = 20000
     uniforms = np.random.default_rng(1).random((n_draws, 4))
-    assert isinstance(ansatz, Drawable)
+    assert ansatz.exact_draws
     drawn, log_q = ansatz.drawer(theta)(uniforms, SimpleNamespace(total=2))
     assert (drawn.sum(axis=1) == 2).all()
     index = drawn @ np.array([8, 4, 2, 1])

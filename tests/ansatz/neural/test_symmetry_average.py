@@ -19,8 +19,7 @@ from tnvmc.vmc.driver import VMC
 pytest.importorskip("flax")
 
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.ansatz.neural.orbits import Orbits
-from tnvmc.ansatz.neural.symmetry_average import SymmetryAverage, shifts
+from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage, shifts
 from tnvmc.ansatz.neural.vit import ViT
 
 LATTICE = square(2, 4, "periodic")

@@ -10,8 +10,9 @@ import pytest
 from tests.oracles import all_configs, dense_state
 from tests.run_files import hdf5_of
 from tnvmc import PEPS, SRC, heisenberg
-from tnvmc.ansatz.initial.parameters import initial_parameters
-from tnvmc.ansatz.initial.tensors import grow, random_positive
+from tnvmc.ansatz.files import scheme_of
+from tnvmc.ansatz.initial import initial_parameters
+from tnvmc.ansatz.peps.starts.tensors import grow, random_positive
 from tnvmc.contraction.schemes import Exact, ZipUp
 from tnvmc.lattice import Lattice, chain, from_bonds, honeycomb, kagome, shastry_sutherland, square
 from tnvmc.storage.hdf5 import FORMAT_VERSION, StateFileError, read_parameters
@@ -39,6 +40,14 @@ def test_what_is_saved_comes_back_to_the_last_bit(tmp_path: Path, dtype, scheme)
     assert found.scheme == scheme
     assert back.dtype == theta.dtype
     assert back.tobytes() == theta.tobytes()
+
+
+def test_schemes_of_earlier_versions_are_read_or_refused() -> None:
+    told = {"name": "SRC", "chi": 4, "oversample": 0, "seed": 0}
+    assert scheme_of(told) == SRC(4)
+    for removed in (told | {"oversample": 2}, {"name": "Fixed", "chi": 4}):
+        with pytest.raises(StateFileError, match="earlier version"):
+            scheme_of(removed)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.oracles import all_configs, dense_amplitude, dense_state
-from tnvmc.ansatz.initial.tensors import random_positive
-from tnvmc.ansatz.peps.quimb import from_quimb, to_quimb
+from tnvmc.ansatz.peps.starts.tensors import random_positive
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.quimb import grid_from_quimb, grid_to_quimb
 from tnvmc.contraction.double_layer import log_amplitude
 from tnvmc.lattice.grids import chain, square
 
@@ -28,7 +28,7 @@ def random_state(shape, dtype="complex128", D=3, local_dim=2):
 @pytest.mark.parametrize("shape", [(2, 3), (3, 2), (3, 3), (4, 1), (1, 5)])
 def test_amplitudes_agree_and_tensors_come_back(shape):
     tensors = random_state(shape)
-    state = to_quimb(tensors, shape)
+    state = grid_to_quimb(tensors, shape)
     for config in np.random.default_rng(0).integers(0, 2, size=(6, len(tensors))):
         rows = config.reshape(shape)
         names = {
@@ -37,28 +37,28 @@ def test_amplitudes_agree_and_tensors_come_back(shape):
         }
         amplitude = state.isel(names).contract(all, optimize="greedy")
         assert abs(amplitude - dense_amplitude(tensors, shape, config)) < ROUNDING
-    _, back = from_quimb(state)
+    _, back = grid_from_quimb(state)
     assert all(np.array_equal(old, new) for old, new in zip(tensors, back, strict=True))
 
 
 def test_quimb_may_permute_legs():
     tensors = random_state((3, 3), D=2)
-    state = to_quimb(tensors, (3, 3))
+    state = grid_to_quimb(tensors, (3, 3))
     rng = np.random.default_rng(5)
     for tensor in state.tensors:
         tensor.transpose_(*rng.permutation(tensor.inds))
-    _, back = from_quimb(state)
+    _, back = grid_from_quimb(state)
     assert all(np.array_equal(old, new) for old, new in zip(tensors, back, strict=True))
 
 
 def test_states_made_by_quimb():
     state = qtn.PEPS.rand(3, 4, bond_dim=2, phys_dim=3, seed=3)
-    lattice, tensors = from_quimb(state)
+    lattice, tensors = grid_from_quimb(state)
     assert (lattice.shape, lattice.boundary) == ((3, 4), "open")
     assert tensors[0].shape == (3, 1, 1, 2, 2)
     assert tensors[5].shape == (3, 2, 2, 2, 2)
     norm = state.make_norm().contract(all, optimize="greedy")
-    psi = dense_state(from_quimb(qtn.PEPS.rand(2, 2, 2, seed=4))[1], (2, 2), all_configs(4))
+    psi = dense_state(grid_from_quimb(qtn.PEPS.rand(2, 2, 2, seed=4))[1], (2, 2), all_configs(4))
     small = qtn.PEPS.rand(2, 2, 2, seed=4).to_dense().ravel()
     assert np.allclose(psi, small, atol=ROUNDING)
     assert norm > 0
@@ -69,7 +69,7 @@ def test_mps_with_an_exponent_split_off():
     dense = state.to_dense().ravel()
     state.multiply_(1e3)
     state.equalize_norms_(1.0)
-    psi = dense_state(from_quimb(state)[1], (1, 6), all_configs(6))
+    psi = dense_state(grid_from_quimb(state)[1], (1, 6), all_configs(6))
     assert np.allclose(psi, 1e3 * dense, rtol=1e-10, atol=1e-9)
 
 
@@ -113,22 +113,22 @@ def test_bonds_of_unequal_size_are_filled_up():
 
 def test_errors():
     with pytest.raises(ValueError, match="3 tensors for a grid"):
-        to_quimb(random_positive(chain(3), 2), (2, 2))
+        grid_to_quimb(random_positive(chain(3), 2), (2, 2))
     with pytest.raises(ValueError, match="periodic"):
-        from_quimb(qtn.MPS_rand_state(6, 3, cyclic=True, seed=0))
-    two_tensors = to_quimb(random_state((2, 2), D=2), (2, 2))
+        grid_from_quimb(qtn.MPS_rand_state(6, 3, cyclic=True, seed=0))
+    two_tensors = grid_to_quimb(random_state((2, 2), D=2), (2, 2))
     two_tensors |= two_tensors["I0,0"].copy()
     with pytest.raises(ValueError, match="has 2 tensors"):
-        from_quimb(two_tensors)
+        grid_from_quimb(two_tensors)
     untagged = qtn.PEPS.rand(2, 2, 2)
     untagged.drop_tags("I0,1")
     with pytest.raises(ValueError, match=r"site \(0, 1\) has 0 tensors"):
-        from_quimb(untagged)
-    unequal = to_quimb(
+        grid_from_quimb(untagged)
+    unequal = grid_to_quimb(
         [t[:2] if site else t for site, t in enumerate(random_state((2, 2), local_dim=3))], (2, 2)
     )
     with pytest.raises(ValueError, match="physical dimension 2"):
-        from_quimb(unequal)
+        grid_from_quimb(unequal)
 
 
 @pytest.mark.parametrize("make", [lambda: qtn.PEPO.rand(2, 2, 2), lambda: qtn.MPO_rand(3, 2),

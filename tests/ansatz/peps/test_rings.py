@@ -25,10 +25,10 @@ from tnvmc import (
     square,
 )
 from tnvmc.ansatz.checks.conformance import check_ansatz
-from tnvmc.ansatz.initial.gates import plan_gates
-from tnvmc.ansatz.initial.parameters import grown
-from tnvmc.ansatz.initial.simple_update import simple_update
 from tnvmc.ansatz.peps.rings import opened
+from tnvmc.ansatz.peps.starts.gates import plan_gates
+from tnvmc.ansatz.peps.starts.other_sizes import grown
+from tnvmc.ansatz.peps.starts.simple_update import simple_update
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms

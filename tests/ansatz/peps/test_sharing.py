@@ -32,8 +32,9 @@ from tnvmc import (
     xxz,
 )
 from tnvmc.ansatz.checks.conformance import check_ansatz
-from tnvmc.ansatz.initial.parameters import grown, initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.peps.sharing import Sharing, bond_signs
+from tnvmc.ansatz.peps.starts.other_sizes import grown
 from tnvmc.ansatz.peps.symmetries import is_proven, signs_are_known
 from tnvmc.backend.namespace import to_host
 from tnvmc.exact import exact_ground_state

@@ -10,8 +10,8 @@ import pytest
 from tests.exact_peps import exact_energy
 from tests.oracles import all_configs, config_index, exact_distribution
 from tnvmc import PEPS, SRC, VMC, Enumerate, Exact, exact_ground_state, heisenberg
-from tnvmc.ansatz.initial.simple_update import evolved, simple_update
 from tnvmc.ansatz.peps.draws import Drawer
+from tnvmc.ansatz.peps.starts.simple_update import evolved, simple_update
 from tnvmc.ansatz.peps.vacancies import Filling, on_grid
 from tnvmc.backend.random import uniforms
 from tnvmc.lattice import embedding, honeycomb, kagome

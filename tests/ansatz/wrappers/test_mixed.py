@@ -10,7 +10,7 @@ import pytest
 
 from tests import oracles
 from tests.drawing import sample
-from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.wrappers.mixed import Mixed

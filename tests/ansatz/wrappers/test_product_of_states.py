@@ -20,7 +20,7 @@ from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.rbm import RBM
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import ProductState
-from tnvmc.ansatz.protocol import Drawable, Tempered, Truncated, Walkers, chi_of, with_chi
+from tnvmc.ansatz.protocol import Walkers, chi_of, with_chi
 from tnvmc.ansatz.wrappers.nearly_constant import LARGEST, deviation
 from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
@@ -177,7 +177,7 @@ def test_weighted_sweeps_of_the_first_keep_the_distribution(name: str, power: fl
     copies, shares = np.tile(configs, (n_copies, 1)), np.tile(start, n_copies) / n_copies
     uniforms = np.random.default_rng(1).random((len(copies), len(moves)))
     walkers: Walkers = state.start(theta, copies)
-    assert isinstance(state, Tempered)
+    assert state.tempered
     powers = np.full(len(copies), power)
     moved, _ = state.tempered_sweep(theta, walkers, moves, uniforms, powers)
     assert (moved.configs != copies).any(axis=1).mean() > 0.1
@@ -247,12 +247,10 @@ def test_a_network_starts_with_the_features_it_was_made_with() -> None:
 
 def test_abilities_are_those_of_the_first() -> None:
     state = product("PEPS, RBM")
-    assert (
-        isinstance(state, Truncated) and isinstance(state, Tempered) and isinstance(state, Drawable)
-    )
+    assert state.scheme is not None and state.tempered and state.exact_draws is False
     assert chi_of(state) == UNCUT and chi_of(with_chi(state, 7)) == 7
     ring = product("ring, CNN")
-    assert not isinstance(ring, Truncated) and ring.sweeps == "both" and state.sweeps == "first"
+    assert ring.scheme is None and ring.sweeps == "both" and state.sweeps == "first"
 
 
 def test_a_factor_of_zero_has_no_weight() -> None:

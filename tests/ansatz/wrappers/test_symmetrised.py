@@ -14,11 +14,10 @@ from tests import oracles
 from tests.drawing import enumerated, sample
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.generic import local_states, replaced
-from tnvmc.ansatz.initial.parameters import initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering
-from tnvmc.ansatz.protocol import Truncated, Typed
 from tnvmc.ansatz.wrappers.images import moved_patch, moved_table
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
@@ -265,15 +264,15 @@ def test_optimising_the_symmetrised_state(reweight: bool) -> None:
 
 def test_scheme_and_hints_pass_through() -> None:
     state, theta = small()
-    assert isinstance(state, Truncated) and isinstance(state, Typed)
+    assert state.scheme is not None and state.dtype is not None
     assert state.scheme == SRC(UNCUT) and state.dtype == np.float64
     assert state.execution.chunk == state.ansatz.execution.chunk
     cut = state.with_scheme(SRC(2))
-    assert isinstance(cut, Symmetrised) and isinstance(cut, Truncated)
+    assert isinstance(cut, Symmetrised) and cut.scheme is not None
     assert cut.scheme == SRC(2) and cut.group is state.group
     mps = PeriodicMPS(chain(6, "periodic"), 2)
     ring = Symmetrised(mps, symmetry_group(heisenberg(mps.lattice), ["spin"]))
-    assert not isinstance(ring, Truncated)
+    assert ring.scheme is None
     with pytest.raises(ValueError, match="moves 6 sites"):
         Symmetrised(PEPS(square(2, 2), 2), state.group)
     with pytest.raises(TypeError, match="start"):

@@ -6,14 +6,14 @@ import numpy as np
 
 from tnvmc.ansatz.checks.case import MAX_STATES, Case, all_configs, close, require
 from tnvmc.ansatz.generic import CAP
-from tnvmc.ansatz.protocol import MOVE_KINDS, Drawable, Tempered, Walkers, Walks
+from tnvmc.ansatz.protocol import MOVE_KINDS, Walkers
 from tnvmc.backend.namespace import to_host, to_namespace
 
 
 def check_tempered(case: Case) -> None:
     """Tempered sweeps of power 1 are sweeps, and with power 0 every possible move is accepted."""
     ansatz, xp = case.ansatz, case.xp
-    if not isinstance(ansatz, Tempered):
+    if not ansatz.tempered:
         return
     n_walkers = case.configs.shape[0]
     numbers = case.uniforms(n_walkers, len(case.moves))
@@ -33,7 +33,8 @@ def check_tempered(case: Case) -> None:
     error = np.sqrt(share * (1 - share) / max(tried, 1.0))
     require(
         abs(taken / max(tried, 1.0) - share) < 5 * error,
-        f"tempered_sweep with power 0 accepted {taken:.0f} of {tried:.0f} moves; |psi|^0 is the same "
+        f"tempered_sweep with power 0 accepted {taken:.0f} of {tried:.0f} moves; |psi|^0 is the "
+        "same "
         f"everywhere, so that a share of {share} is to be accepted",
     )
 
@@ -41,7 +42,7 @@ def check_tempered(case: Case) -> None:
 def check_walk(case: Case) -> None:
     """Several sweeps in one call are the same sweeps one after another."""
     ansatz, xp = case.ansatz, case.xp
-    if not isinstance(ansatz, Walks) or not isinstance(ansatz, Tempered):
+    if not ansatz.walks:
         return
     n_walkers, n_sweeps = case.configs.shape[0], 3
     numbers = [case.uniforms(n_walkers, len(case.moves)) for _ in range(n_sweeps)]
@@ -67,9 +68,9 @@ def check_walk(case: Case) -> None:
 
 
 def check_draws(case: Case) -> None:
-    """Draws are configurations, of the same numbers the same; exact ones come with |psi|^2 itself."""
+    """Draws are configurations, the same ones of the same numbers; exact ones have q = |psi|^2."""
     ansatz, d = case.ansatz, case.ansatz.local_dim
-    if not isinstance(ansatz, Drawable):
+    if ansatz.exact_draws is None:
         return
     draw = ansatz.drawer(case.theta)
     numbers = case.uniforms(16, case.n_sites)
@@ -78,7 +79,8 @@ def check_draws(case: Case) -> None:
     host = to_host(configs)
     require(
         host.shape == (16, case.n_sites) and bool(np.all((host >= 0) & (host < d))),
-        f"drawer: configurations of shape {host.shape}, expected (16, {case.n_sites}) of 0..{d - 1}",
+        f"drawer: configurations of shape {host.shape}, expected (16, {case.n_sites}) of "
+        f"0..{d - 1}",
     )
     require(np.array_equal(host, to_host(again)), "drawer: the same numbers gave other draws")
     require(

@@ -40,8 +40,8 @@ def check_ansatz(
 
     shapes and dtypes; independence of the batch; ratios of `measure` for all kinds of tables;
     log-derivatives against finite differences; apply, adjoint and gram of the Jacobian; sweeps
-    (acceptance of every kind of move, order of moves, amplitudes kept, |psi|^2 stationary); tempered
-    sweeps and direct draws, of an ansatz that has them.
+    (acceptance of every kind of move, order of moves, amplitudes kept, |psi|^2 stationary);
+    tempered sweeps and direct draws, of an ansatz that has them.
     Whether `log_amplitude` is the wave function you had in mind is not checked.
 
     Args:

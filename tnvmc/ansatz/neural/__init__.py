@@ -19,8 +19,8 @@ PACKAGES = "'jax>=0.10,<0.11' 'flax>=0.12.8,<0.13'"
 class Network:
     """Where the class of a network is.
 
-    What its keywords mean and may be stands in its constructor; those that a settings file gives, in
-    `tnvmc.settings.ansatz_settings`.
+    What its keywords mean and may be stands in its constructor; those that a settings file gives,
+    in `tnvmc.settings.ansatz_settings`.
     """
 
     module: str  #: file in this folder

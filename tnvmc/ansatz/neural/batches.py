@@ -2,8 +2,8 @@
 
 XLA rounds a row differently in batches of different sizes (measured: 4,096 configurations of a CNN
 and a ViT at 16 to 4,096 a call differ in the last bits).  So a size is never measured: it follows
-from the network alone, and a run is the same in any bit on a machine with other caches.  See decision
-19.
+from the network alone, and a run is the same in any bit on a machine with other caches.  See
+decision 19.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ CACHE = 2**18
 """Bytes that the largest array on the way of a block may take: with what else there is, about the
 second-level cache of a core.
 
-Microseconds per configuration in blocks of 16, 64, 256 and 1,024 (4x4, one core): CNN (8, 8) 3.2, 5.1,
-8.0, 8.6; ViT of width 24 11.1, 8.9, 9.9, 10.4; one call for each block costs 100 to 250 microseconds more.
+Microseconds per configuration in blocks of 16, 64, 256 and 1,024 (4x4, one core): CNN (8, 8) 3.2,
+5.1, 8.0, 8.6; ViT of width 24 11.1, 8.9, 9.9, 10.4; one call for each block costs 100 to 250
+microseconds more.
 """
 
 MOST_IN_BLOCK, BLOCKS, MOST = 256, 64, 2**13
-"""Evaluations of the network in one block; blocks in one call, and evaluations in one: a call takes as
-long as a thousand evaluations of a small RBM."""
+"""Evaluations of the network in one block; blocks in one call, and evaluations in one.
+
+A call takes as long as a thousand evaluations of a small RBM."""
 
 MOST_DRAWN = 2**12
 """Draws in one call: they are not made in blocks."""
@@ -67,7 +69,7 @@ def padded_size(n: int) -> int:
 
 
 def padded(rows: Array, size: int) -> Array:
-    """Rows (n, ...) with the first one (or zeros) repeated until there are `size`; not by JAX, which compiles."""
+    """Repeat the first of rows (n, ...), or zeros, up to `size`; not by JAX, which compiles."""
     missing = size - rows.shape[0]
     if not missing:
         return rows
@@ -96,7 +98,7 @@ def rows_in_cache(network: Callable[[Array], Array], example: Array) -> int:
 def in_blocks(
     function: Callable[[Array], Any], rows: Array, block: int | None, n_rows: Array | int
 ) -> Any:
-    """Results (B, ...) of a traceable function of rows (B, N), `block` of them at a time; traceable.
+    """Give results (B, ...) of a function of rows (B, N), `block` of them at a time; traceable.
 
     Blocks that begin after the first `n_rows` rows are left out, their results are 0.  None: all at
     once, as a GPU wants it.  B is a power of two, as `block` is.
@@ -142,7 +144,7 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
 def in_batches(
     run: Callable[..., Any], theta: Array, rows: Array, largest: int, by_blocks: bool = True
 ) -> list[Array]:
-    """Results (B, ...) of a compiled function of theta, rows (B, N) and their number, in padded batches.
+    """Give results (B, ...) of a compiled function of theta and rows (B, N), in padded batches.
 
     On the host batches go side by side.  A function that goes `by_blocks` leaves out what is padded
     (see `in_blocks`), and is given few batches of one length; another one many short ones, so that

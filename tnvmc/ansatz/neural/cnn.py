@@ -15,8 +15,8 @@ import numpy as np
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import CNNConfig
-from tnvmc.ansatz.neural.made_with import noted
 from tnvmc.ansatz.neural.rbm import log_cosh, sum_log_cosh
+from tnvmc.ansatz.neural.recipe import noted
 from tnvmc.ansatz.neural.symmetry_average import shifts
 from tnvmc.lattice.lattice import Lattice, require_full_grid
 
@@ -57,8 +57,8 @@ class CNN(nnx.Module):
     layers), the readout 10 times smaller, so that psi is nearly constant at first.
 
     Cost: B N sum_l (window * channels_l * channels_l+1).  A convolution is written as windows
-    times a matrix: XLA's own is as fast or faster forwards, but not in per-sample gradients on a CPU
-    (three layers of 8 channels on 4x4, 1024 samples, float64: 3.8 s against 0.03 s).
+    times a matrix: XLA's own is as fast or faster forwards, but not in per-sample gradients on a
+    CPU (three layers of 8 channels on 4x4, 1024 samples, float64: 3.8 s against 0.03 s).
 
     Raises:
         ValueError: kernel, stride or pool that do not fit the grid that their layer sees; what
@@ -100,7 +100,7 @@ class CNN(nnx.Module):
         self.readout = _linear(widths[-1], parts * n_units, rngs, scale=0.1)
 
     def invariances(self) -> np.ndarray:
-        """Give the translations (n, N) that leave psi as it is; the identity where there are none."""
+        """Give the translations (n, N) that leave psi as it is; the identity if there are none."""
         plain = self.stride == (1, 1) and self.pooling == "none" and self.head == "sum"
         return shifts(self.shape, self.wraps if plain else (False, False), (1, 1))
 

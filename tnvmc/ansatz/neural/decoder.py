@@ -1,6 +1,7 @@
 """Causal decoder blocks, over all tokens at once and token by token with what is remembered.
 
-Layouts: (B, T, width) for all tokens, (B, width) for one; heads are (B, heads, T, r), r = width / heads.
+Layouts: (B, T, width) for all tokens, (B, width) for one; heads are (B, heads, T, r), r = width /
+heads.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ ATTENTIONS: dict[str, type[CausalAttention]] = {
 
 
 class Block(nnx.Module):
-    """x + attention(norm(x)), then x + feed_forward(norm(x)) of width 4 width, with GELU (tanh form).
+    """x + attention(norm(x)), then x + feed_forward(norm(x)), 4 times as wide, with GELU (tanh).
 
     Normalised before and not after each part: the residual path is then the identity, gradients at
     the start do not depend on the depth, and no warm-up is needed.  Source: Xiong et al., "On layer

@@ -20,7 +20,7 @@ _ALIGNMENT = 256
 
 
 def to_jax(array: Array) -> Array:
-    """An array of any namespace as an argument of a compiled function, which then runs on its device.
+    """Give an array of any namespace as an argument of a function compiled for its device.
 
     One of the host stays a NumPy array where JAX has no other device: the call takes it in 5
     microseconds, and to put it there first takes 120.

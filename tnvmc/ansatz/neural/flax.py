@@ -28,19 +28,17 @@ from tnvmc.ansatz.neural.batches import (
     power_below,
     rows_in_cache,
 )
-from tnvmc.ansatz.neural.dlpack import to_jax
-from tnvmc.ansatz.neural.files import rebuild_of
 from tnvmc.ansatz.neural.functional import (
     DrawableModule,
     Functional,
     InvariantModule,
+    NetworkParameters,
     SectorModule,
 )
-from tnvmc.ansatz.neural.orbits import Orbits
-from tnvmc.ansatz.neural.readout import Readout
+from tnvmc.ansatz.neural.recipe import rebuild_of
 from tnvmc.ansatz.neural.single_precision import SinglePrecisionNetwork
 from tnvmc.ansatz.neural.sweeps import CompiledSweeps
-from tnvmc.ansatz.neural.symmetry_average import SymmetryAverage
+from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
 from tnvmc.ansatz.neural.validation import (
     check_dtype,
     check_groups,
@@ -68,7 +66,7 @@ _JACOBIAN_BYTES, _JACOBIAN_BYTES_ON_A_GPU = 2**28, 2**32
 
 
 @spelt()
-class FlaxAnsatz(Readout, CompiledSweeps, GenericAnsatz):
+class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
     """psi(s) = exp(network(s)) for a Flax module, Linen or NNX, with a flat theta.
 
     Args:
@@ -89,8 +87,8 @@ class FlaxAnsatz(Readout, CompiledSweeps, GenericAnsatz):
             A 232, 48 (1955)).
         group: psi is averaged over these symmetries with their characters; the signs come after.
             For a module that can be drawn from, the densities are averaged, so that it still can.
-            A module with ``invariances() -> (n, N)``, rearrangements of the sites that leave it as it
-            is, is not evaluated on images that differ by one.
+            A module with ``invariances() -> (n, N)``, rearrangements of the sites that leave it as
+            it is, is not evaluated on images that differ by one.
         freeze: groups of parameters (beginnings of paths, "embedding" or "blocks.0") whose
             log-derivatives are 0, so that no rule moves them.
         architecture: what the network is, in plain values, for checkpoints; by default the class
@@ -98,8 +96,8 @@ class FlaxAnsatz(Readout, CompiledSweeps, GenericAnsatz):
 
     Arrays come and go as NumPy or CuPy arrays; on a GPU they cross by dlpack without a copy.
     Everything is compiled once per shape; batches are padded to powers of two.  A module with
-    ``draw(uniforms, total) -> (configs, log_prob)`` (`neural.autoregressive`) can be sampled directly:
-    the ansatz is then a `DrawableFlaxAnsatz`.
+    ``draw(uniforms, total) -> (configs, log_prob)`` (`neural.autoregressive`) can be sampled
+    directly: from |psi|^2 itself, unless draws are kept in a sector that the module is not.
 
     Raises:
         ValueError: a module that returns another shape than (B,), or (without `architecture`) whose
@@ -107,12 +105,15 @@ class FlaxAnsatz(Readout, CompiledSweeps, GenericAnsatz):
             `holomorphic` and `dtype`; an unknown group in `freeze`; signs other than 0 and 1.
         TypeError: a network that is no Flax module and makes none.
 
-    What it does not do: single precision, but for sweeps (`wrappers.mixed`); modules that change while
-    they are called (dropout, statistics that are updated); functions that are not differentiable.
+    What it does not do: single precision, but for sweeps (`wrappers.mixed`); modules that change
+    while they are called (dropout, statistics that are updated); functions that are not
+    differentiable.
 
     Source: log-derivatives with real, holomorphic and other parameters as in Vicentini et al.,
     SciPost Phys. Codebases 7 (2022), with the convention of `optimize.rule` (no factor 2).
     """
+
+    walks = True
 
     def __init__(
         self,
@@ -154,25 +155,14 @@ class FlaxAnsatz(Readout, CompiledSweeps, GenericAnsatz):
         self.architecture = dict(architecture or self._shapes())
         if holomorphic:
             check_holomorphic(self.functional, lambda theta, x: self._signed_log(theta, x)[1])
-        if can_draw and type(self) is FlaxAnsatz:
-            self.__class__ = DrawableFlaxAnsatz
+        self.exact_draws = True if can_draw else None
 
     def __repr__(self) -> str:
         images = self.averaging.n_images
         average = f", average of {images} images" if images > 1 else ""
         size = f"{self.lattice.kind} {self.lattice.size}"
-        name = f"{type(self).__name__} {self.functional.name}"
+        name = f"FlaxAnsatz {self.functional.name}"
         return f"<{name}: {size}, {self.dtype.name}{average}; {self.n_params} parameters>"
-
-    @property
-    def n_params(self) -> int:
-        """Length P of theta."""
-        return self.functional.n_params
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Type of theta."""
-        return self.functional.dtype
 
     @cached_property
     def execution(self) -> Execution:
@@ -195,21 +185,13 @@ class FlaxAnsatz(Readout, CompiledSweeps, GenericAnsatz):
         return rebuild_of(self)
 
     def orbit_classes(self, configs: np.ndarray, operator: Operator) -> Any:
-        """One configuration of each orbit and how many it stands for; see `WithOrbits`."""
+        """Give one configuration of each orbit and how many it stands for."""
         return self.orbits.classes(configs, operator)
 
     @cached_property
     def single(self) -> SinglePrecisionNetwork:
         """What can `start` and `sweep` from a theta in single precision."""
         return SinglePrecisionNetwork(self)
-
-    def random(self, seed: int = 0) -> np.ndarray:
-        """theta (P,), on the host, as the module initialises itself."""
-        return self.functional.random(seed)
-
-    def module(self, theta: Array) -> Any:
-        """The module with parameters theta (P,): an NNX module, or a bound Linen module."""
-        return self.functional.module(self.functional.unflatten(jnp.asarray(to_jax(theta))))
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N); one evaluation for each orbit of a small lattice."""
@@ -323,19 +305,10 @@ class FlaxAnsatz(Readout, CompiledSweeps, GenericAnsatz):
             return configs
         return (self.local_dim - 1 - 2 * configs.astype(jnp.int32)).astype(jnp.float64)
 
-    def _shapes(self) -> dict[str, Any]:
-        leaves = {".".join(leaf.path): list(leaf.shape) for leaf in self.functional.leaves}
-        return {"network": self.functional.name, "shapes": leaves}
-
-
-class DrawableFlaxAnsatz(FlaxAnsatz):
-    """A network whose module has ``draw``; what `FlaxAnsatz` makes of such a one."""
-
-    exact_draws = True
-    """|psi|^2 itself, unless draws are kept in a sector that the module is not."""
-
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Draw:
-        """Draws at theta (P,); nothing is truncated, so `chi` and `chi_mpo` mean nothing."""
+        """Give draws at theta (P,); nothing is truncated, so `chi` and `chi_mpo` mean nothing."""
+        if self.exact_draws is None:
+            raise self._lacks("direct draw")
         return partial(self._draw, theta)
 
     def _draw(self, theta: Array, uniforms: Array, guide: Any = None) -> tuple[Array, Array]:
@@ -368,6 +341,10 @@ class DrawableFlaxAnsatz(FlaxAnsatz):
     @cached_property
     def _drawers(self) -> dict[int | None, Any]:
         return {}
+
+    def _shapes(self) -> dict[str, Any]:
+        leaves = {".".join(leaf.path): list(leaf.shape) for leaf in self.functional.leaves}
+        return {"network": self.functional.name, "shapes": leaves}
 
 
 def _gradient(log_psi: Any, moving: list[Array], config: Array) -> list[Array]:

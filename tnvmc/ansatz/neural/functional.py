@@ -1,4 +1,5 @@
-"""Any Flax module as a pure function of one flat vector: NNX or Linen, real or complex parameters."""
+"""Any Flax module as a pure function of one flat vector: NNX or Linen, real or complex
+parameters."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen, nnx
+
+from tnvmc.ansatz.neural.dlpack import to_jax
 
 Array = Any
 Tree = Any
@@ -27,7 +30,7 @@ class DrawableModule(Protocol):
     """Can be drawn from; to be averaged over a group it has `log_prob` as well."""
 
     def draw(self, uniforms: Array, total: int | None = None) -> tuple[Array, Array]:
-        """Configurations (B, N) of numbers (B, N) in [0, 1), and ln q (B,); see `Autoregressive`."""
+        """Give configurations (B, N) of numbers (B, N) in [0, 1), and ln q (B,)."""
 
 
 @runtime_checkable
@@ -100,7 +103,7 @@ class Functional:
         return type(self._module).__name__
 
     def random(self, seed: int) -> np.ndarray:
-        """theta (P,) as the module initialises itself; an NNX module object knows one start only."""
+        """Give theta (P,) as the module initialises itself; an NNX module has one start only."""
         return self.flatten(self._made(seed)[2])
 
     def flatten(self, tree: Tree) -> np.ndarray:
@@ -172,8 +175,43 @@ class Functional:
         return module, *parts
 
 
+class NetworkParameters:
+    """What a wave function says of the parameters of its network, `functional`."""
+
+    functional: Functional
+
+    @property
+    def n_params(self) -> int:
+        """Length P of theta."""
+        return self.functional.n_params
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of theta."""
+        return self.functional.dtype
+
+    def random(self, seed: int = 0) -> np.ndarray:
+        """Give theta (P,), on the host, as the module initialises itself."""
+        return self.functional.random(seed)
+
+    def module(self, theta: Array) -> Any:
+        """Give the module with parameters theta (P,): an NNX module, or a bound Linen module."""
+        return self.functional.module(self.functional.unflatten(jnp.asarray(to_jax(theta))))
+
+    @property
+    def readout(self) -> np.ndarray | None:
+        """Which parameters belong to the last layer: (P,) bool; None if no group is named so."""
+        sizes = [piece.size for piece in self.functional.pieces(np.zeros(self.n_params))]
+        of_pieces = self.functional.within(_LAST_LAYERS)
+        return np.repeat(of_pieces, sizes) if any(of_pieces) else None
+
+
+_LAST_LAYERS = ("readout", "head")
+"""Groups of parameters of the last layers of the networks here."""
+
+
 def _called(make: Any, rngs: nnx.Rngs) -> Any:
-    """make(rngs), with a TypeError that says what to give where `make` is a class or a function that takes something else."""
+    """Call make(rngs); TypeError with what to give if `make` takes something else."""
     name = getattr(make, "__name__", type(make).__name__)
     if isinstance(make, type) and issubclass(make, linen.Module):
         raise TypeError(f"FlaxAnsatz: {name} is a Linen class; give an instance, {name}(...)")
@@ -190,7 +228,7 @@ def _called(make: Any, rngs: nnx.Rngs) -> Any:
 
 
 def _takes_one(make: Any) -> bool:
-    """Whether `make` can be called with one value; of a class, whether its instances can be made."""
+    """Tell whether `make`, a function or a class, can be called with one value."""
     is_class = isinstance(make, type)
     signature = inspect.signature(make.__init__ if is_class else make)
     try:

@@ -16,7 +16,7 @@ from tnvmc.ansatz.neural.autoregressive import (
     phase_of,
     snake,
 )
-from tnvmc.ansatz.neural.made_with import noted
+from tnvmc.ansatz.neural.recipe import noted
 from tnvmc.lattice.lattice import Lattice
 
 
@@ -26,8 +26,8 @@ class MADE(Autoregressive):
 
     Every unit has a degree m and sees units of the layer below with a degree up to m: the input of
     the t-th site has t, the `features` of a hidden layer are spread evenly over 0..N-2, in order,
-    and the scores of site t have t - 1.  Hidden units are h = silu(W h + b).  Sites are in the order
-    of a snake.
+    and the scores of site t have t - 1.  Hidden units are h = silu(W h + b).  Sites are in the
+    order of a snake.
 
     psi = sqrt(prod_t p_t) exp(i sum_t phi_t), p_t = softmax of the scores and, for `output =
     "complex"`, phi_t from as many angles beside them (`phase_of`): that shares the hidden layers,

@@ -11,7 +11,7 @@ from flax import nnx
 from tnvmc.ansatz.neural.architectures import PatchedTransformerConfig
 from tnvmc.ansatz.neural.autoregressive import Autoregressive
 from tnvmc.ansatz.neural.decoder import REAL, Block, sinusoidal_positions
-from tnvmc.ansatz.neural.made_with import noted
+from tnvmc.ansatz.neural.recipe import noted
 from tnvmc.lattice.lattice import Lattice, require_full_grid
 
 MOST_STATES = 1024
@@ -29,7 +29,8 @@ class PatchedTransformer(Autoregressive):
     d^k states times an embedding matrix, plus sinusoidal positions; then `layers` causal blocks of
     `heads` heads and feed-forward width 4 `width`, normalised before each part (`decoder.Block`
     says why); then a head of d^k logits.  `output = "complex"` adds a phase: the sum over patches
-    of one angle each, from a second head.  `attention = "linear"` stores O(1) numbers for each token.
+    of one angle each, from a second head.  `attention = "linear"` stores O(1) numbers for each
+    token.
 
     `inner = n` is the large patched variant: a gated recurrent unit of n units starts from what the
     transformer says of a patch and predicts its sites one by one; patches are embedded as the sum
@@ -52,8 +53,8 @@ class PatchedTransformer(Autoregressive):
             `inner`; what `PatchedTransformerConfig` does not know.
 
     Source: K. Sprague, S. Czischek, "Variational Monte Carlo with large patched transformers",
-    Commun. Phys. 7, 90 (2024), arXiv:2306.03921.  Transformers as quantum states: Y.-H. Zhang, M. Di
-    Ventra, PRB 107, 075147 (2023).  Angles: M. Hibat-Allah et al., PRR 2, 023358 (2020).
+    Commun. Phys. 7, 90 (2024), arXiv:2306.03921.  Transformers as quantum states: Y.-H. Zhang, M.
+    Di Ventra, PRB 107, 075147 (2023).  Angles: M. Hibat-Allah et al., PRR 2, 023358 (2020).
 
     It does not know which patches are neighbours, nor periodic boundaries: both are learnt.
     """

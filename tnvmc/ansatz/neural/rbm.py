@@ -26,7 +26,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import RBMConfig
-from tnvmc.ansatz.neural.made_with import noted
+from tnvmc.ansatz.neural.recipe import noted
 from tnvmc.lattice.lattice import Lattice
 
 Form = Literal["binary", "log_cosh"]
@@ -40,10 +40,10 @@ class RBM(nnx.Module):
     the parameters) it is complex.  Parameters: `weights` W (N, H), `hidden_bias` b (H,) and
     `visible_bias` c or a (N,).  Cost: B N H.
 
-    All of them start as normal numbers of standard deviation `init_scale`: small enough for ln psi to
-    differ little between configurations, large enough for the hidden units to differ, which they would
-    not at zero, where every gradient with respect to W vanishes.  With 0.01 the limit on the relative
-    change of theta cuts the first fifteen steps.
+    All of them start as normal numbers of standard deviation `init_scale`: small enough for ln psi
+    to differ little between configurations, large enough for the hidden units to differ, which they
+    would not at zero, where every gradient with respect to W vanishes.  With 0.01 the limit on the
+    relative change of theta cuts the first fifteen steps.
 
     For d > 2 the units are the digit and s = d - 1 - 2 * digit (that is 2 Sz); a single hidden
     layer with one weight per site then holds less than one with a weight per local state would.

@@ -16,7 +16,7 @@ from tnvmc.ansatz.neural.autoregressive import (
     phase_of,
     snake,
 )
-from tnvmc.ansatz.neural.made_with import noted
+from tnvmc.ansatz.neural.recipe import noted
 from tnvmc.lattice.lattice import Lattice, require_full_grid
 
 _REAL: dict[str, Any] = {"param_dtype": jnp.float64, "dtype": jnp.float64}
@@ -157,7 +157,7 @@ class GatedCell(nnx.Module):
         self.carry = nnx.Linear(2 * hidden, hidden, use_bias=False, **_REAL, rngs=rngs)
 
     def initial(self, batch: int) -> tuple[jax.Array, jax.Array]:
-        """Hidden state (B, H) of the last site, and the last message (B, n_cols, H + d) by column."""
+        """Give the last hidden state (B, H), and the last message (B, n_cols, H + d) by column."""
         row = jnp.zeros((batch, self.n_cols, self.hidden + self.local_dim))
         return jnp.zeros((batch, self.hidden)), row
 

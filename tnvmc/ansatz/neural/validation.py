@@ -37,8 +37,8 @@ def check_rows(functional: Functional, as_inputs: Callable[[Array], Array]) -> N
         functional: the network, whose parameters are those of seed 0 with noise on them.
         as_inputs: makes of configurations (B, N) what the network takes.
 
-    Cost: two small programs are compiled.  Without that each operation of the network would be one, for
-    both numbers of rows: 150 of a transformer.
+    Cost: two small programs are compiled.  Without that each operation of the network would be one,
+    for both numbers of rows: 150 of a transformer.
     """
     rng = np.random.Generator(np.random.PCG64(0))
     inputs = as_inputs(
@@ -102,7 +102,7 @@ def check_holomorphic(functional: Functional, log_psi: Callable[[Array, Array], 
 
 
 def check_groups(functional: Functional, groups: Sequence[str]) -> None:
-    """Raise ValueError for a group that the network does not have, or where nothing is left free."""
+    """Raise ValueError for a group that the network lacks, or if nothing is left free."""
     for group in groups:
         if not any(functional.within([group])):
             known = sorted({leaf.path[0] for leaf in functional.leaves})

@@ -11,8 +11,8 @@ import numpy as np
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import ViTConfig
-from tnvmc.ansatz.neural.made_with import noted
 from tnvmc.ansatz.neural.rbm import sum_log_cosh
+from tnvmc.ansatz.neural.recipe import noted
 from tnvmc.ansatz.neural.relative_attention import (
     RelativeAttention,
     input_dependence,
@@ -117,7 +117,7 @@ class ViT(nnx.Module):
 
 
 class Block(nnx.Module):
-    """One layer: x + attention(norm(x)), then x + feed-forward(norm(x)); (B, n, width) both ways."""
+    """One layer: x + attention(norm(x)), then x + feed-forward(norm(x)), x (B, n, width)."""
 
     def __init__(
         self,

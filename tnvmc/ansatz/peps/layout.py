@@ -11,11 +11,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from tnvmc.ansatz.initial.tensors import bond_sizes
-from tnvmc.ansatz.peps.quimb import to_quimb
+from tnvmc.ansatz.files import scheme_in_file
 from tnvmc.ansatz.peps.rings import check_bonds, closed, opened
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
+from tnvmc.ansatz.peps.starts.tensors import bond_sizes
 from tnvmc.ansatz.peps.vacancies import Filling
+from tnvmc.ansatz.quimb import grid_to_quimb
 from tnvmc.backend.arguments import numeric_type, whole
 from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace, to_host
@@ -35,9 +36,12 @@ class TensorLayout:
     and so have those where the lattice joins no neighbours (`tnvmc.lattice.embedding`).
 
     With periodic bonds the right legs of the last column meet the left ones of the first.
-    theta (P,) is the concatenation of all of them, flattened, in the order of the sites; where tensors are shared
-    (`peps.sharing`), of the free entries of one tensor of each orbit.
+    theta (P,) is the concatenation of all of them, flattened, in the order of the sites; where
+    tensors are shared (`peps.sharing`), of the free entries of one tensor of each orbit.
     """
+
+    scheme: Any
+    n_unshared: int | None = None
 
     def __init__(
         self,
@@ -61,6 +65,7 @@ class TensorLayout:
             )
         self.lattice, self.D, self.local_dim = lattice, D, local_dim
         self.bonds = check_bonds(bonds, lattice)
+        self.rings = bonds == "periodic"  #: whether the bonds of a row close
         self.dtype = numeric_type("PEPS", "float64" if dtype is None else dtype)
         self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
         self.sharing = _checked(sharing, lattice, local_dim)
@@ -68,25 +73,21 @@ class TensorLayout:
         """Which entries are one parameter; None where all are free."""
         if self.sharing:
             self.shared = SharedTensors(self.sharing, self.embedding, self.shapes)
+            self.n_unshared = sum(map(prod, self.shapes))
 
     def __repr__(self) -> str:
-        lattice, scheme = self.lattice, getattr(self, "scheme", None)
+        lattice = self.lattice
         size = f"{lattice.kind} {lattice.size}"
         parts = [size, f"D = {self.D}", *([f"d = {self.local_dim}"] if self.local_dim > 2 else [])]
         parts += ["periodic bonds"] if self.rings else []
         parts += [f"shared by {len(self.sharing)} elements"] if self.sharing else []
-        parts += [self.dtype.name, *([] if scheme is None else [repr(scheme)])]
+        parts += [self.dtype.name, repr(self.scheme)]
         return f"<{type(self).__name__}: {', '.join(parts)}; {self.n_params} parameters>"
 
     @cached_property
     def embedding(self) -> Embedding:
         """How the lattice lies on the grid of the network."""
         return embedding(self.lattice, self.bonds)
-
-    @property
-    def rings(self) -> bool:
-        """Whether the bonds of a row close."""
-        return self.bonds == "periodic"
 
     @property
     def row_bond(self) -> int:
@@ -123,9 +124,9 @@ class TensorLayout:
         """Directions of theta along which psi changes by a factor at most, at a generic theta.
 
         Each site's tensor may be scaled, and X put on a bond with its inverse: D^2 - 1 directions
-        a bond without the scale of X, which those of the two tensors hold already (Wu, Nys, PRX Quantum
-        7, 033035 (2026)).  A bond that alone joins k sites to the others, as in a chain, cannot be filled
-        beyond d^k.
+        a bond without the scale of X, which those of the two tensors hold already (Wu, Nys, PRX
+        Quantum 7, 033035 (2026)).  A bond that alone joins k sites to the others, as in a chain,
+        cannot be filled beyond d^k.
         """
         sizes, places = dict.fromkeys(self.embedding.bonds, self.D), self.embedding.places
         in_bulk = {places[site] for site in self.shared.in_bulk} if self.shared else set()
@@ -150,10 +151,18 @@ class TensorLayout:
         return [(self.local_dim, *(size(place, leg) for leg in range(4))) for place in found.places]
 
     def description(self) -> dict[str, Any]:
-        """Class, D, the bonds where they are not open, and what is shared; see `Described`."""
+        """Class, D, the bonds where they are not open, and what is shared; for a file."""
         more: dict[str, Any] = {"bonds": self.bonds} if self.rings else {}
         more |= {"sharing": self.sharing.told()} if self.sharing else {}
         return {"ansatz": type(self).__name__, "D": self.D, **more}
+
+    def rebuild(self) -> dict[str, Any]:
+        """Give what makes this state again as a part of another one in a file."""
+        return {
+            "D": self.D, "dtype": self.dtype.name, "bonds": self.bonds,
+            "scheme": scheme_in_file(self.scheme),
+            "sharing": self.sharing and self.sharing.told(),
+        }  # fmt: skip
 
     def tensors(self, theta: Array) -> list[Array]:
         """Cut theta (P,) into one tensor (d, up, left, down, right) per site.
@@ -164,7 +173,8 @@ class TensorLayout:
         if theta.shape != (self.n_params,):
             raise ValueError(
                 f"PEPS.tensors: theta has shape {tuple(theta.shape)}, but D={self.D} on "
-                f"{self.lattice.shape} has ({self.n_params},); was it made for another D or lattice?"
+                f"{self.lattice.shape} has ({self.n_params},); was it made for another D or "
+                "lattice?"
             )
         if self.shared:
             return self.shared.tensors(theta)
@@ -222,7 +232,7 @@ class TensorLayout:
         whole = self.filling.tensors(tensors)
         for place in self.lattice.vacant:
             whole[place] = whole[place][:1]
-        return to_quimb(whole, self.lattice.shape)
+        return grid_to_quimb(whole, self.lattice.shape)
 
 
 def open_rows(layout: TensorLayout, theta: Array) -> list[Array]:
@@ -265,7 +275,8 @@ def check_sharing(sharing: Sharing, operator: Operator) -> None:
     lost = sum(not kept for kept in which_commute(operator, elements))
     if lost:
         raise ValueError(
-            f"PEPS: sharing has {len(sharing)} symmetries, and {operator.name} lacks {lost} of them; make it for this "
+            f"PEPS: sharing has {len(sharing)} symmetries, and {operator.name} lacks {lost} of "
+            "them; make it for this "
             "Hamiltonian, by tnvmc.sharing(hamiltonian)"
         )
 
@@ -275,11 +286,13 @@ def _checked(sharing: Any, lattice: Lattice, local_dim: int) -> Sharing | None:
         raise refuse("PEPS", "sharing", sharing, "what tnvmc.sharing(hamiltonian) gives")
     if sharing is not None and len(sharing.colours) != lattice.n_sites:
         raise ValueError(
-            f"PEPS: sharing is of {len(sharing.colours)} sites, the lattice has {lattice.n_sites}; make it for the "
+            f"PEPS: sharing is of {len(sharing.colours)} sites, the lattice has {lattice.n_sites}; "
+            "make it for the "
             "same lattice"
         )
     if sharing is not None and any(len(signs) != local_dim for _, signs in sharing.signs):
         raise ValueError(
-            f"PEPS: sharing is for local_dim = {len(sharing.signs[0][1])}, this PEPS has {local_dim}"
+            f"PEPS: sharing is for local_dim = {len(sharing.signs[0][1])}, this PEPS has "
+            f"{local_dim}"
         )
     return sharing

@@ -1,4 +1,5 @@
-"""Sites of a PEPS that have one tensor: those that symmetries take to each other, and those of the bulk."""
+"""Sites of a PEPS that have one tensor: those that symmetries take to each other, and those of the
+bulk."""
 
 from __future__ import annotations
 
@@ -84,10 +85,11 @@ def orbits_of(
 
 
 def with_bulk(orbits: Sequence[Orbit], found: Embedding, edge: int, period: int) -> list[Orbit]:
-    """Join orbits whose first sites differ by how far they lie within the bulk only; see `Sharing.edge`.
+    """Join orbits whose first sites differ only by their depth in the bulk; see `Sharing.edge`.
 
     Args:
-        orbits: of a group with the reflections of rows and of columns, so that first sites lie in one quarter.
+        orbits: of a group with the reflections of rows and of columns, so that first sites lie in
+            one quarter.
         found: how the lattice lies on the grid.
         edge: rows and columns at each end with tensors of their own.
         period: rows and columns after which tensors of the bulk repeat.
@@ -107,7 +109,8 @@ def with_bulk(orbits: Sequence[Orbit], found: Embedding, edge: int, period: int)
             found.joins(place, x) != found.joins(target, x) for x in range(4)
         ):
             raise ValueError(
-                f"sharing: edge = {edge}, but site {first} of the bulk has bonds at other places than the one "
+                f"sharing: edge = {edge}, but site {first} of the bulk has bonds at other places "
+                "than the one "
                 "whose tensor it should have; leave edge out"
             )
         onto, led = member_at[site_at[target]]
@@ -129,7 +132,8 @@ def check_reflections(elements: Sequence[Patch], found: Embedding) -> None:
     moved = {tuple(np.array(found.places)[list(element)].tolist()) for element in elements}
     if any(tuple((r * n_columns + c).tolist()) not in moved for r, c in wanted):
         raise ValueError(
-            "sharing: edge is for states that share tensors by the reflections of rows and of columns, and here "
+            "sharing: edge is for states that share tensors by the reflections of rows and of "
+            "columns, and here "
             "one of these is missing; leave edge out"
         )
 
@@ -177,7 +181,8 @@ def _led(element: Patch, site: int, found: Embedding) -> Legs:
             ]
             if len(onto) != 1:
                 raise ValueError(
-                    f"sharing: sites {site} and {there} are taken to each other, but bonds of the network "
+                    f"sharing: sites {site} and {there} are taken to each other, but bonds of the "
+                    "network "
                     "there are not; leave that symmetry out"
                 )
             led[onto[0]] = leg

@@ -42,7 +42,8 @@ Array = Any
 class Environments:
     """A batch of walkers with the boundaries on both sides of every row.
 
-    All patches below are of places of the grid, whose numbers are those of the sites unless some are vacant.
+    All patches below are of places of the grid, whose numbers are those of the sites unless some
+    are vacant.
     """
 
     layers: Layers

@@ -1,18 +1,19 @@
 """Tensors that a symmetry of the lattice takes to each other are one tensor.
 
-Where the Hamiltonian commutes with rearrangements g of the sites, psi(g s) = psi(s) holds for any parameters of
-a network whose tensors obey T_gi = T_i, with the legs of T_i led to the neighbours of g i.  On an open square that
-leaves an eighth of the parameters, each with the derivatives of eight tensors: what SR lacks with few samples.
-Uniform networks with tensors of the point group C4v are usual on infinite lattices (Hasik, Poilblanc and
-Becca, SciPost Phys. 10, 012 (2021)); here sites have tensors of their own, up to symmetry.
+Where the Hamiltonian commutes with rearrangements g of the sites, psi(g s) = psi(s) holds for any
+parameters of a network whose tensors obey T_gi = T_i, with the legs of T_i led to the neighbours of
+g i.  On an open square that leaves an eighth of the parameters, each with the derivatives of eight
+tensors: what SR lacks with few samples. Uniform networks with tensors of the point group C4v are
+usual on infinite lattices (Hasik, Poilblanc and Becca, SciPost Phys. 10, 012 (2021)); here sites
+have tensors of their own, up to symmetry.
 
 Two signs make this good for antiferromagnets and for lattices with an even number of rows:
 
-- Sites of one of two sublattices ("colour" 1) get (-1)^s, Marshall's signs, so that an element that exchanges the
-  sublattices maps the network on itself times a constant.
-- A bond that an element reverses would make psi, as a matrix over what lies on its two sides, a Gram matrix: neighbours
-  that repel each other cannot be had so.  Such a bond carries signs, sum_k sign_k A_k B_k, which any
-  symmetric matrix can be brought to; `bond_signs` tells how many of each.
+- Sites of one of two sublattices ("colour" 1) get (-1)^s, Marshall's signs, so that an element that
+  exchanges the sublattices maps the network on itself times a constant.
+- A bond that an element reverses would make psi, as a matrix over what lies on its two sides, a
+  Gram matrix: neighbours that repel each other cannot be had so.  Such a bond carries signs, sum_k
+  sign_k A_k B_k, which any symmetric matrix can be brought to; `bond_signs` tells how many of each.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tnvmc.ansatz.peps.orbits import Member, beyond, check_reflections, orbits_of, with_bulk
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.embedding import Embedding
 from tnvmc.lattice.lattice import Patch
@@ -46,10 +48,11 @@ class Sharing:
     ]  #: the site that each site is moved to, for each element of the group
     colours: tuple[int, ...]  #: 0 or 1 for each site: (-1)^(colour * s)
     signs: tuple[tuple[Patch, tuple[int, ...]], ...] = ()
-    """Of the two-site ground state on each bond that is reversed, by size, +1 or -1; see `bond_signs`."""
+    """Of the two-site ground state on each bond that is reversed, by size, +1 or -1; see
+    `bond_signs`."""
     edge: int | None = None
-    """Rows and columns at each end whose tensors are their own; those of all others, the bulk, are as in the first row or
-    column beyond.  None: all are their own."""
+    """Rows and columns at each end whose tensors are their own; those of all others, the bulk, are as
+    in the first row or column beyond.  None: all are their own."""
     period: int = 1
     """Rows and columns after which tensors of the bulk repeat."""
 
@@ -58,14 +61,16 @@ class Sharing:
         moved = {tuple(g[i] for i in h) for g in self.elements for h in self.elements}
         if unit not in known or moved != known:
             raise ValueError(
-                f"Sharing: {len(self.elements)} elements that are no group of {len(unit)} sites; take "
+                f"Sharing: {len(self.elements)} elements that are no group of {len(unit)} sites; "
+                "take "
                 "tnvmc.sharing(hamiltonian)"
             )
         if self.edge is None and self.period == 1:
             return
         if not (_is_count(self.edge) and _is_count(self.period)):
             raise ValueError(
-                f"Sharing: edge = {self.edge!r} and period = {self.period!r}, but at least one row at each end has tensors of "
+                f"Sharing: edge = {self.edge!r} and period = {self.period!r}, but at least one row "
+                "at each end has tensors of "
                 "its own, and the bulk repeats after one row or more"
             )
 
@@ -73,7 +78,7 @@ class Sharing:
         return len(self.elements)
 
     def goes_on_as(self, other: Sharing) -> bool:
-        """Whether a state with this one is a start of states with the other: the same, or of the same kind with an edge."""
+        """Tell whether states with this are starts of the other: the same, or with an edge."""
         if self.edge is None:
             return self == other
         signs = [{values for _, values in each.signs} for each in (self, other)]
@@ -96,11 +101,28 @@ class Sharing:
         return cls(elements, tuple(told["colours"]), signs, told.get("edge"), told.get("period", 1))
 
 
-def bond_signs(of_pair: Sequence[int], D: int) -> np.ndarray:
-    """Give the signs (D,) of a reversed bond: as if it carried several copies of the two-site ground state.
+def sharing_in(identity: Mapping[str, Any]) -> Sharing | None:
+    """Read from what a file says of a state how its tensors are shared; None if they are not."""
+    told = identity.get("sharing")
+    return None if told is None else Sharing.of(told)
 
-    Eigenvalues of a product of copies are products of eigenvalues: (+, -) becomes (+, -, -, +, ...), and a larger D
-    goes on where a smaller one ends.
+
+def shared_counts(ansatz: Ansatz) -> dict[str, int] | None:
+    """Count symmetries by which tensors are shared, and parameters without sharing, for JSON."""
+    sharing = ansatz.sharing
+    if sharing is None or ansatz.n_unshared is None:
+        return None
+    found = {"symmetries": len(sharing), "n_unshared": ansatz.n_unshared}
+    return (
+        found if sharing.edge is None else found | {"edge": sharing.edge, "period": sharing.period}
+    )
+
+
+def bond_signs(of_pair: Sequence[int], D: int) -> np.ndarray:
+    """Give the signs (D,) of a reversed bond, as of copies of the two-site ground state.
+
+    Eigenvalues of a product of copies are products of eigenvalues: (+, -) becomes (+, -, -, +,
+    ...), and a larger D goes on where a smaller one ends.
     """
     signs = np.ones(1, dtype=np.int64)
     while signs.size < D:
@@ -117,8 +139,8 @@ class SharedTensors:
         shapes: (d, up, left, down, right) of each site's tensor.
 
     Raises:
-        ValueError: an element leads a bond of the network to where there is none; a bulk without reflections, or with
-            bonds at other places.
+        ValueError: an element leads a bond of the network to where there is none; a bulk without
+            reflections, or with bonds at other places.
     """
 
     def __init__(
@@ -139,10 +161,11 @@ class SharedTensors:
 
     @property
     def n_gauge(self) -> int:
-        """Directions of theta along which psi changes by a factor at most, on bonds that can be filled.
+        """Count directions of theta that change psi by a factor, on bonds that can be filled.
 
-        A scale for each orbit of sites, and X with its inverse on bonds that go together, without scale: D^2 - 1; where
-        both of its ends must turn by the same X, which keeps its signs, D (D - 1) / 2.
+        A scale for each orbit of sites, and X with its inverse on bonds that go together, without
+        scale: D^2 - 1; where both of its ends must turn by the same X, which keeps its signs, D (D
+            - 1) / 2.
         """
         return len(self.orbits) + sum(
             D * (D - 1) // 2 if is_reversed else D**2 - 1 for D, is_reversed in self._gauges()
@@ -181,14 +204,15 @@ class SharedTensors:
             )
             if off > tolerance * float(xp.max(xp.abs(first))):
                 raise ValueError(
-                    f"PEPS.flatten: the tensors of sites {[m.site for m in orbit.members]} are not those of "
+                    f"PEPS.flatten: the tensors of sites {[m.site for m in orbit.members]} are not "
+                    "those of "
                     f"one tensor, off by {off:.1e}; make the PEPS without sharing"
                 )
             parts.append(free)
         return xp.concat(parts)
 
     def derivatives(self, slices: Sequence[Array], configs: Array) -> Array:
-        """Log-derivatives (B, P) by theta from those by the entries of the tensors that configs (B, N) pick.
+        """Give log-derivatives (B, P) by theta from those by the entries that configs (B, N) pick.
 
         Args:
             slices: (B, up * left * down * right) of each site.
@@ -255,11 +279,12 @@ class SharedTensors:
         )
 
     def _gauges(self) -> list[tuple[int, bool]]:
-        """Dimension of the bonds that must turn together, and whether their two ends do so by one X.
+        """Give dimensions of bonds that turn together, and whether both ends turn by one X.
 
-        Legs that are one by sharing turn by the same X, and the legs at both ends of a bond by X and its inverse.  So
-        legs are the corners of a graph and bonds its edges, of whose connected parts each has one X; with a cycle of odd
-        length X is also its own inverse transpose.  A part is found twice, by corner and sign, unless it has such a cycle.
+        Legs that are one by sharing turn by the same X, and the legs at both ends of a bond by X
+        and its inverse.  So legs are the corners of a graph and bonds its edges, of whose connected
+        parts each has one X; with a cycle of odd length X is also its own inverse transpose.  A
+        part is found twice, by corner and sign, unless it has such a cycle.
         """
         leg_at = {m.site: (o, m.legs) for o, orbit in enumerate(self.orbits) for m in orbit.members}
         site_at = {place: site for site, place in enumerate(self.found.places)}

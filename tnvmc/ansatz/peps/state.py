@@ -8,23 +8,21 @@ batch is contracted at once, and a pass leaves behind what the next one needs.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.initial.evolution import evolved_from_product
-from tnvmc.ansatz.initial.shared_starts import STARTS, shared_start
-from tnvmc.ansatz.initial.tensors import random_positive
+from tnvmc.ansatz.files import lattice_in, scheme_in_file, scheme_of, write_state
 from tnvmc.ansatz.peps.by_rows import ByRows
 from tnvmc.ansatz.peps.draws import Drawer
-from tnvmc.ansatz.peps.files import SavedPEPS, read_peps, write_peps
 from tnvmc.ansatz.peps.layout import TensorLayout, open_rows
-from tnvmc.ansatz.peps.sharing import Sharing
+from tnvmc.ansatz.peps.sharing import Sharing, sharing_in
+from tnvmc.ansatz.peps.starts.initial import KINDS, KINDS_OF_SHARED, initial
 from tnvmc.ansatz.peps.views import LatestViews
 from tnvmc.ansatz.protocol import (
+    Ansatz,
     Execution,
     LogAmplitude,
     Snapshot,
@@ -33,8 +31,8 @@ from tnvmc.ansatz.protocol import (
     Walkers,
     check_start,
     chi_of,
-    real_state,
 )
+from tnvmc.ansatz.quimb import grid_from_quimb
 from tnvmc.ansatz.tally import PlainSweep
 from tnvmc.backend.calls import shortly, spelt
 from tnvmc.backend.namespace import to_host
@@ -42,7 +40,7 @@ from tnvmc.contraction.schemes import SRC, Scheme
 from tnvmc.lattice.embedding import Bonds
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.term import Operator
-from tnvmc.storage.hdf5 import StateFileError
+from tnvmc.storage.hdf5 import StateFileError, attribute, opened, parameters_in
 
 Array = Any
 
@@ -52,7 +50,7 @@ CHUNK_BYTES = 2**22
 
 
 @spelt(chi="scheme=SRC(chi=...)", init="initial_parameters(peps, hamiltonian, kind=...)")
-class PEPS(PlainSweep, TensorLayout):
+class PEPS(PlainSweep, TensorLayout, Ansatz):
     """A PEPS with bonds of dimension D on the grid of `lattice`; one open row of it is an open MPS.
 
     Args:
@@ -61,12 +59,14 @@ class PEPS(PlainSweep, TensorLayout):
         D: bond dimension of the state.
         dtype: "float64", "float32", "complex128" or "complex64".  None: "float64", and "complex128"
             where the Hamiltonian that it is given to (by `VMC`, `initial`) is complex.
-        scheme: how rows are absorbed; by default `SRC(2 * D)`, below which a VMC may stay (`tnvmc.vmc.growing_chi`).
+        scheme: how rows are absorbed; by default `SRC(2 * D)`, below which a VMC may stay
+            (`tnvmc.vmc.growing_chi`).
         local_dim: local dimension d.
         bonds: "open", or "periodic" on a cylinder, for rows that are rings: see `peps.rings`, and
             docs/cylinders.md for what they cost.
-        sharing: tensors that a symmetry takes to each other are one: `tnvmc.sharing(hamiltonian)`.  The state has
-            the symmetry then, whatever the parameters are, and a fraction of the parameters.
+        sharing: tensors that a symmetry takes to each other are one: `tnvmc.sharing(hamiltonian)`.
+            The state has the symmetry then, whatever the parameters are, and a fraction of the
+            parameters.
 
     theta is the concatenation over sites of tensors (d, up, left, down, right), legs at the edge
     having size 1.  It does not hold a norm: psi is not normalised.
@@ -75,6 +75,9 @@ class PEPS(PlainSweep, TensorLayout):
         ValueError: D below 1 or no whole number, an unknown dtype, no scheme; periodic bonds on
             another lattice than a cylinder, or around fewer than three sites.
     """
+
+    tempered = True
+    exact_draws = False  # but from |psi|^2 with the double layer truncated
 
     def __init__(
         self,
@@ -93,10 +96,7 @@ class PEPS(PlainSweep, TensorLayout):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
         self.scheme: Scheme = SRC(2 * self.D, at_most=True) if scheme is None else scheme
         self._latest = LatestViews()
-        self.starts: tuple[str, ...] = ("simple_update", "random", "product")
-        """Evolved in imaginary time, positive random tensors, a product state."""
-        if self.shared:
-            self.starts = STARTS
+        self.starts = KINDS_OF_SHARED if self.shared else KINDS
 
     def with_scheme(self, scheme: Scheme) -> PEPS:
         """The same state contracted in another way; theta carries over."""
@@ -127,16 +127,9 @@ class PEPS(PlainSweep, TensorLayout):
             OSError: no space, no permission, no such folder.
         """
         self.tensors(theta)  # complains of a wrong length
-        state = SavedPEPS(
-            self.lattice,
-            self.D,
-            self.local_dim,
-            self.scheme,
-            to_host(theta),
-            self.bonds,
-            self.sharing,
-        )
-        write_peps(path, state, overwrite=overwrite)
+        scheme = scheme_in_file(self.scheme)
+        more = {} if scheme is None else {"scheme": scheme}
+        write_state(path, self, to_host(theta), more, {}, overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> tuple[PEPS, np.ndarray]:
@@ -149,17 +142,16 @@ class PEPS(PlainSweep, TensorLayout):
             StateFileError: no such file; damaged; of another program, of a newer format, or of
                 another kind of state.
         """
-        found = read_peps(path)
-        theta = found.theta
-        peps = cls(
-            found.lattice,
-            found.D,
-            theta.dtype.name,
-            found.scheme,
-            found.local_dim,
-            found.bonds,
-            found.sharing,
-        )
+        path = Path(path)
+        with opened(path) as file:
+            identity, theta = parameters_in(file)
+            if identity["ansatz"] != "PEPS":
+                raise StateFileError(f"{path}: holds a {identity['ansatz']}, not a PEPS")
+            lattice = lattice_in(identity["lattice"], file)
+            scheme = scheme_of(attribute(file, "scheme"))
+        D, local_dim, bonds = identity["D"], identity["local_dim"], identity.get("bonds", "open")
+        dtype = theta.dtype.name
+        peps = cls(lattice, D, dtype, scheme, local_dim, bonds, sharing_in(identity))
         if theta.shape != (peps.n_params,):
             raise StateFileError(
                 f"{path}: damaged: {theta.size} parameters, but D={peps.D} on "
@@ -169,10 +161,8 @@ class PEPS(PlainSweep, TensorLayout):
 
     @classmethod
     def from_quimb(cls, network: Any) -> tuple[PEPS, np.ndarray]:
-        """Read a state and its theta (P,) from a quimb PEPS or MPS: `peps.quimb.from_quimb`."""
-        from tnvmc.ansatz.peps.quimb import from_quimb
-
-        lattice, tensors = from_quimb(network)
+        """Read a state and its theta (P,) from a quimb PEPS or MPS: `quimb.grid_from_quimb`."""
+        lattice, tensors = grid_from_quimb(network)
         D = max(max(tensor.shape[1:]) for tensor in tensors)
         dtype = np.result_type(np.float32, *tensors).name
         peps = cls(lattice, D, dtype, local_dim=tensors[0].shape[0])
@@ -196,26 +186,17 @@ class PEPS(PlainSweep, TensorLayout):
         """Make theta (P,) for an operator, complex where this is left open and the operator is.
 
         "simple_update" evolves in imaginary time, "product" takes the ordered product state that
-        this begins with, "random" positive tensors; the first two with a little noise where they are zero.
+        this begins with, "random" positive tensors; the first two with a little noise where they
+        are zero.
 
         Raises:
             ValueError: another kind; a real state for a complex operator.
         """
         kind = kind or self.starts[0]
         check_start(self, kind)
-        if self.dtype.kind != "c" and operator.is_complex:
-            if self.follows:
-                return self.for_operator(operator).initial(operator, seed, kind)
-            raise real_state(operator, f"dtype = '{self.dtype.name}'")
-        here = replace(operator, lattice=self.lattice)  # its embedding is that of the tensors
-        if self.shared:
-            return shared_start(self.shared, here, seed, kind).astype(self.dtype)
-        if kind == "random":
-            return self.flatten(
-                random_positive(self.lattice, self.D, self.dtype, seed, self.local_dim, self.bonds)
-            )
-        n_steps = 0 if kind == "product" else 200
-        return self.flatten(evolved_from_product(here, self.D, seed, n_steps, self.bonds)[0])
+        if self.follows and self.dtype.kind != "c" and operator.is_complex:
+            return self.for_operator(operator).initial(operator, seed, kind)
+        return initial(self, operator, seed, kind)
 
     @property
     def _contraction(self) -> ByRows:
@@ -251,9 +232,6 @@ class PEPS(PlainSweep, TensorLayout):
     ) -> tuple[Walkers, Snapshot]:
         """Ratios, log-derivatives and the spread of closures, in one pass; `ByRows.measure`."""
         return self._contraction.measure(theta, walkers, replacements, jacobian)
-
-    exact_draws = False
-    """What is drawn from is |psi|^2 with the double layer truncated."""
 
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Drawer:
         """What draws of one theta share: the double layer, contracted; by default with chi = D

@@ -1,4 +1,5 @@
-"""Which tensors of a PEPS may be one tensor for a Hamiltonian, and whether its ground state allows it."""
+"""Which tensors of a PEPS may be one tensor for a Hamiltonian, and whether its ground state allows
+it."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tnvmc.ansatz.initial.product_starts import mean_energy, product_starts, start_vectors
-from tnvmc.ansatz.initial.tensors import bond_sizes
 from tnvmc.ansatz.peps.rings import check_bonds
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
+from tnvmc.ansatz.peps.starts.product_states import mean_energy, product_starts, start_vectors
+from tnvmc.ansatz.peps.starts.tensors import bond_sizes
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.permutations import Permutation, point_group, space_group, translations
@@ -29,32 +30,35 @@ def sharing(
     edge: int | None = None,
     period: int = 1,
 ) -> Sharing:
-    """Give the tensors that the symmetries of a Hamiltonian make equal; for ``PEPS(..., sharing=)``.
+    """Give the tensors that symmetries of a Hamiltonian make equal, for ``PEPS(..., sharing=)``.
 
-    Of the elements asked for those are taken that commute with the Hamiltonian, lead bonds of the network to bonds
-    of the network, and keep the sublattices of the ordered product state that simple update begins with, or
-    exchange them.
+    Of the elements asked for those are taken that commute with the Hamiltonian, lead bonds of the
+    network to bonds of the network, and keep the sublattices of the ordered product state that
+    simple update begins with, or exchange them.
 
     Args:
         operator: the Hamiltonian.
-        names: "point" for reflections and rotations of the lattice, "translation" for those around rings; both by default.
+        names: "point" for reflections and rotations of the lattice, "translation" for those around
+            rings; both by default.
         bonds: of the PEPS, as its argument.
-        edge: rows and columns at each end with tensors of their own; all others, the bulk, have those of the first one
-            beyond (`Sharing.edge`).  Such a state has as many parameters on a large lattice as on a small one, and is
-            a start on both (decision 39).  No symmetry: the ground state is near such a state where its edges end
-            within so many rows.  None: all rows have their own.
+        edge: rows and columns at each end with tensors of their own; all others, the bulk, have
+            those of the first one beyond (`Sharing.edge`).  Such a state has as many parameters on
+            a large lattice as on a small one, and is a start on both (decision 39).  No symmetry:
+            the ground state is near such a state where its edges end within so many rows.  None:
+            all rows have their own.
         period: rows and columns after which tensors of the bulk repeat.
 
     Raises:
-        ValueError: an unknown name; an edge below 1, or on a lattice without reflections of rows and columns;
-            no element but the identity is left.
+        ValueError: an unknown name; an edge below 1, or on a lattice without reflections of rows
+            and columns; no element but the identity is left.
     """
     require_operator("sharing", "operator", operator)
     check_bonds(bonds, operator.lattice)
     asked = (names,) if isinstance(names, str) else tuple(names)
     if not asked or not set(asked) <= set(SHARED_BY):
         raise ValueError(
-            f"sharing: names = {', '.join(map(repr, asked)) or '()'}; known are {', '.join(SHARED_BY)}"
+            f"sharing: names = {', '.join(map(repr, asked)) or '()'}; known are "
+            f"{', '.join(SHARED_BY)}"
         )
     colours, found = _colours(operator), embedding(operator.lattice, bonds)
     elements = [
@@ -66,8 +70,10 @@ def sharing(
     kept = [g.places for g, commutes in zip(elements, commuting, strict=True) if commutes]
     if len(kept) < 2:
         raise ValueError(
-            f"sharing: {operator.name} on this {operator.lattice.kind} lattice has no symmetry under "
-            f"{' or '.join(asked)} that a PEPS with {bonds} bonds could share tensors by; leave sharing out"
+            f"sharing: {operator.name} on this {operator.lattice.kind} lattice has no symmetry "
+            "under "
+            f"{' or '.join(asked)} that a PEPS with {bonds} bonds could share tensors by; leave "
+            "sharing out"
         )
     signs = _signs(operator, kept, colours, found)
     shared = Sharing(tuple(kept), tuple(map(int, colours)), signs, edge, period)
@@ -81,16 +87,17 @@ def sharing(
 def is_proven(operator: Operator, found: Sharing) -> bool:
     """Tell whether the ground state of a sector is known to have the symmetries of `found`.
 
-    It is where all off-diagonal elements are <= 0 in the basis (-1)^(colour s) |s>: a ground state is positive there
-    (Perron and Frobenius), and can be chosen to be symmetric.
+    It is where all off-diagonal elements are <= 0 in the basis (-1)^(colour s) |s>: a ground state
+    is positive there (Perron and Frobenius), and can be chosen to be symmetric.
     """
     return without_signs(operator, np.array(found.colours))
 
 
 def is_easy_plane(operator: Operator) -> bool:
-    """Tell whether no ordered product state along z lies below those in the plane; True without magnetisation.
+    """Tell whether product states ordered in the plane lie lowest; True without magnetisation.
 
-    Where one does, a finite lattice has a superposition of two orders, to which a product state in the plane leads slowly.
+    Where one does, a finite lattice has a superposition of two orders, to which a product state in
+    the plane leads slowly.
     """
     if not operator.conserves_magnetisation:
         return True
@@ -106,15 +113,15 @@ def is_easy_plane(operator: Operator) -> bool:
 def signs_are_known(operator: Operator, found: Sharing) -> bool:
     """Tell whether every bond with signs has terms from which they follow.
 
-    Where no term joins the two sites (J1 = 0 beside J2) both kinds of signs are taken in turn, and no other choice is
-    better; the state at D = 2 loses more than where they are known.
+    Where no term joins the two sites (J1 = 0 beside J2) both kinds of signs are taken in turn, and
+    no other choice is better; the state at D = 2 loses more than where they are known.
     """
     colours = np.array(found.colours)
     return all(_ground_of_pair(operator, pair, colours) is not None for pair, _ in found.signs)
 
 
 def _colours(operator: Operator) -> np.ndarray:
-    """0 or 1 for each site (N,): which of the two vectors of the ordered product state in the plane it has."""
+    """Give 0 or 1 per site (N,): which vector of the product state ordered in the plane it has."""
     if not operator.conserves_magnetisation:
         return np.zeros(operator.n_sites, dtype=np.int64)
     vectors, _ = start_vectors(operator, "auto", 0)
@@ -160,8 +167,8 @@ def _signs(
 def _of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> tuple[int, ...]:
     """Signs of the eigenvalues of psi(s_i, s_j), by size; see `_ground_of_pair`.
 
-    Of equal sizes one is positive and the next negative, so that two of a bond are of both kinds where there
-    are both; so are all where the ground state of the pair is not one symmetric state.
+    Of equal sizes one is positive and the next negative, so that two of a bond are of both kinds
+    where there are both; so are all where the ground state of the pair is not one symmetric state.
     """
     ground = _ground_of_pair(operator, pair, colours)
     if ground is None:
@@ -170,10 +177,10 @@ def _of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> tuple[int,
 
 
 def _ground_of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> np.ndarray | None:
-    """psi(s_i, s_j) (d, d) of what acts on the two sites alone; None where there is not one ground state.
+    """Give psi(s_i, s_j) (d, d) of the terms on two sites; None without a unique ground state.
 
-    Where the magnetisation is conserved it is that with as many up as down, whatever the field, which is constant in
-    a sector.
+    Where the magnetisation is conserved it is that with as many up as down, whatever the field,
+    which is constant in a sector.
     """
     d = operator.local_dim
     matrix = np.zeros((d, d, d, d), dtype=complex)

@@ -75,7 +75,7 @@ class LatestViews:
         self._lock = Lock()
 
     def of(self, theta: Array, make: Callable[[Array], T]) -> T:
-        """Views of `theta`, made anew where it is another one; always on a GPU, where to compare waits."""
+        """Views of `theta`, made anew for another one; always on a GPU, where comparing waits."""
         if not isinstance(theta, np.ndarray):
             return make(theta)
         with self._lock:
@@ -97,13 +97,9 @@ class LatestViews:
 def turned(tensors: Sequence[Array], shape: tuple[int, int]) -> list[Array]:
     """Exchange rows and columns of tensors (.., up, left, down, right) of all places."""
     xp = array_namespace(tensors[0])
-    return [xp.permute_dims(t, (0, 2, 1, 4, 3)) for t in turned_places(tensors, shape)]
-
-
-def turned_places(each: Sequence[T], shape: tuple[int, int]) -> list[T]:
-    """Give what belongs to each place in the order of the places where columns are counted as rows."""
     n_rows, n_cols = shape
-    return [each[row * n_cols + column] for column in range(n_cols) for row in range(n_rows)]
+    places = (row * n_cols + column for column in range(n_cols) for row in range(n_rows))
+    return [xp.permute_dims(tensors[place], (0, 2, 1, 4, 3)) for place in places]
 
 
 def turned_configs(configs: Array, shape: tuple[int, int]) -> Array:

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from tnvmc.ansatz.files import InFiles
-from tnvmc.ansatz.protocol import (
-    Ansatz,
-    Execution,
-    FollowsOperator,
-    Initialisable,
-    description_of,
-    execution_of,
-    no_start,
-)
+from tnvmc.ansatz.files import InFiles, part_in_file
+from tnvmc.ansatz.protocol import Ansatz, Execution
 from tnvmc.ansatz.wrappers.base import Wrapper
-from tnvmc.ansatz.wrappers.files import rebuild_of
 from tnvmc.ansatz.wrappers.nearly_constant import nearly_constant
 from tnvmc.backend.namespace import array_namespace, to_host
 
@@ -23,15 +14,14 @@ Array = Any
 
 
 class Factors(InFiles, Wrapper):
-    """Two states, `first` and `second`, and one vector of the parameters of both, one after the other."""
+    """Two states and one vector of the parameters of both, one after the other."""
 
-    second: Ansatz
-    sweeps: Literal["first", "both"]
-
-    @property
-    def first(self) -> Ansatz:
-        """psi_a."""
-        return self.ansatz
+    def __init__(self, first: Ansatz, second: Ansatz, sweeps: Literal["first", "both"]) -> None:
+        super().__init__(first)
+        self.first, self.second, self.sweeps = first, second, sweeps
+        self.sharing = first.sharing or second.sharing
+        if self.sharing:
+            self.n_unshared = sum(each.n_unshared or each.n_params for each in (first, second))
 
     @property
     def n_params(self) -> int:
@@ -40,8 +30,8 @@ class Factors(InFiles, Wrapper):
 
     @property
     def execution(self) -> Execution:
-        """Chunks and workers as the first state wants them; memory for both."""
-        first, second = execution_of(self.first), execution_of(self.second)
+        """Chunks and workers as the first state needs them; memory for both."""
+        first, second = self.first.execution, self.second.execution
         sizes = [each.bytes_per_walker for each in (first, second)]
         return Execution(
             min(first.chunk, second.chunk),
@@ -51,46 +41,34 @@ class Factors(InFiles, Wrapper):
         )
 
     def description(self) -> dict[str, Any]:
-        """The class, and both states."""
-        parts = {"first": description_of(self.first), "second": description_of(self.second)}
-        return {"ansatz": self.family.__name__, "architecture": parts}
+        """Give the class, and both states."""
+        parts = {"first": self.first.description(), "second": self.second.description()}
+        return {**super().description(), "architecture": parts}
 
     def rebuild(self) -> dict[str, Any] | None:
-        """Give what makes both states again; None where one has no such words."""
-        parts = {"first": rebuild_of(self.first), "second": rebuild_of(self.second)}
+        """Give what makes both states again; None if one has no such words."""
+        parts = {"first": part_in_file(self.first), "second": part_in_file(self.second)}
         return None if None in parts.values() else {**parts, "sweeps": self.sweeps}
 
     def for_operator(self, operator: Any) -> Any:
-        """The product of what both states are for an operator; see `FollowsOperator`."""
-        both = [
-            state.for_operator(operator) if isinstance(state, FollowsOperator) else state
-            for state in (self.first, self.second)
-        ]
-        same = both[0] is self.first and both[1] is self.second
-        return self if same else self.family(both[0], both[1], self.sweeps)
+        """Give the product of what both states are for an operator."""
+        first, second = (each.for_operator(operator) for each in (self.first, self.second))
+        if first is self.first and second is self.second:
+            return self
+        return type(self)(first, second, self.sweeps)
 
     def split(self, theta: Array) -> tuple[Array, Array]:
-        """theta_a and theta_b out of theta (P,)."""
+        """Give theta_a and theta_b out of theta (P,)."""
         return theta[: self.first.n_params], theta[self.first.n_params :]
 
-    def joined(self, first: Array, second: Array) -> Array:
-        """theta (P,) of theta_a and theta_b."""
-        xp = array_namespace(first, second)
-        return xp.concat([first, xp.astype(second, first.dtype)])
-
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """Kinds of start of psi_a."""
-        return self.first.starts if isinstance(self.first, Initialisable) else ()
-
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
-        """theta (P,) as psi_a starts, with psi_b nearly constant; see `around`."""
-        if not isinstance(self.first, Initialisable):
-            raise no_start(self, kind or "random")
-        return self.around(self.first.initial(operator, seed, kind), operator, seed)
+        """Give theta (P,) as psi_a starts, with psi_b nearly constant; see `initial_second`."""
+        return self.initial_second(self.first.initial(operator, seed, kind), operator, seed)
 
-    def around(self, first: Array, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
-        """theta (P,) of theta_a and a psi_b that is nearly constant; see `nearly_constant`.
+    def initial_second(
+        self, first: Array, operator: Any, seed: int = 0, kind: str | None = None
+    ) -> Array:
+        """Give theta (P,) of theta_a and a nearly constant psi_b; see `nearly_constant`.
 
         Args:
             first: theta_a.
@@ -98,7 +76,10 @@ class Factors(InFiles, Wrapper):
             seed: of random numbers.
             kind: of start of psi_b, which is made nearly constant then; None is its first.
         """
-        if not isinstance(self.second, Initialisable):
-            raise no_start(self.second, kind or "random")
         second = to_host(self.second.initial(operator, seed, kind))
         return self.joined(to_host(first), nearly_constant(self.second, second))
+
+    def joined(self, first: Array, second: Array) -> Array:
+        """Give theta (P,) of theta_a and theta_b."""
+        xp = array_namespace(first, second)
+        return xp.concat([first, xp.astype(second, first.dtype)])

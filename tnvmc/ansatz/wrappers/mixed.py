@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from tnvmc.ansatz.protocol import (
     Ansatz,
     Execution,
     LogAmplitude,
-    SinglePrecision,
     Snapshot,
     SweepInfo,
-    Sweeps,
     Targets,
-    Tempered,
-    Typed,
     Walkers,
 )
-from tnvmc.ansatz.wrappers.base import OF_STATE, Wrapper
+from tnvmc.ansatz.wrappers.base import Wrapper
 from tnvmc.backend.namespace import array_namespace
 
 Array = Any
@@ -28,23 +23,11 @@ SINGLE = {"float64": "float32", "complex128": "complex64"}
 """The type of half the length, by that of theta."""
 
 
-class _MixedTempered(Wrapper):
-    """Sweeps by powers where the inner state does."""
-
-    def tempered_sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
-    ) -> tuple[Walkers, SweepInfo]:
-        """`sweep` of walkers that sample |psi|^(2 power), with `power` (B,)."""
-        assert isinstance(self, Mixed) and isinstance(self.walker, Tempered)
-        lowered = self.lowered(theta)
-        return self.walker.tempered_sweep(lowered, walkers, moves, uniforms, power)
-
-
 class Mixed(Wrapper):
     """The same state, its chains walked in single precision and its snapshots taken in double.
 
     Args:
-        ansatz: a state that has `SinglePrecision`.
+        ansatz: a state that has sweeps in single precision (`Abilities.single`).
 
     Chains draw s from |psi_1|^2, which differs from |psi|^2 by rounding, and a snapshot gives s
     the weight |psi(s) / psi_1(s)|^2: to the order of one over the number of samples, nothing of
@@ -63,11 +46,9 @@ class Mixed(Wrapper):
         ValueError: an ansatz that has no sweeps in single precision, or no others.
     """
 
-    abilities: ClassVar[Mapping[Any, type]] = {**OF_STATE, Tempered: _MixedTempered}
-
     def __init__(self, ansatz: Ansatz) -> None:
-        dtype = str(ansatz.dtype) if isinstance(ansatz, Typed) else ""
-        if dtype not in SINGLE or not isinstance(ansatz, SinglePrecision):
+        dtype, walker = str(ansatz.dtype), ansatz.single
+        if dtype not in SINGLE or walker is None:
             raise ValueError(
                 f"sampler.precision = 'single': a {type(ansatz).__name__} "
                 + (
@@ -77,9 +58,14 @@ class Mixed(Wrapper):
                 )
                 + "; leave it out"
             )
-        self.ansatz: Ansatz = ansatz
-        self.walker: Sweeps = ansatz.single
+        super().__init__(ansatz)
+        self.walker = walker
+        self.tempered = ansatz.tempered
         self._dtype = SINGLE[dtype]
+
+    def _around(self, ansatz: Ansatz) -> Mixed:
+        """Give the same of another state."""
+        return Mixed(ansatz)
 
     @property
     def execution(self) -> Execution:
@@ -102,10 +88,16 @@ class Mixed(Wrapper):
         """A sweep in single precision."""
         return self.walker.sweep(self.lowered(theta), walkers, moves, uniforms)
 
+    def tempered_sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """Make a `sweep` of walkers that sample |psi|^(2 power), with `power` (B,)."""
+        return self.walker.tempered_sweep(self.lowered(theta), walkers, moves, uniforms, power)
+
     def measure(
         self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
     ) -> tuple[Walkers, Snapshot]:
-        """What `ansatz` measures, with the weights |psi / psi_1|^2; the walkers stay as they are."""
+        """Measure by `ansatz`, with the weights |psi / psi_1|^2; the walkers stay as they are."""
         again = self.ansatz.start(theta, walkers.configs)
         _, snapshot = self.ansatz.measure(theta, again, replacements, jacobian=jacobian)
         xp = array_namespace(theta)

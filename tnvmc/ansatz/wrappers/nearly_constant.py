@@ -1,8 +1,9 @@
-"""Parameters at which a state is nearly constant, so that a product with it starts as the other factor."""
+"""Parameters at which a state is nearly constant, so that a product with it starts as the other
+factor."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -19,28 +20,19 @@ LARGEST = 0.02
 _HALVINGS = 20
 
 
-@runtime_checkable
-class WithReadout(Protocol):
-    """A state whose ln psi is constant where some of its parameters vanish, whatever the others are."""
-
-    @property
-    def readout(self) -> np.ndarray:
-        """Which parameters these may be: (P,) bool, all False where none are known."""
-
-
 def nearly_constant(ansatz: Ansatz, theta: np.ndarray) -> np.ndarray:
     """Halve parameters (P,) until ln psi differs by `LARGEST` at most between configurations.
 
-    The deviation is that of ln psi over 16 configurations of one sector.  Of a network with a readout only the
-    readout is halved: the layers before it keep the features that they start with, and log-derivatives with
-    respect to the readout their size; where all weights are small, those of a deep network vanish to a high order.
-    Else, or where this is not enough, all parameters are.  Networks and Jastrow factors get there; not at 0
-    itself, where the log-derivatives of a network would vanish.  Parameters of a state that does not get there
+    The deviation is that of ln psi over 16 configurations of one sector.  Of a network with a
+    readout only the readout is halved: the layers before it keep the features that they start with,
+    and log-derivatives with respect to the readout their size; where all weights are small, those
+    of a deep network vanish to a high order. Else, or where this is not enough, all parameters are.
+     Networks and Jastrow factors get there; not at 0 itself, where the log-derivatives of a network
+     would vanish.  Parameters of a state that does not get there
     (tensors, or signs that are fixed) come back as they are: the product starts elsewhere then.
     """
-    configs, everything = probe_configs(ansatz), np.ones(theta.shape, dtype=bool)
-    readout = ansatz.readout if isinstance(ansatz, WithReadout) else ~everything
-    for which in (readout, everything) if readout.any() else (everything,):
+    configs, readout = probe_configs(ansatz), ansatz.readout
+    for which in ([] if readout is None else [readout]) + [np.ones(theta.shape, dtype=bool)]:
         smaller = theta
         for _ in range(_HALVINGS):
             if deviation(ansatz, smaller, configs) <= LARGEST:
@@ -50,7 +42,7 @@ def nearly_constant(ansatz: Ansatz, theta: np.ndarray) -> np.ndarray:
 
 
 def deviation(ansatz: Ansatz, theta: np.ndarray, configs: np.ndarray) -> float:
-    """Standard deviation of ln psi over configurations, its phase counted from that of the first one."""
+    """Give the standard deviation of ln psi, its phase relative to the first configuration."""
     amplitude = ansatz.log_amplitude(theta, configs)
     log_abs, phase = to_host(amplitude.log_abs), to_host(amplitude.phase)
     if not (np.isfinite(log_abs).all() and (phase != 0).all()):

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, Self
 
+from tnvmc.ansatz.files import part_in_file
 from tnvmc.ansatz.generic import amplitude_sweep
 from tnvmc.ansatz.protocol import (
     Ansatz,
-    Initialisable,
     LogAmplitude,
     Snapshot,
     SweepInfo,
     Targets,
-    Truncated,
-    Typed,
     Walkers,
-    description_of,
+    require_ansatz,
 )
-from tnvmc.ansatz.wrappers.base import PassesScheme, PassesStart, PassesType, Wrapper
-from tnvmc.backend.calls import refuse
+from tnvmc.ansatz.wrappers.base import Wrapper
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.beside import BesideJacobian
@@ -32,28 +30,29 @@ Array = Any
 class _Polar(Wrapper):
     """|psi| or psi / |psi| of an inner state with real parameters."""
 
-    abilities: ClassVar[Mapping[Any, type]] = {
-        Typed: PassesType,
-        Truncated: PassesScheme,
-        Initialisable: PassesStart,
-    }
-
     def __init__(self, ansatz: Ansatz) -> None:
         name = type(self).__name__
-        if not isinstance(ansatz, Ansatz):
-            raise refuse(name, "ansatz", ansatz, "a wave function, as PEPS(lattice, D=3)")
-        if not isinstance(ansatz, Typed) or "complex" in str(ansatz.dtype):
-            found = str(ansatz.dtype) if isinstance(ansatz, Typed) else "unknown"
+        require_ansatz(name, "ansatz", ansatz)
+        if ansatz.dtype is None or "complex" in str(ansatz.dtype):
+            found = "unknown" if ansatz.dtype is None else str(ansatz.dtype)
             raise ValueError(
                 f"{name}: the parameters of the {type(ansatz).__name__} are of type {found}, and "
                 "|psi| is not holomorphic in complex ones; take real parameters (a network with "
                 "output = 'complex' has them, and phases), or the whole of psi"
             )
-        self.ansatz = ansatz
+        super().__init__(ansatz)
+
+    def _around(self, ansatz: Ansatz) -> Self:
+        """Give the same of another state."""
+        return type(self)(ansatz)
 
     def description(self) -> dict[str, Any]:
         """The class, and the inner state."""
-        return {"ansatz": self.family.__name__, "architecture": description_of(self.ansatz)}
+        return {**super().description(), "architecture": self.ansatz.description()}
+
+    def rebuild(self) -> dict[str, Any] | None:
+        """Give what makes the inner state again, as a part of a file."""
+        return part_in_file(self.ansatz)
 
     def start(self, theta: Array, configs: Array) -> Walkers:
         """Walkers of the inner state, at `configs`."""
@@ -83,14 +82,14 @@ class _Polar(Wrapper):
     def _shown(self, inner: Walkers) -> Walkers:
         return Walkers(inner.configs, self._of_amplitude(inner.amplitude), inner)
 
-    def _of_amplitude(self, amplitude: LogAmplitude) -> LogAmplitude:
-        raise NotImplementedError
+    @abstractmethod
+    def _of_amplitude(self, amplitude: LogAmplitude) -> LogAmplitude: ...
 
-    def _of_ratio(self, ratio: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def _of_ratio(self, ratio: Array) -> Array: ...
 
-    def _of_derivative(self, rows: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def _of_derivative(self, rows: Array) -> Array: ...
 
 
 class Modulus(_Polar):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,20 +12,16 @@ from tnvmc.ansatz.generic import amplitude_sweep, largest_log_ratio
 from tnvmc.ansatz.protocol import (
     Ansatz,
     Draw,
-    Drawable,
     LogAmplitude,
     Snapshot,
     SweepInfo,
     Targets,
-    Tempered,
-    Truncated,
-    Typed,
     Walkers,
+    require_ansatz,
 )
-from tnvmc.ansatz.wrappers.base import PassesScheme, PassesType, Wrapper
 from tnvmc.ansatz.wrappers.factors import Factors
 from tnvmc.backend.arguments import one_of
-from tnvmc.backend.calls import refuse, spelt
+from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.beside import BesideJacobian
 from tnvmc.jacobian.jacobian import structured
@@ -35,34 +30,6 @@ Array = Any
 
 _LARGEST = 300.0
 """Of ln of a weight against that of the reference: its square is finite still."""
-
-
-class _Draws(Wrapper):
-    """Draws of the first state, which weights correct."""
-
-    exact_draws = False
-    """What is drawn from is near |psi_a|^2."""
-
-    def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Draw:
-        """Draws of the first state; see `Drawable`."""
-        assert isinstance(self, ProductOfStates) and isinstance(self.ansatz, Drawable)
-        return self.ansatz.drawer(self.split(theta)[0], chi, chi_mpo)
-
-
-class _Tempers(Wrapper):
-    """Sweeps by powers where the first state has them."""
-
-    def tempered_sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
-    ) -> tuple[Walkers, SweepInfo]:
-        """`sweep` of walkers that sample |psi_a|^(2 power), or |psi|^(2 power), with `power` (B,)."""
-        assert isinstance(self, ProductOfStates) and isinstance(self.ansatz, Tempered)
-        if self.sweeps == "both":
-            psi = partial(self.log_amplitude, theta)
-            power = power + array_namespace(uniforms).zeros_like(uniforms[:, 0])
-            return amplitude_sweep(psi, self.local_dim, walkers, moves, uniforms, power)
-        first = self.split(theta)[0]
-        return self.ansatz.tempered_sweep(first, walkers, moves, uniforms, power)
 
 
 @spelt(
@@ -75,41 +42,38 @@ class ProductOfStates(Factors):
     Args:
         first: psi_a.
         second: psi_b, on the same sites; its parameters have the same type.
-        sweeps: whose |psi|^2 chains walk on.  "first": |psi_a|^2, by the sweeps of psi_a; samples have the
-            weights |psi_b|^2.  "both": |psi_a psi_b|^2, every move by full amplitudes of both; no weights.
-            None: "first" where psi_a is contracted with boundaries, which its sweeps use again (PEPS, open
+        sweeps: whose |psi|^2 chains walk on.  "first": |psi_a|^2, by the sweeps of psi_a; samples
+            have the weights |psi_b|^2.  "both": |psi_a psi_b|^2, every move by full amplitudes of
+            both; no weights.
+            None: "first" where psi_a is contracted with boundaries, which its sweeps use again
+                (PEPS, open
             MPS) and full amplitudes do not; else "both".
 
     Log-derivatives stand side by side (`BesideJacobian`), ratios are multiplied.
 
-    With "first" a chain draws s from |psi_a|^2 and a snapshot gives it the weight |psi_b(s)|^2 over that of a
-    reference configuration, times the weight that psi_a gave it, if any: importance sampling, with a bias of
-    one over the number of samples (see `estimate.statistics`).  A step reports the effective number of
-    samples, which falls as exp(-Var ln |psi_b|^2) where that is Gaussian, so it does with the number of
-    sites; configurations where psi_a = 0 are never seen.  "both" has neither, at the cost of two full amplitudes a
-    move.  To accept or refuse a whole sweep of psi_a by |psi_b(s') / psi_b(s)|^2 would be wrong: moves in
-    a fixed order leave |psi_a|^2 as it is, but s -> s' and s' -> s are not equally frequent in it, as the
-    Metropolis rule needs (decision 26).
+    With "first" a chain draws s from |psi_a|^2 and a snapshot gives it the weight |psi_b(s)|^2 over
+    that of a reference configuration, times the weight that psi_a gave it, if any: importance
+    sampling, with a bias of one over the number of samples (see `estimate.statistics`).  A step
+    reports the effective number of samples, which falls as exp(-Var ln |psi_b|^2) where that is
+    Gaussian, so it does with the number of sites; configurations where psi_a = 0 are never seen.
+    "both" has neither, at the cost of two full amplitudes a move.  To accept or refuse a whole
+    sweep of psi_a by |psi_b(s') / psi_b(s)|^2 would be wrong: moves in a fixed order leave
+    |psi_a|^2 as it is, but s -> s' and s' -> s are not equally frequent in it, as the Metropolis
+    rule needs (decision 26).
 
     Starts where psi_a starts, with psi_b nearly constant (`initial`).
 
     Cost of a measurement: one of psi_a, and one `start` and `measure` of psi_b.
 
-    What it does not do: sweeps in single precision; orbits; grow in D; be symmetrised with sweeps of psi_a.
+    What it does not do: sweeps in single precision; orbits; grow in D; be symmetrised with sweeps
+    of psi_a.
 
     Raises:
         ValueError: different sites, local dimensions or types of the parameters; other `sweeps`.
 
-    Source: products of tensor networks with a reference state: Sikora, Chang, Chou, Pollmann and Kao,
-    PRB 91, 165113 (2015); weights as in Owen, chapter 9.2.
+    Source: products of tensor networks with a reference state: Sikora, Chang, Chou, Pollmann and
+    Kao, PRB 91, 165113 (2015); weights as in Owen, chapter 9.2.
     """
-
-    abilities: ClassVar[Mapping[Any, type]] = {
-        Typed: PassesType,
-        Truncated: PassesScheme,
-        Drawable: _Draws,
-        Tempered: _Tempers,
-    }
 
     def __init__(
         self,
@@ -119,13 +83,18 @@ class ProductOfStates(Factors):
     ) -> None:
         _check(first, second)
         one_of("ProductOfStates", "sweeps", sweeps, (None, "first", "both"))
-        self.ansatz, self.second = first, second
-        self.sweeps = sweeps or ("first" if isinstance(first, Truncated) else "both")
+        super().__init__(first, second, sweeps or ("both" if first.scheme is None else "first"))
+        self.tempered = first.tempered
+        self.exact_draws = None if first.exact_draws is None else False
+        self.weighted = self.sweeps == "first"
 
-    @property
-    def weighted(self) -> bool:
-        """Whether chains walk on another distribution than |psi|^2; see `Reweighted`."""
-        return self.sweeps == "first"
+    def _around(self, ansatz: Ansatz) -> ProductOfStates:
+        """Give the product of another first state with the same second one."""
+        return ProductOfStates(ansatz, self.second, self.sweeps)
+
+    def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Draw:
+        """Give draws of the first state, which weights correct."""
+        return self.first.drawer(self.split(theta)[0], chi, chi_mpo)
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N)."""
@@ -146,6 +115,17 @@ class ProductOfStates(Factors):
             psi = partial(self.log_amplitude, theta)
             return amplitude_sweep(psi, self.local_dim, walkers, moves, uniforms)
         return self.first.sweep(self.split(theta)[0], walkers, moves, uniforms)
+
+    def tempered_sweep(
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
+    ) -> tuple[Walkers, SweepInfo]:
+        """Make a `sweep` of walkers that sample |psi_a|^(2 power), or |psi|^(2 power): (B,)."""
+        if self.sweeps == "both":
+            psi = partial(self.log_amplitude, theta)
+            power = power + array_namespace(uniforms).zeros_like(uniforms[:, 0])
+            return amplitude_sweep(psi, self.local_dim, walkers, moves, uniforms, power)
+        first = self.split(theta)[0]
+        return self.first.tempered_sweep(first, walkers, moves, uniforms, power)
 
     def measure(
         self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
@@ -189,8 +169,10 @@ class ProductOfStates(Factors):
         gap = 2.0 * (xp.where(alive, log_abs, xp.zeros_like(log_abs)) - scale)
         if bool(xp.any(alive & (gap > _LARGEST))):
             raise ValueError(
-                f"ProductOfStates: |psi_b|^2 is e^{float(xp.max(gap)):.0f} times that of the reference "
-                "configuration, so a few samples would have all of the weight. The second state is no "
+                f"ProductOfStates: |psi_b|^2 is e^{float(xp.max(gap)):.0f} times that of the "
+                "reference "
+                "configuration, so a few samples would have all of the weight. The second state is "
+                "no "
                 "correction of the first one any more; take smaller steps, or sweeps = 'both'"
             )
         return xp.where(alive, xp.exp(gap), xp.zeros_like(gap))
@@ -198,8 +180,7 @@ class ProductOfStates(Factors):
 
 def _check(first: Ansatz, second: Ansatz) -> None:
     for name, state in (("first", first), ("second", second)):
-        if not isinstance(state, Ansatz):
-            raise refuse("ProductOfStates", name, state, "a wave function, as PEPS(lattice, D=3)")
+        require_ansatz("ProductOfStates", name, state)
     for name, told in (("n_sites", "sites"), ("local_dim", "local states")):
         found = [
             getattr(state.lattice if name == "n_sites" else state, name)
@@ -212,13 +193,18 @@ def _check(first: Ansatz, second: Ansatz) -> None:
             )
     if first.lattice != second.lattice:
         raise ValueError(
-            f"ProductOfStates: the first state is on {first.lattice!r}, the second on {second.lattice!r}; "
+            f"ProductOfStates: the first state is on {first.lattice!r}, the second on "
+            f"{second.lattice!r}; "
             "sites of the same number must be the same ones, so make both with one lattice"
         )
-    types = [str(np.dtype(s.dtype)) if isinstance(s, Typed) else "unknown" for s in (first, second)]
+    types = [
+        "unknown" if state.dtype is None else str(np.dtype(state.dtype))
+        for state in (first, second)
+    ]
     if types[0] != types[1] or "unknown" in types:
         raise ValueError(
-            f"ProductOfStates: the parameters of the first state are {types[0]}, those of the second "
+            f"ProductOfStates: the parameters of the first state are {types[0]}, those of the "
+            "second "
             f"{types[1]}; they are one vector of one type. Give both the same dtype "
             f"(in a file ansatz.second.dtype = {types[0]!r}); a network with real "
             "parameters and output = 'complex' has phases as well"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -19,22 +19,18 @@ from tnvmc.ansatz.generic import amplitude_sweep, as_log_amplitude, replacement_
 from tnvmc.ansatz.protocol import (
     Ansatz,
     Execution,
-    FollowsOperator,
-    Initialisable,
     LogAmplitude,
-    Reweighted,
     Snapshot,
     SweepInfo,
     Targets,
     Walkers,
-    description_of,
+    require_ansatz,
 )
-from tnvmc.ansatz.wrappers.base import OF_STATE, PassesStart, Wrapper
+from tnvmc.ansatz.wrappers.base import Wrapper
 from tnvmc.ansatz.wrappers.images import DERIVATIVES, RATIOS, Sums, moved_patch, moved_table
 from tnvmc.backend.arguments import one_of
 from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.jacobian import DenseJacobian
 from tnvmc.operators.symmetry import SymmetryGroup
 
@@ -53,15 +49,6 @@ START_SHARE = 1e-2
 """Least `Symmetrised.share` of parameters to start from; less of it gets noise."""
 
 _NOISE = (0.03, 0.1, 0.3)  # of all parameters, of the largest one
-
-
-class _PassesStart(PassesStart):
-    """Starts as the inner state does, with noise where that has other characters."""
-
-    def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
-        """theta (P,) as the inner state starts, and as `Symmetrised.with_share` gives it."""
-        assert isinstance(self, Symmetrised)
-        return self.with_share(super().initial(operator, seed, kind), seed)
 
 
 _PROBES = 64  # configurations
@@ -90,8 +77,8 @@ class Symmetrised(Wrapper):
     with the plain |psi_sym/psi|^2.  `estimate.statistics.weighted_estimate` takes it from there.
     Walkers stay those of `ansatz`, configurations and amplitudes; snapshots are of psi_sym.
 
-    A PEPS with open bonds summed over the translations of a torus is a periodic state, at the price of
-    N contractions.  Memory does not grow with |G|.
+    A PEPS with open bonds summed over the translations of a torus is a periodic state, at the price
+    of N contractions.  Memory does not grow with |G|.
 
     What it does not do: complex characters (momenta other than 0 and pi), representations of higher
     dimension, tempered chains, direct draws, the double layer.
@@ -100,11 +87,10 @@ class Symmetrised(Wrapper):
         ValueError: a group of another number of sites; a state that walks on another distribution.
     """
 
-    abilities: ClassVar = {**OF_STATE, Initialisable: _PassesStart}
+    group: SymmetryGroup
 
     def __init__(self, ansatz: Ansatz, group: SymmetryGroup, reweight: bool = True) -> None:
-        if not hasattr(ansatz, "log_amplitude"):
-            raise refuse("Symmetrised", "ansatz", ansatz, "a wave function, as PEPS(lattice, D=3)")
+        require_ansatz("Symmetrised", "ansatz", ansatz)
         if not isinstance(group, SymmetryGroup):
             example = 'a group, as symmetry_group(operator, ["spin"])'
             raise refuse("Symmetrised", "group", group, example)
@@ -116,26 +102,34 @@ class Symmetrised(Wrapper):
             )
         if isinstance(ansatz, Symmetrised):
             raise ValueError(  # noqa: TRY004 (of what is allowed, a state among others)
-                "Symmetrised: this state is a sum over symmetries already; make one group of all of them, "
+                "Symmetrised: this state is a sum over symmetries already; make one group of all "
+                "of them, "
                 "symmetry_group(operator, [...]), and sum the state within over it"
             )
-        if reweight and isinstance(ansatz, Reweighted) and ansatz.weighted:
+        if reweight and ansatz.weighted:
             raise ValueError(
                 "Symmetrised: its weights are those of chains that sample |psi|^2, and this "
-                f"{type(ansatz).__name__} walks on its first state alone; make it with sweeps = 'both' "
+                f"{type(ansatz).__name__} walks on its first state alone; make it with sweeps = "
+                "'both' "
                 "(ansatz.sweeps in a file), or symmetrise nothing"
             )
-        self.ansatz, self.group, self.reweight = ansatz, group, reweight
+        super().__init__(ansatz)
+        self.group, self.reweight = group, reweight
+
+    def _around(self, ansatz: Ansatz) -> Symmetrised:
+        """Give the sum of another state over the same group."""
+        return Symmetrised(ansatz, self.group, self.reweight)
 
     def __repr__(self) -> str:
         walks = "reweighted" if self.reweight else "walked on"
-        return f"<{self.family.__name__}: {self.ansatz!r}, {len(self.group)} elements, {walks}>"
+        return f"<Symmetrised: {self.ansatz!r}, {len(self.group)} elements, {walks}>"
 
     @property
     def execution(self) -> Execution:
         """As the inner state, which meets one image of each walker at a time.
 
-        Log-derivatives are summed as dense rows: that of an image and the sum, and one more on the way.
+        Log-derivatives are summed as dense rows: that of an image and the sum, and one more on the
+        way.
         """
         inner = super().execution
         if inner.bytes_per_walker is None:
@@ -145,26 +139,28 @@ class Symmetrised(Wrapper):
 
     def description(self) -> dict[str, Any]:
         """What the inner state says of itself, and a digest of the group with its characters."""
-        inner = description_of(self.ansatz)
+        inner = self.ansatz.description()
         elements = sorted((*g.key, g.character) for g in self.group.elements)
         digest = sha256(repr(elements).encode()).hexdigest()[:16]
         about = {"elements": len(elements), "group": digest}
         return {
             **inner,
-            "ansatz": self.family.__name__,
+            "ansatz": "Symmetrised",
             "of": inner["ansatz"],
             "symmetrised": about,
         }
 
     def for_operator(self, operator: Any) -> Symmetrised:
-        """The sum of what the inner state is for an operator; see `FollowsOperator`."""
-        if not isinstance(self.ansatz, FollowsOperator):
-            return self
+        """Give the sum of what the inner state is for an operator."""
         inner = self.ansatz.for_operator(operator)
-        return self if inner is self.ansatz else Symmetrised(inner, self.group, self.reweight)
+        return self if inner is self.ansatz else self._around(inner)
+
+    def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
+        """Give theta (P,) as the inner state starts, and as `with_share` changes it."""
+        return self.with_share(super().initial(operator, seed, kind), seed)
 
     def share(self, theta: Array, configs: Array) -> float:
-        """Give |psi_sym|^2 over |G| sum_g |psi(g s)|^2, both summed over configurations (B, N): 0 to 1.
+        """Give |psi_sym|^2 over |G| sum_g |psi(g s)|^2, both summed over configurations (B, N).
 
         It is 1 for a state that has these characters, 0 for one that has others.
         """
@@ -181,9 +177,9 @@ class Symmetrised(Wrapper):
     def with_share(self, theta: Array, seed: int = 0) -> Array:
         """Give theta (P,), on the host, with noise where the sum over the group nearly cancels.
 
-        The ground state that simple update leads to may have none of what is asked for.  All parameters
-        get the least noise, 0.03, 0.1 or 0.3 of the largest, that gives a `share` of `START_SHARE` in 64
-        random configurations.
+        The ground state that simple update leads to may have none of what is asked for.  All
+        parameters get the least noise, 0.03, 0.1 or 0.3 of the largest, that gives a `share` of
+        `START_SHARE` in 64 random configurations.
         """
         rng = np.random.Generator(np.random.PCG64(seed))
         noise = rng.standard_normal(theta.shape) * np.abs(theta).max()
@@ -206,16 +202,6 @@ class Symmetrised(Wrapper):
     def image_amplitudes(self, theta: Array, configs: Array) -> list[LogAmplitude]:
         """psi(g s) of the ansatz, for every element in turn, each (B,)."""
         return [self.ansatz.log_amplitude(theta, image) for image in self._images(configs)]
-
-    def log_derivatives(self, theta: Array, configs: Array) -> Array:
-        """O_k(s) = d ln psi_sym(s) / d theta_k, dense (B, P), zero where psi_sym = 0."""
-        return self.jacobian(theta, configs).dense()
-
-    def jacobian(self, theta: Array, configs: Array) -> Jacobian:
-        """Log-derivatives at `configs`."""
-        jacobian = self.measure(theta, self.start(theta, configs), {})[1].jacobian
-        assert jacobian is not None
-        return jacobian
 
     def start(self, theta: Array, configs: Array) -> Walkers:
         """Walkers of the ansatz at `configs`, or of psi_sym without `reweight`."""
@@ -250,8 +236,8 @@ class Symmetrised(Wrapper):
     ) -> tuple[Walkers, Snapshot]:
         """Ratios, closures, log-derivatives and (with `reweight`) weights of psi_sym.
 
-        `closure_spread` is sum_g |w_g| times that of g s: what truncation does to ln psi_sym at most, which
-        is much where images nearly cancel.  Memory does not grow with the group.
+        `closure_spread` is sum_g |w_g| times that of g s: what truncation does to ln psi_sym at
+        most, which is much where images nearly cancel.  Memory does not grow with the group.
 
         Raises:
             ValueError: with `jacobian`, where psi is exactly 0 at an image and psi_sym is not.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tnvmc.ansatz.initial.product_starts import product_starts
+from tnvmc.ansatz.peps.starts.product_states import product_starts
 from tnvmc.lattice import square
 
 

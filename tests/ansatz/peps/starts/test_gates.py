@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tnvmc.ansatz.initial.gates import plan_gates
+from tnvmc.ansatz.peps.starts.gates import plan_gates
 from tnvmc.lattice import chain, embedding, honeycomb, square
 from tnvmc.operators import models
 from tnvmc.operators.spin import exchange_matrix, kron, spin_matrices

@@ -10,8 +10,8 @@ import pytest
 from tests.drawing import enumerated
 from tests.exact_peps import exact_energy
 from tests.oracles import all_configs, dense_hamiltonian, dense_state, embed
-from tnvmc.ansatz.initial.simple_update import ImaginaryTime, evolved, simple_update
-from tnvmc.ansatz.initial.tensors import bond_sizes, random_positive
+from tnvmc.ansatz.peps.starts.simple_update import ImaginaryTime, evolved, simple_update
+from tnvmc.ansatz.peps.starts.tensors import bond_sizes, random_positive
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.contraction.double_layer import log_amplitude
 from tnvmc.contraction.schemes import SRC

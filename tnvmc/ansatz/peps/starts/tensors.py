@@ -1,7 +1,8 @@
-"""Tensors to start a PEPS from that need no Hamiltonian: random, or grown from another PEPS.
+"""Tensors to start a PEPS from without a Hamiltonian: random, grown from others, with noise.
 
 All functions give a list of arrays (d, up, left, down, right), one per site, with legs of size 1 at
-the rim and where the lattice joins no neighbours, and D elsewhere.  Simple update, which does need the Hamiltonian, has its own file.
+the rim and where the lattice joins no neighbours, and D elsewhere.  Simple update, which does need
+the Hamiltonian, has its own file.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, UP, Bonds, Embedding, emb
 from tnvmc.lattice.lattice import Lattice
 
 Array = Any
+
+NOISE = 0.02
+"""Of the largest entry of a tensor: enough to open bonds that a start leaves unused."""
 
 
 def bond_sizes(found: Embedding, D: int) -> list[tuple[int, int, int, int]]:
@@ -113,3 +117,9 @@ def _deviates(rng: np.random.Generator, like: Array) -> Array:
     if np.iscomplexobj(like):
         x = x + 1j * rng.standard_normal(like.shape)
     return (x / np.linalg.norm(x)).astype(like.dtype)
+
+
+def noisy(tensor: Array, rng: np.random.Generator, noise: float = NOISE) -> Array:
+    """Put noise on the entries that are exactly zero, relative to the largest entry."""
+    deviates = noise * np.abs(tensor).max() * rng.normal(size=tensor.shape)
+    return np.where(tensor == 0, deviates, tensor)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.oracles import all_configs, dense_state
-from tnvmc.ansatz.initial.tensors import bond_sizes, grow, random_positive
+from tnvmc.ansatz.peps.starts.tensors import bond_sizes, grow, random_positive
 from tnvmc.lattice import chain, honeycomb, kagome, square
 from tnvmc.lattice.embedding import embedding
 

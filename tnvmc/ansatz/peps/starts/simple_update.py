@@ -8,7 +8,8 @@ What makes it a good start is the direction of its order.  The evolution settles
 breaks the spin symmetry.  Where the Hamiltonian conserves the magnetisation, the order is started
 in the plane: sampling a sector of fixed magnetisation then projects the state onto it, which
 restores the rotations about z and lowers the energy far below that of the evolved state itself
-(Heisenberg 4x4, D=4: from 2e-2 above the ground state to 8e-4).  Projection does not improve a state with order along z.
+(Heisenberg 4x4, D=4: from 2e-2 above the ground state to 8e-4).  Projection does not improve a
+state with order along z.
 
 During the evolution the coupling of the ordered spin component is multiplied by 0.9
 (`coupling_factor`).
@@ -36,17 +37,20 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.initial.gates import (
+from tnvmc.ansatz.peps.starts.gates import (
     Batch,
     GatePlan,
     exponential,
     mean_fields,
     plan_gates,
 )
-from tnvmc.ansatz.initial.product_starts import start_vectors
-from tnvmc.ansatz.initial.settled import settle
-from tnvmc.ansatz.initial.updates import update_neighbours, update_path
-from tnvmc.ansatz.initial.vidal import VidalPEPS
+from tnvmc.ansatz.peps.starts.product_states import start_vectors
+from tnvmc.ansatz.peps.starts.vidal_form import (
+    VidalPEPS,
+    equilibrate,
+    update_neighbours,
+    update_path,
+)
 from tnvmc.backend.arguments import positive, real, set_whole, whole
 from tnvmc.backend.calls import spelt
 from tnvmc.lattice.embedding import Bonds, embedding
@@ -70,9 +74,9 @@ class ImaginaryTime:
         max_steps: limit of the steps of each stage.
         tolerance: the last stage ends when no weight changes faster than this per unit of time,
             earlier ones at proportionally more.
-        coupling_factor: factor on the coupling of the x components, where the start is "neel x", the grid
-            has two dimensions and no term goes beyond neighbours; 1 evolves with the operator
-            itself.
+        coupling_factor: factor on the coupling of the x components, where the start is "neel x",
+            the grid has two dimensions and no term goes beyond neighbours; 1 evolves with the
+            operator itself.
 
     Raises:
         ValueError: no positive time step.
@@ -203,7 +207,7 @@ def evolved(
     start, factor = start_vectors(operator, "auto", 0)[1], ImaginaryTime.coupling_factor
     plan = _with_weaker_order(plan_gates(operator, bonds), operator, start, factor)
     state = VidalPEPS.from_peps(tensors, found, D, operator.is_complex)
-    settle(state)
+    equilibrate(state)
     gates = [exponential(batch.matrices, tau / 2 / plan.scale) for batch in plan.pairs]
     for _ in range(n_steps):
         _step(state, plan.pairs, gates, _site_gates(state, plan, tau))

@@ -17,8 +17,9 @@ Array = Any
 def product_starts(lattice: Lattice, local_dim: int = 2) -> dict[str, Array]:
     """Give ordered product states by name, each as one vector per site (N, d).
 
-    Orders "neel", "row stripes", "column stripes" and "uniform" of the rows and columns of the grid, with the spins in the plane
-    (along +-x), and the first three along z: "neel x", "neel z", ...
+    Orders "neel", "row stripes", "column stripes" and "uniform" of the rows and columns of the
+    grid, with the spins in the plane (along +-x), and the first three along z: "neel x", "neel z",
+    ...
     """
     rows, columns = np.divmod(np.array(lattice.places), lattice.n_cols)
     patterns = {
@@ -53,7 +54,7 @@ def start_vectors(operator: Operator, start: str | Sequence[Array], seed: int) -
         rng = np.random.Generator(np.random.PCG64(seed))
         return 1.0 + 0.1 * rng.uniform(size=(operator.n_sites, d)), "positive"
     if start == "auto":
-        # Never along z.  Evolved from there every tensor conserves Sz, and with the few charges that
+        # Never along z.  Evolved from it every tensor conserves Sz, and with the few charges that
         # a small bond can carry psi is exactly 0 on many configurations: XXZ on 4x4 at D = 2, 3
         # leaves half of them to rounding.  In the plane projection makes up for what an easy axis
         # loses: Jz = 1.05 starts 1.8e-2 per site lower than along z, 1.2 within 5e-3, 3 equal.

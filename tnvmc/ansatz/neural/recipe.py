@@ -1,4 +1,4 @@
-"""How a network was made: its kind and keywords, to be written to a file and made again from it."""
+"""How a network was made: its kind and keywords, from which `tnvmc.load_state` makes it again."""
 
 from __future__ import annotations
 
@@ -52,3 +52,31 @@ def making_of(module: Any) -> Making | None:
         return None if found is None else Making(found.kind, found.lattice, plain(found.keywords))
     except TypeError:  # no weak reference, or keywords that JSON does not know
         return None
+
+
+def treatment(ansatz: Any) -> dict[str, Any]:
+    """Give what is done to a network on its way to psi, in plain values."""
+    averaging = ansatz.averaging
+    group = () if averaging.group is None else averaging.group.elements
+    return {
+        "inputs": ansatz.inputs,
+        "holomorphic": bool(ansatz.functional.holomorphic),
+        "signs": None if averaging.signs is None else averaging.signs.tolist(),
+        "group": [
+            [list(map(int, g.sites)), bool(g.inverts), int(g.character), str(g.name)] for g in group
+        ],
+        "freeze": list(ansatz.freeze),
+    }
+
+
+def rebuild_of(ansatz: Any) -> dict[str, Any] | None:
+    """Give what makes a network again; None for a module of the user's own."""
+    making = making_of(ansatz.functional.made)
+    if making is None or making.lattice != ansatz.lattice:
+        return None
+    return {
+        "network": making.kind,
+        "keywords": dict(making.keywords),
+        "architecture": dict(ansatz.architecture),
+        **treatment(ansatz),
+    }

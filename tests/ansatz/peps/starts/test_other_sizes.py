@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tnvmc import PEPS, SRC, Operator, heisenberg, j1j2, sharing, square, tfim
-from tnvmc.ansatz.initial.parameters import initial_parameters
-from tnvmc.ansatz.initial.repeated import repeated
+from tnvmc.ansatz.initial import initial_parameters
+from tnvmc.ansatz.peps.starts.other_sizes import repeated
 from tnvmc.storage.hdf5 import StateFileError
 
 ROUNDING = 1e-9  # of contractions of tensors whose entries are of both signs

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from tnvmc import sharing
-from tnvmc.ansatz.initial.parameters import cut_to, grown, initial_parameters
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.ansatz.peps.starts.other_sizes import cut_to, grown
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.contraction.schemes import Exact

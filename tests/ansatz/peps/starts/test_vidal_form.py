@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from tests.oracles import all_configs, dense_state
-from tnvmc.ansatz.initial.settled import cut, settle
-from tnvmc.ansatz.initial.tensors import bond_sizes, grow, random_positive
-from tnvmc.ansatz.initial.vidal import VidalPEPS
+from tnvmc.ansatz.peps.starts.tensors import bond_sizes, grow, random_positive
+from tnvmc.ansatz.peps.starts.vidal_form import VidalPEPS, cut, equilibrate
 from tnvmc.lattice import chain, honeycomb, square
 from tnvmc.lattice.embedding import Bonds, embedding
 from tnvmc.lattice.lattice import Lattice
@@ -71,7 +70,7 @@ def test_on_a_chain_the_cut_is_that_of_schmidt() -> None:
     psi = state_of(tensors, chain(6)).reshape(8, 8)
     found = embedding(chain(6))
     state = VidalPEPS.from_peps(tensors, found, 4, is_complex=False)
-    settle(state)
+    equilibrate(state)
     weights = state.weights[state.bond_at[2, 3]]
     assert np.allclose(weights, np.linalg.svd(psi)[1][:4], atol=FROM_A_CUT)
     narrow = [t.copy() for t in tensors]

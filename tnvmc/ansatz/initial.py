@@ -1,0 +1,210 @@
+"""Where the parameters of any wave function start: as it starts itself, or in the file of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tnvmc.ansatz.files import lattice_in
+from tnvmc.ansatz.peps.sharing import Sharing, sharing_in
+from tnvmc.ansatz.peps.starts.initial import KINDS
+from tnvmc.ansatz.peps.starts.other_sizes import from_other, lacks_bulk_of
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.protocol import Ansatz, require_ansatz
+from tnvmc.ansatz.wrappers.symmetrised import inner_description, inner_state
+from tnvmc.backend.calls import spelt
+from tnvmc.lattice.embedding import embedding
+from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.required import require_operator
+from tnvmc.operators.term import Operator
+from tnvmc.storage.hdf5 import StateFileError, opened, read_parameters
+from tnvmc.storage.identity import differences, kind_in, plain
+from tnvmc.storage.run_folder import CHECKPOINT
+
+Array = Any
+Described = Mapping[str, Any]
+
+_TREATMENT = ("marshall", "average", "magnetisation", "init_scale")
+"""Of a network, without influence on what its parameters mean: may differ in the file."""
+
+
+@spelt()
+def initial_parameters(
+    ansatz: Ansatz, operator: Operator, seed: int = 0, kind: str | None = None
+) -> Array:
+    """Make parameters (P,) to start from.
+
+    Args:
+        ansatz: the wave function.
+        operator: the Hamiltonian.
+        seed: of random numbers.
+        kind: one of the `starts` of the state: "simple_update" (PEPS and open MPS), "random"
+            (positive for a PEPS), "product" (the ordered product state of lowest energy, with a
+            little noise on a PEPS); or the path of a run or a checkpoint of the same kind of state
+            on the same lattice, grown or cut where its D is another, or of a network of the same
+            architecture.  None: the first of the `starts`.
+
+    Returns:
+        theta (P,), on the host.
+
+    Raises:
+        ValueError: a start that this wave function does not have.
+        StateFileError: a damaged checkpoint, or one of another kind of state.
+    """
+    require_operator("initial_parameters", "operator", operator)
+    require_ansatz("initial_parameters", "ansatz", ansatz)
+    if kind is None or kind in KINDS:
+        return ansatz.initial(operator, seed, kind)
+    close = get_close_matches(str(kind), KINDS, 1, 0.7)
+    if close and not Path(kind).exists():
+        raise StateFileError(f"{kind}: no such file; did you mean {close[0]!r}?")
+    return _from_file(inner_state(ansatz), Path(kind), seed)
+
+
+def start_described(kind: str) -> Mapping[str, Any] | None:
+    """Give what the file of a run or a checkpoint says of its state; None if no file is read."""
+    path = Path(kind)
+    if kind in KINDS or not path.exists():
+        return None
+    try:
+        described, _ = read_parameters(_file(path))
+    except StateFileError:  # reported when the parameters are made
+        return None
+    return inner_description(described)
+
+
+def sharing_of_start(kind: str, D: int) -> Sharing | None:
+    """Give how a state of D shares its tensors that begins as the one of a run or a checkpoint.
+
+    None if that one shares none or is larger, as a cut leaves none; and if no file is read.
+    """
+    described = start_described(kind)
+    if described is None or (described.get("D") or 0) > D:
+        return None
+    return sharing_in(described)
+
+
+def _file(path: Path) -> Path:
+    return path / CHECKPOINT if path.is_dir() else path
+
+
+def _from_file(ansatz: Ansatz, path: Path, seed: int) -> Array:
+    """Read parameters; those of another PEPS are cut, grown or repeated where they do not fit."""
+    described, theta = read_parameters(_file(path))
+    described = inner_description(described)
+    try:
+        if isinstance(ansatz, PEPS):
+            with opened(_file(path)) as file:
+                stored = lattice_in(described["lattice"], file)
+            found = _of_peps(ansatz, stored, described, theta, seed)
+        else:
+            found = _of_same_size(ansatz, described, theta)
+    except ValueError as error:
+        raise StateFileError(f"ansatz.init = '{path}': {error}") from None
+    return found
+
+
+def _of_peps(
+    ansatz: PEPS, lattice: Lattice, described: Described, theta: Array, seed: int
+) -> Array:
+    """Parameters of a PEPS out of those of the PEPS on `lattice` that a file describes."""
+    sharing = sharing_in(described)
+    repeats = lacks_bulk_of(ansatz, sharing)
+    if not repeats:
+        _check_kind(ansatz, described)
+    elif (lattice.kind, described["local_dim"]) != (ansatz.lattice.kind, ansatz.local_dim):
+        raise ValueError(
+            f"it is on a {lattice.kind} lattice with local dimension {described['local_dim']}, "
+            "wanted "
+            f"is a {ansatz.lattice.kind} lattice with {ansatz.local_dim}"
+        )
+    _check_real(ansatz, theta)
+    if not repeats:
+        _check_embedding(ansatz, lattice, described)
+    if not repeats and _same_size(ansatz, described):
+        return theta.astype(ansatz.dtype)
+    before = PEPS(
+        lattice if repeats else ansatz.lattice, described["D"], theta.dtype.name,
+        local_dim=ansatz.local_dim, bonds=described.get("bonds", "open"),
+        sharing=sharing,
+    )  # fmt: skip
+    found: Array = from_other(before, theta, ansatz, seed).astype(ansatz.dtype)
+    return found
+
+
+def _of_same_size(ansatz: Ansatz, described: Described, theta: Array) -> Array:
+    """Parameters of any other state, which must be those of the same one."""
+    _check_kind(ansatz, described)
+    about = ansatz.description()
+    if "architecture" in about:
+        stored, wanted = described.get("architecture") or {}, about["architecture"]
+        differing = differences(_shaping(stored), _shaping(wanted))
+        if differing:
+            raise ValueError(f"it holds a network of another architecture: {', '.join(differing)}")
+    _check_real(ansatz, theta)
+    if not _same_size(ansatz, described):
+        raise ValueError(
+            f"it has D = {described['D']}, which cannot be turned into D = {about.get('D')}; only "
+            "a "
+            "PEPS or an open MPS is grown or cut"
+        )
+    return theta if ansatz.dtype is None else theta.astype(np.dtype(ansatz.dtype))
+
+
+def _same_size(ansatz: Ansatz, described: Described) -> bool:
+    about = ansatz.description()
+    keys = (("D", None), ("bonds", "open"), ("sharing", None))
+    same = all(described.get(key, none) == plain(about.get(key, none)) for key, none in keys)
+    return same and described["n_parameters"] == ansatz.n_params
+
+
+def _shaping(architecture: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in architecture.items() if key not in _TREATMENT}
+
+
+def _check_kind(ansatz: Ansatz, described: Described) -> None:
+    shape = [int(length) for length in ansatz.lattice.shape]
+    found = (kind_in(described), described["lattice"][1:3], described["local_dim"])
+    wanted = (kind_in(ansatz.description()), shape, ansatz.local_dim)
+    if found == wanted:
+        return
+    edge = (described.get("sharing") or {}).get("edge")
+    bulk = f"; it has ansatz.edge = {edge}: set the same or a larger one to go on elsewhere"
+    raise ValueError(
+        f"it holds a {found[0]} on {found[1]} with local dimension {found[2]}, wanted is a "
+        f"{wanted[0]} on {wanted[1]} with {wanted[2]}{bulk if edge else ''}"
+    )
+
+
+def _check_real(ansatz: Ansatz, theta: Array) -> None:
+    dtype = theta.dtype if ansatz.dtype is None else np.dtype(ansatz.dtype)
+    if theta.dtype.kind == "c" and dtype.kind != "c":
+        raise ValueError(
+            f"it is {theta.dtype}, a real state cannot hold it; take ansatz.dtype = 'complex128'"
+        )
+
+
+def _check_embedding(ansatz: PEPS, lattice: Lattice, described: Described) -> None:
+    """Raise ValueError if tensors of a PEPS in a file have bonds at other places.
+
+    Lattices of another name may lie on the grid in the same way, as square and triangular ones do.
+    """
+    bonds = described.get("bonds", "open")
+    if (bonds, ansatz.bonds) == ("periodic", "open"):
+        raise ValueError(
+            "it has periodic bonds, which an open state cannot hold; take ansatz.bonds = 'periodic'"
+        )
+    found, wanted = (embedding(each, bonds) for each in (lattice, ansatz.lattice))
+    if found != wanted:
+        raise ValueError(
+            f"its {lattice.kind} lattice has {len(found.places)} sites and {len(found.bonds)} "
+            "bonds of "
+            f"D on the grid, the {ansatz.lattice.kind} lattice here has {len(wanted.places)} and "
+            f"{len(wanted.bonds)}, or they lie at other places; a state can only begin from one "
+            "whose "
+            "tensors are joined in the same way"
+        )
