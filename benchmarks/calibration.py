@@ -58,9 +58,7 @@ from tnvmc.estimate.statistics import (
     Estimate,
     difference,
     effective_samples,
-    estimate,
     estimate_samples,
-    jackknife,
     ratio,
 )  # fmt: skip
 from tnvmc.estimate.structure import staggering
@@ -70,7 +68,7 @@ from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.problem import SampleInfo
 from tnvmc.sampling.snapshots import join
 from tnvmc.vmc.measurement import FRESH_BURN, in_parts
-from tnvmc.vmc.unseen import energy_with_neighbours, with_distance
+from tnvmc.vmc.neighbours import energy_with_neighbours, with_distance
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"
 CHUNK = 4096  # walkers at a time: a table is looked up for 64 no faster than for thousands
@@ -172,14 +170,6 @@ def of_ratio(group: Group) -> Judged:
 def of_difference(group: Group) -> Judged:
     """The difference of the values and of their cubes over 3."""
     return _judged(difference(group.values, group.values**3 / 3 - 1.0, group.n_walkers), group)
-
-
-def of_square(group: Group) -> Judged:
-    """exp of the mean by the jackknife."""
-    columns = group.values.reshape(-1, 1)
-    value, error = jackknife(lambda means: math.exp(means[0]), columns, group.n_walkers)
-    told = doubts(Drawn.of(estimate(group.values), group.n_walkers))
-    return Judged(value - group.exact, error, codes_of(told))
 
 
 def of_line(group: Group) -> Judged:
@@ -455,8 +445,6 @@ def synthetic() -> list[Synthetic]:
                   exact=2.0 / (4.0 + mean_square)),
         Synthetic("difference, tau 2, 16 walkers of 64", (64, 16), rho_of(2),
                   judge=of_difference, exact=1.0),
-        Synthetic("jackknife of exp, tau 2, 16 walkers of 64", (64, 16), rho_of(2),
-                  judge=of_square, exact=1.0),
         Synthetic("blocks, tau 2, 64 walkers of 16", (16, 64), rho_of(2), judge=of_blocks),
         Synthetic("blocks, tau 1, 4 walkers of 1024", (1024, 4), rho_of(1), judge=of_blocks),
         Synthetic("skewed exp(x), tau 2, 16 walkers of 128", (128, 16), rho_of(2),

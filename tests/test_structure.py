@@ -20,8 +20,8 @@ MOST_LINES = 450  # of a file; the aim is 400
 MOST_PARAMETERS = 6  # of a function, without self
 MOST_OF_KERNELS = 11  # of a compiled function: what it is given are pointers and sizes, one by one
 MOST_IN_A_STEP = (
-    76,
-    335,
+    77,
+    337,
     30,
     8,
 )  # files, functions, depth of calls, pairs of files that call each other

@@ -24,8 +24,7 @@ from tnvmc.ansatz.protocol import (
 )
 from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
-from tnvmc.backend import host
-from tnvmc.contraction.schemes import SRC, Exact, ZipUp
+from tnvmc.contraction.schemes import SRC, Exact
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.symmetry import symmetry_group
@@ -108,10 +107,7 @@ def test_how_states_want_to_be_run() -> None:
     assert PeriodicMPS(chain(4), 2).execution == Execution()
     peps = PEPS(lattice, 4, scheme=SRC(8))
     wanted = peps.execution
-    compiled = host.available()
     assert (wanted.chunk, wanted.own_threads) == (128, False)
-    assert wanted.processes is not compiled
-    assert PEPS(lattice, 4, scheme=ZipUp(8)).execution.processes
     assert wanted.bytes_per_walker == 8 * (64 * (8 * 4 * 64 + 2 * 256) + 3 * 64 * 64)
     assert PEPS(lattice, 4, scheme=Exact()).execution.chunk == 32
     mixed = Mixed(peps).execution
@@ -146,7 +142,7 @@ def test_chi() -> None:
 
 @pytest.mark.parametrize("again", [copy.copy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_wrappers_are_copied_and_pickled(again: Any) -> None:
-    """Chunks of walkers go to processes with their ansatz."""
+    """Chunks of walkers go to ranks with their ansatz."""
     state = Symmetrised(PEPS(LATTICE, 2), GROUP)
     found = again(state)
     assert type(found) is type(state) and found.scheme == state.scheme

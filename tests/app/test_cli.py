@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -22,7 +21,6 @@ from tests.run_files import read_history
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.app.complaints import warning_line
-from tnvmc.backend import host
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.report.plots import energy_picture
 from tnvmc.report.show import describe
@@ -453,59 +451,6 @@ def test_a_folder_that_was_made_anew_is_left_alone(
     assert "start again" in line
     held = sorted(os.listdir("run")) if Path("run").exists() else []
     assert held == (["config.toml", "history.jsonl"] if folder == "replaced" else [])
-
-
-PEPS_SETTINGS = """
-[lattice]
-shape = [2, 2]
-
-[hamiltonian]
-model = "heisenberg"
-
-[ansatz]
-D = 2
-
-[sampler]
-n_walkers = 8
-n_samples = 16
-chunk = 4
-
-[optimizer]
-steps = 4
-
-[measure]
-n_samples = 32
-ladder = false
-
-[run]
-threads = 2
-"""
-
-
-@pytest.mark.whole
-def test_a_killed_worker_costs_a_message_and_no_step(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file.write_text(PEPS_SETTINGS)
-    monkeypatch.setattr(host, "available", lambda: False)  # with kernels workers are threads
-    assert main(["run", "study.toml", "--out", "whole"]) == 0
-    append = RunFolder.append
-
-    def killing(self: RunFolder, record: Any) -> None:
-        append(self, record)
-        if record["step"] == 1:
-            for process in multiprocessing.active_children():
-                os.kill(process.pid or 0, signal.SIGKILL)
-
-    capsys.readouterr()
-    with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "append", killing)
-        line = complaint(capsys, 1, "run", "study.toml", "--out", "parts")
-    assert "worker processes died" in line
-    assert "stopped after 2 steps, checkpoint written" in line
-    assert "tnvmc run --resume parts" in line
-    assert main(["run", "--resume", "parts"]) == 0
-    assert outcome(file.parent / "whole") == outcome(file.parent / "parts")
 
 
 @pytest.mark.whole

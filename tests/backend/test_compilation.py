@@ -70,7 +70,7 @@ def test_a_compilation_for_which_nobody_waits_ends_and_can_begin_again() -> None
     stop, double = Event(), numba.njit(body)
     stop.set()
     with event.install_listener("numba:run_pass", Ended()):
-        with progress.until(stop), pytest.raises(progress.Stopped):
+        with progress.stopped_by(stop), pytest.raises(progress.Stopped):
             double(3.0)
         assert not double.signatures
         assert double(3.0) == 6.0

@@ -7,15 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.exact_peps import exact_energy
 from tests.oracles import all_configs, dense_hamiltonian, dense_state
-from tnvmc.contraction.double_cost import estimated_cost
-from tnvmc.contraction.double_expectation import EmptySector, boundary_expectation
-from tnvmc.contraction.double_layer import expectation, log_amplitude
+from tnvmc.contraction.double_expectation import EmptySector, boundary_expectation, estimated_cost
 from tnvmc.contraction.double_terms import TermsDoNotFit
 from tnvmc.lattice.grids import chain, square
-from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim, xxz
-from tnvmc.operators.sparse import sparse_matrix
 from tnvmc.operators.term import Operator
 
 ROUNDING = 1e-9
@@ -110,14 +107,6 @@ def test_any_shape_in_any_sector(shape, dtype, seed, data):
         assert found.sector_weight == pytest.approx(weight, rel=1e-7)
 
 
-def sector_energy(tensors, operator, magnetisation):
-    """The energy of the component in a sector, by exact amplitudes and the sparse matrix there."""
-    basis = Basis(operator.n_sites, operator.local_dim, magnetisation)
-    phase, log_abs = log_amplitude(tensors, operator.lattice.shape, basis.configs(basis.codes))
-    psi = phase * np.exp(log_abs - log_abs.max())
-    return np.vdot(psi, sparse_matrix(operator, basis) @ psi).real / np.vdot(psi, psi).real
-
-
 @pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("shape", [(4, 3), (4, 4)])
@@ -128,7 +117,7 @@ def test_four_rows_in_a_sector(shape, dtype):
         found = boundary_expectation(tensors, operator, 16, magnetisation=magnetisation)
         assert found.uncut
         assert found.value == pytest.approx(
-            sector_energy(tensors, operator, magnetisation), rel=1e-8
+            exact_energy(tensors, operator, magnetisation), rel=1e-8
         )
 
 
@@ -161,9 +150,9 @@ def test_truncation_falls_with_chi_and_the_spread_of_closures_shows_it(magnetisa
     chis = (3, 9, 27)
     found = [boundary_expectation(tensors, operator, k, magnetisation=magnetisation) for k in chis]
     assert not any(each.uncut for each in found)
-    exact = expectation(tensors, operator)
+    exact = exact_energy(tensors, operator)
     if magnetisation is not None:
-        exact = sector_energy(tensors, operator, magnetisation)
+        exact = exact_energy(tensors, operator, magnetisation)
     errors = [abs(each.value - exact) for each in found]
     spreads = [each.closure_spread for each in found]
     assert errors[0] > errors[1] > errors[2] and spreads[0] > spreads[1] > spreads[2]

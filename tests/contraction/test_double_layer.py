@@ -1,16 +1,14 @@
-"""Norms, expectation values and exact amplitudes against dense states."""
+"""Norms and exact amplitudes against dense states."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tests.oracles import all_configs, dense_hamiltonian, dense_state
+from tests.oracles import all_configs, dense_state
 from tnvmc.ansatz.peps.starts.tensors import random_positive
-from tnvmc.contraction.double_layer import expectation, log_amplitude, log_norm
-from tnvmc.lattice.grids import chain, square
-from tnvmc.operators.models import heisenberg, j1j2, rydberg, xxz
-from tnvmc.operators.term import Operator
+from tnvmc.contraction.double_layer import log_amplitude, log_norm
+from tnvmc.lattice.grids import square
 
 ROUNDING = 1e-10
 UNCUT = 64  # no boundary MPO of the lattices here has larger bonds at D = 2
@@ -34,45 +32,6 @@ def test_norm_and_amplitudes(shape, dtype):
     exact = np.log(np.sum(np.abs(psi) ** 2))
     assert np.isclose(log_norm(tensors, shape), exact, atol=ROUNDING)
     assert np.isclose(log_norm(tensors, shape, chi=UNCUT), exact, atol=ROUNDING)
-
-
-def cases():
-    grid = square(3, 3)
-    rng = np.random.default_rng(3)
-    three = rng.standard_normal((8, 8)) + 1j * rng.standard_normal((8, 8))
-    odd = Operator.from_terms(grid, [((8, 1, 3), three + three.conj().T), ((4,), np.diag([1, 3]))])
-    return {
-        "heisenberg": heisenberg(grid),
-        "j1j2": j1j2(square(2, 4), J2=0.4),
-        "rydberg": rydberg(grid),
-        "three sites": odd,
-        "chain": j1j2(chain(6)),
-        "cylinder": heisenberg(square(2, 3, "cylinder")),
-    }
-
-
-@pytest.mark.parametrize("name", cases())
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_expectation(name, dtype):
-    operator = cases()[name]
-    lattice = operator.lattice
-    tensors = random_state(lattice, dtype)
-    psi = dense_state(tensors, lattice.shape, all_configs(lattice.n_sites))
-    dense = np.vdot(psi, dense_hamiltonian(operator) @ psi).real / np.vdot(psi, psi).real
-    assert np.isclose(expectation(tensors, operator), dense, atol=1e-9)
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize(("shape", "magnetisation"), [((3, 3), 1), ((3, 3), -3), ((2, 4), 0)])
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_projection_on_a_sector(shape, magnetisation, dtype):
-    operator = xxz(square(*shape), Jz=0.7)
-    tensors = random_state(operator.lattice, dtype)
-    configs = all_configs(operator.n_sites)
-    psi = dense_state(tensors, shape, configs)
-    psi[operator.n_sites - 2 * configs.sum(axis=1, dtype=int) != magnetisation] = 0
-    dense = np.vdot(psi, dense_hamiltonian(operator) @ psi).real / np.vdot(psi, psi).real
-    assert np.isclose(expectation(tensors, operator, magnetisation=magnetisation), dense, atol=1e-8)
 
 
 def test_error_falls_with_chi():
@@ -108,5 +67,3 @@ def test_errors():
     tensors = random_state(square(2, 2))
     with pytest.raises(ValueError, match="4 tensors do not fill 3 rows of 2"):
         log_norm(tensors, (3, 2))
-    with pytest.raises(ValueError, match="no sector of magnetisation 1"):
-        expectation(tensors, heisenberg(square(2, 2)), magnetisation=1)

@@ -20,7 +20,6 @@ from tnvmc.estimate.observables import (
     LocalTerms,
     at_fixed_magnetisation,
     energy_terms,
-    estimates,
     merged_targets,
     products,
     scalar_products,
@@ -83,13 +82,19 @@ class World:
 
     def means(self, observable: Any) -> np.ndarray:
         targets = merged_targets([observable])
-        found = estimates(observable, self.snapshot(targets), targets, exact=True)
-        assert all(each.error == 0 for each in found)
-        return np.array([each.mean for each in found])
+        return means_of(observable, self.snapshot(targets), targets)
 
     def dense(self, matrix: np.ndarray, *sites: int) -> float:
         full = oracles.embed(matrix, sites, self.n)
         return float(np.vdot(self.psi, full @ self.psi).real)
+
+
+def means_of(observable: Any, snapshot: Any, targets: Any) -> np.ndarray:
+    """Means under the weights of a snapshot that enumerates all configurations."""
+    values, weight = to_host(observable.values(snapshot, targets)), to_host(snapshot.weight)
+    found = [estimate(column, weight=weight) for column in values.T]
+    assert all(each.error == 0 for each in found)
+    return np.array([each.mean for each in found])
 
 
 def _matches(found: np.ndarray, expected: Any) -> None:
@@ -164,8 +169,8 @@ def test_observables_share_a_snapshot_whatever_they_replace() -> None:
     targets = merged_targets([exchange, flips, energy_terms(world.operator)])
     snapshot = world.snapshot(targets)
     for observable in (exchange, flips, energy_terms(world.operator)):
-        found = [e.mean for e in estimates(observable, snapshot, targets, exact=True)]
-        _matches(np.array(found), [world.dense(t.matrix, *t.sites) for t in observable.terms])
+        found = means_of(observable, snapshot, targets)
+        _matches(found, [world.dense(t.matrix, *t.sites) for t in observable.terms])
     with pytest.raises(ValueError, match="merged_targets"):
         flips.values(snapshot, exchange.targets)
 
@@ -309,7 +314,7 @@ def test_chains_meet_the_enumeration() -> None:
     gap = (mean - world.means(observable))[:n_pairs] / error[:n_pairs]
     assert np.abs(gap).max() < 5
     assert 0.2 < np.mean(gap**2) < 3
-    one_by_one = estimates(observable, snapshot, targets, 64)[0]
+    one_by_one = estimate(observable.values(snapshot, targets)[:, 0], 64)
     assert abs(one_by_one.mean - mean[0]) < EXACT
     assert abs(one_by_one.error / error[0] - 1) < 0.5
 

@@ -17,7 +17,6 @@ from tnvmc.estimate.statistics import (
     binning,
     difference,
     estimate,
-    jackknife,
     ratio,
     v_score,
 )
@@ -223,30 +222,6 @@ def test_ratio_reweights() -> None:
     assert found.error == pytest.approx(math.sqrt(found.variance / x.size), rel=0.2)
     with pytest.raises(ValueError, match="averages to exactly 0"):
         ratio(x, 0 * x)
-
-
-@pytest.mark.parametrize("shape", [(64, 32), (512, 4), (2048, 1)])
-def test_jackknife(shape: tuple[int, int]) -> None:
-    """exp(<x>) is biased by half its variance; the error is that of linear propagation."""
-    rng = np.random.default_rng(13)
-    found = []
-    for _ in range(200):
-        x = 3.0 * rng.normal(size=shape)
-        columns = np.stack([x.ravel(), x.ravel() ** 2], axis=1)
-        found.append(jackknife(lambda m: math.exp(m[0]) + 0 * m[1], columns, shape[1]))
-    values, errors = np.array(found).T
-    sigma = 3.0 / math.sqrt(2048)
-    assert errors.mean() == pytest.approx(sigma, rel=0.1)
-    assert values.mean() == pytest.approx(1.0, abs=4 * sigma / math.sqrt(200))
-    assert np.mean(np.abs(values - 1) < errors) == pytest.approx(0.68, abs=0.12)
-
-
-def test_jackknife_of_linear_functions_and_of_nothing() -> None:
-    x = np.random.default_rng(14).normal(size=(40, 2))
-    value, _ = jackknife(lambda m: 2 * m[0] - m[1], x)
-    assert value == pytest.approx(2 * x[8:, 0].mean() - x[8:, 1].mean())
-    with pytest.raises(ValueError, match="at least two samples"):
-        jackknife(lambda m: m[0], np.ones((1, 1)))
 
 
 def test_difference_knows_what_is_shared() -> None:

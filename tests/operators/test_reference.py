@@ -10,7 +10,7 @@ from tnvmc.analysis.reference import find_reference
 from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square, triangular
 from tnvmc.operators import heisenberg, j1j2, known_energy, models, rydberg, tfim, xxz
-from tnvmc.operators.reference import TABLE
+from tnvmc.operators.reference import published
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_dimer_singlets_are_no_more_than_a_bound_where_small_lattices_leave_them
 
 def test_every_number_has_a_source_and_is_found_once() -> None:
     keys = [
-        (t.model, t.ratios, t.lattice, shape, t.boundary, t.magnetisation)
-        for t in TABLE
-        for shape in t.numbers
+        (t.model, *t.ratios, t.lattice, shape, t.boundary, t.magnetisation)
+        for t in published()
+        for shape in t.energies
     ]
     assert len(keys) == len(set(keys))
-    assert all(table.source for table in TABLE)
-    for table in TABLE:
+    assert all(table.source for table in published())
+    for table in published():
         if table.method in ("exact", "QMC"):
-            assert all(error is not None for _, error in table.numbers.values())
+            assert all(len(found) == 2 for found in table.energies.values())

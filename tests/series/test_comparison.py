@@ -20,7 +20,6 @@ from tnvmc.app.cli import main
 from tnvmc.optimize.schedules import Cosine
 from tnvmc.report.console import RunConsole
 from tnvmc.report.texts import sentence
-from tnvmc.sampling.workers import WorkerLost
 from tnvmc.series import comparison as kinds
 from tnvmc.session.vmc import VMC
 from tnvmc.storage.run_folder import FolderInUse
@@ -112,7 +111,7 @@ def test_bad_blocks_are_told_before_anything_is_written(capsys: pytest.CaptureFi
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("kind", [OptimisationFailed, WorkerLost, RuntimeError])
+@pytest.mark.parametrize("kind", [OptimisationFailed, RuntimeError])
 def test_a_block_that_fails_does_not_stop_the_others(
     kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

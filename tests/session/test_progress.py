@@ -89,7 +89,7 @@ def test_a_terminal_that_is_lost_ends_nothing(monkeypatch: pytest.MonkeyPatch) -
         Sampler(16, 256, threads=2, chunk=4),
         DirectSampler(256, threads=2, chunk=32),
     ],
-    ids=["one", "processes", "direct"],
+    ids=["one", "threads", "direct"],
 )
 def test_measurements_tell_how_far_they_are(sampler: Samples, tmp_path: Path) -> None:
     told: list[tuple[str, float]] = []

@@ -175,7 +175,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         assert [(p.key, p.code) for p in caught.value.problems] == [(str(path), "file")]
 
 
-@pytest.mark.parametrize(("scheme", "measured"), [("src", 12), ("zipup", 12)])
-def test_a_measurement_has_twice_the_chi_of_the_steps(scheme: str, measured: int) -> None:
+@pytest.mark.parametrize("scheme", ["src", "zipup"])
+def test_a_measurement_takes_twice_the_chi(scheme: str) -> None:
     changes = [f"contraction.scheme={scheme}", "contraction.chi=6"]
-    assert complete(validate(MINIMAL, changes)).measure.chi == measured
+    assert complete(validate(MINIMAL, changes)).measure.chi == 12

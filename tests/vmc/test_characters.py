@@ -248,7 +248,9 @@ def test_weights_of_segments_are_on_one_scale() -> None:
 
 
 def test_translations_of_a_state_that_was_optimised_without_them() -> None:
-    """An open MPS on a ring: its energy falls when it is summed over the ring, and stays above the exact one."""
+    """An open MPS on a ring: its energy falls when it is summed over the ring, and stays above the
+    exact one.
+    """
     operator = heisenberg(chain(8, "periodic"))
     peps, theta = rough(operator, 3, 0.0)
     vmc = VMC(operator, peps, Enumerate(threads=1), theta=theta)

@@ -76,7 +76,9 @@ def test_samples_of_a_comparison(of_a_step: int, compared: int) -> None:
 
 
 def test_a_mean_that_is_lower_by_noise_alone_is_not_measured() -> None:
-    """From its last parameters, which are all but an eigenstate, a mean of ones about them is farther off."""
+    """From its last parameters, which are all but an eigenstate, a mean of ones about them is
+    farther off.
+    """
     last = Estimate(-3.12938607, 9e-8, 1e-11, 0.5, 1.0, 4096)
     noisy = Estimate(-3.12943, 1.3e-4, 1.4e-6, 0.5, 1.0, 4096)
     assert not _is_better(noisy, last)

@@ -1,4 +1,6 @@
-"""Steps with log-derivatives in single precision: taken, refused, resumed; runs of before go on in double."""
+"""Steps with log-derivatives in single precision: taken, refused, resumed; runs of before go on in
+double.
+"""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.exact_peps import exact_energy
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.contraction.double_expectation import DoubleLayerValue, boundary_expectation
-from tnvmc.contraction.double_layer import expectation
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.lattice import square
@@ -47,10 +47,10 @@ def test_it_is_the_energy_in_the_sector_that_is_sampled(magnetisation: int) -> N
     scan = scan_double_layer(measured(vmc))
     assert scan is not None and scan.energy is not None
     tensors = vmc.ansatz.tensors(vmc.theta)
-    exact = expectation(tensors, operator, magnetisation=magnetisation)
+    exact = exact_energy(tensors, operator, magnetisation=magnetisation)
     assert scan.energy == pytest.approx(exact, rel=1e-6)
     assert {point.magnetisation for point in scan.points} == {magnetisation}
-    assert abs(expectation(tensors, operator) - exact) > 1e-3 * abs(
+    assert abs(exact_energy(tensors, operator) - exact) > 1e-3 * abs(
         exact
     )  # else nothing was tested
 

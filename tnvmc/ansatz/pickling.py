@@ -1,4 +1,4 @@
-"""Snapshots in pickles, as ranks and worker processes send them: all ratios in one array.
+"""Snapshots in pickles, as ranks send them: all ratios in one array.
 
 A draw of 8x8 sites has ratios of 112 patches.  Pickled one by one they took 2 % of a step on two
 ranks.

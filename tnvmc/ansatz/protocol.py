@@ -101,7 +101,6 @@ class Execution:
 
     chunk: int = 64  #: configurations per call on the host
     bytes_per_walker: int | None = None  #: on a GPU; None: chunks as on the host
-    processes: bool = False  #: chunks side by side in processes: calls are short and hold the GIL
     own_threads: bool = False  #: uses all cores by itself: chunks one after another
     apart: bool = False  #: no bit of a configuration's numbers depends on those in the same call
 

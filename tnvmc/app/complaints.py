@@ -45,10 +45,9 @@ def explain(error: Exception) -> int:
         told = f"{error.filename or 'output'}: {error.strerror or error}"
     elif not isinstance(error, ValueError):
         from tnvmc.app.run import DiskError, Interrupted
-        from tnvmc.sampling.workers import WorkerLost
         from tnvmc.vmc.step import OptimisationFailed
 
-        failed = isinstance(error, OptimisationFailed | WorkerLost)
+        failed = isinstance(error, OptimisationFailed)
         if not failed and not isinstance(error, DiskError | Interrupted):
             raise error
     lines = getattr(error, "lines", [told])

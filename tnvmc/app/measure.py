@@ -85,14 +85,14 @@ def measure_run(
 ) -> dict[str, Any]:
     """Measure the state of a run and write observables.json, whose content it gives.
 
-    What the file holds of the same state and is not measured anew stays in it; what is of another state, or
-    better than what takes its place, is set aside in a file of its own (`app.merge`).
+    What the file holds of the same state and is not measured anew stays in it; what is of another
+    state, or better than what takes its place, is set aside in a file of its own (`app.merge`).
 
     Args:
         path: of the folder.
-        asked: `n_samples` and `chi` default to those of the run's own measurement; S.S of all pairs takes at
-            most `PAIR_SAMPLES` / N of them, at the chi of the optimisation, unless told.  With operators it
-            is not measured again where the file holds it as well.
+        asked: `n_samples` and `chi` default to those of the run's own measurement; S.S of all pairs
+            takes at most `PAIR_SAMPLES` / N of them, at the chi of the optimisation, unless told.
+            With operators it is not measured again where the file holds it as well.
         tell: sees what stays of an earlier measurement (`observables_kept`), and what is set aside
             (`observables_set_aside`).
 
@@ -177,10 +177,11 @@ def _sector(settings: Settings, operator: Operator) -> int | None:
 
 
 def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[Method, State, Judged]:
-    """The method and the state of a run, to be measured with the sampler and the contraction of `settings`.
+    """The method and the state of a run, to be measured with the sampler and the contraction of
+    `settings`.
 
-    Which parameters are measured is judged by those of the run: another contraction is another psi, whose
-    energy says nothing of its last update.
+    Which parameters are measured is judged by those of the run: another contraction is another psi,
+    whose energy says nothing of its last update.
     """
     run_settings = load(path / CONFIG)
     stored, contraction = run_settings.sampler, run_settings.contraction

@@ -1,4 +1,6 @@
-"""Runs from Python in a folder: the files that ``tnvmc run`` writes, for all commands that read them."""
+"""Runs from Python in a folder: the files that ``tnvmc run`` writes, for all commands that read
+them.
+"""
 
 from __future__ import annotations
 
@@ -66,8 +68,8 @@ def steps(vmc: Made, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], 
     """Keep the steps of a block in a new folder, or in that of the run that this VMC goes on with.
 
     Config.toml says what the run is (`settings.described`), history.jsonl tells of each step, and
-    checkpoint.h5 holds the state: every 10 steps, every minute (see `Keeper`) and at the end, also of a block that
-    ends with an exception.
+    checkpoint.h5 holds the state: every 10 steps, every minute (see `Keeper`) and at the end, also
+    of a block that ends with an exception.
 
     Raises:
         FolderError: the folder holds another run, or another state of this one; a VMC that has made
@@ -97,8 +99,8 @@ def steps(vmc: Made, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], 
 def result(vmc: Made, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Measured], None]]:
     """Keep what a block measures as result.json of the folder of the run, and draw energy.png.
 
-    Section [measure] of config.toml then says how it was measured.  Part of the samples is measured at
-    other chi too, where the state has one, as ``tnvmc run`` does.
+    Section [measure] of config.toml then says how it was measured.  Part of the samples is measured
+    at other chi too, where the state has one, as ``tnvmc run`` does.
 
     Raises:
         FolderError: the folder does not hold this state; the disk refuses.
@@ -199,7 +201,8 @@ def _is_free(path: Path) -> bool:
 
 
 def _require_state(vmc: Made, path: Path) -> Provenance:
-    """Give what the checkpoint of a folder says of itself, which is the state of a VMC number by number.
+    """Give what the checkpoint of a folder says of itself, which is the state of a VMC number by
+    number.
 
     `RunFolder.reopen` asks for it again: meanwhile another process may go on with the run.
 

@@ -54,7 +54,9 @@ def result_of(
 
 
 def growth_of_steps(state: State, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Give, of what grows in a run or has grown, each step from which it had another value, and that value."""
+    """Give, of what grows in a run or has grown, each step from which it had another value, and
+    that value.
+    """
     told = {found["code"] for line in history for found in line.get("diagnostics") or ()}
     kinds = (
         ("samples_of_steps", "n_samples", GrowingSamples, "samples_grown"),

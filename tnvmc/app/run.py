@@ -29,7 +29,6 @@ from tnvmc.report.console import (
     stage_line,
 )
 from tnvmc.report.live import told_in_logs
-from tnvmc.sampling.workers import WorkerLost
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_ansatz, build_operator, chi_to_measure
 from tnvmc.settings.checks import check_memory, check_symmetries
@@ -255,7 +254,7 @@ def _carry_on(
         result["convergence"] = convergence(result, folder.history(), scan)
         folder.write_result(result)
         draw_energy(folder, result)
-    except (KeyboardInterrupt, WorkerLost, MemoryError) as stop:
+    except (KeyboardInterrupt, MemoryError) as stop:
         with contextlib.suppress(KeyboardInterrupt), uninterrupted():  # a second Ctrl-C
             try:
                 keeper.save()
@@ -264,8 +263,6 @@ def _carry_on(
         status, because = _FAILED, f"not enough memory: {stop}".rstrip(": ")
         if isinstance(stop, KeyboardInterrupt):
             status, because = getattr(stop, "exit_status", 128 + signal.SIGINT), ""
-        elif isinstance(stop, WorkerLost):
-            because = str(stop)
         where = f"after {run.vmc.state.step} steps, checkpoint written"
         command = f"tnvmc run --resume {folder.path}"
         raise Interrupted(where, command, status, because) from None

@@ -152,7 +152,9 @@ class StagedRun:
         self.vmc.restore(path, archived)
 
     def _refuse_changed(self, path: Path) -> None:
-        """Raise `StateFileError` where a kept run has another state than steps so far were orthogonal to."""
+        """Raise `StateFileError` where a kept run has another state than steps so far were
+        orthogonal to.
+        """
         named = self.stage.settings.orthogonal or ()
         for number, (each, before) in enumerate(zip(named, kept_hashes(path), strict=False), 1):
             if self.kept[number - 1].fingerprint != before:
@@ -186,8 +188,8 @@ class StagedRun:
     def optimise(self, callback: Callable[[StepRecord], None]) -> None:
         """Make steps until the present stage stops; `callback` sees each as it is made.
 
-        Where seconds limit it, one step is made before and dropped: what is compiled or started with it is
-        not charged to this state.
+        Where seconds limit it, one step is made before and dropped: what is compiled or started
+        with it is not charged to this state.
         """
 
         def on_step(record: StepRecord) -> None:
@@ -229,8 +231,8 @@ class StagedRun:
     ) -> dict[str, Any]:
         """Give what result.json says of the stages.
 
-        What was measured is kept as stage-K.h5; without stages as measured.h5, where other parameters
-        than the last ones were, which stand in the checkpoint.
+        What was measured is kept as stage-K.h5; without stages as measured.h5, where other
+        parameters than the last ones were, which stand in the checkpoint.
         """
         told: dict[str, Any] = {"stopped": self.stopped()}
         if self.staged:
@@ -314,7 +316,9 @@ class StagedRun:
         return vmc, lost
 
     def _going_on(self, state: State, stage: Stage, same: bool) -> State:
-        """Let what grows begin where the stage before ends; chi only where the wave function stays the same."""
+        """Let what grows begin where the stage before ends; chi only where the wave function stays
+        the same.
+        """
         samples, chi = state.controller(GrowingSamples), state.controller(GrowingChi)
         if samples and self.stage.kind == "optimise":
             walkers = stage.settings.sampler.n_walkers
@@ -386,11 +390,12 @@ def measured_point(path: Path, run: StagedRun, provenance: Provenance | None) ->
 def kept_states(settings: Settings, operator: Operator) -> tuple[LowerState, ...]:
     """Read the measured states of the runs that [[orthogonal]] names.
 
-    A run that is not where its path says may lie beside the folder of this one, under the same name: as the
-    sectors of one file do.
+    A run that is not where its path says may lie beside the folder of this one, under the same
+    name: as the sectors of one file do.
 
     Raises:
-        ConfigError: no finished run there, one that has found another problem's state, or this run itself.
+        ConfigError: no finished run there, one that has found another problem's state, or this run
+            itself.
     """
     found: list[LowerState] = []
     for number, each in enumerate(settings.orthogonal or (), 1):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tnvmc.backend import kernels
-from tnvmc.backend.namespace import array_namespace, is_cupy, is_numpy
+from tnvmc.backend.namespace import array_namespace, is_cupy
 
 Array = Any
 
@@ -46,14 +46,6 @@ def leading_basis(matrices: Array, rank: int) -> Array:
     """
     left = array_namespace(matrices).linalg.svd(matrices, full_matrices=False)[0]
     return left[:, :, : min(rank, left.shape[2])]
-
-
-def triangular_factor(matrix: Array) -> Array:
-    """R (min(m, n), n) of the QR of a matrix (m, n), without Q where the library leaves it out."""
-    xp = array_namespace(matrix)
-    if is_numpy(xp) or is_cupy(matrix):
-        return xp.linalg.qr(matrix, mode="r")
-    return xp.linalg.qr(matrix)[1]
 
 
 def diagonal(matrix: Array) -> Array:

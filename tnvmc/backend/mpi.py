@@ -163,7 +163,9 @@ class MpiRanks(Collectives, Ranks):
             if key % self.size == self.rank:
                 self._held.pop(key, None)
         try:
-            stop = contextlib.nullcontext() if request.collective else progress.until(self._alarm)
+            stop = (
+                contextlib.nullcontext() if request.collective else progress.stopped_by(self._alarm)
+            )
             with using_ranks(ALONE), stop:
                 return _Done(request.task(self, *request.arguments))
         except BaseException as error:  # (raised by rank 0)

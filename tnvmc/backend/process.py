@@ -15,7 +15,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -279,34 +278,3 @@ def termination_as_exception() -> Iterator[None]:
 
 
 _UNTIL_AGAIN = 0.05  # seconds
-
-
-@contextmanager
-def blocked_signals() -> Iterator[None]:
-    """Let processes that are started inside the block never see `SIGNALS`, from the beginning on."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-_BETWEEN_LOOKS = 0.5  # seconds
-
-
-def end_with(parent: int) -> None:
-    """Let this process end as soon as its parent has: at most a second later.
-
-    Nobody else tells a process of a parent that was killed.
-    """
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_BETWEEN_LOOKS)
-        os._exit(1)
-
-    if os.name == "posix":
-        threading.Thread(target=watch, daemon=True).start()

@@ -1,193 +1,146 @@
-"""How far a long computation is: told by what computes, in threads and processes too.
+"""Progress of a long computation, for whoever displays it, and its end where nobody needs it.
 
-What computes names its phase (`begin`) and tells the share that is done (`tell`); who shows it asks with
-`watched`.  Nothing is asked: nothing is done, and the numbers are the same in either case.  Shares of
-workers come through a small file, which threads and processes write to alike, each in its own place.
+What computes names its phase (`begin`) and the share that is done (`tell`); a display asks for both
+with `watched`.  No number depends on either.  `tell` is also where a computation ends in a thread
+whose result is not needed any more (`stopped_by`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import struct
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from threading import Event
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 Show = Callable[[str, float | None], None]
-"""What is called now and then, in the thread that asked: the phase, and the share of it that is done, None
-where nobody knows it."""
+"""Is called now and then, in the thread that asked, with the phase and the share of it that is
+done, None where that is not known."""
 
-BETWEEN_LOOKS = 0.1  # seconds
-_NUMBER = struct.Struct("d")
+INTERVAL = 0.1
+"""Seconds between two calls of a display, and between two looks at threads that compute."""
 
 
-@dataclass
-class Watch:
-    """Shows a computation that is under way, a few times a second."""
+class _Watch:
+    """A display, with the phase and the part of it that are being computed."""
 
-    show: Show
-    phase: str = ""
-    _behind: float = 0.0  #: share of the phase that lies behind the present part
-    _size: float = 1.0  #: of the present part
-    _shown_at: float = field(default=-float("inf"))
+    def __init__(self, show: Show) -> None:
+        self.show = show
+        self.phase = ""
+        self.part = (0.0, 1.0)  #: share of the phase before the present part, and that of the part
+        self.shown_at = -float("inf")
 
-    def begin(self, phase: str, known: bool = True) -> None:
-        """Begin a phase, at a share of 0, or at one that is not known."""
-        self.phase = phase
-        if known:
-            self.part(0.0, 1.0)
-        else:
-            self.show(phase, None)
-
-    def part(self, behind: float, size: float) -> None:
-        """Begin a part of the phase: what is told from here on are shares of it."""
-        self._behind, self._size = behind, size
-        self._show(behind)
+    def begin_part(self, before: float, size: float) -> None:
+        self.part, self.shown_at = (before, size), -float("inf")
+        self.at(0.0)
 
     def at(self, share: float) -> None:
-        """Tell the share of the present part that is done."""
-        if time.monotonic() - self._shown_at > BETWEEN_LOOKS:
-            self._show(self._behind + self._size * share)
-
-    def _show(self, share: float) -> None:
-        if self.phase:
-            self._shown_at = time.monotonic()
-            self.show(self.phase, min(share, 1.0))
+        """Show the share of the present part that is done, unless one was shown just now."""
+        if self.phase and time.monotonic() - self.shown_at > INTERVAL:
+            self.shown_at = time.monotonic()
+            before, size = self.part
+            self.show(self.phase, min(before + size * share, 1.0))
 
 
-_WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
+_WATCH: ContextVar[_Watch | None] = ContextVar("watch", default=None)
 _STOP: ContextVar[Event | None] = ContextVar("stop", default=None)
 _TELL: ContextVar[Callable[[float], None] | None] = ContextVar("tell", default=None)
 
 
 @contextmanager
-def watched(show: Show | None) -> Iterator[None]:
-    """Show the computations inside the block, in this thread; None shows nothing there."""
-    token = _WATCH.set(None if show is None else Watch(show))
+def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _WATCH.reset(token)
+        variable.reset(token)
+
+
+@contextmanager
+def watched(show: Show | None) -> Iterator[None]:
+    """Show the computations inside the block, in this thread; None shows nothing there."""
+    with _set(_WATCH, None if show is None else _Watch(show)):
+        yield
 
 
 def begin(phase: str, *, known: bool = True) -> None:
-    """Name what is computed from here on; tell whether it is known how much that is."""
-    if (watch := _WATCH.get()) is not None:
-        watch.begin(phase, known)
+    """Name what is computed from here on, and say whether its share will be known."""
+    if (watch := _WATCH.get()) is None:
+        return
+    watch.phase = phase
+    if known:
+        watch.begin_part(0.0, 1.0)
+    else:
+        watch.show(phase, None)
 
 
 def in_turn(parts: Sequence[T]) -> Iterator[T]:
-    """Yield the parts of a phase, which are about equal."""
+    """Yield the parts of a phase, which take about equally long."""
     for number, part in enumerate(parts):
         if (watch := _WATCH.get()) is not None:
-            watch.part(number / len(parts), 1.0 / len(parts))
+            watch.begin_part(number / len(parts), 1.0 / len(parts))
         yield part
 
 
 class Stopped(Exception):
-    """The result of a task is not wanted any more."""
+    """The result of a task is not needed any more."""
 
 
 @contextmanager
-def until(stop: Event) -> Iterator[None]:
-    """Let what is computed in this thread, inside the block, end at its next `tell` after `stop` was set."""
-    token = _STOP.set(stop)
-    try:
+def stopped_by(stop: Event) -> Iterator[None]:
+    """Let what this thread computes inside the block end at its next `tell` after `stop` is set."""
+    with _set(_STOP, stop):
         yield
-    finally:
-        _STOP.reset(token)
 
 
-def stop_event() -> Event | None:
-    """What tells this thread that its result is not wanted any more; see `until`."""
-    return _STOP.get()
-
-
-def end_if_unwanted() -> None:
-    """Raise `Stopped` where nobody waits any more for what this thread computes; see `until`."""
+def raise_if_stopped() -> None:
+    """Raise `Stopped` if the result of this thread is not needed any more; see `stopped_by`."""
     if (stop := _STOP.get()) is not None and stop.is_set():
         raise Stopped
 
 
 def tell(share: float) -> None:
-    """Tell the share of a task that is done, from within it; see `Tally.task`.
+    """Report the share of a task that is done, from within it; see `Shares.run`.
 
     Raises:
-        Stopped: nobody waits for the task; see `until`.
+        Stopped: the result is not needed any more; see `stopped_by`.
     """
-    end_if_unwanted()
-    if (told := _TELL.get()) is not None:
-        told(share)
+    raise_if_stopped()
+    if (report := _TELL.get()) is not None:
+        report(share)
 
 
-class Tally:
-    """Shares of tasks that are done, of which each has its place in a file."""
+class Shares:
+    """Shares of tasks that are done, as the tasks report them, in this thread or in others.
 
-    def __init__(self, watch: Watch, sizes: Sequence[int]) -> None:
-        self._watch, self._sizes = watch, sizes
-        place, self._path = tempfile.mkstemp(prefix="tnvmc-")
-        with open(place, "wb") as file:
-            file.write(bytes(_NUMBER.size * len(sizes)))
+    Args:
+        sizes: of the tasks, in proportion to the time they take.
+    """
 
-    def task(self, task: Callable[[range], T], number: int, *, look: bool) -> Callable[[range], T]:
-        """Give the task with a place to tell to; with `look` it shows what it tells, in this thread."""
-        return _Telling(task, self._path, number, self.look if look else None)
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._sizes = sizes
+        self._done = [0.0] * len(sizes)
+        self._watch = _WATCH.get()
 
-    def look(self) -> None:
-        """Show how much of all tasks is done."""
-        with contextlib.suppress(OSError, struct.error), open(self._path, "rb") as file:
-            shares = [each[0] for each in _NUMBER.iter_unpack(file.read())]
-            done = sum(size * share for size, share in zip(self._sizes, shares, strict=False))
+    def show(self) -> None:
+        """Show the share of all tasks that is done; only in the thread that made this."""
+        if self._watch is not None:
+            done = sum(size * share for size, share in zip(self._sizes, self._done, strict=True))
             self._watch.at(done / sum(self._sizes))
 
-    def close(self) -> None:
-        """Remove the file."""
-        with contextlib.suppress(OSError):
-            os.unlink(self._path)
+    def run(
+        self, task: Callable[[range], T], number: int, chunk: range, stop: Event | None = None
+    ) -> T:
+        """Run a task and note what it reports; with `stop` in another thread, which that ends."""
 
+        def report(share: float) -> None:
+            self._done[number] = share
+            if stop is None:
+                self.show()
 
-@contextmanager
-def tally(sizes: Sequence[int]) -> Iterator[Tally | None]:
-    """Give a place for what tasks of such sizes tell; None where nobody asked, or there is no room."""
-    watch, found = _WATCH.get(), None
-    if watch is not None:
-        with contextlib.suppress(OSError):
-            found = Tally(watch, sizes)
-    try:
-        yield found
-    finally:
-        if found is not None:
-            found.close()
-
-
-@dataclass(frozen=True)
-class _Telling(Generic[T]):
-    """A task with a place to tell to; picklable, for worker processes, where it does not look."""
-
-    task: Callable[[range], T]
-    path: str
-    number: int
-    look: Callable[[], None] | None
-
-    def __call__(self, chunk: range) -> T:
-        token = _TELL.set(self._write)
-        try:
-            result = self.task(chunk)
-        finally:
-            _TELL.reset(token)
-        self._write(1.0)
+        with _set(_TELL, report), _set(_STOP, stop or _STOP.get()):
+            result = task(chunk)
+        report(1.0)
         return result
-
-    def _write(self, share: float) -> None:
-        with contextlib.suppress(OSError), open(self.path, "r+b", buffering=0) as file:
-            file.seek(self.number * _NUMBER.size)
-            file.write(_NUMBER.pack(share))
-        if self.look is not None:
-            self.look()

@@ -4,10 +4,10 @@ Several observables are measured together: `merged_targets` collects what they a
 and every one reads its values from the same snapshot::
 
     targets = merged_targets([bonds, fields, correlations])
-    _, snapshot, _ = sample(sampler, ansatz, theta, configs, targets, moves, seed, step)
-    estimates(bonds, snapshot, targets, sampler.n_walkers)  # one Estimate per bond
+    _, snapshot = ansatz.measure(theta, walkers, targets, jacobian=False)
+    bonds.values(snapshot, targets)  # (M, bonds)
 
-For many terms and samples accumulate `estimate.blocks.Blocks` instead, whose memory is bounded.
+`estimate.blocks.Blocks` accumulates means and errors of them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tnvmc.ansatz.protocol import Snapshot, Targets
-from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
-from tnvmc.estimate.statistics import Estimate, estimate, weighted_estimate
+from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.lattice.lattice import Patch
 from tnvmc.operators.spin import exchange_matrix, kron
 from tnvmc.operators.term import Operator, Term
@@ -148,28 +147,6 @@ def merged_targets(observables: Iterable[Observable]) -> dict[Patch, np.ndarray]
         table = _union(tables)
         merged[patch] = known.setdefault(table.tobytes() + bytes(str(table.shape), "ascii"), table)
     return merged
-
-
-def estimates(
-    observable: Observable,
-    snapshot: Snapshot,
-    targets: Targets,
-    n_walkers: int = 1,
-    exact: bool = False,
-) -> list[Estimate]:
-    """Estimate every term from a snapshot in memory, with binning of the chains.
-
-    Weights of the snapshot count; `exact` says that they enumerate all configurations.  Complex
-    local values of Hermitian terms: the mean and its error are those of the real part.
-    Cost: a millisecond per term beside the values.
-    """
-    values = to_host(observable.values(snapshot, targets))
-    if snapshot.weight is None:
-        return [estimate(column, n_walkers) for column in values.T]
-    weight = to_host(snapshot.weight)
-    if exact:
-        return [estimate(column, weight=weight) for column in values.T]
-    return [weighted_estimate(column, weight, n_walkers) for column in values.T]
 
 
 def energy_terms(operator: Operator) -> LocalTerms:

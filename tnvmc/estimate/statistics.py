@@ -8,7 +8,6 @@ draws of one walker are not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -315,35 +314,6 @@ def _shares(weight: np.ndarray, n_values: int) -> np.ndarray:
         )
     scaled = np.asarray(weight, dtype=np.float64) / largest
     return np.asarray(scaled / scaled.sum())
-
-
-def jackknife(
-    function: Callable[[np.ndarray], float], values: Array, n_walkers: int = 1
-) -> tuple[float, float]:
-    """Give a function of means, freed of its bias of order 1/M, and its error.
-
-    `values` is (M, k), k quantities per sample in draw-major order; `function` takes their k means.
-    Blocks left out in turn are whole walkers where there are at least 8; otherwise the chains
-    are cut into about 32 blocks, which must be longer than tau.
-
-    Raises ValueError for a single block.
-    """
-    values = np.asarray(to_host(values))
-    series = values.reshape(-1, n_walkers, values.shape[1])
-    n_draws = series.shape[0]
-    per_walker = 1 if n_walkers >= ENOUGH else min(n_draws, -(-32 // n_walkers))
-    length = n_draws // per_walker
-    used = series[n_draws - length * per_walker :]
-    blocks = used.reshape(per_walker, length, *series.shape[1:]).mean(axis=1)
-    blocks = blocks.reshape(-1, values.shape[1])
-    n = blocks.shape[0]
-    if n < 2:
-        raise ValueError("jackknife: one draw of one walker; at least two samples are needed")
-    without = (blocks.sum(axis=0) - blocks) / (n - 1)
-    partial = np.array([function(means) for means in without])
-    whole = float(function(blocks.mean(axis=0)))
-    error = float(error_of_mean((n - 1) * (partial - partial.mean())))
-    return n * whole - (n - 1) * float(partial.mean()), error
 
 
 def difference(first: Array, second: Array, n_walkers: int = 1) -> Estimate:

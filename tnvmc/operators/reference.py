@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Literal
 
 import numpy as np
@@ -37,7 +40,7 @@ def known_energy(operator: Operator, magnetisation: int = 0) -> KnownEnergy | No
     Found by model, lattice shape, boundary and ratios of couplings: J1-J2 without J2 and XXZ
     with Jz = J count as Heisenberg, and a common positive factor scales the energy.  Covers free
     fermions (TFIM chains of any length) and dimer singlets (Shastry-Sutherland) by formula, and
-    the published numbers in `TABLE`.
+    the published numbers in `known_energies.toml`.
 
     Args:
         operator: as its model made it; sums and multiples carry no couplings and are never found.
@@ -56,255 +59,37 @@ def known_energy(operator: Operator, magnetisation: int = 0) -> KnownEnergy | No
         return _tfim_chain(lattice.n_sites, lattice.boundary == "periodic", **couplings)
     if model == "shastry_sutherland":
         return None if magnetisation else _dimer_singlets(lattice, **couplings)
-    for table in TABLE:
+    for table in published():
         if table.magnetisation != abs(magnetisation) or not _matches(table, model, ratios, lattice):
             continue
-        for shape in _shapes(lattice):
-            if shape in table.numbers:
-                energy, error = table.numbers[shape]
-                unit = scale * (lattice.n_sites if table.per_site else 1)
-                error = None if error is None else unit * error
-                return KnownEnergy(unit * energy, error, table.source, table.method)
+        for n_rows, n_cols in _shapes(lattice):
+            if found := table.energies.get(f"{n_rows}x{n_cols}"):
+                unit = scale * (lattice.n_sites if table.unit == "per site" else 1)
+                error = unit * found[1] if len(found) > 1 else None
+                return KnownEnergy(unit * found[0], error, table.source, table.method)
     return None
 
 
 @dataclass(frozen=True)
 class Published:
-    """Published numbers of one model and boundary, in units of its first coupling."""
+    """A table of `known_energies.toml`, where its fields are explained."""
 
     model: str
-    ratios: tuple[float, ...]  #: other couplings over the first, in the order of the model
+    ratios: tuple[float, ...]
     boundary: str
     source: str
     method: Method
-    numbers: Mapping[tuple[int, int], tuple[float, float | None]]  #: shape: (energy, error)
-    per_site: bool = True  #: or total
-    lattice: str = "square"  #: its kind
-    magnetisation: int = 0  #: 2 Sz of the sector
+    unit: Literal["per site", "total"]
+    energies: Mapping[str, Sequence[float]]  #: of "rows x columns": energy, and error where known
+    lattice: str = "square"
+    magnetisation: int = 0
 
 
-SANDVIK = "Sandvik, arXiv:2601.20189 (2026), QMC"
-VARBENCH = "Wu et al. (VarBench), Science 386, 296 (2024)"
-DIAGONALISED = "exact diagonalisation"
-DMRG = "own DMRG (TeNPy 1.1.1), benchmarks/dmrg.py"
-UNNAMED = "reference list of this project, publication not recorded"
-
-
-TABLE: tuple[Published, ...] = (
-    Published(
-        "heisenberg",
-        (),
-        "open",
-        DIAGONALISED,
-        "exact",
-        {
-            (2, 2): (-2.0, 1e-12),
-            (3, 3): (-4.749327258553, 1e-12),
-            (3, 4): (-6.691680193515, 1e-12),
-            (4, 4): (-9.189207065192, 1e-12),
-            (4, 5): (-11.651570835158, 1e-12),
-            (4, 6): (-14.129146864447, 1e-12),
-        },
-        per_site=False,
-    ),
-    Published(
-        "heisenberg",
-        (),
-        "open",
-        f"{VARBENCH}, square_36_O, total / 4",
-        "exact",
-        {(6, 6): (-0.6035218345, 1e-10)},
-    ),
-    Published(
-        "heisenberg",
-        (),
-        "open",
-        f"{DMRG}, chi 200 and 400 extrapolated",
-        "extrapolated",
-        {(6, 6): (-21.43209, 8e-4)},
-        per_site=False,
-        magnetisation=2,
-    ),
-    Published(
-        "heisenberg",
-        (),
-        "open",
-        f"{VARBENCH}, triangular_N_O, total / 4, best variational state (DMRG, from 14x14 on RNN)",
-        "variational",
-        {
-            (10, 10): (-51.47668275, None),
-            (12, 12): (-74.16933175, None),
-            (14, 14): (-100.701, 0.019),
-            (16, 16): (-132.270, 0.022),
-        },
-        per_site=False,
-        lattice="triangular",
-    ),
-    Published(
-        "heisenberg",
-        (),
-        "open",
-        f"{DMRG}, chi 500 and 1000 extrapolated",
-        "extrapolated",
-        {(6, 6): (-17.9675, 1.5e-3)},
-        per_site=False,
-        lattice="triangular",
-    ),
-    Published(
-        "heisenberg",
-        (),
-        "open",
-        SANDVIK,
-        "QMC",
-        {
-            (8, 8): (-0.6190371, 2e-7),
-            (10, 10): (-0.6286561, 2e-7),
-            (12, 12): (-0.6352007, 2e-7),
-            (14, 14): (-0.6399410, 2e-7),
-            (16, 16): (-0.6435317, 2e-7),
-            (20, 20): (-0.6486091, 4e-7),
-            (24, 24): (-0.6520251, 4e-7),
-            (32, 32): (-0.6563289, 4e-7),
-        },
-    ),
-    Published(
-        "heisenberg",
-        (),
-        "periodic",
-        UNNAMED,
-        "QMC",
-        {
-            (6, 6): (-0.67887215, 1e-8),
-            (8, 8): (-0.67349005, 1e-8),
-            (10, 10): (-0.67155266, 1e-8),
-        },
-    ),
-    Published(
-        "heisenberg",
-        (),
-        "cylinder",
-        DIAGONALISED,
-        "exact",
-        {(4, 4): (-10.264289620979, 1e-12), (6, 4): (-15.728450971521, 1e-12)},
-        per_site=False,
-    ),
-    Published(
-        "heisenberg",
-        (),
-        "cylinder",
-        SANDVIK,
-        "QMC",
-        {(8, 4): (-21.194178, 1.2e-5)},
-        per_site=False,
-    ),
-    Published(
-        "j1j2",
-        (0.5,),
-        "cylinder",
-        DIAGONALISED,
-        "exact",
-        {(4, 4): (-8.261232563030, 1e-11), (6, 4): (-12.439961500201, 1e-11)},
-        per_site=False,
-    ),
-    Published(
-        "j1j2",
-        (0.5,),
-        "open",
-        DIAGONALISED,
-        "exact",
-        {
-            (4, 4): (-7.505556950081, 1e-12),
-            (4, 5): (-9.430778775989, 1e-12),
-            (4, 6): (-11.385097491941, 1e-12),
-        },
-        per_site=False,
-    ),
-    Published(
-        "j1j2",
-        (0.5,),
-        "open",
-        f"{DMRG}, chi up to 1000 extrapolated",
-        "extrapolated",
-        {(6, 6): (-17.2474, 3e-4)},
-        per_site=False,
-    ),
-    Published(
-        "j1j2",
-        (0.5,),
-        "periodic",
-        "Schulz, Ziman, Poilblanc, J. Phys. I 6, 675 (1996), exact diagonalisation",
-        "exact",
-        {(6, 6): (-0.503810, 1e-6)},
-    ),
-    Published(
-        "j1j2",
-        (0.5,),
-        "periodic",
-        DIAGONALISED,
-        "exact",
-        {(4, 4): (-8.457923351395, 1e-12)},
-        per_site=False,
-    ),
-    Published(
-        "j1j2",
-        (0.5,),
-        "periodic",
-        f"{UNNAMED}, variance extrapolation",
-        "extrapolated",
-        {(8, 8): (-0.49906, None)},
-    ),
-    Published(
-        "j1j2",
-        (0.5,),
-        "periodic",
-        "Chen, Heyl, Nat. Phys. 20, 1476 (2024), neural state",
-        "variational",
-        {(10, 10): (-0.497715, None)},
-    ),
-    Published(
-        "j1j2",
-        (0.55,),
-        "open",
-        "Liu, Huang, Gong, Gu, Phys. Rev. B 103, 235155 (2021), PEPS D=8",
-        "variational",
-        {(24, 24): (-0.481989, 1e-6)},
-    ),
-    Published(
-        "j1j2",
-        (0.5,),
-        "open",
-        "Liu, Huang, Gong, Gu, Phys. Rev. B 103, 235155 (2021), DMRG",
-        "variational",
-        {(8, 28): (-0.489036, None), (28, 8): (-0.489036, None)},
-    ),
-    Published(
-        "tfim",
-        (3.0,),
-        "open",
-        DIAGONALISED,
-        "exact",
-        {(4, 4): (-50.186623882778, 1e-12)},
-        per_site=False,
-    ),
-    Published(
-        "tfim",
-        (3.0,),
-        "open",
-        f"{VARBENCH}, best variational state (RNN, DMRG)",
-        "variational",
-        {(12, 12): (-457.041866, 2.7e-5), (20, 20): (-1272.788, 8e-3)},
-        per_site=False,
-    ),
-    Published(
-        "rydberg",
-        (1 / 7, 1 / 7),
-        "open",
-        DIAGONALISED,
-        "exact",
-        {(4, 4): (-7.254611338546 / 7, 1e-12 / 7)},
-        per_site=False,
-    ),
-)
+@cache
+def published() -> tuple[Published, ...]:
+    """Read the published energies."""
+    text = (files(__package__) / "known_energies.toml").read_text(encoding="utf-8")
+    return tuple(Published(**table) for table in tomllib.loads(text)["published"])
 
 
 def _canonical(name: str, couplings: dict[str, float]) -> tuple[str, dict[str, float]]:

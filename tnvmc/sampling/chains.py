@@ -230,7 +230,7 @@ class _ChunkResult:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Burns in, then draws, for the walkers of one chunk; picklable, for worker processes."""
+    """Burns in, then draws, for the walkers of one chunk; picklable, for ranks."""
 
     sampler: Sampler
     ansatz: Ansatz

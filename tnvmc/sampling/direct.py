@@ -257,7 +257,7 @@ class _ChunkResult:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Draws and measures one chunk; picklable, for worker processes."""
+    """Draws and measures one chunk; picklable, for ranks."""
 
     drawing: Any  #: partial of `_draw_chunk`
     ansatz: Ansatz

@@ -78,7 +78,7 @@ def measure_configs(
     """
     xp = array_namespace(theta, configs)
     tables = tables_in(targets, xp)
-    # Not a closure: worker processes are given the task.
+    # Not a closure: ranks are sent the task.
     task = partial(_measure_rows, ansatz, theta, tables, jacobian, configs)
     found = join(in_chunks(task, chunks(configs.shape[0], ansatz, xp), ansatz, xp, threads))
     return replace(found, weight=None)  # of an ansatz whose walkers sample another distribution

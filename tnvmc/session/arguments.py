@@ -146,7 +146,9 @@ def check_parameters(ansatz: Ansatz, theta: Array) -> None:
 
 
 def check_state(operator: Operator, ansatz: Ansatz, theta: Array, configs: Array) -> None:
-    """Raise ValueError for a complex Hamiltonian of a real wave function, NotSymmetric as `check_inversion`."""
+    """Raise ValueError for a complex Hamiltonian of a real wave function, NotSymmetric as
+    `check_inversion`.
+    """
     if isinstance(ansatz, Symmetrised):
         check_inversion(operator, ansatz.group, configs)
         _check_share(ansatz, theta, configs)

@@ -80,7 +80,8 @@ def averaging(rule: Rule | None, ansatz: Ansatz, sampler: Samples) -> Rule:
 def growing_samples(
     n_samples: Any, sampler: Samples, n_params: int, follows: bool
 ) -> GrowingSamples | None:
-    """Give what grows where that is asked for, with "auto"; `follows` is whether the learning rate does.
+    """Give what grows where that is asked for, with "auto"; `follows` is whether the learning rate
+    does.
 
     Raises:
         ValueError: a number, which is that of the sampler; a fixed rate, beside which no step says
@@ -109,9 +110,9 @@ def growing_samples(
 def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> GrowingChi | None:
     """Give the chi of the first step where it is to grow; None where it is that of the ansatz.
 
-    It grows with "auto", and where nothing is said (None) and the scheme of the ansatz was left open,
-    (`Abilities.scheme_given`).  A sum over all configurations has no error that truncation could be
-    compared with, and takes the chi of the ansatz.
+    It grows with "auto", and where nothing is said (None) and the scheme of the ansatz was left
+    open, (`Abilities.scheme_given`).  A sum over all configurations has no error that truncation
+    could be compared with, and takes the chi of the ansatz.
 
     Raises:
         ValueError: a number, which is that of the ansatz; an ansatz without chi.

@@ -1,4 +1,6 @@
-"""Collective calls of several ranks: all make them, rank 0 carries them out with the help of the others."""
+"""Collective calls of several ranks: all make them, rank 0 carries them out with the help of the
+others.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def collective(method: C) -> C:
-    """Let rank 0 carry a method out; the others help, and have its result, state and errors at the end.
+    """Let rank 0 carry a method out; the others help, and have its result, state and errors at the
+    end.
 
     All ranks call it, with arguments that need not be the same: those of rank 0 count.  What is
     printed, written or warned of is so by rank 0.  The object has `ranks` and a `state`.
@@ -38,7 +41,9 @@ def collective(method: C) -> C:
 
 
 def _end(of: Any, name: str, value: Any, error: BaseException | None) -> None:
-    """Send the other ranks what a method ended with, and the state, which no rank then has a part of."""
+    """Send the other ranks what a method ended with, and the state, which no rank then has a part
+    of.
+    """
     try:
         of.state = of.state.on_one_rank()
         of.ranks.end((name, value, of.state, error))

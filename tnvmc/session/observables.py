@@ -43,17 +43,18 @@ PAIR_THIN = 4
 class Observables(dict[str, Any], Shown):
     """What observables.json holds, as a dict; with labels, pictures and a table.
 
-    "sites" has the fields (Sz, Sx; n of atoms), "correlations" the pairs (SzSz, SS; nn), each with "mean"
-    and "error"; "bonds" the energy of each bond; "structure_factor" S(q); "operators" those of one's own.
+    "sites" has the fields (Sz, Sx; n of atoms), "correlations" the pairs (SzSz, SS; nn), each with
+    "mean" and "error"; "bonds" the energy of each bond; "structure_factor" S(q); "operators" those
+    of one's own.
     """
 
     def to_xarray(self) -> Any:
         """Give an xarray Dataset.
 
-        Variables, each with `_error` for its standard error: `correlation` (component, site, other),
-        `value` (field, site), `structure_factor` (component, q).  Coordinates: names of components and fields,
-        `x`, `y` of sites and `other_x`, `other_y` (where the lattice has coordinates), `qx`, `qy`.  What was
-        not measured is absent.
+        Variables, each with `_error` for its standard error: `correlation` (component, site,
+        other), `value` (field, site), `structure_factor` (component, q).  Coordinates: names of
+        components and fields, `x`, `y` of sites and `other_x`, `other_y` (where the lattice has
+        coordinates), `qx`, `qy`.  What was not measured is absent.
 
         Raises:
             ImportError: xarray is not installed.
@@ -85,11 +86,15 @@ class Observables(dict[str, Any], Shown):
         return Dataset(variables, coordinates, told)
 
     def plot_correlations(self, ax: Any = None, site: int | None = None) -> Any:
-        """Draw the correlation of a site with the others against distance: `tnvmc.plot.correlations`."""
+        """Draw the correlation of a site with the others against distance:
+        `tnvmc.plot.correlations`.
+        """
         return drawn("correlations", self, ax, site=site)
 
     def plot_correlation_map(self, ax: Any = None, site: int | None = None) -> Any:
-        """Draw the correlation of a site with the others on the lattice: `tnvmc.plot.correlation_map`."""
+        """Draw the correlation of a site with the others on the lattice:
+        `tnvmc.plot.correlation_map`.
+        """
         return drawn("correlation_map", self, ax, site=site)
 
     def plot_lattice(self, ax: Any = None) -> Any:
@@ -187,7 +192,9 @@ def measure_observables(
 
 
 def _checked(vmc: VMC, operators: Any) -> tuple[Operator, ...]:
-    """The operators, those of other libraries read, those that are not Hermitian by their two parts."""
+    """The operators, those of other libraries read, those that are not Hermitian by their two
+    parts.
+    """
     lattice, local_dim = vmc.operator.lattice, vmc.operator.local_dim
     found: list[Operator] = []
     for each in operators if isinstance(operators, list | tuple) else (operators,):

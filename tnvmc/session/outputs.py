@@ -1,7 +1,7 @@
 """What a call of a VMC shows while it works, and keeps in the folder of a run.
 
-The modules that show and keep are loaded when they are asked for: Rich and the settings of files take
-longer to load than all else.
+The modules that show and keep are loaded when they are asked for: Rich and the settings of files
+take longer to load than all else.
 """
 
 from __future__ import annotations

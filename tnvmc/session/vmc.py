@@ -86,29 +86,29 @@ class VMC:
             what each step has shown (`Paced`), and a measurement of the mean of the iterates, or of
             the last or the first where they are better (`vmc.measured_iterate`).  By default "auto"
             with `SR`, 0.1 with other rules.
-        chi: "auto": a boundary bond dimension that grows with what truncation does to a step, from 8 up
-            to that of the ansatz (`GrowingChi`); measurements take twice as much.  By default so for a
-            PEPS with D >= 5 and no `scheme`.
-        n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the steps
-            (`GrowingSamples`), whatever that of the sampler.
+        chi: "auto": a boundary bond dimension that grows with what truncation does to a step, from
+            8 up to that of the ansatz (`GrowingChi`); measurements take twice as much.  By default
+            so for a PEPS with D >= 5 and no `scheme`.
+        n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the
+            steps (`GrowingSamples`), whatever that of the sampler.
         seed: key of all random numbers.
         guard: limits on steps; see `Guard`.
         configs: (W, N) where the walkers start; drawn when absent.
         magnetisation: twice the total Sz of the sector, where the operator conserves it; by default
             that of the sampler, of `configs` or of the operator's Hilbert space, else 0.
-        moves: of Markov chains: names out of "flips", "exchanges", "pair_flips", "terms", or a table
-            by patch; by default those that fit the operator (`moves_for`).
-        orthogonal_to: states that this one is kept orthogonal to, each as the VMC that found it: level k
-            with the k - 1 below it.
+        moves: of Markov chains: names out of "flips", "exchanges", "pair_flips", "terms", or a
+            table by patch; by default those that fit the operator (`moves_for`).
+        orthogonal_to: states that this one is kept orthogonal to, each as the VMC that found it:
+            level k with the k - 1 below it.
         penalty: energy of a full overlap with one of them, above the gap; by default
             `orthogonal.largest_change_by_a_site`.
         device: "cpu", "gpu" or "auto"; by default where theta lies.  All arrays of the run live
             there; only the records of steps come back.
         comm: of mpi4py, whose ranks share the work; all of them make the same calls, rank 0 leads.
 
-    What is made of the arguments is `method`; all that changes from step to step is `state`, and `advance`
-    is a function of the two.  So a run continued from a saved state repeats the uninterrupted one bit for
-    bit, but where the schedule looks at the clock.
+    What is made of the arguments is `method`; all that changes from step to step is `state`, and
+    `advance` is a function of the two.  So a run continued from a saved state repeats the
+    uninterrupted one bit for bit, but where the schedule looks at the clock.
 
     Raises:
         ValueError: two lattices; theta of a wrong shape or not finite; a real wave function for a
@@ -197,8 +197,8 @@ class VMC:
         """Give the parameters (P,) that `measure`, `expect` and `converge` evaluate.
 
         They are `theta`, those before the last update where that was a bad one, or with
-        learning_rate="auto" the mean of the iterates or the first ones.  Cost: up to five draws; see
-        `vmc.measured_iterate`.
+        learning_rate="auto" the mean of the iterates or the first ones.  Cost: up to five draws;
+        see `vmc.measured_iterate`.
         """
         return measured_iterate(self.method, self.state)[0].theta
 
@@ -225,12 +225,13 @@ class VMC:
 
         Args:
             steps: how many at most.
-            callback: called with the record of each step, or a list of such functions; the run stops after a
-                step for which one of them gives back True.  Ready ones: `tnvmc.callbacks`.
-            progress: show a live line in a terminal or a notebook, and nothing where there is neither.
-                No number depends on it.
-            out: a folder that keeps the run, as ``tnvmc run`` does: for ``tnvmc show``, `load_run` and
-                all others.  A new one with the first step, afterwards the same.
+            callback: called with the record of each step, or a list of such functions; the run
+                stops after a step for which one of them gives back True.  Ready ones:
+                `tnvmc.callbacks`.
+            progress: show a live line in a terminal or a notebook, and nothing where there is
+                neither. No number depends on it.
+            out: a folder that keeps the run, as ``tnvmc run`` does: for ``tnvmc show``, `load_run`
+                and all others.  A new one with the first step, afterwards the same.
 
         Raises:
             FolderError: `out` holds another run, which stays as it is; see `tnvmc.app.recording`.
@@ -289,13 +290,13 @@ class VMC:
     ) -> Measurement:
         """Measure the energy of the present parameters; `state` stays as it is.
 
-        Where the next step would undo the last update (by the guard's rule) the parameters before it
-        are measured, and `diagnostics` say so; `expect` and `converge` do the same.
+        Where the next step would undo the last update (by the guard's rule) the parameters before
+        it are measured, and `diagnostics` say so; `expect` and `converge` do the same.
 
         Args:
             n_samples: as in the optimisation by default.
-            chi: boundary bond dimension of the measurement, for an ansatz that has one; by default that of the
-                steps, and twice that of the next step where it grows.
+            chi: boundary bond dimension of the measurement, for an ansatz that has one; by default
+                that of the steps, and twice that of the next step where it grows.
             n_burn: sweeps before the first draw; by default 50 (`measurement.FRESH_BURN`) less the
                 steps that were made, and 10 at least: walkers begin where chance put them.
             n_thin: sweeps between draws.
@@ -385,15 +386,16 @@ class VMC:
     ) -> Convergence:
         """Measure the energy at several chi on the same configurations, and without any.
 
-        Configurations are drawn from |psi|^2 at the largest chi, where weights (|psi_chi|^2 over that,
-        for the others) are closest to even; what they share cancels in the differences.
+        Configurations are drawn from |psi|^2 at the largest chi, where weights (|psi_chi|^2 over
+        that, for the others) are closest to even; what they share cancels in the differences.
 
-        A PEPS is then asked once more by its double layer, in the sector that was sampled: an energy
-        without noise, whose chi (that of the double layer) is a number of its own.  `diagnostics` say
-        whether the two agree.
+        A PEPS is then asked once more by its double layer, in the sector that was sampled: an
+        energy without noise, whose chi (that of the double layer) is a number of its own.
+        `diagnostics` say whether the two agree.
 
         Args:
-            chis: 1, 1.5 and 2 times the chi of the ansatz by default, of the next step where it grows.
+            chis: 1, 1.5 and 2 times the chi of the ansatz by default, of the next step where it
+                grows.
             n_samples, n_burn, n_thin, symmetries: those of `measure`.
             double_layer: None takes it where it is done within `MAX_SECONDS`; True always; False
                 never; or the chi of its scan, by default D^2 / 2, D^2, ... until the energy stays.

@@ -132,7 +132,9 @@ _NOISE = 1  # sets these random numbers apart from those of a random start, whic
 
 
 def build_theta(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
-    """Make the parameters (P,) that [ansatz] starts from, with its noise; for a product as each of its tables says."""
+    """Make the parameters (P,) that [ansatz] starts from, with its noise; for a product as each of
+    its tables says.
+    """
     theta, noise = _start(settings, operator, ansatz), settings.ansatz.init_noise
     if noise is None:
         return theta
@@ -208,7 +210,8 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
 
 
 def chi_to_measure(settings: Settings, ansatz: Ansatz) -> int | None:
-    """Give the chi of a measurement: that of the settings, which leave it open where that of the steps grows.
+    """Give the chi of a measurement: that of the settings, which leave it open where that of the
+    steps grows.
 
     Args:
         settings: completed settings.

@@ -261,7 +261,7 @@ class RunSettings(Section):
     device: Literal["cpu", "gpu", "auto"] = "cpu"
     """`gpu` needs CuPy (extra `gpu`); `auto` uses a GPU if there is one."""
     threads: Positive | None = None
-    """Number of parallel workers; processes for tensor networks. Default: the number of cores."""
+    """Number of threads that share the walkers. Default: the number of cores."""
     checkpoint_every: Positive = 10
     """Steps between checkpoints; one is written every minute as well, or after thirty times what one takes."""
 

@@ -1,7 +1,8 @@
 """From objects to settings: what config.toml says of a run that was made in Python.
 
-The settings are built again and compared with the objects, part by part.  What does not come out the
-same is a part of the user's own, and is named: no file says that it can make a state that it cannot.
+The settings are built again and compared with the objects, part by part.  What does not come out
+the same is a part of the user's own, and is named: no file says that it can make a state that it
+cannot.
 """
 
 from __future__ import annotations
@@ -85,9 +86,9 @@ def described(vmc: Made, told: Told) -> dict[str, Any]:
     """Give the content of config.toml for a VMC.
 
     Where settings make the same VMC it is what ``tnvmc run`` would have written.  Else it has a
-    section [python], whose key `own` names the parts that settings do not describe (out of "lattice",
-    "hamiltonian", "ansatz", "sampler", "optimizer", "learning_rate", "guard", "moves", "configs",
-    "orthogonal_to", "settings"), and the other sections say what can be said.
+    section [python], whose key `own` names the parts that settings do not describe (out of
+    "lattice", "hamiltonian", "ansatz", "sampler", "optimizer", "learning_rate", "guard", "moves",
+    "configs", "orthogonal_to", "settings"), and the other sections say what can be said.
     """
     rough = _sections(vmc, told)
     settings: Settings | None = None
@@ -169,10 +170,11 @@ def _hamiltonian(operator: Operator) -> Section:
 
 
 def _place_by_place(operator: Operator) -> dict[str, Any]:
-    """Couplings of a model that differ from place to place, out of its terms; empty where it has others.
+    """Couplings of a model that differ from place to place, out of its terms; empty where it has
+    others.
 
-    Each is a matrix element over that of coupling 1, which is a power of two or, of V, 1 at distance 1: so
-    they come out as they were given, to the last bit.
+    Each is a matrix element over that of coupling 1, which is a power of two or, of V, 1 at
+    distance 1: so they come out as they were given, to the last bit.
     """
     model = getattr(models, operator.name)
     names = [name for name in inspect.signature(model).parameters if name != "lattice"]

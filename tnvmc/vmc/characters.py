@@ -41,7 +41,8 @@ def symmetrised(
     reweight: bool = True,
     threads: int | None = None,
 ) -> Symmetrised:
-    """Give the state summed over "spin" inversion, the "point" group of the lattice, or "translation"s.
+    """Give the state summed over "spin" inversion, the "point" group of the lattice, or
+    "translation"s.
 
     Args:
         problem: its ansatz is the state.

@@ -88,13 +88,13 @@ def load(
 ) -> State:
     """Read a state back, to go on from it in the place of `present`, with arrays of its namespace.
 
-    Settings that follow the steps here go on from where they were there (`Controller.restored`); others
-    of the file are left out.  Takes `ARCHIVED` states where that is asked for, with the present state of
-    the rule.
+    Settings that follow the steps here go on from where they were there (`Controller.restored`);
+    others of the file are left out.  Takes `ARCHIVED` states where that is asked for, with the
+    present state of the rule.
 
     Raises:
-        StateFileError: a damaged or foreign file; one of another problem, dtype, number of walkers or
-            optimizer; parameters that are not finite; the message says which, and what differs.
+        StateFileError: a damaged or foreign file; one of another problem, dtype, number of walkers
+            or optimizer; parameters that are not finite; the message says which, and what differs.
     """
     like = present.here
     with opened(path) as file:
@@ -191,7 +191,9 @@ def _check_mean(path: Path, found: Mapping[str, Any], present: State, archived: 
 
 
 def _of_this_version(found: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
-    """What a rule carries, with what older versions did not have, and without what it no longer wants."""
+    """What a rule carries, with what older versions did not have, and without what it no longer
+    wants.
+    """
     added = {f"{before}{name}": value for name, value in ADDED.items() for before in ("", OF_RULE)}
     new = {
         name: like[name] if value is None else value

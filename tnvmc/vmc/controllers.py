@@ -2,8 +2,9 @@
 
 Not here, as they have another place in a step: the learning rate multiplies the direction that the
 same samples have given (`optimize.pace`, a rule around a rule); the power of |psi|^2 belongs to the
-walkers that draw from it (`sampling.power`); the average of S belongs to the rule that solves with it
-(`optimize.average`).  Stages by default are chosen before a run begins (`settings.default_stages`).
+walkers that draw from it (`sampling.power`); the average of S belongs to the rule that solves with
+it (`optimize.average`).  Stages by default are chosen before a run begins
+(`settings.default_stages`).
 """
 
 from __future__ import annotations
@@ -43,11 +44,12 @@ class GrowingSamples:
     """A number of samples that is doubled as noise comes to dominate the steps.
 
     Samples that are more than the gradient needs make steps expensive, samples that are fewer make
-    them follow noise (Byrd, Chin, Nocedal, Wu, Math. Program. 134, 127 (2012)).  What shows noise is
-    the correlation of new local energies with the last direction (`optimize.pace`): where noise
-    dominates it is negative, and the rate falls with it; twice as many samples do for the noise what
-    half of the rate does, and keep the length of the steps.  The sum over steps is one of Page,
-    Biometrika 41, 100 (1954): what speaks for a longer step takes from it, and it never falls below 0.
+    them follow noise (Byrd, Chin, Nocedal, Wu, Math. Program. 134, 127 (2012)).  What shows noise
+    is the correlation of new local energies with the last direction (`optimize.pace`): where noise
+    dominates it is negative, and the rate falls with it; twice as many samples do for the noise
+    what half of the rate does, and keep the length of the steps.  The sum over steps is one of
+    Page, Biometrika 41, 100 (1954): what speaks for a longer step takes from it, and it never falls
+    below 0.
     """
 
     name: ClassVar[str] = "samples"
@@ -94,22 +96,23 @@ def first_n_samples(n_params: int, n_walkers: int) -> int:
 
 
 LEAST_CHI = 8
-"""First chi of a state with D up to 8; of another one D.  Up to D = 4 a smaller one saves little and
-cost Rydberg atoms accuracy (decision 40)."""
+"""First chi of a state with D up to 8; of another one D.  Up to D = 4 a smaller one saves little
+and cost Rydberg atoms accuracy (decision 40)."""
 
 MORE_CHI = 2
-"""Added at once, which divides the closure spread by about four: kernels take an even number in about
-the time of the odd one below it."""
+"""Added at once, which divides the closure spread by about four: kernels take an even number in
+about the time of the odd one below it."""
 
 
 @dataclass(frozen=True)
 class GrowingChi:
     """A boundary bond dimension that grows as truncation comes to be felt in the steps.
 
-    An optimisation begins far from the ground state, where local energies scatter much, with a state
-    that few boundary states describe.  Errors of ln psi of a size s, which the closure spread
-    measures, raise the energy by about s^2 of its off-diagonal part (`closure_threshold`).  While that
-    is less than what the samples of a step resolve, a larger chi makes a step slower and no better.
+    An optimisation begins far from the ground state, where local energies scatter much, with a
+    state that few boundary states describe.  Errors of ln psi of a size s, which the closure spread
+    measures, raise the energy by about s^2 of its off-diagonal part (`closure_threshold`).  While
+    that is less than what the samples of a step resolve, a larger chi makes a step slower and no
+    better.
     """
 
     name: ClassVar[str] = "chi"
@@ -184,9 +187,9 @@ POWER = 3
 class MeanOfIterates:
     """The first parameters and the mean of all that were found good: they may be measured.
 
-    Iterates of a noisy optimisation wander about the minimum; their mean lies closer to it (Polyak and
-    Juditsky, SIAM J. Control Optim. 30, 838 (1992)).  The weights are those of polynomial decay (Shamir
-    and Zhang, ICML 2013, eq. 4), so that the mean forgets the way down.
+    Iterates of a noisy optimisation wander about the minimum; their mean lies closer to it (Polyak
+    and Juditsky, SIAM J. Control Optim. 30, 838 (1992)).  The weights are those of polynomial decay
+    (Shamir and Zhang, ICML 2013, eq. 4), so that the mean forgets the way down.
     """
 
     name: ClassVar[str] = "mean_of_iterates"

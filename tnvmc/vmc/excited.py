@@ -16,7 +16,9 @@ from tnvmc.operators.reference import KnownEnergy
 from tnvmc.vmc.orthogonal import LowerState, Overlap
 
 OVERLAP = 0.01
-"""Largest squared overlap with a kept state: a hundredth of the distance of the two is then missing."""
+"""Largest squared overlap with a kept state: a hundredth of the distance of the two is then
+missing.
+"""
 
 _NEGLIGIBLE = 1e-3
 """The same that is never told, where a measurement has no error to compare with."""
@@ -32,8 +34,8 @@ _LEVELS: dict[tuple[str, int | None, int], np.ndarray] = {}
 def excited_level(kept: Sequence[LowerState], most: int) -> KnownEnergy | None:
     """Give the exact energy of the lowest state beside the kept ones; None where it is not known.
 
-    It is known where the kept states, by their energies, are the lowest levels of the sector, each once. A sum
-    over symmetries has levels of its own, of which nothing is known here.
+    It is known where the kept states, by their energies, are the lowest levels of the sector, each
+    once. A sum over symmetries has levels of its own, of which nothing is known here.
 
     Args:
         kept: all of one problem.
@@ -66,7 +68,9 @@ def _lowest_levels(kept: Sequence[LowerState], most: int) -> np.ndarray:
 
 
 def _not_lowest(kept: Sequence[LowerState], levels: np.ndarray) -> Iterator[Diagnostic]:
-    """Tell which kept states, in the order of their energies, lie nearer to another level than to their own."""
+    """Tell which kept states, in the order of their energies, lie nearer to another level than to
+    their own.
+    """
     if len(levels) < len(kept):
         return
     for place, number in enumerate(sorted(range(len(kept)), key=lambda k: kept[k].energy.mean)):
@@ -81,13 +85,17 @@ def _not_lowest(kept: Sequence[LowerState], levels: np.ndarray) -> Iterator[Diag
 def of_excited(
     energy: tuple[float, float], kept: Sequence[LowerState], overlaps: Sequence[Overlap], most: int
 ) -> Iterator[Diagnostic]:
-    """Judge whether a state is orthogonal to the kept ones, and whether its energy is that of the next level.
+    """Judge whether a state is orthogonal to the kept ones, and whether its energy is that of the
+    next level.
 
-    Codes: not_orthogonal, a squared overlap that is above `OVERLAP`, or lowers the energy by more than its error, by
-    two errors of its own: the energy is mixed with that of the kept state by as much, and no upper bound
-    of an excited level; overlap_unknown, an error of the overlap as large; kept_not_lowest, a kept state that is not, by
-    its energy, the level that its place among them stands for: the lowest state orthogonal to all is then another one than
-    the next level, and nothing is compared; below_level, an energy below the exact level: a kept state is not the exact one.
+    Codes: not_orthogonal, a squared overlap that is above `OVERLAP`, or lowers the energy by more
+        than its error, by
+    two errors of its own: the energy is mixed with that of the kept state by as much, and no upper
+        bound
+    of an excited level; overlap_unknown, an error of the overlap as large; kept_not_lowest, a kept
+    state that is not, by its energy, the level that its place among them stands for: the lowest
+    state orthogonal to all is then another one than the next level, and nothing is compared;
+    below_level, an energy below the exact level: a kept state is not the exact one.
 
     Args:
         energy: total, and its error.

@@ -63,7 +63,9 @@ class History(list[StepRecord], Shown):
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
-        """All columns, each of one entry per step: (T,) floats, bools, or objects for what is no number."""
+        """All columns, each of one entry per step: (T,) floats, bools, or objects for what is no
+        number.
+        """
         names = [*_FIELDS, *dict.fromkeys(key for more in self.labels.values() for key in more)]
         found = {name: self._values(name) for name in names}
         per_site = {f"{key.replace('energy', 'energy_per_site')}": key for key in _ENERGIES}

@@ -13,7 +13,8 @@ from tnvmc.optimize.rule import Rule
 
 FIRST_RATE = 0.06
 """Of "auto", over the size of the off-diagonal terms per site, which sets the time in which a state
-changes: 0.08 for the Heisenberg model with J = 1 on 4x4 sites, 0.12 for Rydberg atoms with Omega = 1."""
+changes: 0.08 for the Heisenberg model with J = 1 on 4x4 sites, 0.12 for Rydberg atoms with Omega =
+1."""
 
 
 @dataclass(frozen=True)

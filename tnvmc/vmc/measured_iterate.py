@@ -29,34 +29,41 @@ BURN = 10
 """Sweeps before the first draw of a measurement, by walkers that have moved with the steps."""
 
 TIMES = 4
-"""Samples of each energy that is compared, over those of a step, up to `ENOUGH`: mean and last differ by little,
-the first by much, so that it gets as many only where those of a step do not settle it."""
+"""Samples of each energy that is compared, over those of a step, up to `ENOUGH`: mean and last
+differ by little, the first by much, so that it gets as many only where those of a step do not
+settle it."""
 
 ENOUGH = 4096
-"""Samples by which variances, which decide where energies agree, are known to some per cent.  Four times those of a step
-took longer than the measurement itself at D = 5 and 6."""
+"""Samples by which variances, which decide where energies agree, are known to some per cent.  Four
+times those of a step took longer than the measurement itself at D = 5 and 6."""
 
 AT_LEAST = 1024
-"""Samples of each energy that is compared, however few a step has: four times eight would take any of the three for any other."""
+"""Samples of each energy that is compared, however few a step has: four times eight would take any
+of the three for any other.
+"""
 
 SCATTER = 2.0
-"""Largest variance of the mean of the iterates, over that of the last ones: above it an energy that seems lower is noise."""
+"""Largest variance of the mean of the iterates, over that of the last ones: above it an energy that
+seems lower is noise.
+"""
 
 FIRST_BY = 2.0
-"""Errors by which the first parameters have to be lower than what the steps made: one is chance in one
-run of six, and would throw the steps away."""
+"""Errors by which the first parameters have to be lower than what the steps made: one is chance in
+one run of six, and would throw the steps away."""
 
 
 def measured_iterate(method: Method, state: State) -> tuple[Iterate, Diagnostics]:
     """Give the point whose parameters are to be measured, and why it is not the last one.
 
     The last update is judged as the next step would judge it: by the same draw and the same guard.
-    Where that step would undo it, the point before it is taken (measured_before_last_update).
-    With a learning rate that follows the steps its energy is then compared with that of the mean of the
-    iterates, which is taken where it is better (measured_mean; see `_is_better`), and with that of the first parameters, which are taken where theirs is more
-    than two errors lower (measured_first: the steps have led nowhere).  Cost: draws without log-derivatives, two of the samples of a step
-    and two of `TIMES` as many (of `AT_LEAST`, or of the multiple that is not above `ENOUGH`), and one more of these where the first
-    parameters are not two errors higher; only the first one before `FEWEST` steps.
+    Where that step would undo it, the point before it is taken (measured_before_last_update). With
+    a learning rate that follows the steps its energy is then compared with that of the mean of the
+    iterates, which is taken where it is better (measured_mean; see `_is_better`), and with that of
+    the first parameters, which are taken where theirs is more than two errors lower
+    (measured_first: the steps have led nowhere).  Cost: draws without log-derivatives, two of the
+    samples of a step and two of `TIMES` as many (of `AT_LEAST`, or of the multiple that is not
+    above `ENOUGH`), and one more of these where the first parameters are not two errors higher;
+    only the first one before `FEWEST` steps.
     """
     method = controlled(method, state)
     point, reasons = _before_a_bad_update(method, state)
@@ -94,12 +101,16 @@ def _best(
 
 
 def samples_of_comparison(n_samples: int) -> int:
-    """The samples of each energy that is compared, where a step has so many: a multiple of them, as walkers need it."""
+    """The samples of each energy that is compared, where a step has so many: a multiple of them, as
+    walkers need it.
+    """
     return n_samples * max(1, min(TIMES, ENOUGH // n_samples), -(-AT_LEAST // n_samples))
 
 
 def _energy(method: Method, point: Iterate, number: int, thorough: bool) -> Estimate | None:
-    """The energy of a point, by the samples of a step or of a comparison; None where psi fails there."""
+    """The energy of a point, by the samples of a step or of a comparison; None where psi fails
+    there.
+    """
     n_samples = getattr(method.sampler, "n_samples", None)  # an enumeration has none
     if n_samples is not None and thorough:
         n_samples = samples_of_comparison(n_samples)
@@ -115,10 +126,12 @@ def _energy(method: Method, point: Iterate, number: int, thorough: bool) -> Esti
 
 
 def _is_better(mean: Estimate | None, last: Estimate | None) -> bool:
-    """Whether the mean of the iterates is to be taken: of the lower energy, or of the lower variance where energies agree.
+    """Whether the mean of the iterates is to be taken: of the lower energy, or of the lower
+    variance where energies agree.
 
-    Their energies differ by less than the noise of as many samples as are worth it, while near an eigenstate E - E_0 and the
-    variance fall together, and the variance is known to some per cent (docs/decisions/034-mean-or-last.md).
+    Their energies differ by less than the noise of as many samples as are worth it, while near an
+    eigenstate E - E_0 and the variance fall together, and the variance is known to some per cent
+    (docs/decisions/034-mean-or-last.md).
     """
     if mean is None or last is None:
         return mean is not None

@@ -37,12 +37,12 @@ from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.core import Iterate, Method, State, controlled
 from tnvmc.vmc.excited import of_excited
 from tnvmc.vmc.measured_iterate import BURN, measured_iterate
+from tnvmc.vmc.neighbours import energy_with_neighbours, widened, with_distance
 from tnvmc.vmc.observation import Observation, observe
 from tnvmc.vmc.orthogonal import Overlap, SampledState, everywhere, overlap
 from tnvmc.vmc.reliability import DIAGONALISED, of_energy, only_configuration
 from tnvmc.vmc.results import Expectation, Measurement
 from tnvmc.vmc.sectors import elsewhere
-from tnvmc.vmc.unseen import energy_with_neighbours, widened, with_distance
 
 Array = Any
 
@@ -146,7 +146,8 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     sector = magnetisation_of(operator, seen.snapshot.configs)
     overlaps = _overlaps(applied, seen)
     statistics = seen.statistics() | {"overlaps": overlaps}
-    # The ground state of another sector, or the one kept away from, says nothing of an excited state.
+    # The ground state of another sector, or the one kept away from, says nothing of an excited
+    # state.
     ground = () if overlaps else elsewhere((energy.mean, energy.error), operator, sector)
     measurement = Measurement(
         **statistics,
@@ -187,8 +188,8 @@ def _overlaps(method: Method, seen: Observation) -> tuple[Overlap, ...]:
 def independent(problem: Problem, sector: int | None) -> int | None:
     """Count the parameters that change the state in a sector (twice the total Sz; None: no sector).
 
-    One direction more leads nowhere where the total is fixed: a factor on one local state, at all sites.
-    The state has no more of them than the sector has configurations, less one for its norm.
+    One direction more leads nowhere where the total is fixed: a factor on one local state, at all
+    sites. The state has no more of them than the sector has configurations, less one for its norm.
     The rank of the covariance S at a generic theta, and seldom below that: 14 instead of 15 for a
     PEPS of 2x2 sites with D = 2.  None for an ansatz that does not know its null directions.
     """
@@ -248,8 +249,8 @@ def in_parts(
     """Draw in parts, so that memory stays bounded however many samples and ratios are asked for.
 
     Yields:
-        The snapshot of a part, with the ratios of `targets`, without log-derivatives and with weights
-        on one scale over all parts; and its info.
+        The snapshot of a part, with the ratios of `targets`, without log-derivatives and with
+        weights on one scale over all parts; and its info.
     """
     sampler, problem = method.sampler, replace(method.problem, targets=targets)
     n_sites = problem.operator.n_sites
@@ -297,7 +298,9 @@ class Total:
         self._info = info
 
     def energy(self, method: Method, point: Point) -> Estimate:
-        """The same as `estimate` where the terms are those of the Hamiltonian: `unseen.widened`."""
+        """The same as `estimate` where the terms are those of the Hamiltonian:
+        `neighbours.widened`.
+        """
         found, changed = self._estimate()
         if changed is None or changed >= LEAST_CHANGED or not math.isfinite(found.mean):
             return replace(found, diagnostics=self._doubts(found, changed))

@@ -1,9 +1,9 @@
 """States that another one is kept orthogonal to, and its overlaps with them.
 
-Adding a penalty to the energy, H + sum_k lambda_k |phi_k><phi_k| / <phi_k|phi_k>, makes the lowest state that
-is orthogonal to all phi_k the ground state, where every lambda_k is above its distance from them (Choo, Carleo,
-Regnault and Neupert, PRL 121, 167204 (2018); Pathak, Busemeyer, Rodrigues and Wagner, J. Chem. Phys. 154,
-034101 (2021)).
+Adding a penalty to the energy, H + sum_k lambda_k |phi_k><phi_k| / <phi_k|phi_k>, makes the lowest
+state that is orthogonal to all phi_k the ground state, where every lambda_k is above its distance
+from them (Choo, Carleo, Regnault and Neupert, PRL 121, 167204 (2018); Pathak, Busemeyer, Rodrigues
+and Wagner, J. Chem. Phys. 154, 034101 (2021)).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tnvmc.storage.identity import parameters_hash
 Array = Any
 
 POOL = 4096
-"""Samples of a kept state that steps take their part from, in turn.  What is orthogonal in all of them may
-have a squared overlap of one over their number."""
+"""Samples of a kept state that steps take their part from, in turn.  What is orthogonal in all of
+them may have a squared overlap of one over their number."""
 
 _BURN = 50  # sweeps before them: its walkers may be anywhere
 
@@ -115,7 +115,8 @@ class LowerState:
         """Refuse to keep another problem's state away from this one.
 
         Raises:
-            ValueError: of another Hamiltonian; in another sector, where states are orthogonal as they are.
+            ValueError: of another Hamiltonian; in another sector, where states are orthogonal as
+                they are.
         """
         own = self.problem
         if fingerprint(own.operator) != fingerprint(problem.operator):
@@ -147,12 +148,16 @@ class SampledState:
 
 
 def everywhere(sampler: Samples) -> Samples:
-    """The same sampler, which an enumeration is of all configurations: a kept state may lack symmetries."""
+    """The same sampler, which an enumeration is of all configurations: a kept state may lack
+    symmetries.
+    """
     return replace(sampler, by_orbit=False) if isinstance(sampler, Enumerate) else sampler
 
 
 def repeated(kept: Sequence[LowerState]) -> tuple[int, int] | None:
-    """Give the numbers of two kept states that have the same parameters, from 1; None where all differ."""
+    """Give the numbers of two kept states that have the same parameters, from 1; None where all
+    differ.
+    """
     seen: dict[str, int] = {}
     for number, each in enumerate(kept, 1):
         if (before := seen.setdefault(each.fingerprint, number)) != number:
@@ -165,8 +170,9 @@ def penalties(
 ) -> tuple[Array | None, tuple[Overlap, ...]]:
     """Give what all penalties add to the local energies (M,), None without any, and the overlaps.
 
-    With B = <phi|psi> / <phi|phi>, the mean of psi(t) / phi(t) over samples t of phi, a penalty adds
-    lambda B phi(s) / psi(s) to the local energy at s: its mean is lambda times the squared overlap.
+    With B = <phi|psi> / <phi|phi>, the mean of psi(t) / phi(t) over samples t of phi, a penalty
+    adds lambda B phi(s) / psi(s) to the local energy at s: its mean is lambda times the squared
+    overlap.
 
     Cost: an amplitude of psi and one of phi for each sample.
     """
@@ -243,9 +249,11 @@ def _of_chunk(ansatz: Ansatz, theta: Array, configs: Array, chunk: range) -> Log
 
 
 def largest_change_by_a_site(operator: Operator) -> float:
-    """Give what changing one site can change the energy by: a penalty above any gap of one changed site.
+    """Give what changing one site can change the energy by: a penalty above any gap of one changed
+    site.
 
-    The largest sum, over the terms at one site, of the distance between their lowest and highest level.
+    The largest sum, over the terms at one site, of the distance between their lowest and highest
+    level.
     """
     at = np.zeros(operator.n_sites)
     for term in operator.terms:

@@ -1,4 +1,6 @@
-"""Whether a measured energy can be trusted: what its samples, psi and the exact energy say against it."""
+"""Whether a measured energy can be trusted: what its samples, psi and the exact energy say against
+it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ from tnvmc.vmc.orthogonal import LowerState
 from tnvmc.vmc.results import Measurement, StepRecord
 
 ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
-"""Errors, and part of the lowest energy, that a measured one may lie above it before it is called far."""
+"""Errors, and part of the lowest energy, that a measured one may lie above it before it is called
+far.
+"""
 
 BELOW_EXACT = 4.0
 """Errors below a known energy that chance does not explain: once in 30 000 runs."""
@@ -65,7 +69,7 @@ def of_energy(
         seen: the draw.
         problem: what was drawn from.
         off_diagonal: part of the energy (`estimate.local.off_diagonal_energy`).
-        moved: of `unseen.widened`.
+        moved: of `neighbours.widened`.
 
     Cost: that of diagonalising a sector of at most `DIAGONALISED` states (`DIAGONALISED_IN_DOUBT`
     where another code is found), once for each operator.
@@ -100,7 +104,8 @@ def of_steps(
 ) -> tuple[Diagnostic, ...]:
     """Judge the steps of an optimisation: the last energy, and how many were held back.
 
-    Codes: energy_not_finite, optimisation_unstable, and those of `of_energy`, but that the spread of
+    Codes: energy_not_finite, optimisation_unstable, and those of `of_energy`, but that the spread
+        of
     closures and heavy tails are left to a measurement.
     """
     last = next((record for record in reversed(records) if not record.undone), None)
@@ -245,7 +250,9 @@ def lowest_energy(
 def _of_characters(
     operator: Operator, sector: int | None, most: int, group: SymmetryGroup
 ) -> KnownEnergy | None:
-    """The lowest energy with given characters; that of the ground state where it is proven to have them."""
+    """The lowest energy with given characters; that of the ground state where it is proven to have
+    them.
+    """
     dimension = Basis(operator.n_sites, operator.local_dim, sector).dimension
     if dimension > most or dimension * len(group) > MOST_IMAGES:
         expected = has_ground_state(operator, group, sector or 0)

@@ -22,9 +22,9 @@ class StepRecord(Shown):
     `step` counts the steps before, from 0 on; what is shown to people names steps from 1 on.
     `energy` and `variance` are totals of the state that the step found, before its update.
     `diagnostics` tell why a step was undone (codes as `Guard.objection`, sampling_failed,
-    direction_not_finite), that it was shortened (step_shortened), that its log-derivatives were taken
-    again, in double precision (log_derivatives_in_double), that the next steps draw more samples
-    (samples_grown) or are contracted with a larger chi (chi_grown).
+    direction_not_finite), that it was shortened (step_shortened), that its log-derivatives were
+    taken again, in double precision (log_derivatives_in_double), that the next steps draw more
+    samples (samples_grown) or are contracted with a larger chi (chi_grown).
     """
 
     step: int
@@ -123,7 +123,9 @@ class Measurement(Shown):
     """Parameters less the directions along which the state stays; None where that is not known."""
     chi: int | None = None  #: boundary bond dimension that it was measured with
     off_diagonal_energy: float | None = None
-    """Part of `energy` that elements of H between two configurations make; a constant is no part of it."""
+    """Part of `energy` that elements of H between two configurations make; a constant is no part of
+    it.
+    """
 
     @property
     def energy_per_site(self) -> float:

@@ -20,11 +20,11 @@ from tnvmc.backend import progress
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.process import one_blas_thread
-from tnvmc.contraction.double_cost import estimated_cost
 from tnvmc.contraction.double_expectation import (
     DoubleLayerValue,
     EmptySector,
     boundary_expectation,
+    estimated_cost,
 )
 from tnvmc.contraction.double_terms import TermsDoNotFit
 from tnvmc.estimate.diagnostic import Diagnostic

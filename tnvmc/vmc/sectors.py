@@ -27,7 +27,8 @@ def elsewhere(
     """Tell where a lower energy lies in another sector, or may.
 
     Nothing is told of an operator that commutes with the total spin, whose smallest sector holds
-    the ground state, nor of a sector other than the smallest or of the operator's own, which somebody has chosen.
+    the ground state, nor of a sector other than the smallest or of the operator's own, which
+    somebody has chosen.
 
     Codes: lower_in_other_sector, where the fully polarised state lies below the energy (below the
     ground state of this sector, where that is known), or the sectors next to this one, which are
@@ -68,7 +69,9 @@ def elsewhere(
 
 
 def of_other_sectors(records: Sequence[StepRecord], problem: Problem) -> tuple[Diagnostic, ...]:
-    """What the last energy of an optimisation says of other sectors; nothing that of an excited state."""
+    """What the last energy of an optimisation says of other sectors; nothing that of an excited
+    state.
+    """
     last = next((record for record in reversed(records) if not record.undone), None)
     if last is None or last.overlaps:
         return ()
@@ -77,7 +80,8 @@ def of_other_sectors(records: Sequence[StepRecord], problem: Problem) -> tuple[D
 
 
 def _neighbours(operator: Operator, sector: int) -> tuple[tuple[int, float] | None, bool]:
-    """The lowest sector found by going from this one as long as energies fall; whether it was known.
+    """The lowest sector found by going from this one as long as energies fall; whether it was
+    known.
 
     Returns:
         Twice the total Sz and the energy of a lower one, else None; and whether the sectors next to

@@ -16,7 +16,7 @@ from flax import nnx
 from tests.oracles import all_configs
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.ansatz.neural.rbm import RBM, change_form, log_cosh, sum_log_cosh
+from tnvmc.ansatz.neural.rbm import RBM, log_cosh, sum_log_cosh
 from tnvmc.lattice import chain, square
 
 ROUNDING = 1e-12  # sums of ten terms of order 1, thousands of times the rounding of one of them
@@ -51,29 +51,6 @@ def test_psi_is_the_sum_over_the_hidden_units(form: str, dtype: str) -> None:
     configs = all_configs(4)
     expected = [_traced(rbm, config) for config in configs]
     np.testing.assert_allclose(np.exp(rbm(configs)), expected, rtol=ROUNDING)
-
-
-@pytest.mark.whole
-@FORMS
-@DTYPES
-@pytest.mark.parametrize(("local_dim", "biases"), [(2, True), (3, False)])
-def test_both_forms_are_one_wave_function(
-    form: str, dtype: str, local_dim: int, biases: bool
-) -> None:
-    """The same psi up to the constant that is returned, there and back."""
-    rbm = _machine(form, dtype, local_dim, visible_bias=biases, hidden_bias=biases)
-    other_form = "log_cosh" if form == "binary" else "binary"
-    other, constant = change_form(rbm, other_form)
-    assert other.form == other_form
-    configs = all_configs(4, local_dim)
-    ratio = np.exp(rbm(configs) - other(configs) - constant)
-    np.testing.assert_allclose(ratio, 1.0, rtol=ROUNDING)
-    back, constant_back = change_form(other, form)
-    np.testing.assert_allclose(constant_back, -constant, rtol=ROUNDING)
-    np.testing.assert_allclose(back.weights[...], rbm.weights[...], rtol=ROUNDING)
-    same, zero = change_form(rbm, form)
-    np.testing.assert_array_equal(same(configs), rbm(configs))
-    assert zero == 0
 
 
 @pytest.mark.whole

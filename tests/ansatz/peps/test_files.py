@@ -42,6 +42,14 @@ def test_what_is_saved_comes_back_to_the_last_bit(tmp_path: Path, dtype, scheme)
     assert back.tobytes() == theta.tobytes()
 
 
+def test_schemes_of_earlier_versions_are_read_or_refused() -> None:
+    told = {"name": "SRC", "chi": 4, "oversample": 0, "seed": 0}
+    assert scheme_of(told) == SRC(4)
+    for removed in (told | {"oversample": 2}, {"name": "Fixed", "chi": 4}):
+        with pytest.raises(StateFileError, match="earlier version"):
+            scheme_of(removed)
+
+
 @pytest.mark.parametrize(
     "lattice",
     [

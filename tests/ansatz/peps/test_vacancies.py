@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.exact_peps import exact_energy
 from tests.oracles import all_configs, config_index, exact_distribution
 from tnvmc import PEPS, SRC, VMC, Enumerate, Exact, exact_ground_state, heisenberg
 from tnvmc.ansatz.peps.draws import Drawer
 from tnvmc.ansatz.peps.starts.simple_update import evolved, simple_update
 from tnvmc.ansatz.peps.vacancies import Filling, on_grid
 from tnvmc.backend.random import uniforms
-from tnvmc.contraction.double_layer import expectation
 from tnvmc.lattice import embedding, honeycomb, kagome
 from tnvmc.operators.models import tfim
 from tnvmc.sampling.moves import moves_for
@@ -98,7 +98,7 @@ def test_the_double_layer_agrees(magnetisation: int) -> None:
     assert {point.magnetisation for point in scan.points} == {magnetisation}
     whole = on_grid(operator, peps.embedding)
     tensors = peps.filling.tensors(peps.tensors(theta))
-    exact = expectation(tensors, whole, magnetisation=magnetisation + 2)  # two vacant places
+    exact = exact_energy(tensors, whole, magnetisation=magnetisation + 2)  # two vacant places
     assert exact == pytest.approx(held.measurement.energy, rel=ROUNDING)
 
 

@@ -266,7 +266,6 @@ def test_scheme_and_hints_pass_through() -> None:
     state, theta = small()
     assert state.scheme is not None and state.dtype is not None
     assert state.scheme == SRC(UNCUT) and state.dtype == np.float64
-    assert state.execution.processes == state.ansatz.execution.processes
     assert state.execution.chunk == state.ansatz.execution.chunk
     cut = state.with_scheme(SRC(2))
     assert isinstance(cut, Symmetrised) and cut.scheme is not None

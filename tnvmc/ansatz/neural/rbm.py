@@ -100,49 +100,6 @@ class RBM(nnx.Module):
         return log_psi
 
 
-def change_form(rbm: RBM, form: Form) -> tuple[RBM, jax.Array]:
-    """Give the same wave function in the other form, and by how much ln psi changed.
-
-    Returns a machine with all biases and a constant K: ln psi(rbm) = ln psi(returned) + K for
-    every configuration, up to a multiple of 2 pi i.  With 1 + exp(-x) = 2 exp(-x/2) cosh(x/2)
-    and v = (d - 1 - s) / 2 (primes for the log_cosh form)::
-
-        W' = -W / 4,   b' = b / 2 + (d-1)/4 sum_i W_ij,   a' = c / 2 + 1/4 sum_j W_ij
-
-    Raises:
-        ValueError: an unknown form.
-    """
-    RBMConfig(form=form)  # complains of an unknown one
-    top = rbm.local_dim - 1
-    weights = rbm.weights[...]
-    n_sites, n_hidden = weights.shape
-    hidden = jnp.zeros(n_hidden, rbm.dtype) if rbm.hidden_bias is None else rbm.hidden_bias[...]
-    visible = jnp.zeros(n_sites, rbm.dtype) if rbm.visible_bias is None else rbm.visible_bias[...]
-    shift = jnp.zeros((), rbm.dtype)
-    if form != rbm.form and form == "log_cosh":
-        shift = n_hidden * math.log(2) - jnp.sum(hidden) / 2 - top * jnp.sum(visible) / 2
-        shift = shift - top * jnp.sum(weights) / 4
-        hidden = hidden / 2 + top * jnp.sum(weights, axis=0) / 4
-        visible = visible / 2 + jnp.sum(weights, axis=1) / 4
-        weights = -weights / 4
-    elif form != rbm.form:
-        shift = jnp.sum(hidden) + top * jnp.sum(visible) - n_hidden * math.log(2)
-        shift = shift + top * jnp.sum(weights)
-        hidden, visible = hidden + top * jnp.sum(weights, axis=0), visible + jnp.sum(weights, 1)
-        hidden, visible, weights = 2 * hidden, 2 * visible, -4 * weights
-    other = RBM(
-        rbm.lattice,
-        alpha=n_hidden / n_sites,
-        form=form,
-        dtype=rbm.dtype,
-        local_dim=rbm.local_dim,
-        rngs=nnx.Rngs(0),
-    )
-    other.weights, other.hidden_bias = nnx.Param(weights), nnx.Param(hidden)
-    other.visible_bias = nnx.Param(visible)
-    return other, shift
-
-
 def log_cosh(x: jax.Array) -> jax.Array:
     """ln cosh(x), real or complex, of any shape and without overflow.
 

@@ -166,9 +166,7 @@ class PEPS(RowContraction):
     def execution(self) -> Execution:
         """Chunks that keep the largest intermediate of a two-row strip in the cache.
 
-        In threads where compiled kernels do the work; NumPy's products are too short for those and
-        go to processes (`sampling/workers.py`).  The memory of a walker is what was measured on a
-        GPU, about.
+        The memory of a walker is about what was measured on a GPU.
         """
         widest = self.lattice.shape[1 if self.rings else 0] // 2
         chi = min(chi_of(self) or self.D**2, self.D**widest)
@@ -176,12 +174,7 @@ class PEPS(RowContraction):
         chunk = int(min(128, max(16, CHUNK_BYTES // (self.dtype.itemsize * strip))))
         per_site = 8 * self.D * chi**2 + 2 * self.row_bond**2 * self.D**2
         in_all = self.dtype.itemsize * (self.lattice.n_sites * per_site + 3 * strip)
-        return Execution(chunk, in_all, processes=not self._compiled, apart=True)
-
-    @property
-    def _compiled(self) -> bool:
-        """Whether compiled kernels absorb rows too, which are most of the work."""
-        return isinstance(self.scheme, SRC) and self.scheme.compiles(self.dtype)
+        return Execution(chunk, in_all, apart=True)
 
     def initial(self, operator: Operator, seed: int = 0, kind: str | None = None) -> Array:
         """Make theta (P,) for an operator, complex where this is left open and the operator is.

@@ -36,7 +36,6 @@ class Factors(InFiles, Wrapper):
         return Execution(
             min(first.chunk, second.chunk),
             None if None in sizes else sum(size or 0 for size in sizes),
-            processes=first.processes and not second.own_threads,
             own_threads=first.own_threads and second.own_threads,
             apart=first.apart and second.apart,
         )

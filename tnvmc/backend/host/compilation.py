@@ -38,7 +38,7 @@ class Ended(event.Listener):
 
     def on_start(self, event: Any) -> None:
         """Raise `Stopped` before a pass of the compiler, of which a kernel takes some hundred."""
-        progress.end_if_unwanted()
+        progress.raise_if_stopped()
 
     def on_end(self, event: Any) -> None:
         """Do nothing."""

@@ -1,9 +1,9 @@
 """What was not drawn, looked at: the energy with all configurations one application of H away.
 
-A state with nearly all its weight on a few configurations is sampled as these few, again and again. A
-class of configurations that is rare and has another local energy may be missed altogether, and
-no scatter of samples knows of it.  Its members are neighbours of what was drawn, and psi can be
-asked for them.
+A state with nearly all its weight on a few configurations is sampled as these few, again and again.
+A class of configurations that is rare and has another local energy may be missed altogether, and no
+scatter of samples knows of it.  Its members are neighbours of what was drawn, and psi can be asked
+for them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tnvmc.vmc.observation import Observation
 Array = Any
 
 _BEYOND = 1.1
-"""Of the distance between the mean and the energy with neighbours: what is farther than one application
-of H.  XXZ 3x4, Delta = 3, 256 samples and 1024 direct draws: the energy with neighbours is off by 7 and
-8 % of what the mean is off by, in the root mean square."""
+"""Of the distance between the mean and the energy with neighbours: what is farther than one
+application of H.  XXZ 3x4, Delta = 3, 256 samples and 1024 direct draws: the energy with neighbours
+is off by 7 and 8 % of what the mean is off by, in the root mean square."""
 
 _ROUNDING = 1e-12  # relative, between two sums of the same local energies
 
@@ -50,7 +50,8 @@ def widened(
     Returns:
         The observation, and (E' - E) / error before, 0 where E' is E; None where nothing was done.
 
-    Cost: that of measuring what was drawn, each configuration once, and at most as many neighbours as
+    Cost: that of measuring what was drawn, each configuration once, and at most as many neighbours
+        as
     there are samples.
     """
     energy, configs = seen.energy, np.asarray(to_host(seen.snapshot.configs))
@@ -80,9 +81,9 @@ def energy_with_neighbours(
 ) -> float:
     """Give the energy of some configurations and of those that H leads to from them.
 
-    E' = sum |psi|^2 E_loc / sum |psi|^2, each configuration once.  How often a
-    configuration was drawn does not count, so E' has no noise but for which configurations it knows; it is
-    no better than the mean where they are a small part of the weight.
+    E' = sum |psi|^2 E_loc / sum |psi|^2, each configuration once.  How often a configuration was
+    drawn does not count, so E' has no noise but for which configurations it knows; it is no better
+    than the mean where they are a small part of the weight.
 
     Args:
         problem: operator and ansatz as they were sampled.

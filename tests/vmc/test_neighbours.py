@@ -11,12 +11,14 @@ from tnvmc import PEPS, VMC, Enumerate, Exact, Sampler, UnreliableWarning, heise
 from tnvmc.estimate.observables import energy_terms
 from tnvmc.sampling import streams
 from tnvmc.vmc.measurement import Total
+from tnvmc.vmc.neighbours import energy_with_neighbours, widened
 from tnvmc.vmc.observation import Observation, observe
-from tnvmc.vmc.unseen import energy_with_neighbours, widened
 
 EASY = xxz(square(2, 3), Jz=5.0)
 TOLD = 2.0
-"""Errors that the mean may be off by; with neighbours the energy of 20 configurations is all but exact."""
+"""Errors that the mean may be off by; with neighbours the energy of 20 configurations is all but
+exact.
+"""
 
 
 def easy_axis(n_walkers: int, n_samples: int) -> VMC:
