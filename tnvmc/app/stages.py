@@ -137,7 +137,7 @@ class StagedRun:
 
     @property
     def _chi(self) -> int | None:
-        """Boundary bond dimension, that of the next step where it grows; None where nothing is cut."""
+        """Boundary bond dimension of the next step; None where nothing is cut."""
         return self.stage.settings.contraction.chi and chi_of(self.vmc.problem.ansatz)
 
     def restore(self, path: Path, archived: bool = False) -> None:
@@ -159,9 +159,12 @@ class StagedRun:
         for number, (each, before) in enumerate(zip(named, kept_hashes(path), strict=False), 1):
             if self.kept[number - 1].fingerprint != before:
                 raise StateFileError(
-                    f"{path.parent}: orthogonal.{number}.run = {each.run!r} holds another state than the one that "
-                    "this run was kept orthogonal to: it went on, or is another run; put it back as it "
-                    f"was, or make {path.parent} again in another folder (tnvmc run FILE.toml --out ANOTHER)"
+                    f"{path.parent}: orthogonal.{number}.run = {each.run!r} holds another state "
+                    "than the one that "
+                    "this run was kept orthogonal to: it went on, or is another run; put it back "
+                    "as it "
+                    f"was, or make {path.parent} again in another folder (tnvmc run FILE.toml "
+                    "--out ANOTHER)"
                 )
 
     def recall(self, history: Sequence[Record]) -> None:
@@ -175,7 +178,7 @@ class StagedRun:
         self._write(path, self.done, provenance)
 
     def stopped(self) -> str | None:
-        """Say what ends the present stage, "plateau", "seconds" or "steps"; None while it goes on."""
+        """Say what ends the stage, "plateau", "seconds" or "steps"; None while it goes on."""
         if self._evolution is not None:
             return "plateau" if self._evolution.converged else "steps"
         if reached(self.lines, self.stage.plateau):
@@ -411,7 +414,8 @@ def kept_states(settings: Settings, operator: Operator) -> tuple[LowerState, ...
             raise ConfigError(f"{key} = {each.run!r}: {error}") from None
     if (pair := repeated(found)) is not None:
         raise ConfigError(
-            f"orthogonal.{pair[1]}.run: holds the same state as orthogonal.{pair[0]}.run; the third level is "
+            f"orthogonal.{pair[1]}.run: holds the same state as orthogonal.{pair[0]}.run; the "
+            "third level is "
             "orthogonal to two different ones: leave one out, or name another run"
         )
     return tuple(found)
@@ -434,7 +438,8 @@ def _kept_state(
     apart = differences(own.as_dict()["hamiltonian"], settings.as_dict()["hamiltonian"])
     if apart and fingerprint(found_for) != fingerprint(operator):
         raise ValueError(
-            f"found for another Hamiltonian: {', '.join(apart)}; an excited state is orthogonal to states of the "
+            f"found for another Hamiltonian: {', '.join(apart)}; an excited state is orthogonal to "
+            "states of the "
             "same one"
         )
     run = StagedRun(own, found_for, read_stages(path / CHECKPOINT), blank=True)

@@ -58,7 +58,8 @@ def _follow(of: Any, name: str) -> Any:
     called, value, of.state, error = of.ranks.follow()
     if called != name:
         raise RuntimeError(
-            f"rank {of.ranks.rank} called VMC.{name}, and rank 0 VMC.{called}: all ranks make the same "
+            f"rank {of.ranks.rank} called VMC.{name}, and rank 0 VMC.{called}: all ranks make the "
+            "same "
             "calls"
         )
     if error is not None:

@@ -113,7 +113,8 @@ class Observables(dict[str, Any], Shown):
         total, per_site = self._energies()
         names = [*self.get("sites", {}), *self.get("correlations", {}), *self.get("operators", {})]
         return (
-            f"<Observables: {', '.join(names)} of {self['n_sites']} sites; energy {total}, per site "
+            f"<Observables: {', '.join(names)} of {self['n_sites']} sites; energy {total}, per "
+            "site "
             f"{per_site} ({self['units']} units), {self['n_samples']} samples>"
         )
 
@@ -207,7 +208,8 @@ def _checked(vmc: VMC, operators: Any) -> tuple[Operator, ...]:
             raise ValueError(f"measure_observables: an operator on {there}, and a state on {here}")
         if operator.local_dim != local_dim:
             raise ValueError(
-                f"measure_observables: an operator on {operator.local_dim} states a site, and a state on "
+                f"measure_observables: an operator on {operator.local_dim} states a site, and a "
+                "state on "
                 f"{local_dim}; give the operator local_dim={local_dim}"
             )
         parts: tuple[Operator, ...] = (operator,)
@@ -318,7 +320,7 @@ def _fewer(method: Method, n_samples: int, pair_samples: int | None) -> Method:
 
 
 def of_terms(blocks: Mapping[str, Blocks]) -> list[Diagnostic]:
-    """Give what speaks against the error bars of observables, by name; of the energy there is more."""
+    """Give what speaks against the error bars of observables, by name."""
     return [
         replace(each, values={**each.values, "observable": name})
         for name, found in blocks.items()

@@ -54,7 +54,7 @@ def steps_shown(
 
 
 def work_shown(progress: bool) -> AbstractContextManager[None]:
-    """Show the phases of what a block computes, where asked for; compilations are told of anyway."""
+    """Show what a block computes, where asked for; compilations are told of anyway."""
     host.announce_compilation(_compiling)
     if not progress:
         return nullcontext()

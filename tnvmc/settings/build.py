@@ -96,8 +96,10 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
         group = symmetry_group(operator, chosen.symmetrise, chosen.characters)
         if len(group) > MOST_ELEMENTS:
             raise ValueError(
-                f"{' and '.join(chosen.symmetrise)} make {len(group)} elements here, and a measurement takes as many "
-                f"times that of the state alone; at most {MOST_ELEMENTS} are taken. Leave one of them out, or "
+                f"{' and '.join(chosen.symmetrise)} make {len(group)} elements here, and a "
+                "measurement takes as many "
+                f"times that of the state alone; at most {MOST_ELEMENTS} are taken. Leave one of "
+                "them out, or "
                 "take Symmetrised in Python with a part of the group"
             )
         if chosen.characters is None:
@@ -110,7 +112,8 @@ def _check_ground_state(operator: Operator, group: SymmetryGroup, magnetisation:
     if odd := odd_elements(operator, group, magnetisation):
         raise ValueError(
             f"the ground state of this antiferromagnet has character -1 under {odd[0]}"
-            f"{f' and {len(odd) - 1} more' if len(odd) > 1 else ''}, and without ansatz.characters all are "
+            f"{f' and {len(odd) - 1} more' if len(odd) > 1 else ''}, and without ansatz.characters "
+            "all are "
             f'+1; give ansatz.characters = {{ "{odd[0]}" = -1 }} for the ground state, or = 1 for the '
             "lowest state that has +1"
         )
@@ -165,7 +168,8 @@ def _part(state: Ansatz, modulus: bool, phase: bool) -> Ansatz:
     """What of a state goes into a product."""
     if not modulus and not phase:
         raise ValueError(
-            "modulus and phase are both those of one state, so that the other one has no effect; give one "
+            "modulus and phase are both those of one state, so that the other one has no effect; "
+            "give one "
             "of them as 'both', or that state alone"
         )
     if modulus and phase:
@@ -327,7 +331,7 @@ def _solver(settings: SRSettings) -> Cholesky | ConjugateGradients | None:
 def build_schedule(
     settings: OptimizerSettings, first_step: int = 0
 ) -> schedules.Schedule | Literal["auto"]:
-    """Make the learning rate as a function of the step, for steps from `first_step` on, or "auto"."""
+    """Make the learning rate, a function of steps from `first_step` on, or "auto"."""
     rate, final, steps = settings.learning_rate, settings.final_learning_rate, settings.steps
     if rate is None or rate == "auto":
         return "auto"

@@ -199,7 +199,7 @@ def _place_by_place(operator: Operator) -> dict[str, Any]:
 
 
 def _symmetrised(vmc: Made) -> Section:
-    """The symmetries that a state is summed over; nothing where their group has no names in a file."""
+    """The symmetries that a state is summed over; nothing where they have no names in a file."""
     state = vmc.ansatz
     if not isinstance(state, Symmetrised):
         return {}

@@ -64,7 +64,8 @@ def symmetrised(
     if problem.ansatz.group is not None:
         raise ValueError(
             "symmetries: this state is a sum over symmetries already, that of its "
-            f"{len(problem.ansatz.group)} elements is measured; leave them out, or make it with all of them"
+            f"{len(problem.ansatz.group)} elements is measured; leave them out, or make it with "
+            "all of them"
         )
     group = symmetry_group(problem.operator, names, characters)
     check_inversion(problem.operator, group, point.configs)

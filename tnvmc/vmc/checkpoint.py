@@ -116,7 +116,8 @@ def load(
         if stored.get(ARCHIVED):
             if not archived:
                 raise StateFileError(
-                    f"{path}: an archived state, which can be measured but not resumed; start a new "
+                    f"{path}: an archived state, which can be measured but not resumed; start a "
+                    "new "
                     "run with ansatz.init = this file"
                 )
             absent = dict(like.optimizer)
@@ -185,7 +186,8 @@ def _check_mean(path: Path, found: Mapping[str, Any], present: State, archived: 
     written, wanted = MeanOfIterates.name in found, present.controller(MeanOfIterates) is not None
     if written != wanted and (written or not archived):
         raise StateFileError(
-            f"{path}: written with{'' if written else 'out'} learning_rate='auto', which says what is "
+            f"{path}: written with{'' if written else 'out'} learning_rate='auto', which says what "
+            "is "
             "measured; make the VMC alike"
         )
 

@@ -73,7 +73,8 @@ class ChiScan(Shown):
         last, n = self.points[-1], self.n_sites
         chis = ", ".join(str(point.chi) for point in self.points)
         return (
-            f"<ChiScan: chi {chis}; at {last.chi} energy {with_error(last.energy, last.energy_error)}, "
+            f"<ChiScan: chi {chis}; at {last.chi} energy "
+            f"{with_error(last.energy, last.energy_error)}, "
             f"per site {with_error(last.energy / n, last.energy_error / n)} ({self.units} units)>"
         )
 
@@ -95,7 +96,8 @@ class ChiScan(Shown):
         n = self.n_sites
         lines = [
             f"chi {point.chi:>4}: energy per site "
-            f"{with_error(point.energy / n, point.energy_error / n)}, from chi {self.points[-1].chi} "
+            f"{with_error(point.energy / n, point.energy_error / n)}, from chi "
+            f"{self.points[-1].chi} "
             f"{point.difference / n:+.1e} +- {point.difference_error / n:.0e}"
             for point in self.points
         ]
@@ -166,7 +168,8 @@ def checked_chis(ansatz: Ansatz, chis: Sequence[int] | None) -> tuple[int, ...]:
     """
     if chi_of(ansatz) is None:
         raise ValueError(
-            f"converge: {kind_in(ansatz.description())} is contracted without a boundary bond dimension "
+            f"converge: {kind_in(ansatz.description())} is contracted without a boundary bond "
+            "dimension "
             "here, so there is no chi to converge in"
         )
     given = default_chis(ansatz) if chis is None else chis

@@ -1,4 +1,4 @@
-"""What an excited state is compared with, and whether it is one: kept states beside exact levels."""
+"""What an excited state is compared with, and whether it is one: lower states, exact levels."""
 
 from __future__ import annotations
 

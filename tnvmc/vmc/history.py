@@ -1,4 +1,4 @@
-"""The steps of an optimisation: a list of records that also gives columns, a table and a picture."""
+"""The steps of an optimisation: a list of records that gives columns, a table and a picture."""
 
 from __future__ import annotations
 

@@ -35,6 +35,6 @@ class Rates:
 
 
 def paced(rule: Rule, operator: Operator) -> Paced:
-    """Let the rate of a rule follow the steps, from a first one that fits the off-diagonal terms."""
+    """Let the rate of a rule follow the steps; the first one fits the off-diagonal terms."""
     per_site = (off_diagonal_bound(operator) or energy_bound(operator)) / operator.n_sites
     return Paced(rule, rate=FIRST_RATE / per_site if per_site > 0 else FIRST_RATE)

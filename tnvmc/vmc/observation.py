@@ -33,7 +33,7 @@ class Observation:
 
     @property
     def lowered(self) -> Array:
-        """(M,) what a step lowers the mean of: local energies, and penalties where there are any."""
+        """(M,) what a step lowers the mean of: local energies, and penalties if there are any."""
         return self.local if self.penalty is None else self.local + self.penalty
 
     @cached_property

@@ -121,9 +121,12 @@ class LowerState:
         own = self.problem
         if fingerprint(own.operator) != fingerprint(problem.operator):
             raise ValueError(
-                f"orthogonal_to: a state found for {own.operator.name} on {own.operator.lattice.size}, and "
-                f"here {problem.operator.name} on {problem.operator.lattice.size} with its own couplings; "
-                "an excited state is orthogonal to states of the same Hamiltonian. Give one of these"
+                f"orthogonal_to: a state found for {own.operator.name} on "
+                f"{own.operator.lattice.size}, and "
+                f"here {problem.operator.name} on {problem.operator.lattice.size} with its own "
+                "couplings; "
+                "an excited state is orthogonal to states of the same Hamiltonian. Give one of "
+                "these"
             )
         if own.magnetisation != problem.magnetisation:
             raise ValueError(
@@ -185,7 +188,7 @@ def penalties(
 
 
 def overlap(kept: LowerState, seen: SampledState) -> Overlap:
-    """Estimate a squared overlap from new samples of both states, as many of one as of the other."""
+    """Estimate a squared overlap from as many new samples of one state as of the other."""
     samples = kept.draw(len(seen.snapshot.configs), streams.KEPT + 1)
     return _penalty(kept, seen, samples)[1]
 
