@@ -180,8 +180,7 @@ def _opened(vmc: Made, path: Path, last_step: int) -> RunFolder:
     if vmc.state.step:
         raise FolderError(
             f"{path}: this VMC has made {vmc.state.step} steps that no folder holds; give out= "
-            "from "
-            "the first step on, or begin anew with VMC(..., theta=vmc.measured_theta())"
+            "from the first step on, or begin anew with VMC(..., theta=vmc.measured_theta())"
         )
     start = str(path / START) if vmc.given.theta else None
     folder = RunFolder.create(path, described(vmc, Told(str(path), last_step, start)))
@@ -223,14 +222,13 @@ def _require_state(vmc: Made, path: Path) -> Provenance:
     if found.step != vmc.state.step:
         raise FolderError(
             f"{path}: holds a run after {found.step} steps, this VMC has made {vmc.state.step}; "
-            "choose "
-            f"another out=, or go on with that run: vmc.restore({str(path / CHECKPOINT)!r})"
+            f"choose another out=, or go on with that run: vmc.restore({str(path / CHECKPOINT)!r})"
         )
     if not _equal(as_tree(found), as_tree(vmc.state)):
         raise FolderError(
             f"{path}: holds another run of the same kind, with other numbers after step "
-            f"{found.step}; "
-            f"choose another out=, or go on with that run: vmc.restore({str(path / CHECKPOINT)!r})"
+            f"{found.step}; choose another out=, or go on with that run: "
+            f"vmc.restore({str(path / CHECKPOINT)!r})"
         )
     return before
 

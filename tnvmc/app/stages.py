@@ -152,19 +152,15 @@ class StagedRun:
         self.vmc.restore(path, archived)
 
     def _refuse_changed(self, path: Path) -> None:
-        """Raise `StateFileError` where a kept run has another state than steps so far were
-        orthogonal to.
-        """
+        """Raise `StateFileError` where an orthogonal run has another state than it had before."""
         named = self.stage.settings.orthogonal or ()
         for number, (each, before) in enumerate(zip(named, kept_hashes(path), strict=False), 1):
             if self.kept[number - 1].fingerprint != before:
                 raise StateFileError(
                     f"{path.parent}: orthogonal.{number}.run = {each.run!r} holds another state "
-                    "than the one that "
-                    "this run was kept orthogonal to: it went on, or is another run; put it back "
-                    "as it "
-                    f"was, or make {path.parent} again in another folder (tnvmc run FILE.toml "
-                    "--out ANOTHER)"
+                    "than the one that this run was kept orthogonal to: it went on, or is another "
+                    f"run; put it back as it was, or make {path.parent} again in another folder "
+                    "(tnvmc run FILE.toml --out ANOTHER)"
                 )
 
     def recall(self, history: Sequence[Record]) -> None:
@@ -319,9 +315,7 @@ class StagedRun:
         return vmc, lost
 
     def _going_on(self, state: State, stage: Stage, same: bool) -> State:
-        """Let what grows begin where the stage before ends; chi only where the wave function stays
-        the same.
-        """
+        """Let what grows begin where the stage before ends; chi only for the same wave function."""
         samples, chi = state.controller(GrowingSamples), state.controller(GrowingChi)
         if samples and self.stage.kind == "optimise":
             walkers = stage.settings.sampler.n_walkers
@@ -415,8 +409,7 @@ def kept_states(settings: Settings, operator: Operator) -> tuple[LowerState, ...
     if (pair := repeated(found)) is not None:
         raise ConfigError(
             f"orthogonal.{pair[1]}.run: holds the same state as orthogonal.{pair[0]}.run; the "
-            "third level is "
-            "orthogonal to two different ones: leave one out, or name another run"
+            "third level is orthogonal to two different ones: leave one out, or name another run"
         )
     return tuple(found)
 
@@ -439,8 +432,7 @@ def _kept_state(
     if apart and fingerprint(found_for) != fingerprint(operator):
         raise ValueError(
             f"found for another Hamiltonian: {', '.join(apart)}; an excited state is orthogonal to "
-            "states of the "
-            "same one"
+            "states of the same one"
         )
     run = StagedRun(own, found_for, read_stages(path / CHECKPOINT), blank=True)
     run.restore(path / CHECKPOINT, archived=True)

@@ -93,8 +93,8 @@ def _to_state(value: Any) -> str:
         return "wrap it in an ansatz of your own: a GenericAnsatz with log_amplitude and random"
     if isinstance(value, tuple) and value and _is_state(value[0]):
         return (
-            "load and from_quimb give two: ansatz, theta = ...; then "
-            "VMC(operator, ansatz, theta=theta)"
+            "load and from_quimb give two: ansatz, theta = ...; then VMC(operator, ansatz, "
+            "theta=theta)"
         )
     if isinstance(value, Operator):
         return "a Hamiltonian comes first and once"
@@ -174,8 +174,7 @@ def check_lattices(operator: Operator, ansatz: Ansatz) -> None:
         raise ValueError(
             f"VMC: the Hamiltonian has {operator.local_dim} states a site, the wave function "
             f"{ansatz.local_dim}; give the wave function local_dim={operator.local_dim}, or check "
-            "the "
-            "terms"
+            "the terms"
         )
 
 
@@ -185,8 +184,7 @@ def check_sector(operator: Operator | NonHermitian, magnetisation: int | None) -
     if None not in (meant, magnetisation) and meant != magnetisation:
         raise ValueError(
             f"VMC.expect: {operator.name} is on a Hilbert space of 2 Sz = {meant}, the walkers "
-            "have "
-            f"{magnetisation}; make both from one Hilbert space"
+            f"have {magnetisation}; make both from one Hilbert space"
         )
 
 
@@ -198,10 +196,9 @@ def check_orthogonal(ansatz: Ansatz, lower: Sequence[LowerState]) -> None:
     if lower and shares_tensors(ansatz):
         raise ValueError(
             "VMC: orthogonal_to, and tensors that are shared: the state has the character of the "
-            "ground state under each of "
-            "its symmetries, and the next level may have another, which is then out of reach. Make "
-            "the PEPS without sharing; "
-            "for the next level of these symmetries Symmetrised(PEPS(...), symmetry_group(...))"
+            "ground state under each of its symmetries, and the next level may have another, which "
+            "is then out of reach. Make the PEPS without sharing; for the next level of these "
+            "symmetries Symmetrised(PEPS(...), symmetry_group(...))"
         )
 
 
@@ -222,18 +219,16 @@ def _check_share(ansatz: Symmetrised, theta: Array, configs: Array) -> None:
     if share < LEAST_SHARE and shares_tensors(ansatz):
         raise ValueError(
             f"VMC: the sum over {len(ansatz.group)} symmetries leaves nothing: the tensors are "
-            "shared, so that any "
-            "parameters have the characters of the ground state, which are not those asked for. "
-            "Make the "
-            "PEPS without sharing (ansatz.sharing = false), or give those characters"
+            "shared, so that any parameters have the characters of the ground state, which are not "
+            "those asked for. Make the PEPS without sharing (ansatz.sharing = false), or give "
+            "those characters"
         )
     if share < LEAST_SHARE:
         raise ValueError(
             f"VMC: the sum over {len(ansatz.group)} symmetries leaves {share:.1e} of |psi|^2, "
-            "rounding: these "
-            "parameters have other characters than those asked for. Give others, add noise to them "
-            "(1 to 10 % "
-            "of the largest), or take a start that is ordered (ansatz.init = 'product')"
+            "rounding: these parameters have other characters than those asked for. Give others, "
+            "add noise to them (1 to 10 % of the largest), or take a start that is ordered "
+            "(ansatz.init = 'product')"
         )
 
 
@@ -262,8 +257,7 @@ def check_sampler(sampler: Samples, ansatz: Ansatz, ranks: Ranks, moves: object)
     ):  # enumerations have no walkers
         raise ValueError(
             f"VMC: {sampler.n_walkers} walkers for {ranks.size} ranks (processes of mpiexec), and "
-            "a walker "
-            "stays on one; start fewer ranks, or raise n_walkers"
+            "a walker stays on one; start fewer ranks, or raise n_walkers"
         )
     _warn_of_ranks(sampler, ansatz, ranks)
 
@@ -276,9 +270,8 @@ def _warn_of_ranks(sampler: Samples, ansatz: Ansatz, ranks: Ranks) -> None:
     if ranks.cores_here is not None and threads * ranks.on_this_machine > ranks.cores_here:
         warnings.warn(
             f"VMC: {ranks.on_this_machine} ranks with {threads} threads each on the "
-            f"{ranks.cores_here} cores "
-            "of this machine take turns; start fewer ranks, or lower the threads (run.threads, "
-            "Sampler(threads=...))",
+            f"{ranks.cores_here} cores of this machine take turns; start fewer ranks, or lower the "
+            "threads (run.threads, Sampler(threads=...))",
             stacklevel=level_of_caller(),
         )
     if not isinstance(sampler, Sampler):
@@ -288,9 +281,8 @@ def _warn_of_ranks(sampler: Samples, ansatz: Ansatz, ranks: Ranks) -> None:
     if len(parts) < ranks.size:
         warnings.warn(
             f"VMC: {sampler.n_walkers} walkers in {len(parts)} chunks leave "
-            f"{ranks.size - len(parts)} of "
-            f"{ranks.size} ranks without samples to draw; give a chunk of at most "
-            f"{max(1, sampler.n_walkers // ranks.size)} walkers (sampler.chunk, "
+            f"{ranks.size - len(parts)} of {ranks.size} ranks without samples to draw; give a "
+            f"chunk of at most {max(1, sampler.n_walkers // ranks.size)} walkers (sampler.chunk, "
             "Sampler(chunk=...))",
             stacklevel=level_of_caller(),
         )
@@ -342,8 +334,7 @@ def lower_states(given: Any, penalty: float | None, problem: Problem) -> tuple[L
     if (pair := repeated(found)) is not None:
         raise ValueError(
             f"orthogonal_to: states {pair[0]} and {pair[1]} have the same parameters; the third "
-            "level is "
-            "orthogonal to two different ones. Leave one out"
+            "level is orthogonal to two different ones. Leave one out"
         )
     return tuple(found)
 

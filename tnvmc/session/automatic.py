@@ -62,8 +62,7 @@ def _require_step(schedule: Callable[..., Any]) -> None:
     except TypeError:
         raise TypeError(
             "VMC: learning_rate must be a function of the step, as lambda step: 0.1 / (1 + step / "
-            "50), "
-            f"got {shortly(schedule)}, which does not take one number"
+            f"50), got {shortly(schedule)}, which does not take one number"
         ) from None
 
 
@@ -98,14 +97,12 @@ def growing_samples(
     if not follows:
         raise ValueError(
             "VMC: n_samples = 'auto' follows the steps as learning_rate = 'auto' does, and this "
-            "rate "
-            "is fixed; leave learning_rate out, or give the sampler a number of samples"
+            "rate is fixed; leave learning_rate out, or give the sampler a number of samples"
         )
     if not isinstance(sampler, Sampler):
         raise ValueError(  # noqa: TRY004
             "VMC: n_samples = 'auto' lets Markov chains make more draws, a "
-            f"{type(sampler).__name__} "
-            "makes none; leave it out, or take Sampler"
+            f"{type(sampler).__name__} makes none; leave it out, or take Sampler"
         )
     return GrowingSamples(first_n_samples(n_params, sampler.n_walkers))
 

@@ -59,8 +59,7 @@ def _follow(of: Any, name: str) -> Any:
     if called != name:
         raise RuntimeError(
             f"rank {of.ranks.rank} called VMC.{name}, and rank 0 VMC.{called}: all ranks make the "
-            "same "
-            "calls"
+            "same calls"
         )
     if error is not None:
         raise error

@@ -114,8 +114,7 @@ class Observables(dict[str, Any], Shown):
         names = [*self.get("sites", {}), *self.get("correlations", {}), *self.get("operators", {})]
         return (
             f"<Observables: {', '.join(names)} of {self['n_sites']} sites; energy {total}, per "
-            "site "
-            f"{per_site} ({self['units']} units), {self['n_samples']} samples>"
+            f"site {per_site} ({self['units']} units), {self['n_samples']} samples>"
         )
 
     def _table(self) -> Table:
@@ -209,8 +208,7 @@ def _checked(vmc: VMC, operators: Any) -> tuple[Operator, ...]:
         if operator.local_dim != local_dim:
             raise ValueError(
                 f"measure_observables: an operator on {operator.local_dim} states a site, and a "
-                "state on "
-                f"{local_dim}; give the operator local_dim={local_dim}"
+                f"state on {local_dim}; give the operator local_dim={local_dim}"
             )
         parts: tuple[Operator, ...] = (operator,)
         if isinstance(operator, NonHermitian):

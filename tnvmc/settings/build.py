@@ -97,10 +97,9 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
         if len(group) > MOST_ELEMENTS:
             raise ValueError(
                 f"{' and '.join(chosen.symmetrise)} make {len(group)} elements here, and a "
-                "measurement takes as many "
-                f"times that of the state alone; at most {MOST_ELEMENTS} are taken. Leave one of "
-                "them out, or "
-                "take Symmetrised in Python with a part of the group"
+                f"measurement takes as many times that of the state alone; at most {MOST_ELEMENTS} "
+                "are taken. Leave one of them out, or take Symmetrised in Python with a part of "
+                "the group"
             )
         if chosen.characters is None:
             _check_ground_state(operator, group, settings.sampler.magnetisation or 0)
@@ -169,8 +168,7 @@ def _part(state: Ansatz, modulus: bool, phase: bool) -> Ansatz:
     if not modulus and not phase:
         raise ValueError(
             "modulus and phase are both those of one state, so that the other one has no effect; "
-            "give one "
-            "of them as 'both', or that state alone"
+            "give one of them as 'both', or that state alone"
         )
     if modulus and phase:
         return state

@@ -117,8 +117,7 @@ def load(
             if not archived:
                 raise StateFileError(
                     f"{path}: an archived state, which can be measured but not resumed; start a "
-                    "new "
-                    "run with ansatz.init = this file"
+                    "new run with ansatz.init = this file"
                 )
             absent = dict(like.optimizer)
         points = sorted({"here", "good"} & set(tree), reverse=True)
@@ -187,8 +186,7 @@ def _check_mean(path: Path, found: Mapping[str, Any], present: State, archived: 
     if written != wanted and (written or not archived):
         raise StateFileError(
             f"{path}: written with{'' if written else 'out'} learning_rate='auto', which says what "
-            "is "
-            "measured; make the VMC alike"
+            "is measured; make the VMC alike"
         )
 
 

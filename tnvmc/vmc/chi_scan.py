@@ -74,8 +74,8 @@ class ChiScan(Shown):
         chis = ", ".join(str(point.chi) for point in self.points)
         return (
             f"<ChiScan: chi {chis}; at {last.chi} energy "
-            f"{with_error(last.energy, last.energy_error)}, "
-            f"per site {with_error(last.energy / n, last.energy_error / n)} ({self.units} units)>"
+            f"{with_error(last.energy, last.energy_error)}, per site "
+            f"{with_error(last.energy / n, last.energy_error / n)} ({self.units} units)>"
         )
 
     def _table(self) -> Table:
@@ -97,8 +97,7 @@ class ChiScan(Shown):
         lines = [
             f"chi {point.chi:>4}: energy per site "
             f"{with_error(point.energy / n, point.energy_error / n)}, from chi "
-            f"{self.points[-1].chi} "
-            f"{point.difference / n:+.1e} +- {point.difference_error / n:.0e}"
+            f"{self.points[-1].chi} {point.difference / n:+.1e} +- {point.difference_error / n:.0e}"
             for point in self.points
         ]
         sector = "" if self.magnetisation is None else f", 2 Sz = {self.magnetisation}"
@@ -169,8 +168,7 @@ def checked_chis(ansatz: Ansatz, chis: Sequence[int] | None) -> tuple[int, ...]:
     if chi_of(ansatz) is None:
         raise ValueError(
             f"converge: {kind_in(ansatz.description())} is contracted without a boundary bond "
-            "dimension "
-            "here, so there is no chi to converge in"
+            "dimension here, so there is no chi to converge in"
         )
     given = default_chis(ansatz) if chis is None else chis
     if not isinstance(given, Sequence | np.ndarray | set) or isinstance(given, str):

@@ -32,7 +32,7 @@ from tnvmc.storage.identity import parameters_hash
 Array = Any
 
 POOL = 4096
-"""Samples of a kept state that steps take their part from, in turn.  What is orthogonal in all of
+"""Samples of a lower state that steps take their part from, in turn.  What is orthogonal in all of
 them may have a squared overlap of one over their number."""
 
 _BURN = 50  # sweeps before them: its walkers may be anywhere
@@ -40,7 +40,7 @@ _BURN = 50  # sweeps before them: its walkers may be anywhere
 
 @dataclass(frozen=True)
 class Overlap:
-    """|<psi|phi>|^2 / (<psi|psi> <phi|phi>) of a state with a kept one."""
+    """|<psi|phi>|^2 / (<psi|psi> <phi|phi>) of a state with a lower one."""
 
     squared: float
     error: float  #: standard error; an estimate near 0 may be negative
@@ -122,11 +122,9 @@ class LowerState:
         if fingerprint(own.operator) != fingerprint(problem.operator):
             raise ValueError(
                 f"orthogonal_to: a state found for {own.operator.name} on "
-                f"{own.operator.lattice.size}, and "
-                f"here {problem.operator.name} on {problem.operator.lattice.size} with its own "
-                "couplings; "
-                "an excited state is orthogonal to states of the same Hamiltonian. Give one of "
-                "these"
+                f"{own.operator.lattice.size}, and here {problem.operator.name} on "
+                f"{problem.operator.lattice.size} with its own couplings; an excited state is "
+                "orthogonal to states of the same Hamiltonian. Give one of these"
             )
         if own.magnetisation != problem.magnetisation:
             raise ValueError(
@@ -151,25 +149,25 @@ class SampledState:
 
 
 def everywhere(sampler: Samples) -> Samples:
-    """The same sampler, which an enumeration is of all configurations: a kept state may lack
+    """The same sampler, which an enumeration is of all configurations: a lower state may lack
     symmetries.
     """
     return replace(sampler, by_orbit=False) if isinstance(sampler, Enumerate) else sampler
 
 
-def repeated(kept: Sequence[LowerState]) -> tuple[int, int] | None:
-    """Give the numbers of two kept states that have the same parameters, from 1; None where all
+def repeated(lower: Sequence[LowerState]) -> tuple[int, int] | None:
+    """Give the numbers of two lower states that have the same parameters, from 1; None where all
     differ.
     """
     seen: dict[str, int] = {}
-    for number, each in enumerate(kept, 1):
+    for number, each in enumerate(lower, 1):
         if (before := seen.setdefault(each.fingerprint, number)) != number:
             return before, number
     return None
 
 
 def penalties(
-    kept: Sequence[LowerState], seen: SampledState, number: int
+    lower: Sequence[LowerState], seen: SampledState, number: int
 ) -> tuple[Array | None, tuple[Overlap, ...]]:
     """Give what all penalties add to the local energies (M,), None without any, and the overlaps.
 
@@ -180,28 +178,30 @@ def penalties(
     Cost: an amplitude of psi and one of phi for each sample.
     """
     added, overlaps = None, []
-    for each in kept:
+    for each in lower:
         local, found = _penalty(each, seen, each.part(len(seen.snapshot.configs), number))
         overlaps.append(found)
         added = local if added is None else added + local
     return added, tuple(overlaps)
 
 
-def overlap(kept: LowerState, seen: SampledState) -> Overlap:
+def overlap(lower: LowerState, seen: SampledState) -> Overlap:
     """Estimate a squared overlap from as many new samples of one state as of the other."""
-    samples = kept.draw(len(seen.snapshot.configs), streams.KEPT + 1)
-    return _penalty(kept, seen, samples)[1]
+    samples = lower.draw(len(seen.snapshot.configs), streams.KEPT + 1)
+    return _penalty(lower, seen, samples)[1]
 
 
 def _penalty(
-    kept: LowerState, seen: SampledState, samples: tuple[Snapshot, SampleInfo]
+    lower: LowerState, seen: SampledState, samples: tuple[Snapshot, SampleInfo]
 ) -> tuple[Array, Overlap]:
     of_phi, info = samples
     psi, phi = seen.amplitudes(of_phi.configs), of_phi.amplitude
     # Norms of the two states differ by any factor, which the product of the ratios does not have.
     size = _typical(psi.log_abs - phi.log_abs)
     from_phi = amplitude_ratio(_scaled(psi, -size), phi)
-    there = _amplitudes(kept.problem.ansatz, kept.point.theta, seen.snapshot.configs, seen.threads)
+    there = _amplitudes(
+        lower.problem.ansatz, lower.point.theta, seen.snapshot.configs, seen.threads
+    )
     from_psi = amplitude_ratio(_scaled(there, size), seen.snapshot.amplitude)
     mean, error = _mean(from_phi, of_phi.weight, info)
     other, other_error = _mean(from_psi, seen.snapshot.weight, seen.info)
@@ -212,8 +212,8 @@ def _penalty(
         else complex(mean)
     )
     noise = math.hypot(abs(mean) * other_error, abs(other) * error, error * other_error)
-    found = Overlap(float((mean * other).real), noise, kept.penalty)
-    return (kept.penalty * factor) * from_psi, found
+    found = Overlap(float((mean * other).real), noise, lower.penalty)
+    return (lower.penalty * factor) * from_psi, found
 
 
 def _mean(values: Array, weight: Array | None, info: SampleInfo) -> tuple[complex | float, float]:

@@ -173,7 +173,7 @@ def above_exact(
     operator: Operator,
     sector: int | None,
     ansatz: Ansatz,
-    kept: Sequence[LowerState] = (),
+    lower: Sequence[LowerState] = (),
 ) -> Iterator[Diagnostic]:
     """Warn of an energy far above the lowest one there is, where that is known or cheap.
 
@@ -185,12 +185,12 @@ def above_exact(
         operator: the Hamiltonian.
         sector: twice the total Sz; None for the full space.
         ansatz: of the state: what is to be raised is its "D", or the "ansatz" itself.
-        kept: states that it is kept orthogonal to: it is then compared with the next level.
+        lower: states that it is kept orthogonal to: it is then compared with the next level.
     """
-    if not kept:
+    if not lower:
         known = lowest_energy(operator, sector, DIAGONALISED, group_of(ansatz))
     else:
-        known = None if group_of(ansatz) else excited_level(kept, DIAGONALISED)
+        known = None if group_of(ansatz) else excited_level(lower, DIAGONALISED)
     if known is None or not math.isfinite(energy[0]):
         return
     above, size = energy[0] - known.energy_total, max(abs(known.energy_total), 1e-300)
@@ -204,13 +204,13 @@ def above_exact(
         yield Diagnostic("above_reference", "warning", {**values, "method": method, "lacks": lacks})
 
 
-def compared(found: Measurement, problem: Problem, kept: Sequence[LowerState]) -> Measurement:
+def compared(found: Measurement, problem: Problem, lower: Sequence[LowerState]) -> Measurement:
     """Add that an energy lies far above the exact one; of a folder the report tells it."""
     if any(each.code == "not_orthogonal" for each in found.diagnostics):
-        return found  # a mixture with a kept state is at no level
+        return found  # a mixture with a lower state is at no level
     energy = found.energy, found.energy_error
     operator, sector, ansatz = problem.operator, problem.magnetisation, problem.ansatz
-    far = tuple(above_exact(energy, operator, sector, ansatz, kept))
+    far = tuple(above_exact(energy, operator, sector, ansatz, lower))
     return replace(found, diagnostics=(*found.diagnostics, *far)) if far else found
 
 

@@ -126,8 +126,7 @@ class DoubleLayerScan(Shown):
             where = f"sector 2 Sz = {last.magnetisation}, {last.sector_weight:.2g} of |psi|^2"
         lines = [
             f"chi {point.chi:>4}: energy per site {fixed(point.value / self.n_sites, 8)}, closure "
-            "spread "
-            f"{point.closure_spread:.1e}, {point.seconds:.1f} s"
+            f"spread {point.closure_spread:.1e}, {point.seconds:.1f} s"
             for point in self.points
         ]
         return "\n".join([f"double layer, {where}", *lines])
@@ -257,8 +256,7 @@ def _state(measured: Measured) -> PEPS:
     if ansatz.rings:
         raise LeftOut(
             "the double layer of a PEPS with periodic bonds is not contracted: bonds of D^4 around "
-            "the "
-            "rings",
+            "the rings",
             reason="state",
             state="PEPS with periodic bonds",
         )
