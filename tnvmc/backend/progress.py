@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from threading import Event
 from typing import TypeVar
 
@@ -112,23 +113,19 @@ def tell(share: float) -> None:
         report(share)
 
 
+@dataclass
 class Shares:
-    """Shares of tasks that are done, as the tasks report them, in this thread or in others.
+    """Shares of tasks that are done, as the tasks report them, in this thread or in others."""
 
-    Args:
-        sizes: of the tasks, in proportion to the time they take.
-    """
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self._sizes = sizes
-        self._done = [0.0] * len(sizes)
-        self._watch = _WATCH.get()
+    sizes: Sequence[int]  #: of the tasks, in proportion to the time they take
+    _done: dict[int, float] = field(default_factory=dict)
+    _watch: _Watch | None = field(default_factory=_WATCH.get)
 
     def show(self) -> None:
         """Show the share of all tasks that is done; only in the thread that made this."""
         if self._watch is not None:
-            done = sum(size * share for size, share in zip(self._sizes, self._done, strict=True))
-            self._watch.at(done / sum(self._sizes))
+            done = sum(self.sizes[number] * share for number, share in [*self._done.items()])
+            self._watch.at(done / sum(self.sizes))
 
     def run(
         self, task: Callable[[range], T], number: int, chunk: range, stop: Event | None = None
@@ -137,10 +134,14 @@ class Shares:
 
         def report(share: float) -> None:
             self._done[number] = share
-            if stop is None:
+            if stop is None and self._watch is not None:
                 self.show()
 
-        with _set(_TELL, report), _set(_STOP, stop or _STOP.get()):
+        telling, stopping = _TELL.set(report), _STOP.set(stop or _STOP.get())
+        try:
             result = task(chunk)
+        finally:
+            _TELL.reset(telling)
+            _STOP.reset(stopping)
         report(1.0)
         return result

@@ -191,7 +191,7 @@ class DenseProducts(UnitProducts):
             scales = exact_sums.scales(exact_sums.summed(self.squared_norms()))
         if not is_numpy(xp):
             of_rows = to_namespace(scales, xp)
-            return exact_sums.gram_elsewhere(map(_square_in_double, self.units), of_rows)
+            return exact_sums.sum_on_device(map(_square_in_double, self.units), of_rows)
         n = self.units[0].shape[0]
         total = np.zeros((n, n), dtype=np.result_type(self.units[0], np.float64))
         for block in self.units:

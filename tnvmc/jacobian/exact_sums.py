@@ -99,7 +99,7 @@ def _to_one_quantum(
         return [(term + big) - big for term in terms]
 
 
-def gram_elsewhere(products: Iterable[Any], scales: Any) -> Any:
+def sum_on_device(products: Iterable[Any], scales: Any) -> Any:
     """Add up matrices (M, M) in double precision on another array library than NumPy.
 
     Args:

@@ -201,7 +201,7 @@ class SliceProducts(UnitProducts):
         xp = array_namespace(self.spins)
         if not is_numpy(xp):
             of_rows = None if scales is None else to_namespace(scales, xp)
-            return exact_sums.gram_elsewhere(map(self._square, self._own, self.units), of_rows)
+            return exact_sums.sum_on_device(map(self._square, self._own, self.units), of_rows)
         groups, place = [], 0
         for group in self.pieces.groups:
             if place in self.places:

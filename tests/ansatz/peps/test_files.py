@@ -46,7 +46,7 @@ def test_schemes_of_earlier_versions_are_read_or_refused() -> None:
     told = {"name": "SRC", "chi": 4, "oversample": 0, "seed": 0}
     assert scheme_of(told) == SRC(4)
     for removed in (told | {"oversample": 2}, {"name": "Fixed", "chi": 4}):
-        with pytest.raises(StateFileError, match="earlier version"):
+        with pytest.raises(StateFileError):
             scheme_of(removed)
 
 
