@@ -40,9 +40,8 @@ def identity(method: Method) -> dict[str, Any]:
 
     And which states it is kept orthogonal to, by what identifies their parameters.
     """
-    ansatz, operator, orthogonal_to = (
-        method.problem.ansatz, method.problem.operator, method.orthogonal_to,
-    )  # fmt: skip
+    problem, orthogonal_to = method.problem, method.orthogonal_to
+    ansatz, operator = problem.ansatz, problem.operator
     lattice, about = ansatz.lattice, ansatz.description()
     bonds = listed(lattice)
     return {
@@ -176,8 +175,8 @@ def _state(tree: Mapping[str, Any], controllers: Sequence[Controller]) -> State:
     good = Iterate(**tree["good"]) if "good" in tree else None
     recent, fields = Recent(**series, **others), controllers_in(tree)
     restored = [each.restored(fields.get(each.name)) for each in controllers]
-    kept = tuple(each for each in restored if each is not None)
-    return State(int(tree["step"]), Iterate(**tree["here"]), good, recent, kept)
+    present = tuple(each for each in restored if each is not None)
+    return State(int(tree["step"]), Iterate(**tree["here"]), good, recent, present)
 
 
 def _check_mean(path: Path, found: Mapping[str, Any], present: State, archived: bool) -> None:
