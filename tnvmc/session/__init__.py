@@ -1,1 +1,1 @@
-"""What a user meets in Python: `VMC`, its arguments, and what its calls share with ranks."""
+"""Level 11: what a user meets in Python: `VMC`, its arguments, and what ranks share of its calls."""
