@@ -37,6 +37,15 @@ MANY_PARAMETERS = {
     "VMC.measure",
 }
 
+# Budgets of the whole package: what needs more takes something out that is worth less.  They only fall.
+MOST_LINES_OF_PACKAGE = 54_041
+MOST_FILES = 329
+MOST_TYPE_TESTS = 437  # isinstance
+MOST_TYPE_TESTS_OF_STATES = 12  # isinstance on one wave function, above ansatz/
+LONGEST_CHAIN = 35  # modules that import each other in turn
+LONGEST_LINE = 100
+MOST_LONG_LINES = 580  # longer than that; to become 0
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -192,3 +201,87 @@ def test_a_step_passes_through_few_files() -> None:
     found = structure_of(lambda: vmc.run(1, progress=False))
     seen = len(found.files), len(found.functions), found.depth, len(found.two_way)
     assert all(map(operator.le, seen, MOST_IN_A_STEP)), f"{seen}; {sorted(found.two_way)}"
+
+
+def sources() -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def test_the_package_stays_within_its_budget() -> None:
+    n_lines = sum(len(text.splitlines()) for text in sources().values())
+    assert n_lines <= MOST_LINES_OF_PACKAGE
+    assert len(sources()) <= MOST_FILES
+
+
+def test_lines_fit_a_screen() -> None:
+    """Docstrings and comments too, which the formatter leaves as they are."""
+    long = [
+        f"{path.relative_to(PACKAGE)}:{number}"
+        for path, text in sources().items()
+        for number, line in enumerate(text.splitlines(), 1)
+        if len(line) > LONGEST_LINE
+    ]
+    assert len(long) <= MOST_LONG_LINES, long
+
+
+def type_tests() -> Iterator[tuple[str, ast.Call]]:
+    """All calls of isinstance with the modules that they stand in."""
+    for module, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+                yield module, node
+
+
+def concrete_states() -> set[str]:
+    """Names of the wave functions: classes of ansatz/ that inherit from one of them, or from `GenericAnsatz`."""
+    bases = {
+        node.name: {getattr(base, "id", getattr(base, "attr", "")) for base in node.bases}
+        for module, tree in modules().items()
+        if module.startswith("tnvmc.ansatz")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    states = {"PEPS", "GenericAnsatz"}
+    while more := {name for name, above in bases.items() if above & states} - states:
+        states |= more
+    return states
+
+
+def test_types_are_seldom_asked_for() -> None:
+    """What differs between types is a method of them; a wave function is met through its interface."""
+    assert len(list(type_tests())) <= MOST_TYPE_TESTS
+    states = concrete_states()
+    of_states = [
+        f"{module}:{node.lineno}"
+        for module, node in type_tests()
+        if (here := level(module)) is not None and here > LEVELS["ansatz"]
+        and {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)} & states
+    ]  # fmt: skip
+    assert len(of_states) <= MOST_TYPE_TESTS_OF_STATES, of_states
+
+
+def test_chains_of_imports_are_short() -> None:
+    @cache
+    def length(module: str) -> int:
+        needed = (other for other in edges()[module] if not is_package(other))
+        return 1 + max(map(length, needed), default=0)
+
+    longest = max(modules(), key=length)
+    assert length(longest) <= LONGEST_CHAIN, longest
+
+
+def is_package(module: str) -> bool:
+    return PACKAGE.parent.joinpath(*module.split("."), "__init__.py").exists()
+
+
+def test_no_module_names_a_higher_one() -> None:
+    """Nor as a text that is imported later: what a low level needs of a high one is an argument."""
+    upwards = [
+        f"{module}:{node.lineno} names {node.value}"
+        for module, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value in modules()
+        if (here := level(module)) is not None and (there := level(node.value)) is not None
+        if there > here
+    ]
+    assert upwards == []
