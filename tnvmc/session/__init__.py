@@ -1,1 +1,1 @@
-"""What a user meets in Python: `VMC`, its arguments, and what its calls share with ranks."""
+"""Level 11: `VMC` as its user meets it: arguments, ranks, progress, folders, warnings."""
