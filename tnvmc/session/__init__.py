@@ -1,1 +1,1 @@
-"""Level 11: `VMC` as its user meets it: arguments, ranks, progress, folders, warnings."""
+"""Level 11: what a user meets in Python: `VMC`, its arguments, and what ranks share of its calls."""
