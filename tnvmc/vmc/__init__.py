@@ -1,1 +1,1 @@
-"""Level 7: the method: driver, one step, state, guard, measurement."""
+"""Level 7: the method: one step, settings that follow the steps, guard, measurement."""
