@@ -1,1 +1,1 @@
-"""Level 7: the method: one step, settings that follow the steps, guard, measurement."""
+"""Level 7: the method and the state, one step, what follows the steps, guard, measurement."""
