@@ -45,10 +45,8 @@ class ProductOfStates(Factors):
         second: psi_b, on the same sites; its parameters have the same type.
         sweeps: whose |psi|^2 chains walk on.  "first": |psi_a|^2, by the sweeps of psi_a; samples
             have the weights |psi_b|^2.  "both": |psi_a psi_b|^2, every move by full amplitudes of
-            both; no weights.
-            None: "first" where psi_a is contracted with boundaries, which its sweeps use again
-                (PEPS, open
-            MPS) and full amplitudes do not; else "both".
+            both; no weights.  None: "first" where psi_a is contracted with boundaries, which its
+            sweeps use again and full amplitudes do not (PEPS, open MPS); else "both".
 
     Log-derivatives stand side by side (`HStackJacobian`), ratios are multiplied.
 
