@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from states import heisenberg_state
 from tnvmc import PEPS, SRC, ZipUp
-from tnvmc.ansatz.peps.quimb import to_quimb
+from tnvmc.ansatz.quimb import grid_to_quimb
 from tnvmc.backend.process import keep_freed_memory
 from tnvmc.contraction.double_layer import log_amplitude as exact_log_amplitude
 
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("benchmarks/results/amplitude.json"))
     args = parser.parse_args()
     peps, theta = heisenberg_state(args.L, args.D)
-    network = to_quimb(peps.tensors(theta), (args.L, args.L))
+    network = grid_to_quimb(peps.tensors(theta), (args.L, args.L))
     sets = {
         "near Neel": near_neel(args.L, args.configs),
         "random": random_sector(args.L, args.configs),
