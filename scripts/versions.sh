@@ -31,7 +31,8 @@ comm -13 <(tr 'A-Z_' 'a-z-' <scripts/tested_versions.txt | sort) \
     <(tr 'A-Z_' 'a-z-' <"$installed" | sort)
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 broken=()
-"$folder/bin/python" -m pytest -n logical --maxprocesses 4 --dist loadfile "${@:2}" ||
+"$folder/bin/python" -m pytest -n logical --maxprocesses 4 --dist loadfile \
+    --no-loadscope-reorder "${@:2}" ||
     broken+=(tests)
 "$folder/bin/python" -m sphinx -q -W --keep-going -b html docs "$folder/docs" ||
     broken+=(documentation)
