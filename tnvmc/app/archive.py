@@ -14,9 +14,8 @@ from tnvmc.settings.build import build_operator
 from tnvmc.settings.load import load_in_place
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.hdf5 import read_stages
-from tnvmc.storage.kept_files import moved
 from tnvmc.storage.provenance import in_toml
-from tnvmc.storage.run_files import OBSERVABLES, is_finished, read_run, refuse_series
+from tnvmc.storage.run_files import OBSERVABLES, is_finished, moved, read_run, refuse_series
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,

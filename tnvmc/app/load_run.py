@@ -21,10 +21,18 @@ from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load_in_place
-from tnvmc.settings.own_parts import OWN_PARTS, own_parts, refusal
 from tnvmc.shown import Shown, Table, with_error
 from tnvmc.storage.hdf5 import StateFileError, read_stages
-from tnvmc.storage.run_files import Run, is_finished, read_run, refuse_series, steps_done
+from tnvmc.storage.run_files import (
+    OWN_PARTS,
+    Run,
+    is_finished,
+    only_in_python,
+    own_parts,
+    read_run,
+    refuse_series,
+    steps_done,
+)
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -85,7 +93,7 @@ class LoadedRun(Shown):
                 parts of its own, of which `own` tells.
         """
         if self.settings is None or self.operator is None:
-            raise FolderError(f"{self.path}: {refusal(self.path / CONFIG, self.own)}")
+            raise FolderError(f"{self.path}: {only_in_python(self.path, self.own)}")
         checkpoint = self.path / CHECKPOINT
         if not checkpoint.is_file():
             raise FolderError(
@@ -102,7 +110,7 @@ class LoadedRun(Shown):
 
     @property
     def own(self) -> list[str]:
-        """What settings do not describe of a run from Python, as "ansatz"; see `tnvmc.app.recording`."""
+        """What settings do not describe of a run from Python, as "ansatz"; see `tnvmc.app.python_run`."""
         return own_parts(self.files.config)
 
     @property

@@ -10,14 +10,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.ansatz.peps.sharing import shared_counts
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
-from tnvmc.app.keeper import Keeper
-from tnvmc.app.results import draw_energy, growth_of_steps, result_of
+from tnvmc.app.recording import Recorder, draw_energy, scanned
 from tnvmc.app.stages import StagedRun
 from tnvmc.backend.process import uninterrupted
 from tnvmc.backend.ranks import in_use, launched
@@ -53,7 +51,6 @@ from tnvmc.storage.run_folder import (
     require_provenance,
     require_settings,
 )
-from tnvmc.vmc.chi_scan import default_chis, scan_chi
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 from tnvmc.vmc.reliability import group_of
 from tnvmc.vmc.results import StepRecord
@@ -233,33 +230,27 @@ def _carry_on(
 ) -> dict[str, Any]:
     """Go through the stages, measure, write and show the result."""
     earlier = sum(line["seconds"] for line in folder.history())
-    keeper = Keeper(run, folder, settings.run.checkpoint_every)
+    recorder = Recorder(run, folder, settings.run.checkpoint_every)
     try:
-        keeper.save()
+        recorder.save()
         if reference is None:
             group = group_of(run.vmc.ansatz)
             sector = settings.sampler.magnetisation
             reference = find_reference(run.operator, sector, group, run.kept)
         console.used = run.seconds
         with console.live(run.vmc.state.step, reference.energy):
-            _optimise(run, keeper, folder, console)
-        keeper.save()
+            _optimise(run, recorder, folder, console)
+        recorder.save()
         with console.measuring():
             vmc, measured = run.vmc, _measured(run.vmc, settings)
-            scan = _scanned(vmc, settings, measured)
-        result = result_of(vmc, settings.as_dict(), measured.measurement, reference)
-        result |= run.outcome(folder.path, measured, folder.provenance)
-        result |= growth_of_steps(vmc.state, folder.history())
-        result["wall_time_s"] = earlier + perf_counter() - started
-        result["convergence"] = convergence(result, folder.history(), scan)
-        folder.write_result(result)
-        draw_energy(folder, result)
+            scan = scanned(vmc, measured) if settings.measure.ladder else ()
+        result = recorder.finish(settings.as_dict(), measured, scan, reference, started - earlier)
     except (KeyboardInterrupt, MemoryError) as stop:
         with contextlib.suppress(KeyboardInterrupt), uninterrupted():  # a second Ctrl-C
             try:
-                keeper.save()
+                recorder.save()
             except OSError as error:
-                raise _not_written(error, folder, keeper.saved_step) from None
+                raise _not_written(error, folder, recorder.saved_step) from None
         status, because = _FAILED, f"not enough memory: {stop}".rstrip(": ")
         if isinstance(stop, KeyboardInterrupt):
             status, because = getattr(stop, "exit_status", 128 + signal.SIGINT), ""
@@ -267,7 +258,7 @@ def _carry_on(
         command = f"tnvmc run --resume {folder.path}"
         raise Interrupted(where, command, status, because) from None
     except OSError as error:
-        raise _not_written(error, folder, keeper.saved_step) from None
+        raise _not_written(error, folder, recorder.saved_step) from None
     _show(console, result, folder)
     return result
 
@@ -279,12 +270,6 @@ def _measured(vmc: VMC, settings: Settings) -> Measured:
         asked.n_samples, chi, asked.n_burn, asked.n_thin, tuple(asked.symmetrise)
     )
     return measure(vmc.method, vmc.state, plan)
-
-
-def _scanned(vmc: VMC, settings: Settings, measured: Measured) -> list[dict[str, Any]]:
-    """Energies at other chi on a part of the samples, where that is asked for and makes sense."""
-    chis = default_chis(vmc.problem.ansatz) if settings.measure.ladder else ()
-    return scan_chi(measured, chis, vmc.method.sampler.threads).as_dicts() if chis else []
 
 
 def _not_written(error: OSError, folder: RunFolder, saved_step: int | None) -> DiskError:
@@ -318,11 +303,11 @@ def _stage_headline(run: StagedRun) -> str:
     return f"stage {stage.number} of {len(run.stages)}: {', '.join(parts)}"
 
 
-def _optimise(run: StagedRun, keeper: Keeper, folder: RunFolder, console: RunConsole) -> None:
+def _optimise(run: StagedRun, recorder: Recorder, folder: RunFolder, console: RunConsole) -> None:
     """Bring the last stage to its end."""
 
     def on_step(record: StepRecord) -> None:
-        keeper.step(record)
+        recorder.step(record)
         console.step(record)
 
     while True:
@@ -333,10 +318,10 @@ def _optimise(run: StagedRun, keeper: Keeper, folder: RunFolder, console: RunCon
         run.optimise(on_step)
         if run.on_last_stage:
             return
-        keeper.save()
+        recorder.save()
         ended = run.next_stage(folder.path, folder.provenance)
         console.say(stage_line(ended, run.operator.n_sites))
-        keeper.save()
+        recorder.save()
 
 
 def _show(console: RunConsole, result: dict[str, Any], folder: RunFolder) -> None:

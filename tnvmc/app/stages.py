@@ -20,6 +20,7 @@ from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
+from tnvmc.app.recording import save_measured
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.plateau import reached
 from tnvmc.operators.fingerprint import fingerprint
@@ -36,9 +37,8 @@ from tnvmc.settings.rules import measured_chi
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
 from tnvmc.storage.identity import differences
-from tnvmc.storage.kept_files import kept_hashes
 from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_files import is_finished, read_run, refuse_series
+from tnvmc.storage.run_files import is_finished, kept_hashes, read_run, refuse_series
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -238,10 +238,8 @@ class StagedRun:
             told["stages"] = [*self.done, self._record(measured.measurement)]
             kept = folder / stage_file(self.stage.number)
             self._write(kept, told["stages"], provenance, measured.point)
-        elif measured.point.theta is not self.vmc.theta:
-            self._write(folder / MEASURED, (), provenance, measured.point)
         else:
-            (folder / MEASURED).unlink(missing_ok=True)  # of an earlier measurement
+            save_measured(self.vmc, folder, measured.point, provenance)
         return told
 
     def _record(self, measured: Measurement) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tnvmc.limits import Json
 from tnvmc.series.kind import Row, Series
 from tnvmc.settings.quantum_numbers import QuantumNumbers
 from tnvmc.storage.hdf5 import StateFileError
-from tnvmc.storage.kept_files import has_changed, kept_hashes
+from tnvmc.storage.run_files import has_changed, kept_hashes
 from tnvmc.storage.run_folder import CHECKPOINT
 from tnvmc.vmc.reliability import ABOVE_EXACT, FAR_ABOVE
 

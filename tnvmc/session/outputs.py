@@ -25,9 +25,9 @@ def steps_kept(
     """Keep the steps of a block in a folder, if there is one."""
     if out is None:
         return nullcontext(lambda record: None)
-    from tnvmc.app import recording
+    from tnvmc.app import python_run
 
-    return recording.steps(vmc, out, steps)
+    return python_run.steps(vmc, out, steps)
 
 
 def result_kept(
@@ -36,9 +36,9 @@ def result_kept(
     """Keep what a block measures in the folder of the run, if there is one."""
     if out is None:
         return nullcontext(lambda measured: None)
-    from tnvmc.app import recording
+    from tnvmc.app import python_run
 
-    return recording.result(vmc, out, plan)
+    return python_run.result(vmc, out, plan)
 
 
 def steps_shown(

@@ -234,7 +234,7 @@ class VMC:
                 and all others.  A new one with the first step, afterwards the same.
 
         Raises:
-            FolderError: `out` holds another run, which stays as it is; see `tnvmc.app.recording`.
+            FolderError: `out` holds another run, which stays as it is; see `tnvmc.app.python_run`.
 
         Warns:
             UnreliableWarning: at the end, for each code of `tnvmc.vmc.reliability.of_steps` and

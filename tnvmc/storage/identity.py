@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+ORTHOGONAL = "orthogonal"
+"""In settings: the runs; in the identity of a checkpoint: `parameters_hash` of each kept state."""
+
 _KINDS = ("kind", "network")  # of an architecture: what the other keys mean
 
 
@@ -44,7 +47,7 @@ def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[st
             found.append("other terms or couplings in the Hamiltonian")
         elif key == "sharing":
             found.append(f"tensors {'not ' if old is None else ''}shared (ansatz.sharing)")
-        elif key == "orthogonal":
+        elif key == ORTHOGONAL:
             found.append("other states that it is kept orthogonal to")
         else:
             found.append(f"{key} {_short(old)} (now {_short(new)})")

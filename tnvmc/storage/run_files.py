@@ -7,7 +7,7 @@ listed as damage.  So is what does not belong together.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,25 @@ from typing import Any
 import numpy as np
 
 from tnvmc.storage.files import read_plain
-from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
-from tnvmc.storage.kept_files import ORTHOGONAL, in_place
+from tnvmc.storage.hdf5 import (
+    StateFileError,
+    attribute,
+    opened,
+    parameters_in,
+    read_provenance,
+    read_stages,
+)
+from tnvmc.storage.identity import ORTHOGONAL, parameters_hash
 from tnvmc.storage.provenance import PROVENANCE, Provenance, in_toml, mismatch
-from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, RESULT, FolderError
+from tnvmc.storage.run_folder import (
+    CHECKPOINT,
+    CONFIG,
+    HISTORY,
+    MEASURED,
+    RESULT,
+    FolderError,
+    stage_file,
+)
 from tnvmc.storage.seals import Lines, check_toml, read_lines, unsealed_json
 
 OBSERVABLES = "observables.json"
@@ -30,6 +45,10 @@ SERIES = {
     "scan.toml": "a scan",
 }
 """Settings files of several runs, and what the folder of each holds."""
+
+OWN_PARTS = "python"
+"""Section of the config.toml of a run from Python: `own` names the parts that settings do not
+describe; `n_sites` and `units` are those of the run."""
 
 Json = Mapping[str, Any]
 
@@ -342,3 +361,86 @@ def asks_the_same(one: Any, other: Json) -> bool:
         return {**config, "run": (config.get("run") or {}).get("seed"), ORTHOGONAL: kept}
 
     return isinstance(one, Mapping) and relevant(one) == relevant(other)
+
+
+def moved(
+    config: Mapping[str, Any], out: Path, there: Callable[[Path], bool] = lambda place: True
+) -> dict[str, Any]:
+    """Give the settings of a run as those of another folder, beside which its kept runs lie as they lay beside the first.
+
+    Those of which that is not so, or not `there`, are named as they were.
+    """
+    run = config.get("run")
+    run = run if isinstance(run, Mapping) else {}
+    before = Path(str(run.get("out", ""))).parent
+
+    def named(each: Any) -> Any:
+        path = Path(str(each.get("run", ""))) if isinstance(each, Mapping) else Path()
+        beside = out.parent / path.name
+        return {**each, "run": str(beside)} if path.parent == before and there(beside) else each
+
+    content = {**config, "run": {**run, "out": str(out)}}
+    if run and isinstance(kept := config.get(ORTHOGONAL), list):
+        content[ORTHOGONAL] = [named(each) for each in kept]
+    return content
+
+
+def in_place(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Give the settings of the run in a folder, which may have been moved or copied with its kept runs or without."""
+    return moved(config, folder, lambda place: (place / CONFIG).is_file())
+
+
+def kept_hashes(checkpoint: Path) -> tuple[str, ...]:
+    """Give what identifies the states that a checkpoint was kept orthogonal to, in the order of its settings.
+
+    Raises:
+        StateFileError: a damaged or foreign file.
+    """
+    with opened(checkpoint) as file:
+        return tuple(attribute(file, "identity").get(ORTHOGONAL) or ())
+
+
+def has_changed(kept: Path, hashed: str) -> bool:
+    """Tell whether a run no longer holds the state that another was kept orthogonal to.
+
+    False where that cannot be told, as from files that cannot be read.
+    """
+    try:
+        return measured_hash(kept) not in (None, hashed)
+    except StateFileError:
+        return False
+
+
+def measured_file(folder: Path) -> Path | None:
+    """The file of the parameters that a run measured; None where there is none."""
+    n_stages = sum(1 for _ in folder.glob(stage_file("*")))
+    files = (folder / stage_file(n_stages), folder / MEASURED, folder / CHECKPOINT)
+    return next((path for path in files if path.is_file()), None)
+
+
+def measured_hash(folder: Path) -> str | None:
+    """Of the parameters that a run measured; None where no file holds them.
+
+    Raises:
+        StateFileError: a damaged or foreign file.
+    """
+    path = measured_file(folder)
+    if path is None:
+        return None
+    with opened(path) as file:
+        return parameters_hash(parameters_in(file)[1])
+
+
+def own_parts(config: Json) -> list[str]:
+    """Give the names of what only Python can make; none where settings make the whole run."""
+    section = config.get(OWN_PARTS)
+    return [str(name) for name in section.get("own", [])] if isinstance(section, Mapping) else []
+
+
+def only_in_python(folder: Path, own: Sequence[str]) -> str:
+    """Say what to do where settings do not make the state of a run."""
+    names = ", ".join(name.replace("_", " ") for name in own)
+    return (
+        f"a run from Python, of which settings do not describe: {names}; make the VMC in Python as "
+        f"it was, then vmc.restore({str(folder / CHECKPOINT)!r})"
+    )
