@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from tnvmc._version import __version__
-from tnvmc.ansatz.protocol import chi_of, with_chi
+from tnvmc.ansatz.protocol import chi_of
 from tnvmc.app.merge import enough_pairs, free_name, merged
 from tnvmc.app.stages import StagedRun
-from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -27,14 +26,7 @@ from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import initial_configs, magnetisation_of
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.problem import Point, Problem, Samples
-from tnvmc.session.observables import (
-    PAIR_SAMPLES,
-    PAIR_THIN,
-    description,
-    of_terms,
-    of_total,
-    reported,
-)
+from tnvmc.session.observables import description, for_pairs, measured_observables, of_terms
 from tnvmc.settings.build import build_operator, build_sampler, build_scheme, chi_to_measure
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import LatticeSettings, Settings
@@ -55,10 +47,9 @@ from tnvmc.storage.run_folder import (
 )
 from tnvmc.storage.seals import sealed_json
 from tnvmc.vmc import checkpoint
-from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.core import Iterate, Method, State, controlled
 from tnvmc.vmc.measured_iterate import CODES, measured_iterate
-from tnvmc.vmc.measurement import FRESH_BURN, collect, sweeps_before
+from tnvmc.vmc.measurement import FRESH_BURN, MeasurementPlan
 from tnvmc.vmc.results import finite_or_none
 
 Array = Any
@@ -261,12 +252,18 @@ class _Measuring:
     settings: Settings
     asked: Asked
 
-    def record(self, blocks: Blocks, chi: int | None, told: Iterable[Diagnostic] = ()) -> Json:
-        """How a part was measured."""
+    def record(
+        self,
+        blocks: Blocks | None,
+        n_samples: int,
+        chi: int | None,
+        told: Iterable[Diagnostic] = (),
+    ) -> Json:
+        """How a part was measured, or is to be (without blocks)."""
         direct = self.asked.direct
         return {
-            "n_samples": blocks.n_samples,
-            "effective_samples": blocks.effective_samples,
+            "n_samples": n_samples,
+            "effective_samples": None if blocks is None else blocks.effective_samples,
             "chi": chi,
             "scheme": self.settings.contraction.scheme,
             "drawn": "direct" if direct else _DRAWN[str(self.settings.sampler.kind)],
@@ -276,6 +273,9 @@ class _Measuring:
         }
 
 
+_DRAWN = {"metropolis": "chains", "direct": "direct", "enumerate": "enumerate"}
+
+
 def _measured(
     of: _Measuring, observables: ObservableSet, wanted: Callable[[Json], bool]
 ) -> dict[str, Any]:
@@ -283,83 +283,56 @@ def _measured(
 
     `wanted` is asked whether S.S of all pairs is to be measured so: a record of it before it is.
     """
-    point, diagnostics = of.judged
-    settings, asked, operator = of.settings, of.asked, of.method.problem.operator
+    point, reasons = of.judged
+    asked = of.asked
     point = replace(point, configs=of.state.here.configs)
     method = _method(of, point)
-    progress.begin("observables")
-    found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
-    blocks, energy = dict(found.blocks), found.total.energy(method, point)
-    sector, chi = _sector(settings, operator), chi_of(method.problem.ansatz)
-    told = (*diagnostics, *of_total(energy, operator, sector, bool(method.orthogonal_to)))
-    samples, pairs, pair_chi = of.record(blocks[ENERGY], chi), None, None
-    if asked.pair_samples != 0 and observables.some_samples():
-        fewer = _pair_method(method, of)
-        pair_chi, n_samples = chi_of(fewer.problem.ansatz), getattr(fewer.sampler, "n_samples", 0)
-        planned = {**samples, "n_samples": n_samples, "chi": pair_chi}
-        if asked.pair_samples is not None or wanted(planned):
-            progress.begin("pairs")
-            some = collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
-            pairs = of.record(some[ALL_PAIRS], pair_chi, of_terms(some))
-            blocks |= some
-    own = {f"operator {each.name}": each for each in observables.own}
+    fewer = None if asked.pair_samples == 0 else _pair_method(of, method)
+    if fewer is not None and asked.pair_samples is None:
+        n_samples, chi = getattr(fewer.sampler, "n_samples", 0), chi_of(fewer.problem.ansatz)
+        fewer = fewer if wanted(of.record(None, n_samples, chi)) else None
+    found, blocks = measured_observables(method, point, observables, fewer, reasons)
+
+    def record(name: str, chi: int | None) -> Json:
+        told = () if name == ENERGY else of_terms({name: blocks[name]})
+        return of.record(blocks[name], blocks[name].n_samples, chi, told)
+
+    samples = record(ENERGY, found["chi"])
     operators = {
-        each.name: of.record(blocks[key], chi, of_terms({key: blocks[key]}))
+        each.name: record(f"operator {each.name}", found["chi"])
         | {"fingerprint": fingerprint(each)}
-        for key, each in own.items()
+        for each in observables.own
     }
-    return {
-        **reported(observables, blocks, energy, told, (chi, pair_chi)),
-        "drawn": samples["drawn"],
-        "scheme": samples["scheme"],
-        "measured": {"samples": samples, "pairs": pairs, "operators": operators},
-    }
-
-
-_DRAWN = {"metropolis": "chains", "direct": "direct", "enumerate": "enumerate"}
+    pairs = record(ALL_PAIRS, found["pair_chi"]) if ALL_PAIRS in blocks else None
+    measured = {"samples": samples, "pairs": pairs, "operators": operators}
+    return {**found, "drawn": samples["drawn"], "scheme": samples["scheme"], "measured": measured}
 
 
 def _method(of: _Measuring, point: Point) -> Method:
     """The method of the energy and of all that is cheap."""
-    settings, asked, problem = of.settings, of.asked, of.method.problem
-    measure, ansatz = settings.measure, problem.ansatz
+    settings, asked, ansatz = of.settings, of.asked, of.method.problem.ansatz
     if asked.chi is not None and chi_of(ansatz) is None:
         raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; omit it")
-    chi = asked.chi or chi_to_measure(settings, ansatz)
-    if chi is not None:
-        ansatz = with_chi(ansatz, chi)
-    n_samples = _n_samples(settings, asked)
     sampler: Samples = of.method.sampler
     if asked.direct:
         sampler = DirectSampler(
-            n_samples, magnetisation=settings.sampler.magnetisation, threads=settings.run.threads,
-        )  # fmt: skip
-    problem, symmetric = replace(problem, ansatz=ansatz), bool(measure.symmetrise)
-    if symmetric:
-        threads = settings.run.threads
-        group_state = symmetrised(problem, point, measure.symmetrise, threads=threads)
-        problem = replace(problem, ansatz=group_state)
-    n_burn = sweeps_before(of.state.step) if measure.n_burn is None else measure.n_burn
-    sampler = sampler.for_measurement(n_samples, n_burn, measure.n_thin, symmetric)
-    return replace(of.method, problem=problem, sampler=sampler)
+            _n_samples(of.settings, asked),
+            magnetisation=settings.sampler.magnetisation,
+            threads=settings.run.threads,
+        )
+    measure, chi = settings.measure, asked.chi or chi_to_measure(settings, ansatz)
+    symmetries = tuple(measure.symmetrise)
+    plan = MeasurementPlan(
+        _n_samples(of.settings, asked), chi, measure.n_burn, measure.n_thin, symmetries, sampler
+    )
+    return plan.applied(of.method, point, of.state.step)
 
 
-def _pair_method(method: Method, of: _Measuring) -> Method:
-    """The method of what needs the ratios of all pairs: fewer samples, at the chi of the run."""
-    settings, asked = of.settings, of.asked
-    ansatz, of_run = method.problem.ansatz, of.method.problem.ansatz
-    if asked.chi is None and None not in (ansatz.scheme, of_run.scheme):
-        ansatz = ansatz.with_scheme(of_run.scheme)
-    n_samples = asked.pair_samples
-    if n_samples is None:
-        most = PAIR_SAMPLES // method.problem.operator.n_sites + 1
-        n_samples = min(_n_samples(settings, asked), most)
-    n_thin = PAIR_THIN * (settings.measure.n_thin or settings.sampler.n_thin)
-    fewer = method.sampler.for_measurement(n_samples, n_thin=n_thin)
-    return replace(method, problem=replace(method.problem, ansatz=ansatz), sampler=fewer)
+def _pair_method(of: _Measuring, method: Method) -> Method:
+    """The method of what needs the ratios of all pairs: at the chi of the run, which costs less."""
+    scheme = of.method.problem.ansatz.scheme if of.asked.chi is None else None
+    return for_pairs(method, _n_samples(of.settings, of.asked), of.asked.pair_samples, scheme)
 
 
 def _n_samples(settings: Settings, asked: Asked) -> int:
-    found = asked.n_samples or settings.measure.n_samples
-    assert found is not None
-    return found
+    return asked.n_samples or settings.measure.n_samples or 0
