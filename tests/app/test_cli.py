@@ -20,7 +20,7 @@ import tnvmc
 from tests.run_files import read_history
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
-from tnvmc.app.complaints import warning_line
+from tnvmc.app.command_line import warning_line
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.report.plots import energy_picture
 from tnvmc.report.show import describe

@@ -9,29 +9,35 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tnvmc.app.complaints import (
-    BAD_INPUT,
+from tnvmc.app.command_line import (
+    CHANGE,
     FAILED,
+    FOLDER,
     FORMAT,
     INTERRUPTED,
+    OUT,
+    SET,
+    command,
     complain,
     explain,
     give_up_lost_streams,
+    make_parser,
+    on_all_ranks,
     open_streams,
+    option,
+    repeated,
     warning_line,
 )
-from tnvmc.app.on_ranks import on_all_ranks
-from tnvmc.app.options import CHANGE, FOLDER, OUT, SET, command, make_parser, option, repeated
 from tnvmc.backend.process import OutputLost, termination_as_exception
 
 if TYPE_CHECKING:
-    from tnvmc.series.kind import SeriesTable
+    from tnvmc.series.kind import SeriesKind
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, on all ranks there are, and give its exit status; bad input is one line and 2."""
     open_streams()
-    return on_all_ranks(lambda: _main(arguments), lambda told: complain(BAD_INPUT, told))
+    return on_all_ranks(lambda: _main(arguments))
 
 
 def _main(arguments: Sequence[str] | None) -> int:
@@ -70,32 +76,33 @@ def _main(arguments: Sequence[str] | None) -> int:
     ),
 )
 def _run(options: argparse.Namespace) -> int:
-    from tnvmc.app.run import resume_run, run_file
-    from tnvmc.app.series import make_series, resume_series
     from tnvmc.series.machine import kind_of_file, kind_of_folder
 
     _require_source(options, "run")
+    if options.resume is None:
+        kind = kind_of_file(Path(options.file), options.overrides)
+    else:
+        kind = kind_of_folder(options.resume)
+    return _make(options, kind if kind is not None and kind.command == "run" else None)
+
+
+def _make(options: argparse.Namespace, kind: SeriesKind | None) -> int:
+    """Make a run or a series, or go on with it; exit status 1: one of several has no energy."""
+    from tnvmc.app.run import resume_run, run_file
+    from tnvmc.app.series import make_series, resume_series, series_text
+
     resumed, file, changes = options.resume, options.file, options.overrides
-    kind = kind_of_file(Path(file), changes) if resumed is None else kind_of_folder(resumed)
-    if kind is not None and kind.command == "run":
-        with termination_as_exception():
-            if resumed is not None:
-                table = resume_series(resumed, changes, file)
-            else:
-                table = make_series(kind, file, options.out, changes)
-        return _tell_table(table)
     with termination_as_exception():
-        if resumed is not None:
-            resume_run(resumed, changes, file)
+        if kind is None:
+            if resumed is None:
+                run_file(file, options.out, changes)
+            else:
+                resume_run(resumed, changes, file)
+            return 0
+        if resumed is None:
+            table = make_series(kind, file, options.out, changes)
         else:
-            run_file(file, options.out, changes)
-    return 0
-
-
-def _tell_table(table: SeriesTable) -> int:
-    """Print a table; exit status 1: a run has no energy."""
-    from tnvmc.app.series import series_text
-
+            table = resume_series(resumed, changes, file, kind)
     print(f"\n{series_text(table)}")
     failed = [reason for _, reason in table.left_out if reason.code != "measured_differently"]
     return FAILED if failed else 0
@@ -125,16 +132,10 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
     ),
 )
 def _compare(options: argparse.Namespace) -> int:
-    from tnvmc.app.series import make_series, resume_series
     from tnvmc.series.kinds import COMPARISON
 
     _require_source(options, "compare")
-    with termination_as_exception():
-        if options.resume is not None:
-            table = resume_series(options.resume, options.overrides, options.file, COMPARISON)
-        else:
-            table = make_series(COMPARISON, options.file, options.out, options.overrides)
-    return _tell_table(table)
+    return _make(options, COMPARISON)
 
 
 @command(

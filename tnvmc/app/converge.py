@@ -8,19 +8,17 @@ from typing import Any
 
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.diagnostics import measured_chi
-from tnvmc.app.stages import StagedRun
-from tnvmc.settings.build import build_operator
+from tnvmc.app.stages import restored
 from tnvmc.settings.load import load_in_place
 from tnvmc.storage.files import read_plain
-from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.run_files import asks_the_same, refuse_series
 from tnvmc.storage.run_folder import (
-    CHECKPOINT,
     RESULT,
     FolderError,
     RunFolder,
     check_run_folder,
     check_tied,
+    disk_errors,
 )
 from tnvmc.storage.seals import unsealed_json
 from tnvmc.vmc.chi_scan import ONE_IN, Convergence, checked_chis, default_chis
@@ -53,37 +51,31 @@ def converge_run(
     if n_samples is not None and n_samples < 1:
         raise ValueError(f"converge: n_samples is {n_samples}; it must be 1 or larger")
     provenance = check_tied(path)
-    operator = build_operator(settings)
-    run = StagedRun(settings, operator, read_stages(path / CHECKPOINT), blank=True)
-    run.restore(path / CHECKPOINT, archived=True)
-    vmc, measure = run.vmc, settings.measure
+    vmc, measure = restored(path, settings).vmc, settings.measure
     measured_at = measured_chi(finished)
     others = {*(chis or default_chis(vmc.problem.ansatz)), *([measured_at] if measured_at else [])}
     checked_chis(vmc.ansatz, tuple(others))
-    try:
-        with RunFolder.reopen(path, None, provenance) as folder:
-            result = folder.read_result()
-            asked = result is not None and asks_the_same(result.get("config"), settings.as_dict())
-            if result is None or not asked or folder.provenance != provenance:
-                raise FolderError(
-                    f"{path}: {RESULT} is not that of its last step and settings; measure them with: "
-                    f"tnvmc run --resume {path}"
-                )
-            found = vmc.converge(
-                tuple(others),
-                n_samples or max(1, (measure.n_samples or 0) // ONE_IN),
-                measure.n_burn,
-                measure.n_thin,
-                measure.symmetrise,
-                double_layer,
+    with disk_errors(path), RunFolder.reopen(path, None, provenance) as folder:
+        result = folder.read_result()
+        asked = result is not None and asks_the_same(result.get("config"), settings.as_dict())
+        if result is None or not asked or folder.provenance != provenance:
+            raise FolderError(
+                f"{path}: {RESULT} is not that of its last step and settings; measure them with: "
+                f"tnvmc run --resume {path}"
             )
-            layers = None if found.double_layer is None else found.double_layer.as_dict()
-            result["convergence"] = convergence(
-                result, folder.history(), found.samples.as_dicts(), layers
-            )
-            folder.write_result(result)
-    except OSError as error:
-        raise FolderError(f"{path}: cannot be written ({error.strerror or error})") from None
+        found = vmc.converge(
+            tuple(others),
+            n_samples or max(1, (measure.n_samples or 0) // ONE_IN),
+            measure.n_burn,
+            measure.n_thin,
+            measure.symmetrise,
+            double_layer,
+        )
+        layers = None if found.double_layer is None else found.double_layer.as_dict()
+        result["convergence"] = convergence(
+            result, folder.history(), found.samples.as_dicts(), layers
+        )
+        folder.write_result(result)
     return found, result["convergence"]
 
 

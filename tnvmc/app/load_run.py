@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.app.stages import StagedRun
+from tnvmc.app.stages import restored
 from tnvmc.backend.calls import as_path
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.operators.term import Operator
@@ -22,7 +22,7 @@ from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load_in_place
 from tnvmc.shown import Shown, Table, with_error
-from tnvmc.storage.hdf5 import StateFileError, read_stages
+from tnvmc.storage.hdf5 import StateFileError
 from tnvmc.storage.run_files import (
     OWN_PARTS,
     Run,
@@ -94,19 +94,16 @@ class LoadedRun(Shown):
         """
         if self.settings is None or self.operator is None:
             raise FolderError(f"{self.path}: {only_in_python(self.path, self.own)}")
-        checkpoint = self.path / CHECKPOINT
-        if not checkpoint.is_file():
+        if not (self.path / CHECKPOINT).is_file():
             raise FolderError(
                 f"{self.path}: holds no state to measure ({CHECKPOINT} is missing); its history and "
                 "result can be read"
             )
         try:
             check_tied(self.path)
-            run = StagedRun(self.settings, self.operator, read_stages(checkpoint), blank=True)
-            run.restore(checkpoint, archived=True)
+            return restored(self.path, self.settings, self.operator).vmc
         except StateFileError as error:
             raise FolderError(str(error)) from None
-        return run.vmc
 
     @property
     def own(self) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import chi_of
 from tnvmc.app.merge import enough_pairs, free_name, merged
-from tnvmc.app.stages import StagedRun
+from tnvmc.app.stages import restored
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -34,7 +34,7 @@ from tnvmc.settings.load import load, load_in_place
 from tnvmc.settings.operator_file import read_operators
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import read_plain, write_atomically
-from tnvmc.storage.hdf5 import attribute, opened, read_stages
+from tnvmc.storage.hdf5 import attribute, opened
 from tnvmc.storage.provenance import PROVENANCE
 from tnvmc.storage.run_files import OBSERVABLES, read_run, refuse_series
 from tnvmc.storage.run_folder import (
@@ -43,6 +43,7 @@ from tnvmc.storage.run_folder import (
     FolderError,
     check_run_folder,
     check_tied,
+    disk_errors,
     provenance_at,
 )
 from tnvmc.storage.seals import sealed_json
@@ -141,7 +142,7 @@ def measure_run(
     }
     found = merged(finite_or_none(fresh), held)
     told = list(found.kept)
-    try:
+    with disk_errors(path):
         if found.aside is not None and held is not None:
             aside = free_name(path, int(held.get("step") or 0))
             write_atomically(aside, read_plain(path / OBSERVABLES))
@@ -149,8 +150,6 @@ def measure_run(
             told.append(Diagnostic("observables_set_aside", "good", values))
         content = {**found.content, PROVENANCE: provenance.as_dict()}
         write_atomically(path / OBSERVABLES, sealed_json(content))
-    except OSError as error:
-        raise FolderError(f"{path}: cannot be written ({error.strerror or error})") from None
     if tell is not None:
         for each in told:
             tell(each)
@@ -177,9 +176,8 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[Metho
     run_settings = load(path / CONFIG)
     stored, contraction = run_settings.sampler, run_settings.contraction
     as_it_was = settings.model_copy(update={"sampler": stored, "contraction": contraction})
-    run = StagedRun(as_it_was, operator, read_stages(path / CHECKPOINT), blank=True)
-    run.restore(path / CHECKPOINT, archived=True)
-    method, state, sampler = run.vmc.method, run.vmc.state, build_sampler(settings, operator)
+    vmc = restored(path, as_it_was, operator).vmc
+    method, state, sampler = vmc.method, vmc.state, build_sampler(settings, operator)
     judged = measured_iterate(method, state)  # by the sampler of the run, as its next step would
     if not judged[1]:
         judged = judged[0], tuple(_archived_reasons(path))

@@ -29,6 +29,7 @@ from tnvmc.storage.run_folder import (
     FolderError,
     RunFolder,
     check_settings,
+    disk_errors,
     refuse_occupied,
     require_provenance,
 )
@@ -72,22 +73,22 @@ def steps(vmc: Made, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], 
             steps which no folder holds; the disk refuses.
     """
     path = as_path("VMC.run", out)
-    with _written(path):
+    with disk_errors(path):
         folder = _opened(vmc, path, vmc.state.step + steps)
     with folder:
         recorder = Recorder(_OneStage(vmc), folder)
 
         def keep(record: StepRecord) -> None:
-            with _written(path):
+            with disk_errors(path):
                 recorder.step(record)
 
-        with _written(path):
+        with disk_errors(path):
             recorder.save()
         try:
             yield keep
         finally:
             if folder.provenance.step == vmc.state.step != recorder.saved_step:
-                with _written(path):
+                with disk_errors(path):
                     recorder.save()
 
 
@@ -113,7 +114,7 @@ def result(vmc: Made, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[M
     started = perf_counter()
 
     def keep(measured: Measured) -> None:
-        with _written(path), RunFolder.reopen(path, vmc.state.step, before) as folder:
+        with disk_errors(path), RunFolder.reopen(path, vmc.state.step, before) as folder:
             section, held = _measure_section(vmc, plan), read_toml(path / CONFIG)
             config = described(vmc, str(path), vmc.state.step, measure=section, before=held)
             folder.write_settings(config)
@@ -210,12 +211,3 @@ def _require_state(vmc: Made, path: Path) -> Provenance:
             f"vmc.restore({str(path / CHECKPOINT)!r})"
         )
     return before
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[None]:
-    """Say of an error of the disk which folder it was."""
-    try:
-        yield
-    except OSError as error:
-        raise FolderError(f"{path}: cannot be written ({error.strerror or error})") from None

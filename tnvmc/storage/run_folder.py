@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NoReturn, Self
 
@@ -51,6 +52,15 @@ class FolderInUse(FolderError):
 
 class DiskError(Exception):
     """The disk refused a write: it is full, or not ours."""
+
+
+@contextmanager
+def disk_errors(path: Path, kind: type[Exception] = FolderError) -> Iterator[None]:
+    """Say of an error of the disk which folder it was."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
 class Interrupted(Exception):
