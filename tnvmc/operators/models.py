@@ -29,9 +29,9 @@ def heisenberg(lattice: Lattice, J: Coupling = 1.0) -> Operator:
         ValueError: couplings that do not fit the bonds.
     """
     lattice = as_lattice(lattice)
-    terms = _bond_terms(lattice, "nearest", "heisenberg", "J", J, exchange_matrix())
+    terms = tuple(_bond_terms(lattice, "nearest", "heisenberg", "J", J, exchange_matrix()))
     couplings = plain_couplings(lattice, J=(J, "nearest"))
-    return Operator(lattice, tuple(terms), 2, "S.S", "heisenberg", couplings)
+    return Operator(lattice, terms, 2, "S.S", "heisenberg", couplings)
 
 
 @spelt()

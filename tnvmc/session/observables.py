@@ -23,7 +23,7 @@ from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point
 from tnvmc.session.arguments import check_sector
-from tnvmc.session.outputs import work_shown
+from tnvmc.session.calls import work_shown
 from tnvmc.session.vmc import VMC
 from tnvmc.shown import Shown, Table, drawn, with_error
 from tnvmc.vmc.core import Method, controlled
