@@ -11,8 +11,7 @@ import tomli_w
 from tnvmc.app.stages import measured_point, restored
 from tnvmc.settings.load import load_in_place
 from tnvmc.storage.files import read_plain, write_atomically
-from tnvmc.storage.provenance import in_toml
-from tnvmc.storage.run_files import OBSERVABLES, is_finished, moved, read_run, refuse_series
+from tnvmc.storage.run_files import OBSERVABLES, is_finished, moved, read_run
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -24,7 +23,7 @@ from tnvmc.storage.run_folder import (
     disk_errors,
     refuse_occupied,
 )
-from tnvmc.storage.seals import sealed_json, sealed_toml, unsealed_json
+from tnvmc.storage.seals import in_toml, sealed_json, sealed_toml, unsealed_json
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.controllers import MeanOfIterates
 
@@ -47,7 +46,6 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
         ConfigError: damaged settings.
     """
     path, archive = Path(path), Path(archive)
-    refuse_series(path)
     check_run_folder(path)
     for name in (RESULT, CHECKPOINT):
         if not (path / name).is_file():

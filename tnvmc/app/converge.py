@@ -11,7 +11,7 @@ from tnvmc.analysis.diagnostics import measured_chi
 from tnvmc.app.stages import restored
 from tnvmc.settings.load import load_in_place
 from tnvmc.storage.files import read_plain
-from tnvmc.storage.run_files import asks_the_same, refuse_series
+from tnvmc.storage.run_files import asks_the_same
 from tnvmc.storage.run_folder import (
     RESULT,
     FolderError,
@@ -81,7 +81,6 @@ def converge_run(
 
 def _finished(path: Path) -> dict[str, Any]:
     """Give the result of a run; raise `FolderError` where no finished one is."""
-    refuse_series(path)
     check_run_folder(path)
     if not (path / RESULT).is_file():
         raise FolderError(

@@ -30,7 +30,6 @@ from tnvmc.storage.run_files import (
     only_in_python,
     own_parts,
     read_run,
-    refuse_series,
     steps_done,
 )
 from tnvmc.storage.run_folder import (
@@ -169,7 +168,6 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> LoadedRun:
             out; for a result or observables of an earlier step than the run has reached.
     """
     path = as_path("load_run", path)
-    refuse_series(path)
     check_run_folder(path)
     for override in overrides:
         if override.split(".")[0].strip() not in _FREE:

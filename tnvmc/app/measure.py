@@ -40,8 +40,7 @@ from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.hdf5 import attribute, opened
 from tnvmc.storage.identity import parameters_hash
-from tnvmc.storage.provenance import PROVENANCE
-from tnvmc.storage.run_files import OBSERVABLES, read_run, refuse_series
+from tnvmc.storage.run_files import OBSERVABLES, read_run
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -51,7 +50,7 @@ from tnvmc.storage.run_folder import (
     disk_errors,
     provenance_at,
 )
-from tnvmc.storage.seals import sealed_json
+from tnvmc.storage.seals import PROVENANCE, sealed_json
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.core import Iterate, Method, State, controlled
 from tnvmc.vmc.measured_iterate import CODES, measured_iterate
@@ -108,7 +107,6 @@ def measure_run(
     """
     started = perf_counter()
     path = Path(path)
-    refuse_series(path)
     check_run_folder(path)
     if not (path / CHECKPOINT).is_file():
         raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")

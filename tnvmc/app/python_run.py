@@ -21,8 +21,6 @@ from tnvmc.backend.namespace import to_host
 from tnvmc.settings.described import described
 from tnvmc.settings.load import read_toml
 from tnvmc.storage.hdf5 import StateFileError
-from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_files import refuse_series
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -31,8 +29,10 @@ from tnvmc.storage.run_folder import (
     check_settings,
     disk_errors,
     refuse_occupied,
+    refuse_series,
     require_provenance,
 )
+from tnvmc.storage.seals import Provenance
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.controllers import GrowingChi
 from tnvmc.vmc.core import Made, controlled

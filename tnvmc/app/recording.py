@@ -17,9 +17,9 @@ from tnvmc.operators.bounds import energy_bound
 from tnvmc.report.describe import orthogonal_to
 from tnvmc.report.plots import energy_picture
 from tnvmc.storage.files import write_atomically
-from tnvmc.storage.provenance import Provenance
 from tnvmc.storage.run_files import Run
 from tnvmc.storage.run_folder import CHECKPOINT, MEASURED, PICTURE, RunFolder
+from tnvmc.storage.seals import Provenance
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.chi_scan import default_chis, scan_chi
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples

@@ -34,7 +34,7 @@ from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load, load_in_place, with_out
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.hdf5 import read_stages
-from tnvmc.storage.run_files import asks_the_same, refuse_series
+from tnvmc.storage.run_files import asks_the_same
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -108,7 +108,6 @@ def resume_run(
         ConfigError, DiskError, Interrupted: as `run_file`.
     """
     path = Path(path)
-    refuse_series(path)
     require_settings(path)
     if file is None:
         check_settings(path / CONFIG)
@@ -127,7 +126,6 @@ def continued_run(
     """
     started = perf_counter()
     path = Path(settings.run.out or "")
-    refuse_series(path)
     require_settings(path)
     checkpoint = path / CHECKPOINT
     begun = os.path.lexists(checkpoint)  # a link that leads nowhere is told as one

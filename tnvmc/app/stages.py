@@ -37,8 +37,7 @@ from tnvmc.settings.rules import measured_chi
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
 from tnvmc.storage.identity import differences
-from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_files import is_finished, kept_hashes, read_run, refuse_series
+from tnvmc.storage.run_files import is_finished, orthogonal_hashes, read_run
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -46,8 +45,10 @@ from tnvmc.storage.run_folder import (
     FolderError,
     check_run_folder,
     check_tied,
+    refuse_series,
     stage_file,
 )
+from tnvmc.storage.seals import Provenance
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
 from tnvmc.vmc.core import Iterate, State
@@ -148,7 +149,9 @@ class StagedRun:
                 changed.
         """
         named = self.stage.settings.orthogonal or ()
-        for number, (each, before) in enumerate(zip(named, kept_hashes(path), strict=False), 1):
+        for number, (each, before) in enumerate(
+            zip(named, orthogonal_hashes(path), strict=False), 1
+        ):
             if self.kept[number - 1].fingerprint != before:
                 raise StateFileError(
                     f"{path.parent}: orthogonal.{number}.run = {each.run!r} holds another state "

@@ -22,8 +22,8 @@ from tnvmc.settings.section import Section, allowed, properties
 from tnvmc.settings.stage_checks import set_by_every_stage
 from tnvmc.settings.term_settings import TermSettings
 from tnvmc.storage.files import read_plain
-from tnvmc.storage.run_files import SERIES, in_place, only_in_python, own_parts
-from tnvmc.storage.run_folder import CONFIG
+from tnvmc.storage.run_files import in_place, only_in_python, own_parts
+from tnvmc.storage.run_folder import CONFIG, SERIES
 
 S = TypeVar("S", bound=Section)
 

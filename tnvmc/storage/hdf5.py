@@ -20,7 +20,7 @@ import numpy as np
 from tnvmc._version import __version__
 from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.storage.files import read_plain
-from tnvmc.storage.provenance import PROVENANCE, Provenance
+from tnvmc.storage.seals import PROVENANCE, Provenance
 
 FORMAT, FORMAT_VERSION = "tnvmc checkpoint", 1
 _NUMBERS = {"int": int, "float": float, "bool": bool}

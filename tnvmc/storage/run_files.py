@@ -25,7 +25,6 @@ from tnvmc.storage.hdf5 import (
     read_stages,
 )
 from tnvmc.storage.identity import ORTHOGONAL, parameters_hash
-from tnvmc.storage.provenance import PROVENANCE, Provenance, in_toml, mismatch
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -33,19 +32,22 @@ from tnvmc.storage.run_folder import (
     MEASURED,
     RESULT,
     FolderError,
+    refuse_series,
+    require_folder,
     stage_file,
 )
-from tnvmc.storage.seals import Lines, check_toml, read_lines, unsealed_json
+from tnvmc.storage.seals import (
+    PROVENANCE,
+    Lines,
+    Provenance,
+    check_toml,
+    in_toml,
+    mismatch,
+    read_lines,
+    unsealed_json,
+)
 
 OBSERVABLES = "observables.json"
-SERIES = {
-    "comparison.toml": "a comparison",
-    "sectors.toml": "several sectors",
-    "starts.toml": "several starts",
-    "scan.toml": "a scan",
-}
-"""Settings files of several runs, and what the folder of each holds."""
-
 OWN_PARTS = "python"
 """Section of the config.toml of a run from Python: `own` names the parts that settings do not
 describe; `n_sites` and `units` are those of the run."""
@@ -57,18 +59,17 @@ Json = Mapping[str, Any]
 class Damage:
     """What is wrong with one file of a run.
 
-    `code` is "missing", "unreadable", "not_text", "bad_content" (`detail` says why) or "bad_line"
-    (`line` is its number, from 1, and `lost` the number of lines after it, which are not read;
-    without `detail` it was cut short).  What does not belong together has "other_run" (than the file `detail`), "other_steps" (a
-    copy of the run that went another way), "other_model", "ahead" (of the history: `detail` says how
-    many steps) or, of settings from before runs had an id, "untied".
+    `code` is "missing", "unreadable", "not_text", "bad_content" (`detail` says why), "bad_line"
+    (without `detail` it was cut short); of what does not belong together "other_run" (than the file
+    `detail`), "other_steps" (of a copy of the run), "other_model", "ahead" (of the history, by
+    `detail` steps), "untied" (settings of an early version).
     """
 
     file: str
     code: str
     detail: str = ""
-    line: int = 0
-    lost: int = 0
+    line: int = 0  #: number of a bad line, from 1
+    lost: int = 0  #: lines after it, which are not read
 
 
 @dataclass(frozen=True)
@@ -134,9 +135,7 @@ def read_run(path: str | Path) -> Run:
         FolderError: no such folder, or none of a run's files in it.
     """
     path = Path(path)
-    if not path.is_dir():
-        what = "is a file, not the folder of a run" if path.exists() else "no such folder"
-        raise FolderError(f"{path}: {what}")
+    require_folder(path)
     names = (CONFIG, HISTORY, RESULT, OBSERVABLES, CHECKPOINT)
     if not any((path / name).exists() for name in names):
         refuse_series(path)
@@ -144,7 +143,7 @@ def read_run(path: str | Path) -> Run:
     damage: list[Damage] = []
     config = _parsed(path / CONFIG, partial(_config, folder=path), damage)
     result = _parsed(path / RESULT, _result, damage)
-    observables = _parsed(path / OBSERVABLES, _observables, damage)
+    observables = _parsed(path / OBSERVABLES, lambda text: _File(*_sealed(text)), damage)
     checkpoint = _checkpoint(path / CHECKPOINT)
     # The last: a run that is under way adds lines to it, and takes none away.
     history = _parsed(path / HISTORY, partial(_history, damage=damage), damage)
@@ -205,16 +204,6 @@ def _same_model(content: Any, settings: Json | None) -> bool:
     return bool(content.get("model") in (None, hamiltonian.get("model")))
 
 
-def refuse_series(path: Path) -> None:
-    """Raise `FolderError`, with the runs that are in it, where a folder holds several runs."""
-    held = [what for name, what in SERIES.items() if (path / name).is_file()]
-    if not held:
-        return
-    runs = sorted(str(file.parent) for file in path.glob(f"*/{CONFIG}"))
-    tried = f"; try {' or '.join(repr(run) if ' ' in run else run for run in runs)}" if runs else ""
-    raise FolderError(f"{path}: holds {held[0]}{tried}")
-
-
 def _parsed(path: Path, parse: Callable[[str], Any], damage: list[Damage]) -> Any:
     """Give what `parse` makes of the text of a file; None where that fails, as `damage` tells."""
     try:
@@ -268,27 +257,6 @@ def _result(text: str) -> _File:
     content.get("convergence", {"diagnostics": ()})["diagnostics"]
     if not int(content["n_sites"]) >= 1:
         raise ValueError(f"n_sites is {content['n_sites']}")
-    return _File(content, provenance)
-
-
-def _observables(text: str) -> _File:
-    content, provenance = _sealed(text)
-    rows, columns = content["shape"]
-    n_sites = int(rows) * int(columns) - len(content.get("vacant", ()))
-    shapes = {"sites": (n_sites,), "correlations": (n_sites, n_sites), "structure_factor": None}
-    for part, shape in shapes.items():
-        for name, values in content.get(part, {}).items():
-            for key in ("mean", "error"):
-                found, asked = as_array(values[key]).shape, shape or (len(values["q"]),)
-                if found != asked:
-                    raise ValueError(f"{part}.{name}.{key} has shape {found}, not {asked}")
-    places = content.get("coordinates")
-    if places is not None and as_array(places).shape != (n_sites, 2):
-        raise ValueError(f"coordinates have shape {as_array(places).shape}, not {(n_sites, 2)}")
-    for bond in content.get("bonds", []):
-        if not all(0 <= int(site) < n_sites for site in bond["sites"]):
-            raise ValueError(f"a bond joins {bond['sites']}, there are {n_sites} sites")
-        float(np.float64(bond["mean"])), bond.get("error")
     return _File(content, provenance)
 
 
@@ -366,9 +334,9 @@ def asks_the_same(one: Any, other: Json) -> bool:
 def moved(
     config: Mapping[str, Any], out: Path, there: Callable[[Path], bool] = lambda place: True
 ) -> dict[str, Any]:
-    """Give the settings of a run as those of another folder, beside which its kept runs lie as they lay beside the first.
+    """Give the settings of a run as those of another folder.
 
-    Those of which that is not so, or not `there`, are named as they were.
+    The runs of [[orthogonal]] that lay beside the first lie beside that one, if they are `there`.
     """
     run = config.get("run")
     run = run if isinstance(run, Mapping) else {}
@@ -386,25 +354,18 @@ def moved(
 
 
 def in_place(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Give the settings of the run in a folder, which may have been moved or copied with its kept runs or without."""
+    """Give the settings of the run in a folder, which may have been moved or copied."""
     return moved(config, folder, lambda place: (place / CONFIG).is_file())
 
 
-def kept_hashes(checkpoint: Path) -> tuple[str, ...]:
-    """Give what identifies the states that a checkpoint was kept orthogonal to, in the order of its settings.
-
-    Raises:
-        StateFileError: a damaged or foreign file.
-    """
+def orthogonal_hashes(checkpoint: Path) -> tuple[str, ...]:
+    """Give the hashes of the states that a checkpoint was kept orthogonal to, in their order."""
     with opened(checkpoint) as file:
         return tuple(attribute(file, "identity").get(ORTHOGONAL) or ())
 
 
 def has_changed(kept: Path, hashed: str) -> bool:
-    """Tell whether a run no longer holds the state that another was kept orthogonal to.
-
-    False where that cannot be told, as from files that cannot be read.
-    """
+    """Tell whether a run is known to hold another state than the one with this hash."""
     try:
         return measured_hash(kept) not in (None, hashed)
     except StateFileError:
@@ -419,11 +380,7 @@ def measured_file(folder: Path) -> Path | None:
 
 
 def measured_hash(folder: Path) -> str | None:
-    """Of the parameters that a run measured; None where no file holds them.
-
-    Raises:
-        StateFileError: a damaged or foreign file.
-    """
+    """Give the hash of the parameters that a run measured; None where no file holds them."""
     path = measured_file(folder)
     if path is None:
         return None

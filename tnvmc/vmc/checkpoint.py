@@ -23,7 +23,7 @@ from tnvmc.storage.hdf5 import (
     opened,
 )
 from tnvmc.storage.identity import ORTHOGONAL, differences
-from tnvmc.storage.provenance import PROVENANCE, Provenance
+from tnvmc.storage.seals import PROVENANCE, Provenance
 from tnvmc.vmc.controllers import MeanOfIterates
 from tnvmc.vmc.core import Controller, Iterate, Method, State
 from tnvmc.vmc.guard import Recent
