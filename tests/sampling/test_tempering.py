@@ -43,18 +43,8 @@ class TwoHills(GenericAnsatz):
     def random(self, seed: int) -> Any:
         return np.ones(1)
 
-    @property
-    def single(self) -> Any:
-        """Walks of another state, theta / 1.2, which weights have to take back."""
-        return _Flatter(self.lattice, self.local_dim, self.n_params)
-
     def log_derivatives(self, theta: Any, configs: Any) -> Any:
         return np.sum(1.0 - 2.0 * configs, axis=1)[:, None] ** 2 / N_SITES
-
-
-class _Flatter(TwoHills):
-    def log_amplitude(self, theta: Any, configs: Any) -> LogAmplitude:
-        return super().log_amplitude(theta / np.float32(1.2), configs)
 
 
 def magnetisations(
@@ -91,11 +81,10 @@ def test_a_ladder_crosses_a_valley_that_a_chain_does_not() -> None:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("precision", [None, "single"])
-def test_samples_of_a_power_are_weighted_back(precision: Any) -> None:
-    """|psi|^2 from samples of |psi|, which are spread wider; psi_1 being psi over 1.2."""
+def test_samples_of_a_power_are_weighted_back() -> None:
+    """|psi|^2 from samples of |psi|, which are spread wider."""
     theta, n_walkers = np.array([0.25]), 32
-    sampler = Sampler(n_walkers, n_walkers * 400, n_burn=20, power=0.5, precision=precision)
+    sampler = Sampler(n_walkers, n_walkers * 400, n_burn=20, power=0.5)
     configs = np.zeros((n_walkers, N_SITES), dtype=np.int8)
     _, snapshot, _ = sample(
         sampler, TwoHills(), (theta, configs), {}, flips(LATTICE), jacobian=False

@@ -67,8 +67,8 @@ def test_an_enumeration_gives_the_dense_value(model: Any, operator: Operator) ->
 @pytest.mark.whole
 @pytest.mark.parametrize(
     "sampler",
-    [Sampler(32, 64, threads=1), Sampler(32, 64, precision="single", threads=1), DirectSampler(64)],
-    ids=["chains", "single", "direct"],
+    [Sampler(32, 64, threads=1), DirectSampler(64)],
+    ids=["chains", "direct"],
 )
 def test_samples_give_it_within_their_error(sampler: Any) -> None:
     vmc = state(heisenberg(LATTICE), sampler)

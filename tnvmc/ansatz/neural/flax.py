@@ -37,7 +37,6 @@ from tnvmc.ansatz.neural.functional import (
     SectorModule,
 )
 from tnvmc.ansatz.neural.recipe import rebuild_of
-from tnvmc.ansatz.neural.single_precision import SinglePrecisionNetwork
 from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
 from tnvmc.ansatz.neural.validation import (
     check_dtype,
@@ -105,9 +104,8 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
             `holomorphic` and `dtype`; an unknown group in `freeze`; signs other than 0 and 1.
         TypeError: a network that is no Flax module and makes none.
 
-    What it does not do: single precision, but for sweeps (`wrappers.mixed`); modules that change
-    while they are called (dropout, statistics that are updated); functions that are not
-    differentiable.
+    What it does not do: single precision; modules that change while they are called (dropout,
+    statistics that are updated); functions that are not differentiable.
 
     Source: log-derivatives with real, holomorphic and other parameters as in Vicentini et al.,
     SciPost Phys. Codebases 7 (2022), with the convention of `optimize.rule` (no factor 2).
@@ -187,11 +185,6 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
     def orbit_classes(self, configs: np.ndarray, operator: Operator) -> Any:
         """Give one configuration of each orbit and how many it stands for."""
         return self.orbits.classes(configs, operator)
-
-    @cached_property
-    def single(self) -> SinglePrecisionNetwork:
-        """What can `start` and `sweep` from a theta in single precision."""
-        return SinglePrecisionNetwork(self)
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N); one evaluation for each orbit of a small lattice."""
