@@ -26,7 +26,7 @@ from tnvmc import PEPS, SRC, Sampler, heisenberg, square
 from tnvmc.backend.device import DeviceError, describe, namespace_of
 from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.backend.process import keep_freed_memory
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import estimate
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.problem import Point, Problem

@@ -17,7 +17,7 @@ from tnvmc.backend.device import DeviceError, namespace_of
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
 from tnvmc.contraction import row
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for

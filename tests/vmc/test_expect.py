@@ -22,8 +22,8 @@ from tnvmc import (
     tfim,
     xxz,
 )
+from tnvmc.estimate.momenta import staggering
 from tnvmc.estimate.statistics import estimate
-from tnvmc.estimate.structure import staggering
 from tnvmc.operators.products import product_matrix
 from tnvmc.operators.spin import exchange_matrix, spin_matrices
 from tnvmc.vmc import measured_iterate, measurement

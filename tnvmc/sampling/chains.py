@@ -21,11 +21,10 @@ from tnvmc.backend.arguments import real, set_whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms, uniforms_of_passes
-from tnvmc.sampling.power import flattened, followed
 from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo, Wanted
 from tnvmc.sampling.snapshots import join, kept, tables_in
 from tnvmc.sampling.streams import EXCHANGE_PASS
-from tnvmc.sampling.tempering import coldest, exchanged, powers, tempered
+from tnvmc.sampling.tempering import coldest, exchanged, flattened, followed, powers, tempered
 from tnvmc.sampling.workers import chunks, in_chunks
 
 Array = Any
@@ -57,7 +56,7 @@ class Sampler:
             rounding only.
         power: p < 1 draws from |psi|^(2 p) and weighs samples by |psi|^(2 - 2 p), so that configurations
             where psi is small are seen and their signs can turn; for an ansatz with tempered sweeps.  "auto": a
-            power that follows the state from draw to draw (`sampling.power`), where the ansatz is
+            power that follows the state from draw to draw (`sampling.tempering`), where the ansatz is
             tempered and there are no replicas, else 1.
 
     Raises:

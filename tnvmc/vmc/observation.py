@@ -10,7 +10,7 @@ from typing import Any
 
 from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.estimate.local import local_energy, off_diagonal_energy
+from tnvmc.estimate.observables import local_energy, off_diagonal_energy
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples, Wanted
 from tnvmc.vmc.orthogonal import LowerState, Overlap, SampledState, penalties

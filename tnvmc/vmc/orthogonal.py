@@ -19,7 +19,7 @@ import numpy as np
 from tnvmc.ansatz.metropolis import amplitude_ratio
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import Estimate, estimate_samples
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.term import Operator

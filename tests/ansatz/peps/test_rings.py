@@ -32,7 +32,7 @@ from tnvmc.ansatz.peps.starts.simple_update import simple_update
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.exact import exact_ground_state
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.sampling.moves import moves_for

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz
+from tnvmc.ansatz.neural.architectures import rebuild_of
 from tnvmc.ansatz.neural.batches import (
     MOST_DRAWN,
     ONE_THREAD,
@@ -35,16 +36,13 @@ from tnvmc.ansatz.neural.functional import (
     InvariantModule,
     NetworkParameters,
     SectorModule,
-)
-from tnvmc.ansatz.neural.recipe import rebuild_of
-from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
-from tnvmc.ansatz.neural.validation import (
     check_dtype,
     check_groups,
     check_holomorphic,
     check_output,
     check_rows,
 )
+from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
 from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import spelt

@@ -25,8 +25,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from tnvmc.ansatz.neural.architectures import RBMConfig
-from tnvmc.ansatz.neural.recipe import noted
+from tnvmc.ansatz.neural.architectures import RBMConfig, noted
 from tnvmc.lattice.lattice import Lattice
 
 Form = Literal["binary", "log_cosh"]
