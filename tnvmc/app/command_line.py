@@ -7,10 +7,11 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from tnvmc._version import __version__
+from tnvmc.backend.process import OutputLost
 from tnvmc.backend.ranks import Ranks, launched, using_ranks
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
@@ -91,7 +92,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"tnvmc: {message} (see {self.prog} --help)\n")
 
 
-Command = Callable[[argparse.Namespace], int]
+Command = Callable[[argparse.Namespace], int | None]
 Argument = tuple[tuple[str, ...], dict[str, Any]]
 
 _COMMANDS: list[tuple[Command, str, tuple[Argument, ...]]] = []
@@ -139,6 +140,34 @@ SET = repeated("--set", help="change one setting, e.g. --set ansatz.D=6", **CHAN
 OUT = option("--out", metavar="DIR", help="folder to write (default: runs/NAME OF FILE)")
 FOLDER = option("folder", metavar="RUNDIR", help="folder of a run")
 _TRACEBACK = option("--traceback", action="store_true", help="show the traceback of an error")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command of `app.cli`, on all ranks there are, and give its exit status; bad input: 2."""
+    open_streams()
+    return on_all_ranks(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        options = make_parser().parse_args(arguments)
+        warnings.formatwarning = warning_line
+        try:
+            status = options.command(options) or 0
+            sys.stdout.flush()
+            return status
+        except (OutputLost, BrokenPipeError):  # the reader of our output has gone
+            return FAILED
+        except KeyboardInterrupt as stop:
+            status = getattr(stop, "exit_status", INTERRUPTED)
+            return complain(status, "stopped; no result was written")
+        except Exception as error:
+            if options.traceback:
+                raise
+            return explain(error)
+    finally:
+        warnings.formatwarning = FORMAT
+        give_up_lost_streams()
 
 
 def on_all_ranks(command: Callable[[], int]) -> int:
