@@ -35,9 +35,7 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
 
     All commands take that folder as they take the run, but it cannot be resumed: its checkpoint holds
     the parameters that were measured, and the walkers, and nothing of what further steps would need.
-    `run.out` is the name of the archive there: where the run lay is nobody's concern.
-    These parameters are those of measured.h5 (without it the last ones) or stage-K.h5; where that is
-    gone, or of another run, the draws of `vmc.measured_iterate` say again which were measured.
+    `run.out` is the name of the archive there.
 
     Raises:
         FolderError: no finished run, one that was continued after its measurement, files of several

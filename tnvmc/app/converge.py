@@ -9,9 +9,9 @@ from typing import Any
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.diagnostics import measured_chi
 from tnvmc.app.stages import restored
+from tnvmc.report.describe import damage_text
 from tnvmc.settings.load import load_in_place
-from tnvmc.storage.files import read_plain
-from tnvmc.storage.run_files import asks_the_same
+from tnvmc.storage.run_files import asks_the_same, read_run
 from tnvmc.storage.run_folder import (
     RESULT,
     FolderError,
@@ -20,7 +20,6 @@ from tnvmc.storage.run_folder import (
     check_tied,
     disk_errors,
 )
-from tnvmc.storage.seals import unsealed_json
 from tnvmc.vmc.chi_scan import ONE_IN, Convergence, checked_chis, default_chis
 from tnvmc.vmc.second_opinion import When
 
@@ -82,16 +81,9 @@ def converge_run(
 def _finished(path: Path) -> dict[str, Any]:
     """Give the result of a run; raise `FolderError` where no finished one is."""
     check_run_folder(path)
-    if not (path / RESULT).is_file():
-        raise FolderError(
-            f"{path}: this run is not finished ({RESULT} is missing); "
-            f"finish it with: tnvmc run --resume {path}"
-        )
-    try:
-        result: dict[str, Any] = unsealed_json(read_plain(path / RESULT).decode())
-        result["energy"], result["config"]
-    except OSError as error:
-        raise FolderError(f"{path / RESULT}: cannot be read ({error.strerror})") from None
-    except (ValueError, KeyError) as error:
-        raise FolderError(f"{path / RESULT}: damaged, or no result ({error})") from None
-    return result
+    run = read_run(path)
+    if run.result is not None:
+        return dict(run.result)
+    why = [damage_text(damage) for damage in run.damage if damage.file == RESULT]
+    told = "; ".join(why) or f"this run is not finished ({RESULT} is missing)"
+    raise FolderError(f"{path}: {told}; finish it with: tnvmc run --resume {path}")

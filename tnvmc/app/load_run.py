@@ -47,15 +47,10 @@ _FREE = ("run", "measure")  # sections that change nothing of what the state is
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LoadedRun(Shown):
-    """A run as its folder holds it; made by `load_run`.
-
-    `vmc` is restored from the checkpoint when it is first asked for; everything else is read at once.
-    """
+    """A run as its folder holds it; made by `load_run`."""
 
     files: Run  #: parsed, with what is damaged
-    settings: (
-        Settings | None
-    )  #: those of config.toml, defaults filled in; None where they make no run
+    settings: Settings | None  #: completed; None where they make no run
     operator: Operator | None  #: the Hamiltonian; None with them
     history: History
 
@@ -66,12 +61,12 @@ class LoadedRun(Shown):
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """What result.json holds, None where there is none; `finished` tells whether it is of the last step."""
+        """What result.json holds; `finished` tells whether it is of the last step."""
         return None if self.files.result is None else dict(self.files.result)
 
     @property
     def observables(self) -> Observables | None:
-        """What observables.json holds, a dict with labels and pictures; None where nothing was measured."""
+        """What observables.json holds, with labels and pictures."""
         return None if self.files.observables is None else Observables(self.files.observables)
 
     @property
@@ -81,15 +76,14 @@ class LoadedRun(Shown):
 
     @cached_property
     def vmc(self) -> VMC:
-        """The state after the last step of the checkpoint, ready for `measure`, `expect` and `converge`.
+        """The state after the last step of the checkpoint, restored when it is first asked for.
 
-        Its energy is that of result.json, bit for bit, where it is measured as the run was.  More
-        steps can be made with it in memory (from an archive the rule begins anew); the folder
-        stays as it is.
+        Its energy is that of result.json, bit for bit, where it is measured as the run was.  From an
+        archive the rule begins anew.
 
         Raises:
-            FolderError: no checkpoint, or one that is damaged or of another run; a run from Python with
-                parts of its own, of which `own` tells.
+            FolderError: no checkpoint, or one that is damaged or of another run; a run from Python of
+                which settings do not describe all (`own`).
         """
         if self.settings is None or self.operator is None:
             raise FolderError(f"{self.path}: {only_in_python(self.path, self.own)}")
@@ -106,12 +100,12 @@ class LoadedRun(Shown):
 
     @property
     def own(self) -> list[str]:
-        """What settings do not describe of a run from Python, as "ansatz"; see `tnvmc.app.python_run`."""
+        """What settings do not describe of a run from Python, as "ansatz"."""
         return own_parts(self.files.config)
 
     @property
     def ansatz(self) -> Ansatz:
-        """The wave function, a PEPS, an MPS or a network; its parameters are `vmc.measured_theta()`."""
+        """The wave function; its parameters are `vmc.measured_theta()`."""
         return self.vmc.ansatz
 
     def plot(self, ax: Any = None, against: str = "step", quantity: str = "energy") -> Any:
@@ -158,8 +152,6 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> LoadedRun:
         path: of the folder.
         overrides: settings of [run] and [measure] for the state, as ``"run.device=cpu"``.
 
-    Cost: reading the files; the state is restored when `LoadedRun.vmc` is first asked for.
-
     Raises:
         FolderError: no run there, files of several runs, or settings that cannot be read.
 
@@ -203,12 +195,10 @@ def _history(files: Run, n_sites: int, units: str) -> History:
 
 def _doubts(files: Run) -> list[str]:
     """Say what is damaged, and what is of an earlier step."""
-    told = [describe.damage_text(damage) for damage in files.damage]
-    if files.result is not None and not is_finished(files) and not _told(files):
+    texts = [describe.damage_text(damage) for damage in files.damage]
+    damaged = RESULT in [damage.file for damage in files.damage]
+    if files.result is not None and not is_finished(files) and not damaged:
         steps = files.result.get("steps")
-        told.append(f"the result is that after {steps} steps, the run has made {steps_done(files)}")
-    return [*told, *filter(None, [describe.outdated_text(files)])]
-
-
-def _told(files: Run) -> bool:
-    return any(damage.file == RESULT for damage in files.damage)
+        done = steps_done(files)
+        texts.append(f"the result is that after {steps} steps, the run has made {done}")
+    return [*texts, *filter(None, [describe.outdated_text(files)])]
