@@ -8,8 +8,9 @@ from typing import Any
 
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.diagnostics import measured_chi
-from tnvmc.app.stages import restored
+from tnvmc.app.stages import plan_of, restored
 from tnvmc.report.describe import damage_text
+from tnvmc.session.vmc import converge
 from tnvmc.settings.load import load_in_place
 from tnvmc.storage.run_files import asks_the_same, read_run
 from tnvmc.storage.run_folder import (
@@ -50,7 +51,7 @@ def converge_run(
     if n_samples is not None and n_samples < 1:
         raise ValueError(f"converge: n_samples is {n_samples}; it must be 1 or larger")
     provenance = check_tied(path)
-    vmc, measure = restored(path, settings).vmc, settings.measure
+    vmc = restored(path, settings).vmc
     measured_at = measured_chi(finished)
     others = {*(chis or default_chis(vmc.problem.ansatz)), *([measured_at] if measured_at else [])}
     checked_chis(vmc.ansatz, tuple(others))
@@ -62,14 +63,8 @@ def converge_run(
                 f"{path}: {RESULT} is not that of its last step and settings; measure them with: "
                 f"tnvmc run --resume {path}"
             )
-        found = vmc.converge(
-            tuple(others),
-            n_samples or max(1, (measure.n_samples or 0) // ONE_IN),
-            measure.n_burn,
-            measure.n_thin,
-            measure.symmetrise,
-            double_layer,
-        )
+        n_samples = n_samples or max(1, (settings.measure.n_samples or 0) // ONE_IN)
+        found = converge(vmc, plan_of(settings, n_samples, None), tuple(others), double_layer)
         layers = None if found.double_layer is None else found.double_layer.as_dict()
         result["convergence"] = convergence(
             result, folder.history(), found.samples.as_dicts(), layers

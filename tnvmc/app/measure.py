@@ -18,7 +18,7 @@ import numpy as np
 
 from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import chi_of
-from tnvmc.app.stages import restored
+from tnvmc.app.stages import plan_of, restored
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -54,7 +54,7 @@ from tnvmc.storage.seals import PROVENANCE, sealed_json
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.core import Iterate, Method, State, controlled
 from tnvmc.vmc.measured_iterate import CODES, measured_iterate
-from tnvmc.vmc.measurement import FRESH_BURN, MeasurementPlan
+from tnvmc.vmc.measurement import FRESH_BURN
 from tnvmc.vmc.results import finite_or_none
 
 Array = Any
@@ -295,10 +295,8 @@ def _method(of: _Measuring, point: Point) -> Method:
     if asked.direct:
         sector, threads = settings.sampler.magnetisation, settings.run.threads
         sampler = DirectSampler(of.n_samples, magnetisation=sector, threads=threads)
-    measure, chi = settings.measure, asked.chi or chi_to_measure(settings, ansatz)
-    symmetries = tuple(measure.symmetrise)
-    plan = MeasurementPlan(of.n_samples, chi, measure.n_burn, measure.n_thin, symmetries, sampler)
-    return plan.applied(of.method, point, of.state.step)
+    plan = plan_of(settings, of.n_samples, asked.chi or chi_to_measure(settings, ansatz))
+    return replace(plan, sampler=sampler).applied(of.method, point, of.state.step)
 
 
 @dataclass(frozen=True)

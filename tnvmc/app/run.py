@@ -13,11 +13,10 @@ from typing import Any
 from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.ansatz.peps.sharing import shared_counts
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.app.recording import Recorder, draw_energy, scanned
-from tnvmc.app.stages import StagedRun
+from tnvmc.app.stages import StagedRun, plan_of
 from tnvmc.backend.process import uninterrupted
 from tnvmc.backend.ranks import in_use, launched
 from tnvmc.report.console import (
@@ -51,7 +50,7 @@ from tnvmc.storage.run_folder import (
     require_provenance,
     require_settings,
 )
-from tnvmc.vmc.measurement import MeasurementPlan, measure
+from tnvmc.vmc.measurement import measure
 from tnvmc.vmc.reliability import group_of
 from tnvmc.vmc.results import StepRecord
 
@@ -219,8 +218,9 @@ def _carry_on(
             _optimise(run, recorder, folder, console)
         recorder.save()
         with console.measuring():
-            vmc = run.vmc
-            measured = measure(vmc.method, vmc.state, _plan(settings, vmc.problem.ansatz))
+            vmc, chi = run.vmc, chi_to_measure(settings, run.vmc.problem.ansatz)
+            plan = plan_of(settings, settings.measure.n_samples, chi)
+            measured = measure(vmc.method, vmc.state, plan)
             scan = scanned(vmc, measured) if settings.measure.ladder else ()
         result = recorder.finish(settings.as_dict(), measured, scan, reference, started - earlier)
     except (KeyboardInterrupt, MemoryError) as stop:
@@ -240,12 +240,6 @@ def _carry_on(
     console.result(result)
     console.say(f"written to {folder.path}")
     return result
-
-
-def _plan(settings: Settings, ansatz: Ansatz) -> MeasurementPlan:
-    asked, chi = settings.measure, chi_to_measure(settings, ansatz)
-    symmetries = tuple(asked.symmetrise)
-    return MeasurementPlan(asked.n_samples, chi, asked.n_burn, asked.n_thin, symmetries)
 
 
 def _not_written(error: OSError, folder: RunFolder, saved_step: int | None) -> DiskError:

@@ -350,6 +350,12 @@ class StagedRun:
         checkpoint.save(path, state, checkpoint.identity(self.vmc.method), done, provenance)
 
 
+def plan_of(settings: Settings, n_samples: int | None, chi: int | None) -> MeasurementPlan:
+    """Give the plan of [measure], with this number of samples and chi."""
+    asked = settings.measure
+    return MeasurementPlan(n_samples, chi, asked.n_burn, asked.n_thin, tuple(asked.symmetrise))
+
+
 def restored(path: Path, settings: Settings, operator: Operator | None = None) -> StagedRun:
     """Give the run in a folder as its checkpoint holds it, an archived one too, to look at.
 

@@ -372,7 +372,6 @@ class VMC:
         chis: Sequence[int] | None = None,
         n_samples: int | None = None,
         n_burn: int | None = None,
-        n_thin: int | None = None,
         symmetries: Sequence[str] = (),
         double_layer: When = None,
         progress: bool = False,
@@ -385,7 +384,7 @@ class VMC:
 
         Args:
             chis: 1, 1.5 and 2 times the chi of the next step by default.
-            n_samples, n_burn, n_thin, symmetries: those of `measure`.
+            n_samples, n_burn, symmetries: those of `measure`.
             double_layer: None takes it where it is done within `MAX_SECONDS`; True always; False
                 never; or the chi of its scan, by default D^2 / 2, D^2, ... until the energy stays.
             progress: show how far it is.
@@ -397,13 +396,9 @@ class VMC:
             ValueError: an ansatz that is contracted without chi; a chi below 1; fewer than two;
                 a double layer that was asked for and cannot be had; and as `measure`.
         """
-        chis = checked_chis(self.problem.ansatz, chis)
-        chosen_chis(double_layer)  # refused before anything is drawn
-        plan = MeasurementPlan(n_samples, max(chis), n_burn, n_thin, names_of(symmetries))
+        plan = MeasurementPlan(n_samples, None, n_burn, None, names_of(symmetries))
         with work_shown(progress):
-            measured = measure(self.method, self.state, plan)
-            samples = scan_chi(measured, chis, self.method.sampler.threads, one_in=1)
-            found = Convergence(samples, scan_double_layer(measured, double_layer))
+            found = converge(self, plan, chis, double_layer)
         warn_of(found.diagnostics, "VMC.converge")
         return found
 
@@ -425,3 +420,14 @@ class VMC:
         found = checkpoint.load(path, checkpoint.identity(self.method), self.state, archived)
         check_restored(path, self.operator, found, self.state)
         self.state = found
+
+
+def converge(
+    vmc: VMC, plan: MeasurementPlan, chis: Sequence[int] | None, double_layer: When
+) -> Convergence:
+    """Carry out `VMC.converge`, by a plan whose chi becomes the largest of `chis`; warn of nothing."""
+    chis = checked_chis(vmc.problem.ansatz, chis)
+    chosen_chis(double_layer)  # refused before anything is drawn
+    measured = measure(vmc.method, vmc.state, replace(plan, chi=max(chis)))
+    samples = scan_chi(measured, chis, vmc.method.sampler.threads, one_in=1)
+    return Convergence(samples, scan_double_layer(measured, double_layer))
