@@ -65,12 +65,8 @@ class _OneStage:
 def steps(vmc: Made, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], None]]:
     """Keep the steps of a block in a new folder, or in that of the run that this VMC goes on with.
 
-    A checkpoint is written every 10 steps, every minute (see `Recorder`) and at the end, also of a
-    block that ends with an exception.
-
-    Raises:
-        FolderError: the folder holds another run, or another state of this one; a VMC that has made
-            steps which no folder holds; the disk refuses.
+    Also those before an exception.  Raises FolderError where the folder holds another run, or another
+    state of this one; for steps that no folder holds; where the disk refuses.
     """
     path = as_path("VMC.run", out)
     with disk_errors(path):
@@ -96,11 +92,8 @@ def steps(vmc: Made, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], 
 def result(vmc: Made, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Measured], None]]:
     """Keep what a block measures as result.json of the folder of the run, and draw energy.png.
 
-    Section [measure] of config.toml then says how it was measured.
-
-    Raises:
-        FolderError: the folder does not hold this state; the disk refuses.
-        ValueError: a sampler of its own, which settings of a run do not have.
+    Section [measure] of config.toml then says how it was measured.  Raises FolderError where the
+    folder does not hold this state or the disk refuses, ValueError for a sampler of its own.
     """
     path = as_path("VMC.measure", out)
     if plan.sampler is not None:
@@ -178,13 +171,9 @@ def _is_free(path: Path) -> bool:
 
 
 def _require_state(vmc: Made, path: Path) -> Provenance:
-    """Give what the checkpoint of a folder says of itself, which is the state of a VMC number by
-    number.
+    """Give what the checkpoint of a folder says of itself; FolderError for another state or run.
 
     `RunFolder.reopen` asks for it again: meanwhile another process may go on with the run.
-
-    Raises:
-        FolderError: it is another state, or of another run.
     """
     if not (path / CONFIG).is_file():
         raise FolderError(f"{path}: holds files of a run and no {CONFIG}; choose another out=")

@@ -32,9 +32,7 @@ EVERY = 10
 
 _SECONDS_BETWEEN_CHECKPOINTS = 60.0
 
-_TIMES_ITS_OWN = 30.0
-"""Between two checkpoints that no number of steps asks for, in units of what one takes: with an
-averaged S it may be a GiB and take as long as a step."""
+_TIMES_ITS_OWN = 30.0  # an averaged S may be a GiB, and take as long as a step
 
 
 class Recorded(Protocol):
@@ -54,11 +52,8 @@ class Recorded(Protocol):
 class Recorder:
     """Keeps the files of a run.
 
-    Args:
-        run: what is made.
-        folder: where it goes.
-        every: steps between checkpoints; one is written every minute as well, or where one takes
-            more than two seconds, after thirty times as long.
+    A checkpoint is written after `every` steps, and every minute, or where one takes more than two
+    seconds, after thirty times as long.
     """
 
     def __init__(self, run: Recorded, folder: RunFolder, every: int = EVERY) -> None:
@@ -130,10 +125,7 @@ def save_measured(vmc: Made, folder: Path, point: Iterate, provenance: Provenanc
 def result_of(
     vmc: Made, config: Mapping[str, Any], measured: Measurement, reference: Reference
 ) -> dict[str, Any]:
-    """Put together the content of result.json, all but the stages, the chi scan and the walltime.
-
-    `config` is what config.toml holds, by which the energy was measured.
-    """
+    """Give what result.json says of an energy, measured by the settings `config`."""
     n_sites, exact = measured.n_sites, reference.energy
     signed = error = None
     if exact:
@@ -160,9 +152,7 @@ def result_of(
 
 
 def growth_of_steps(state: State, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Give, of what grows in a run or has grown, each step from which it had another value, and
-    that value.
-    """
+    """Give the steps from which the numbers of samples and the chi that grow had other values."""
     told = {found["code"] for line in history for found in line.get("diagnostics") or ()}
     kinds = (
         ("samples_of_steps", "n_samples", GrowingSamples, "samples_grown"),

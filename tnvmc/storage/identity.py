@@ -32,10 +32,7 @@ def parameters_hash(theta: np.ndarray) -> str:
 
 
 def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Say in what two descriptions differ, "heads 10 (now 5)" for each key, nested ones too.
-
-    Networks of different kinds differ in their kind and in nothing else.
-    """
+    """Say in what two descriptions differ, "heads 10 (now 5)" for each key, nested ones too."""
     found: list[str] = []
     for key in dict.fromkeys([*wanted, *stored]):
         old, new = stored.get(key), wanted.get(key)
