@@ -219,18 +219,6 @@ def test_with_another_sampler_than_the_run(make: Any, n_walkers: int) -> None:
 
 
 @pytest.mark.whole
-def test_another_contraction_says_nothing_of_the_last_update(make: Any) -> None:
-    """Steps by SRC, a measurement by ZipUp with hardly a bond: another psi of the same theta."""
-    folder = make(shape="4, 4", sampler=CHAINS)
-    assert main(["run", "--resume", str(folder), "--set", "optimizer.steps=4"]) == 0
-    cut = ("contraction.scheme='zipup'", "contraction.chi=1", "measure.chi=1")
-    found = measure_run(folder, Asked(64, pair_samples=0, overrides=cut))
-    codes = [each["code"] for each in found["diagnostics"]]
-    assert "measured_before_last_update" not in codes
-    assert (found["scheme"], found["chi"]) == ("zipup", 1)
-
-
-@pytest.mark.whole
 @pytest.mark.parametrize("sampler", [CHAINS, 'kind = "direct"\nn_samples = 64'])
 def test_walkers_of_another_magnetisation_than_the_run(make: Any, sampler: str) -> None:
     """They used to stay in that of the run, and its energy was given for the other one."""
@@ -408,7 +396,8 @@ def test_bad_input(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert "must be 1 or larger" in complaint(capsys, "run", "--n-samples", "0")
     assert "must be 1 or larger" in complaint(capsys, "run", "--chi", "-3")
     assert "did you mean" in complaint(capsys, "run", "--set", "measure.n_sample=3")
-    assert "another problem" in complaint(capsys, "run", "--set", "ansatz.D=3")
+    for other in ("ansatz.D=3", "lattice.shape=[3, 3]", "contraction.chi=1"):
+        assert "changes of [measure]" in complaint(capsys, "run", "--set", other)
     image = (folder / "checkpoint.h5").read_bytes()
     (folder / "checkpoint.h5").write_bytes(image[: len(image) // 2])
     assert "damaged" in complaint(capsys, "run")

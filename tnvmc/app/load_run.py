@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.app.stages import restored
+from tnvmc.app.stages import check_overrides, restored
 from tnvmc.backend.calls import as_path
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.operators.term import Operator
@@ -41,8 +41,6 @@ from tnvmc.storage.run_folder import (
     check_tied,
 )
 from tnvmc.vmc.history import History
-
-_FREE = ("run", "measure")  # sections that change nothing of what the state is
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -161,12 +159,7 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> LoadedRun:
     """
     path = as_path("load_run", path)
     check_run_folder(path)
-    for override in overrides:
-        if override.split(".")[0].strip() not in _FREE:
-            raise FolderError(
-                f"{path}: override {override!r}: a state that is loaded takes those of "
-                f"{' and '.join(f'[{name}]' for name in _FREE)}"
-            )
+    check_overrides(path, overrides, ("measure", "run"))
     files = read_run(path)
     settings = operator = None
     if own_parts(files.config):

@@ -18,7 +18,7 @@ import numpy as np
 
 from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import chi_of
-from tnvmc.app.stages import plan_of, restored
+from tnvmc.app.stages import check_overrides, plan_of, restored
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -31,10 +31,10 @@ from tnvmc.sampling.configurations import initial_configs, magnetisation_of
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.problem import Point, Problem, Samples
 from tnvmc.session.observables import description, for_pairs, measured_observables, of_terms
-from tnvmc.settings.build import build_operator, build_sampler, build_scheme, chi_to_measure
+from tnvmc.settings.build import build_operator, build_sampler, chi_to_measure
 from tnvmc.settings.checks import check_symmetries
-from tnvmc.settings.config import LatticeSettings, Settings
-from tnvmc.settings.load import load, load_in_place
+from tnvmc.settings.config import Settings
+from tnvmc.settings.load import load_in_place
 from tnvmc.settings.operator_file import read_operators
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import read_plain, write_atomically
@@ -43,7 +43,6 @@ from tnvmc.storage.identity import parameters_hash
 from tnvmc.storage.run_files import OBSERVABLES, read_run
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
-    CONFIG,
     FolderError,
     check_run_folder,
     check_tied,
@@ -110,17 +109,13 @@ def measure_run(
     check_run_folder(path)
     if not (path / CHECKPOINT).is_file():
         raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")
-    settings, of_run = load_in_place(path, asked.overrides), load(path / CONFIG)
-    if settings.lattice != of_run.lattice:
-        raise ConfigError(
-            f"lattice: {path} holds a state on {_named(of_run.lattice)}, not on "
-            f"{_named(settings.lattice)}; omit --set lattice"
-        )
+    check_overrides(path, asked.overrides, ("measure", "run", "sampler"))
+    settings = load_in_place(path, asked.overrides)
     operator = build_operator(settings)
     check_symmetries(settings, operator, asked.direct)
     own = _own_operators(asked, operator)
     before = check_tied(path)
-    method, at, judged = _restored(path, settings, of_run, operator)
+    method, at, judged = _restored(path, settings, operator)
     provenance = provenance_at(path, before, at.step)
     state = {
         "parameters": parameters_hash(np.ascontiguousarray(to_host(judged[0].theta))),
@@ -167,28 +162,15 @@ def _own_operators(asked: Asked, operator: Operator) -> tuple[Operator, ...]:
     return own
 
 
-def _restored(
-    path: Path, settings: Settings, of_run: Settings, operator: Operator
-) -> tuple[Method, State, Judged]:
-    """Give the method and the state of a run, with sampler and contraction of `settings`.
-
-    Which parameters are measured is judged by those of the run: another contraction is another psi,
-    whose energy says nothing of its last update.
-    """
-    stored, contraction = of_run.sampler, of_run.contraction
-    as_it_was = settings.model_copy(update={"sampler": stored, "contraction": contraction})
-    vmc = restored(path, as_it_was, operator).vmc
+def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[Method, State, Judged]:
+    """Give the method and the state of a run, with the sampler of `settings`."""
+    stored = load_in_place(path).sampler
+    vmc = restored(path, settings.model_copy(update={"sampler": stored}), operator).vmc
     method, state, sampler = vmc.method, vmc.state, build_sampler(settings, operator)
     judged = measured_iterate(method, state)  # by the sampler of the run, as its next step would
     if not judged[1]:
         judged = judged[0], tuple(_archived_reasons(path))
-    problem, ansatz = controlled(method, state).problem, method.problem.ansatz
-    if settings.contraction != contraction and ansatz.scheme is not None:
-        wanted = settings.contraction
-        chi = wanted.chi
-        if chi == "auto" or chi == contraction.chi:
-            chi = chi_of(problem.ansatz)
-        problem = replace(problem, ansatz=ansatz.with_scheme(build_scheme(wanted.scheme, chi)))
+    problem = controlled(method, state).problem
     here = state.here
     xp, sector = array_namespace(here.configs), settings.sampler.magnetisation
     stood = here.configs
@@ -223,11 +205,6 @@ def _walked(problem: Problem, sampler: Sampler, point: Point) -> Array:
     walk = sampler.for_measurement(sampler.n_walkers, FRESH_BURN, 1)
     after = walk.draw(replace(problem, targets={}), point, streams.BURN_IN, jacobian=False)[1]
     return after.configs
-
-
-def _named(lattice: LatticeSettings) -> str:
-    shape = lattice.shape if isinstance(lattice.shape, list) else [lattice.shape]
-    return f"{' x '.join(map(str, shape))} sites ({lattice.kind}, {lattice.boundary})"
 
 
 @dataclass(frozen=True)

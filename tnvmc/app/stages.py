@@ -350,6 +350,16 @@ class StagedRun:
         checkpoint.save(path, state, checkpoint.identity(self.vmc.method), done, provenance)
 
 
+def check_overrides(path: Path, overrides: Sequence[str], sections: Sequence[str]) -> None:
+    """Raise `FolderError` for changes of other sections, which would make another state."""
+    for override in overrides:
+        if override.split(".")[0].strip() not in sections:
+            raise FolderError(
+                f"{path}: {override!r}: a state that is made takes changes of "
+                f"{' and '.join(f'[{name}]' for name in sections)} only"
+            )
+
+
 def plan_of(settings: Settings, n_samples: int | None, chi: int | None) -> MeasurementPlan:
     """Give the plan of [measure], with this number of samples and chi."""
     asked = settings.measure
