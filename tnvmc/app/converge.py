@@ -8,7 +8,7 @@ from typing import Any
 
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.diagnostics import measured_chi
-from tnvmc.app.stages import plan_of, restored
+from tnvmc.app.stored_run import plan_of, restored
 from tnvmc.report.describe import damage_text
 from tnvmc.session.vmc import converge
 from tnvmc.settings.load import load_in_place

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.app.stages import check_overrides, restored
+from tnvmc.app.stored_run import check_overrides, restored
 from tnvmc.backend.calls import as_path
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.operators.term import Operator

@@ -18,7 +18,7 @@ import numpy as np
 
 from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import chi_of
-from tnvmc.app.stages import check_overrides, plan_of, restored
+from tnvmc.app.stored_run import check_overrides, plan_of, restored
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -136,7 +136,7 @@ def measure_run(
         "seconds": perf_counter() - started,
     }
     found = merged(finite_or_none(fresh), held)
-    told = list(found.kept)
+    told = list(found.unchanged)
     with disk_errors(path):
         if found.aside is not None and held is not None:
             aside = _free_name(path, int(held.get("step") or 0))
@@ -281,7 +281,7 @@ class Merged:
     """What observables.json is to hold, and what becomes of what it held."""
 
     content: Json
-    kept: tuple[Diagnostic, ...] = ()  #: `observables_kept`: parts of earlier measurements
+    unchanged: tuple[Diagnostic, ...] = ()  #: `observables_kept`: parts of earlier measurements
     aside: str | None = None  #: why the earlier file is set aside, as `state_differs`, or "better"
 
 
@@ -291,7 +291,7 @@ def merged(fresh: Json, held: Mapping[str, Any] | None) -> Merged:
         return Merged(fresh)
     if (other := state_differs(fresh, held)) is not None:
         return Merged(fresh, aside=other)
-    content, kept = dict(fresh), list[Diagnostic]()
+    content, unchanged = dict(fresh), list[Diagnostic]()
     before, now = held["measured"], fresh["measured"]
     content["measured"] = {**now, "operators": dict(now["operators"])}
     content["operators"] = dict(content["operators"])
@@ -302,14 +302,14 @@ def merged(fresh: Json, held: Mapping[str, Any] | None) -> Merged:
         for key in ("correlations", "structure_factor"):
             of_pairs = {name: value for name, value in held[key].items() if name == ALL_PAIRS}
             content[key] = {**content[key], **of_pairs}
-        kept.append(_kept(content, ALL_PAIRS, pairs))
+        unchanged.append(_unchanged(content, ALL_PAIRS, pairs))
     for name, record in before["operators"].items():
         if name not in now["operators"]:
             content["measured"]["operators"][name] = record
             content["operators"][name] = held["operators"][name]
-            kept.append(_kept(content, name, record))
+            unchanged.append(_unchanged(content, name, record))
     worse = any(_worse(new, old) for new, old in _both(now, before))
-    return Merged(content, tuple(kept), "better" if worse else None)
+    return Merged(content, tuple(unchanged), "better" if worse else None)
 
 
 def state_differs(fresh: Mapping[str, Any], held: Mapping[str, Any]) -> str | None:
@@ -349,7 +349,7 @@ def _worth(record: Json) -> float:
     return float(record["effective_samples"] or record["n_samples"])
 
 
-def _kept(content: Json, name: str, record: Json) -> Diagnostic:
+def _unchanged(content: Json, name: str, record: Json) -> Diagnostic:
     """Add the diagnostics of a part that stays, and tell that it does."""
     more = [each for each in record["diagnostics"] if each not in content["diagnostics"]]
     content["diagnostics"] = [*content["diagnostics"], *more]

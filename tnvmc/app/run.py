@@ -16,7 +16,8 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.app.recording import Recorder, draw_energy, scanned
-from tnvmc.app.stages import StagedRun, plan_of
+from tnvmc.app.stages import StagedRun
+from tnvmc.app.stored_run import lower_states, plan_of
 from tnvmc.backend.process import uninterrupted
 from tnvmc.backend.ranks import in_use, launched
 from tnvmc.report.console import (
@@ -191,7 +192,7 @@ def _set_up(
     bonds = of_grid.bonds if isinstance(of_grid, PEPS) and operator.lattice.shape[0] > 1 else None
     if bonds and (embedded := embedding_text(operator, bonds)):
         console.say(embedded)
-    run = StagedRun(settings, operator, done, blank=blank)
+    run = StagedRun(settings, operator, lower_states(settings, operator), done, blank=blank)
     console.expect(run.last_step)
     return run, console
 
@@ -212,7 +213,7 @@ def _carry_on(
         if reference is None:
             group = group_of(run.vmc.ansatz)
             sector = settings.sampler.magnetisation
-            reference = find_reference(run.operator, sector, group, run.kept)
+            reference = find_reference(run.operator, sector, group, run.lower)
         console.used = run.seconds
         with console.live(run.vmc.state.step, reference.energy):
             _optimise(run, recorder, folder, console)

@@ -44,7 +44,14 @@ from tnvmc.session.arguments import (
     rates,
     start_configs,
 )
-from tnvmc.session.calls import Out, collective, result_kept, steps_kept, steps_shown, work_shown
+from tnvmc.session.calls import (
+    Out,
+    collective,
+    result_recorded,
+    steps_recorded,
+    steps_shown,
+    work_shown,
+)
 from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.controllers import MeanOfIterates
@@ -239,7 +246,10 @@ class VMC:
         steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
         callbacks, stop = as_callbacks(callback), False
         records = History([], n_sites, self.operator.units)
-        with steps_kept(self, out, steps) as keep, steps_shown(progress, steps, n_sites) as show:
+        with (
+            steps_recorded(self, out, steps) as keep,
+            steps_shown(progress, steps, n_sites) as show,
+        ):
 
             def observe(record: StepRecord) -> None:
                 nonlocal stop
@@ -311,7 +321,7 @@ class VMC:
                 `tnvmc.vmc.reliability.of_energy` and `tnvmc.vmc.sectors.elsewhere`.
         """
         plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, names_of(symmetries), sampler)
-        with result_kept(self, out, plan) as keep, work_shown(progress):
+        with result_recorded(self, out, plan) as keep, work_shown(progress):
             found = measure(self.method, self.state, plan)
             keep(found)
         measured = compared(found.measurement, self.problem, self.method.orthogonal_to)

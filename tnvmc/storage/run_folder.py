@@ -145,14 +145,14 @@ class RunFolder:
             if checkpoint is not None and read_provenance(path / CHECKPOINT) != checkpoint:
                 raise FolderInUse(f"{path}: another process has continued this run; start again")
             run_id = _tied(path, lines, checkpoint, own_settings)
-            kept = _kept(lines, path / HISTORY, next_step)
-            history.truncate(lines.ends[kept - 1] if kept else 0)
-            check = lines.checks[kept - 1] if kept else ""
+            step = _step_of(lines, path / HISTORY, next_step)
+            history.truncate(lines.ends[step - 1] if step else 0)
+            check = lines.checks[step - 1] if step else ""
             clear_leftovers(path)
         except BaseException:
             history.close()
             raise
-        return cls(path, history, Provenance(run_id, kept, check))
+        return cls(path, history, Provenance(run_id, step, check))
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
         """Write config.toml: everything that ran, defaults filled in."""
@@ -316,7 +316,7 @@ def _locked(path: Path) -> IO[bytes]:
     return history
 
 
-def _kept(lines: Lines, path: Path, next_step: int | None) -> int:
+def _step_of(lines: Lines, path: Path, next_step: int | None) -> int:
     """Count the lines of history.jsonl before `next_step`, none of which may be missing."""
     n_steps = len(lines.records)
     if lines.bad is not None and not lines.torn and (next_step is None or n_steps < next_step):
