@@ -1,4 +1,4 @@
-"""Level 0: types that carry their limits, for pydantic, and what they say in words: "an integer >= 1"."""
+"""Level 0: types with limits, for pydantic, and what they say in words: "an integer >= 1"."""
 
 from __future__ import annotations
 

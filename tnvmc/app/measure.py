@@ -1,7 +1,7 @@
 """`tnvmc measure`: the observables of a run's state, with error bars, into observables.json.
 
 A measurement has parts: what every sample is measured for ("samples": energy, bonds, sites, Sz Sz),
-S.S of all pairs ("pairs"), and operators of the user; `measured` in the file says of each how it was
+S.S of all pairs ("pairs"), and operators of the user; `measured` in the file says how each was
 measured.  A part that is not measured anew stays, where the state is the same.  What is of another
 state, or better than what takes its place, is set aside in a file of its own.
 """
@@ -336,7 +336,7 @@ def _both(now: Json, before: Json) -> Iterator[tuple[Json, Json]]:
 
 
 def _worse(new: Json, old: Json) -> bool:
-    """Tell whether the old one has anything that is lost with it: samples, chi, another operator."""
+    """Tell whether the old one has more samples or chi, or is of another operator."""
     if new.get("fingerprint") != old.get("fingerprint"):
         return True
     return _worth(new) < _worth(old) or (new["chi"] or 0) < (old["chi"] or 0)

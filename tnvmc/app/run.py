@@ -69,13 +69,13 @@ def run_file(
         DiskError: no space left; the last checkpoint is good.
         Interrupted: Ctrl-C, SIGTERM, SIGHUP, a closed terminal or a worker that was killed, with a
             checkpoint written.
-        RuntimeError: one of several processes of mpiexec or srun, which do not share it: that is what the
-            command does.
+        RuntimeError: one of several processes of mpiexec or srun, as the command does.
     """
     if launched()[1] > 1 and in_use().size == 1:
         raise RuntimeError(
-            f"run_file: this is one of {launched()[1]} processes of mpiexec or srun, which would each make the whole "
-            "run; start `tnvmc run FILE` there, or VMC(..., comm=MPI.COMM_WORLD) in Python"
+            f"run_file: this is one of {launched()[1]} processes of mpiexec or srun, which would "
+            "each make the whole run; start `tnvmc run FILE` there, or VMC(..., comm=MPI.COMM_WORLD) "
+            "in Python"
         )
     return new_run(load(Path(path), with_out(overrides, out)))
 
@@ -131,8 +131,8 @@ def continued_run(
     begun = os.path.lexists(checkpoint)  # a link that leads nowhere is told as one
     if not begun and (path / HISTORY).exists() and (path / HISTORY).stat().st_size:
         raise FolderError(
-            f"{path}: {CHECKPOINT} is missing, so there is nothing to go on from, but {HISTORY} tells "
-            "of steps that were made; put the checkpoint back, or start again in another folder"
+            f"{path}: {CHECKPOINT} is missing, so there is nothing to go on from, but {HISTORY} "
+            "tells of steps that were made; put the checkpoint back, or start in another folder"
         )
     provenance = require_provenance(path) if begun else None
     done = read_stages(checkpoint) if begun else []

@@ -132,8 +132,7 @@ class StagedRun:
         With `archived` also from one of `tnvmc archive`, to look at it.
 
         Raises:
-            StateFileError: see `tnvmc.vmc.checkpoint.load`; or an [[orthogonal]] run whose state has
-                changed.
+            StateFileError: see `tnvmc.vmc.checkpoint.load`; or an [[orthogonal]] run has changed.
         """
         named = self.stage.settings.orthogonal or ()
         for number, (each, before) in enumerate(

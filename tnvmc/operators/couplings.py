@@ -58,7 +58,7 @@ def per_site(name: str, value: Coupling, n_sites: int) -> np.ndarray:
 
 
 def per_place(name: str, value: Coupling, places: Sequence[Any], what: str) -> np.ndarray:
-    """Give the coupling of every place of a list, a "site" or a "bond": (n,), complex where it is so.
+    """Give the coupling of every place of a list, a "site" or a "bond": (n,), maybe complex.
 
     The keys of a mapping are places as they are in the list, directions included.
 

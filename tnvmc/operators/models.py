@@ -1,7 +1,8 @@
 """Model Hamiltonians, one function each.
 
-A lattice may be a graph of NetKet.  Couplings are numbers, or one number per bond or site: a mapping (i, j) -> number (site ->
-number for fields), or an array in the order of `lattice.bonds[kind]` (of the sites).
+A lattice may be a graph of NetKet.  Couplings are numbers, or one number per bond or site: a mapping
+(i, j) -> number (site -> number for fields), or an array in the order of `lattice.bonds[kind]` (of
+the sites).
 """
 
 from __future__ import annotations

@@ -122,8 +122,8 @@ def symmetry_group(
 
     "spin" is the inversion of all spins, "point" the point group of the lattice, "translation"
     those along its periodic directions; "point" and "translation" together make its space group.
-    `characters` gives -1 or +1 for some elements by their names; those of products and conjugates follow,
-    and what is then free is +1, in the order of the elements.
+    `characters` gives -1 or +1 for some elements by their names; those of products and conjugates
+    follow, and what is then free is +1, in the order of the elements.
 
     Raises:
         ValueError: an unknown name or character.
@@ -188,7 +188,7 @@ _String = tuple[tuple[int, int], ...]
 
 
 def _coefficients(terms: Iterable[Term]) -> dict[_String, complex]:
-    """H as a sum of products of one-site operators, which tells operators apart, not their terms."""
+    """H as a sum of products of one-site operators: equal for equal operators."""
     total: dict[_String, complex] = defaultdict(complex)
     for term in terms:
         k, d = len(term.sites), term.local_dim
@@ -247,8 +247,8 @@ _INVERSION = "spin inversion"
 def _signed(elements: tuple[Symmetry, ...], characters: Mapping[str, int]) -> tuple[Symmetry, ...]:
     """Spread the characters given over what follows from them, and +1 over what does not.
 
-    A square has +1 in every real representation of one dimension.  The quotient by all squares is a product of
-    groups of two elements, where any sign goes with what is independent of it.
+    A square has +1 in every real representation of one dimension.  The quotient by all squares is a
+    product of groups of two elements, where any sign goes with what is independent of it.
     """
     if not characters:  # +1 everywhere goes with any group
         return elements
@@ -286,7 +286,7 @@ _Key = tuple[tuple[int, ...], bool]
 
 
 def _extend(known: dict[_Key, int], key: _Key, character: int) -> None:
-    """Add an element to a subgroup with its characters, and all products that follow; nothing if it is there."""
+    """Add an element to a subgroup with its characters, and all products that follow."""
     if key in known:
         return
     known[key] = character

@@ -94,9 +94,9 @@ class VMC:
         learning_rate: a number; a function of the step; or "auto": a rate that follows the steps
             (`Paced`), and a measurement of the mean of the iterates, or of the last or the first
             where they are better (`vmc.measured_iterate`).  By default "auto" with `SR`, else 0.1.
-        chi: "auto": a boundary bond dimension that grows with the effect of truncation on a step, up
-            to that of the ansatz (`GrowingChi`); measurements take twice as much.  By default so for
-            a PEPS with D >= 5 and no `scheme`.
+        chi: "auto": a boundary bond dimension that grows with the effect of truncation on a step,
+            up to that of the ansatz (`GrowingChi`); measurements take twice as much.  By default
+            so for a PEPS with D >= 5 and no `scheme`.
         n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the
             steps (`GrowingSamples`), whatever that of the sampler.
         seed: key of all random numbers.
@@ -350,7 +350,7 @@ class VMC:
         n_burn: int | None = None,
         progress: bool = False,
     ) -> Expectation | ComplexEstimate:
-        """Estimate <operator>, a total, in the present state, in new samples at the cost of `measure`.
+        """Estimate <operator>, a total, in the present state, at the cost of `measure`.
 
         Where the Hamiltonian conserves the magnetisation the state is that in the sector of the
         walkers, so <Sx> is 0.  Of a `NonHermitian` both Hermitian parts are estimated.
@@ -389,8 +389,8 @@ class VMC:
         """Measure the energy at several chi on the same configurations, and without any.
 
         Configurations are drawn at the largest chi and reweighted for the others, so that noise
-        cancels in the differences.  The double layer of a PEPS gives an energy without noise, in the
-        same sector, at a chi of its own.  `diagnostics` say whether the two agree.
+        cancels in the differences.  The double layer of a PEPS gives an energy without noise, in
+        the same sector, at a chi of its own.  `diagnostics` say whether the two agree.
 
         Args:
             chis: 1, 1.5 and 2 times the chi of the next step by default.
@@ -435,7 +435,7 @@ class VMC:
 def converge(
     vmc: VMC, plan: MeasurementPlan, chis: Sequence[int] | None, double_layer: When
 ) -> Convergence:
-    """Carry out `VMC.converge`, by a plan whose chi becomes the largest of `chis`; warn of nothing."""
+    """Carry out `VMC.converge`, by a plan whose chi is left open; warn of nothing."""
     chis = checked_chis(vmc.problem.ansatz, chis)
     chosen_chis(double_layer)  # refused before anything is drawn
     measured = measure(vmc.method, vmc.state, replace(plan, chi=max(chis)))

@@ -1,8 +1,8 @@
 """From objects to settings: what config.toml says of a run that was made in Python.
 
 Every part says how it was made: a Hamiltonian its model and couplings, a group its symmetries, a
-wave function what makes it again.  Settings are built of that and compared with the objects, so that
-no file says that it can make a state that it cannot.
+wave function what makes it again.  What settings make of that is compared with the objects: so no
+file says that it can make a state that it cannot.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from tnvmc.vmc.learning_rate import Rates, paced
 Section = dict[str, Any]
 
 _FROM_THE_FILE = (
-    ("ansatz", "init"), ("ansatz", "init_noise"), ("optimizer", "plateau"), ("optimizer", "seconds"),
-    ("run", "checkpoint_every"),
+    ("ansatz", "init"), ("ansatz", "init_noise"), ("optimizer", "plateau"),
+    ("optimizer", "seconds"), ("run", "checkpoint_every"),
 )  # fmt: skip
 """What no object says, and a file that is there already does."""
 
@@ -155,13 +155,13 @@ def _lattice(lattice: Lattice) -> Section:
     }
 
 
-def _symmetrised(state: Ansatz) -> Section:
-    """The symmetries that a state is summed over; without a group nothing."""
-    if state.group is None:
+def _symmetrised(state: Any) -> Section:
+    """The symmetries that a state is summed over, where they have names."""
+    group = state.group
+    if group is None or not group.asked:
         return {}
-    odd = {g.name: -1 for g in state.group.elements if g.character == -1}
-    named = {"symmetrise": list(state.group.asked), "characters": odd}
-    return {**named, "reweight": state.reweight} if state.group.asked else {}  # type: ignore[attr-defined]
+    odd = {g.name: -1 for g in group.elements if g.character == -1}
+    return {"symmetrise": list(group.asked), "characters": odd, "reweight": state.reweight}
 
 
 def _ansatz(state: Any, init: str | None) -> Section:

@@ -324,9 +324,9 @@ def asks_the_same(one: Any, other: Json) -> bool:
     """Compare settings, if `one` are any, but for those that have no influence on the result."""
 
     def relevant(config: Json) -> Json:
-        # A kept run may have been moved with this one; its parameters are compared by who reads them.
-        kept = [{**each, "run": Path(each["run"]).name} for each in config.get(ORTHOGONAL) or ()]
-        return {**config, "run": (config.get("run") or {}).get("seed"), ORTHOGONAL: kept}
+        # They may have been moved with this one; their parameters are compared elsewhere.
+        lower = [{**each, "run": Path(each["run"]).name} for each in config.get(ORTHOGONAL) or ()]
+        return {**config, "run": (config.get("run") or {}).get("seed"), ORTHOGONAL: lower}
 
     return isinstance(one, Mapping) and relevant(one) == relevant(other)
 
@@ -348,8 +348,8 @@ def moved(
         return {**each, "run": str(beside)} if path.parent == before and there(beside) else each
 
     content = {**config, "run": {**run, "out": str(out)}}
-    if run and isinstance(kept := config.get(ORTHOGONAL), list):
-        content[ORTHOGONAL] = [named(each) for each in kept]
+    if run and isinstance(lower := config.get(ORTHOGONAL), list):
+        content[ORTHOGONAL] = [named(each) for each in lower]
     return content
 
 
@@ -364,10 +364,10 @@ def orthogonal_hashes(checkpoint: Path) -> tuple[str, ...]:
         return tuple(attribute(file, "identity").get(ORTHOGONAL) or ())
 
 
-def has_changed(kept: Path, hashed: str) -> bool:
+def has_changed(folder: Path, hashed: str) -> bool:
     """Tell whether a run is known to hold another state than the one with this hash."""
     try:
-        return measured_hash(kept) not in (None, hashed)
+        return measured_hash(folder) not in (None, hashed)
     except StateFileError:
         return False
 

@@ -185,7 +185,7 @@ def in_toml(text: str) -> Provenance | None:
 def mismatch(found: Provenance | None, run_id: str | None, lines: Lines | None) -> Mismatch | None:
     """Give how a file does not fit a run with this id and history; None where it does.
 
-    `found` in the file is None where it belongs to no run, `run_id` in a folder of an early version.
+    `found` in the file is None where it belongs to no run, `run_id` for an early version.
     """
     if (None if found is None else found.run_id) != run_id:
         return "other_run"
