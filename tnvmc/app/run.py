@@ -74,8 +74,8 @@ def run_file(
     if launched()[1] > 1 and in_use().size == 1:
         raise RuntimeError(
             f"run_file: this is one of {launched()[1]} processes of mpiexec or srun, which would "
-            "each make the whole run; start `tnvmc run FILE` there, or VMC(..., comm=MPI.COMM_WORLD) "
-            "in Python"
+            "each make the whole run; start `tnvmc run FILE` there, or VMC(..., "
+            "comm=MPI.COMM_WORLD) in Python"
         )
     return new_run(load(Path(path), with_out(overrides, out)))
 
