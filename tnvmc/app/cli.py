@@ -135,6 +135,7 @@ def _exact(options: argparse.Namespace) -> None:
     ),
     option("--chi", type=int, help="boundary bond dimension"),
     option("--direct", action="store_true", help="independent weighted draws instead of chains"),
+    option("--enumerate", action="store_true", help="all configurations instead of samples"),
     repeated(
         "--operator", metavar="FILE.toml", dest="operators", help="an operator of your own"
     ),
@@ -149,7 +150,7 @@ def _measure(options: argparse.Namespace) -> None:
     with termination_as_exception():
         asked = Asked(
             options.n_samples, options.chi, options.pair_samples,
-            tuple(options.operators), tuple(options.overrides), options.direct,
+            tuple(options.operators), tuple(options.overrides), options.direct, options.enumerate,
         )  # fmt: skip
         told: list[Diagnostic] = []
         with told_in_logs(), work():

@@ -159,7 +159,7 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> LoadedRun:
     """
     path = as_path("load_run", path)
     check_run_folder(path)
-    check_overrides(path, overrides, ("measure", "run"))
+    check_overrides(path, overrides)
     files = read_run(path)
     settings = operator = None
     if own_parts(files.config):

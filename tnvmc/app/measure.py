@@ -19,7 +19,7 @@ import numpy as np
 from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import chi_of
 from tnvmc.app.stored_run import check_overrides, plan_of, restored
-from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
@@ -27,11 +27,11 @@ from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.configurations import initial_configs, magnetisation_of
 from tnvmc.sampling.direct import DirectSampler
-from tnvmc.sampling.problem import Point, Problem, Samples
+from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.sampling.problem import Point, Samples
 from tnvmc.session.observables import description, for_pairs, measured_observables, of_terms
-from tnvmc.settings.build import build_operator, build_sampler, chi_to_measure
+from tnvmc.settings.build import build_operator, chi_to_measure
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load_in_place
@@ -75,7 +75,8 @@ class Asked:
     pair_samples: int | None = None  #: of S.S of all pairs; 0 for none
     operators: tuple[str | Path, ...] = ()  #: files of operators of one's own
     overrides: tuple[str, ...] = ()  #: settings, ``section.key=value``
-    direct: bool = False  #: independent draws with weights instead of chains
+    direct: bool = False  #: independent draws with weights, whatever the run drew by
+    enumerate: bool = False  #: all configurations, without noise
 
     def __post_init__(self) -> None:
         for name, least in {"n_samples": 1, "chi": 1, "pair_samples": 0}.items():
@@ -83,6 +84,8 @@ class Asked:
             if value is not None and value < least:
                 option = name.replace("_", "-")
                 raise ValueError(f"measure: --{option} is {value}; it must be {least} or larger")
+        if self.direct and self.enumerate:
+            raise ValueError("measure: --direct and --enumerate exclude each other; give one")
 
 
 def measure_run(
@@ -109,7 +112,7 @@ def measure_run(
     check_run_folder(path)
     if not (path / CHECKPOINT).is_file():
         raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")
-    check_overrides(path, asked.overrides, ("measure", "run", "sampler"))
+    check_overrides(path, asked.overrides)
     settings = load_in_place(path, asked.overrides)
     operator = build_operator(settings)
     check_symmetries(settings, operator, asked.direct)
@@ -163,29 +166,23 @@ def _own_operators(asked: Asked, operator: Operator) -> tuple[Operator, ...]:
 
 
 def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[Method, State, Judged]:
-    """Give the method and the state of a run, with the sampler of `settings`."""
-    stored = load_in_place(path).sampler
-    vmc = restored(path, settings.model_copy(update={"sampler": stored}), operator).vmc
-    method, state, sampler = vmc.method, vmc.state, build_sampler(settings, operator)
-    judged = measured_iterate(method, state)  # by the sampler of the run, as its next step would
+    """Give the method and the state of a run, whose walkers have moved."""
+    vmc = restored(path, settings, operator).vmc
+    method, state = vmc.method, vmc.state
+    judged = measured_iterate(method, state)
     if not judged[1]:
         judged = judged[0], tuple(_archived_reasons(path))
-    problem = controlled(method, state).problem
-    here = state.here
-    xp, sector = array_namespace(here.configs), settings.sampler.magnetisation
-    stood = here.configs
-    if stored.kind != "metropolis" or stored.magnetisation != sector:  # no walkers, or of another
-        fresh = initial_configs(operator, sampler.n_configs, problem.seed, sector)
-        here = replace(here, configs=to_namespace(fresh, xp))
-    elif sampler.n_configs != here.configs.shape[0]:
-        places = xp.arange(sampler.n_configs) % here.configs.shape[0]  # some begin together
-        here = replace(here, configs=xp.take(here.configs, places, axis=0))
-    problem = replace(problem, magnetisation=magnetisation_of(operator, here.configs))
-    moved = state.step > 0 and here.configs is stood
-    if not moved and isinstance(sampler, Sampler):
-        point = replace(judged[0], configs=here.configs)
-        here = replace(here, configs=_walked(problem, sampler, point))
-    method = replace(method, problem=problem, sampler=sampler)
+    method = replace(method, problem=controlled(method, state).problem)
+    sampler, here = method.sampler, state.here
+    if state.step == 0 and isinstance(sampler, Sampler):  # they stand where chance put them
+        walk = sampler.for_measurement(sampler.n_walkers, FRESH_BURN, 1)
+        at_rest, point = (
+            replace(method.problem, targets={}),
+            replace(judged[0], configs=here.configs),
+        )
+        here = replace(
+            here, configs=walk.draw(at_rest, point, streams.BURN_IN, jacobian=False)[1].configs
+        )
     return method, replace(state, here=here, controllers=()), judged
 
 
@@ -198,13 +195,6 @@ def _archived_reasons(path: Path) -> Iterator[Diagnostic]:
     for found in result.get("diagnostics") or ():
         if found["code"] in CODES:
             yield Diagnostic.from_dict(found)
-
-
-def _walked(problem: Problem, sampler: Sampler, point: Point) -> Array:
-    """Walkers that were drawn afresh, or begin together, after sweeps in which they forget it."""
-    walk = sampler.for_measurement(sampler.n_walkers, FRESH_BURN, 1)
-    after = walk.draw(replace(problem, targets={}), point, streams.BURN_IN, jacobian=False)[1]
-    return after.configs
 
 
 @dataclass(frozen=True)
@@ -222,22 +212,26 @@ class _Measuring:
         """Samples of all that is cheap."""
         return self.asked.n_samples or self.settings.measure.n_samples or 0
 
+    @property
+    def drawn(self) -> str:
+        """Samples are "chains", "direct" or "enumerate"."""
+        if self.asked.direct:
+            return "direct"
+        kind = "enumerate" if self.asked.enumerate else str(self.settings.sampler.kind)
+        return "chains" if kind == "metropolis" else kind
+
     def record(self, blocks: Blocks, chi: int | None, told: Iterable[Diagnostic] = ()) -> Json:
         """How a part was measured."""
-        direct = self.asked.direct
         return {
             "n_samples": blocks.n_samples,
             "effective_samples": blocks.effective_samples,
             "chi": chi,
             "scheme": self.settings.contraction.scheme,
-            "drawn": "direct" if direct else _DRAWN[str(self.settings.sampler.kind)],
+            "drawn": self.drawn,
             "seed": self.method.problem.seed,
             "step": self.state.step,
             "diagnostics": [each.as_dict() for each in told],
         }
-
-
-_DRAWN = {"metropolis": "chains", "direct": "direct", "enumerate": "enumerate"}
 
 
 def _measured(of: _Measuring, observables: ObservableSet) -> Json:
@@ -269,9 +263,11 @@ def _method(of: _Measuring, point: Point) -> Method:
     if asked.chi is not None and chi_of(ansatz) is None:
         raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; omit it")
     sampler: Samples = of.method.sampler
+    sector, threads = settings.sampler.magnetisation, settings.run.threads
     if asked.direct:
-        sector, threads = settings.sampler.magnetisation, settings.run.threads
         sampler = DirectSampler(of.n_samples, magnetisation=sector, threads=threads)
+    elif asked.enumerate:
+        sampler = Enumerate(sector, threads)
     plan = plan_of(settings, of.n_samples, asked.chi or chi_to_measure(settings, ansatz))
     return replace(plan, sampler=sampler).applied(of.method, point, of.state.step)
 

@@ -37,14 +37,12 @@ from tnvmc.vmc.measurement import MeasurementPlan
 from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
 
 
-def check_overrides(path: Path, overrides: Sequence[str], sections: Sequence[str]) -> None:
-    """Raise `FolderError` for changes of other sections, which would make another state."""
+def check_overrides(path: Path, overrides: Sequence[str]) -> None:
+    """Raise `FolderError` for changes of sections that would make another state."""
     for override in overrides:
-        if override.split(".")[0].strip() not in sections:
-            raise FolderError(
-                f"{path}: {override!r}: a state that is made takes changes of "
-                f"{' and '.join(f'[{name}]' for name in sections)} only"
-            )
+        if override.split(".")[0].strip() not in ("measure", "run"):
+            told = "a state that was made takes changes of [measure] and [run] only"
+            raise FolderError(f"{path}: {override!r}: {told}")
 
 
 def plan_of(settings: Settings, n_samples: int | None, chi: int | None) -> MeasurementPlan:
