@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tnvmc.backend.arguments import positive
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
-from tnvmc.optimize.rule import Info, Rounds, Rule, State
+from tnvmc.optimize.rule import Info, Rule, State
 from tnvmc.optimize.solve import LeastSquares, least_squares
 from tnvmc.optimize.sr import SR
 
@@ -30,7 +30,7 @@ OF_RULE = "rule_"
 
 
 @dataclass(frozen=True)
-class Paced:
+class Paced(Rule):
     """Another rule, whose directions are multiplied by a rate that adapts itself.
 
     Use it with a learning rate of 1.  The rate is multiplied by exp(gain * c) at each step, with c
@@ -86,15 +86,16 @@ class Paced:
         return rate * found, {**_named(after), **kept}, info
 
     def takes_single(self, theta: Array, n_samples: int, state: State) -> bool:
-        """Whether the rule does; see `Rounds`."""
-        rule = self.rule
-        return isinstance(rule, Rounds) and rule.takes_single(theta, n_samples, _of_rule(state))
+        """Whether the rule does."""
+        return self.rule.takes_single(theta, n_samples, _of_rule(state))
 
     def in_double(self, state: State) -> State:
-        """See `Rounds`."""
-        if not isinstance(self.rule, Rounds):
-            return state
+        """State with that of the rule in double precision."""
         return {**state, **_named(self.rule.in_double(_of_rule(state)))}
+
+    def unsolved(self, info: Info) -> float | None:
+        """What the rule has not solved."""
+        return self.rule.unsolved(info)
 
     def shortened(self, state: State, factor: float) -> State:
         """A rate that does not grow against a limit: less by what a step adds to it, at most.
