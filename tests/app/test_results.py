@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tnvmc import PEPS, VMC, Enumerate, heisenberg, square
-from tnvmc.analysis.diagnostics import diagnose
-from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.app.results import result_of
 from tnvmc.operators.models import j1j2
+from tnvmc.trust.finished_run import diagnose
+from tnvmc.trust.reference import Reference, find_reference
 
 OPERATOR = heisenberg(square(2, 2))
 CONFIG = {"contraction": {"chi": 4}, "ansatz": {"D": 1}, "sampler": {"n_walkers": 8}}

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.analysis.convergence import convergence
-from tnvmc.analysis.reference import find_reference
 from tnvmc.ansatz.protocol import chi_of
 from tnvmc.app.keeper import Keeper
 from tnvmc.app.results import draw_energy, growth_of_steps, result_of
@@ -36,13 +34,15 @@ from tnvmc.storage.run_folder import (
     refuse_occupied,
     require_provenance,
 )
+from tnvmc.trust.chi_scan import default_chis, scan_chi
+from tnvmc.trust.convergence import convergence
+from tnvmc.trust.energies import group_of
+from tnvmc.trust.reference import find_reference
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.checkpoint import as_tree
-from tnvmc.vmc.chi_scan import default_chis, scan_chi
 from tnvmc.vmc.controllers import GrowingChi
 from tnvmc.vmc.core import Iterate, Made, controlled
 from tnvmc.vmc.measurement import Measured, MeasurementPlan
-from tnvmc.vmc.reliability import group_of
 from tnvmc.vmc.results import StepRecord
 
 START = "start.h5"

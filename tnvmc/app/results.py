@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc._version import __version__
-from tnvmc.analysis.reference import Reference
 from tnvmc.ansatz.peps.sharing import shared_counts
 from tnvmc.operators.bounds import energy_bound
 from tnvmc.report.describe import orthogonal_to
@@ -16,6 +15,7 @@ from tnvmc.report.plots import energy_picture
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.run_files import Run
 from tnvmc.storage.run_folder import PICTURE, RunFolder
+from tnvmc.trust.reference import Reference
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
 from tnvmc.vmc.core import Made, State
 from tnvmc.vmc.results import Measurement, finite_or_none

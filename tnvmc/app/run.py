@@ -10,8 +10,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from tnvmc.analysis.convergence import convergence
-from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.ansatz.peps.sharing import shared_counts
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
@@ -53,9 +51,11 @@ from tnvmc.storage.run_folder import (
     require_provenance,
     require_settings,
 )
-from tnvmc.vmc.chi_scan import default_chis, scan_chi
+from tnvmc.trust.chi_scan import default_chis, scan_chi
+from tnvmc.trust.convergence import convergence
+from tnvmc.trust.energies import group_of
+from tnvmc.trust.reference import Reference, find_reference
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
-from tnvmc.vmc.reliability import group_of
 from tnvmc.vmc.results import StepRecord
 
 _FAILED = 1  # exit status of what is not the fault of the input

@@ -39,7 +39,7 @@ class Paced(Rule):
 
     Reports the slope Re(F^dagger d) along the last direction twice: `expected_slope`, from the samples
     that gave the direction, and `confirmed_slope`, with an error, from new samples where it has led to.  They differ by
-    noise that d has followed and by curvature; `analysis.steps` tells them apart.  Both are of energies
+    noise that d has followed and by curvature; `trust.steps` tells them apart.  Both are of energies
     that are not clipped, whatever `clip` of the rule says.
 
     Raises ValueError or TypeError for settings that are not positive numbers.

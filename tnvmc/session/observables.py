@@ -25,12 +25,12 @@ from tnvmc.session.arguments import check_sector
 from tnvmc.session.outputs import work_shown
 from tnvmc.session.vmc import VMC
 from tnvmc.shown import Shown, Table, drawn, with_error
+from tnvmc.trust.energies import DIAGONALISED, above_exact, below_exact
+from tnvmc.trust.other_sectors import elsewhere
 from tnvmc.vmc.core import Method, controlled
 from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import MeasurementPlan, collect
-from tnvmc.vmc.reliability import DIAGONALISED, above_exact, below_exact
 from tnvmc.vmc.results import finite_or_none
-from tnvmc.vmc.sectors import elsewhere
 
 PAIR_SAMPLES = 2**16
 """Over N: most samples that S.S of all pairs is measured on where no number is given (1024 of 64

@@ -43,8 +43,11 @@ from tnvmc.session.arguments import (
 from tnvmc.session.automatic import averaging, growing_chi, growing_samples, rates
 from tnvmc.session.collective import collective
 from tnvmc.session.outputs import Out, result_kept, steps_kept, steps_shown, work_shown
+from tnvmc.trust.chi_scan import Convergence, checked_chis, scan_chi
+from tnvmc.trust.double_layer import When, chosen_chis, scan_double_layer
+from tnvmc.trust.energies import compared, of_steps
+from tnvmc.trust.other_sectors import of_other_sectors
 from tnvmc.vmc import checkpoint, step
-from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.controllers import MeanOfIterates
 from tnvmc.vmc.core import Given, Iterate, Method, State, controlled
 from tnvmc.vmc.guard import Guard
@@ -53,10 +56,7 @@ from tnvmc.vmc.learning_rate import Rates, paced
 from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure, names_of
 from tnvmc.vmc.orthogonal import LowerState, everywhere
-from tnvmc.vmc.reliability import compared, of_steps
 from tnvmc.vmc.results import Expectation, Measurement, StepRecord
-from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
-from tnvmc.vmc.sectors import of_other_sectors
 
 Array = Any
 
@@ -237,8 +237,8 @@ class VMC:
             FolderError: `out` holds another run, which stays as it is; see `tnvmc.app.recording`.
 
         Warns:
-            UnreliableWarning: at the end, for each code of `tnvmc.vmc.reliability.of_steps` and
-                `tnvmc.vmc.sectors.elsewhere`.
+            UnreliableWarning: at the end, for each code of `tnvmc.trust.energies.of_steps` and
+                `tnvmc.trust.other_sectors.elsewhere`.
         """
         steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
         callbacks, stop = as_callbacks(callback), False
@@ -313,8 +313,8 @@ class VMC:
         Warns:
             UnreliableWarning: for each of its `diagnostics` that is a warning or an error: chains
                 that disagree, few walkers, heavy tails, uneven weights, truncation, an energy below
-                the exact one; see `tnvmc.vmc.reliability.of_energy`; a lower energy in another
-                sector of the total Sz, see `tnvmc.vmc.sectors.elsewhere`.
+                the exact one; see `tnvmc.trust.energies.of_energy`; a lower energy in another
+                sector of the total Sz, see `tnvmc.trust.other_sectors.elsewhere`.
         """
         plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, names_of(symmetries), sampler)
         with result_kept(self, out, plan) as keep, work_shown(progress):

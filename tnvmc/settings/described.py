@@ -61,7 +61,12 @@ _KEPT = (
 _SOLVERS = {
     type(None): "auto", Cholesky: "cholesky", ConjugateGradients: "conjugate_gradients",
 }  # fmt: skip
-_RULES: dict[type, str] = {SR: "sr", GradientDescent: "gradient", RandomSign: "random_sign", Adam: "adam"}
+_RULES: dict[type, str] = {
+    SR: "sr",
+    GradientDescent: "gradient",
+    RandomSign: "random_sign",
+    Adam: "adam",
+}
 _SCHEMES = {schemes.SRC: "src", schemes.ZipUp: "zipup", schemes.Exact: "exact"}
 _STATES = {
     PEPS: "peps", PeriodicMPS: "periodic_mps", ProductState: "product", DimerCovering: "dimer",

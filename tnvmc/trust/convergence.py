@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tnvmc.analysis.diagnostics import diagnose
-from tnvmc.analysis.steps import points_of_steps, zero_variance
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import Line, fit_line
+from tnvmc.trust.finished_run import diagnose
+from tnvmc.trust.steps import points_of_steps, zero_variance
 from tnvmc.vmc.results import finite_or_none
 
 Json = Mapping[str, Any]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.analysis.results import NOTHING, RESULT, SIGMA, found, warnings
-from tests.analysis.results import line as line_of
-from tnvmc.analysis.diagnostics import closure_threshold, diagnostics_of
+from tests.trust.results import NOTHING, RESULT, SIGMA, found, warnings
+from tests.trust.results import line as line_of
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.trust.finished_run import closure_threshold, diagnostics_of
 
 FOUR_WALKERS = RESULT["config"] | {"sampler": {"n_walkers": 4}}
 

@@ -24,8 +24,7 @@ from tnvmc import (
     tfim,
 )
 from tnvmc.operators.models import xxz
-from tnvmc.vmc import reliability
-from tnvmc.vmc.reliability import (
+from tnvmc.trust.energies import (
     above_exact,
     below_exact,
     lowest_energy,

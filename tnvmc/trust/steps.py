@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from tnvmc.analysis.diagnostics import SIGNIFICANT, good_lines
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import (
     FEWEST_FOR_AN_ERROR,
@@ -20,12 +19,51 @@ from tnvmc.estimate.line_fit import (
 
 Json = Mapping[str, Any]
 
+SIGNIFICANT = 3.0
+"""Own errors that a change must have to count as seen."""
+
+FEWEST_STEPS, UNSTABLE = 8, 0.25
+"""Steps, and the part of them that the guard may hold back."""
+
 _BENT = 5.0
 """chi^2 per degree of freedom from which points do not lie on a line, whatever the error says."""
 
 _FEWEST_UPDATES = 5
 _ENOUGH, _VAGUE = 0.15, 0.5
 """Errors of a share of noise: where no more steps are taken for it, and that it has at most."""
+
+
+def of_last_stage(history: Sequence[Json]) -> list[Json]:
+    """Give the lines of the last stage that made steps; all of them in a run without stages."""
+    last = history[-1].get("stage") if history else None
+    return [line for line in history if line.get("stage") == last]
+
+
+def good_lines(history: Sequence[Json]) -> list[Json]:
+    """Give the steps of the last stage that were not undone and whose energy is finite."""
+    known = ("energy", "energy_error", "variance")
+    return [
+        line
+        for line in of_last_stage(history)
+        if not line["undone"] and all(line.get(key) is not None for key in known)
+    ]
+
+
+def unstable(history: Sequence[Json]) -> Iterator[Diagnostic]:
+    """Warn where the guard held back too many steps of the last stage."""
+    own = of_last_stage(history)
+    held = sum(map(_held_back, own))
+    if len(own) >= FEWEST_STEPS and held > UNSTABLE * len(own):
+        of_sr = any("shift" in (line.get("optimizer") or {}) for line in own)
+        keys = ["sampler.n_samples", *(["optimizer.diag_shift"] if of_sr else [])]
+        values = {"held_back": held, "steps": len(own), "raise": keys}
+        yield Diagnostic("optimisation_unstable", "warning", values)
+
+
+def _held_back(line: Json) -> bool:
+    """Tell whether a step was undone or shortened."""
+    codes = {found["code"] for found in line.get("diagnostics") or ()}
+    return bool(line.get("undone")) or "step_shortened" in codes
 
 
 def points_of_steps(history: Sequence[Json]) -> list[dict[str, Any]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.results import RESULT, SIGMA, Json, found, line, warnings
-from tnvmc.analysis.diagnostics import good_lines
+from tests.trust.results import RESULT, SIGMA, Json, found, line, warnings
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.trust.finished_run import good_lines
 
 
 def of_steps(slope: float, error: float = 1e-3, n: int = 80) -> list[Diagnostic]:
