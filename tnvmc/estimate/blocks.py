@@ -58,7 +58,7 @@ class Blocks:
         w = np.ones(n_samples) if weight is None else np.asarray(to_host(weight), np.float64)
         if not self.exact and n_samples % n_walkers:
             raise ValueError(
-                f"Blocks: {n_samples} samples are not a whole number of draws of {n_walkers} walkers"
+                f"Blocks: {n_samples} samples are no whole number of draws of {n_walkers} walkers"
             )
         # Values without weight may be anything (psi = 0), and 0 * inf would spoil the sum.
         x = np.where((w > 0)[:, None], x, 0.0)

@@ -11,8 +11,8 @@ import math
 import numpy as np
 
 LEAST_TAU, OUTLASTED, DRAWS_PER_TAU = 1.0, 2.0, 40.0
-"""Chains are well mixed where tau is below 1 draw, or below 2 of 32 or more, which burn-in outlasts,
-or below 1/40 of their length, where R-hat is 1.05 at most."""
+"""Chains are well mixed where tau is below 1 draw, or below 2 of 32 or more, which burn-in
+outlasts, or below 1/40 of their length, where R-hat is 1.05 at most."""
 
 _CHANCE = 5e-4  # that R-hat of chains at that limit exceeds `r_hat_limit`; two numbers are compared
 
@@ -31,10 +31,10 @@ def split(series: np.ndarray) -> np.ndarray:
 def split_r_hat(values: np.ndarray) -> float:
     """Rank-normalised split R-hat (eq. 14 of the source) of real values (n_draws, W).
 
-    Each chain is cut into halves; 1 means that all halves look alike in location and in spread
-    (the largest number is given).  Beside ranks the values themselves are compared: in ranks, chains
-    of 4 draws that stay in wells far apart look like slow ones.  Chains that are not much longer than tau give more
-    than 1 even in equilibrium; `r_hat_limit` says how much chance allows.
+    Each chain is cut into halves; 1 means that all halves look alike in location and in spread (the
+    largest number is given).  Beside ranks the values themselves are compared: in ranks, chains of
+    4 draws that stay in wells far apart look like slow ones.  Chains that are not much longer than
+    tau give more than 1 even in equilibrium; `r_hat_limit` says how much chance allows.
 
     NaN where there is nothing to compare: one draw per walker, or 2 to 3 draws of one walker.
     1 where all values are equal; inf where chains are constant and differ.

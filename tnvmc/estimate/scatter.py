@@ -1,4 +1,6 @@
-"""The error of a mean of independent values, few or with a heavy tail: wider than their scatter says."""
+"""The error of a mean of independent values, few or with a heavy tail: wider than their scatter
+says.
+"""
 
 from __future__ import annotations
 

@@ -108,9 +108,9 @@ def estimate(values: Array, n_walkers: int = 1, weight: Array | None = None) -> 
     than the walkers' means allow.
 
     The chains of fewer walkers are cut into bins of 1, 2, 4, ... draws.  Bins count as independent
-    from the first length that is at least 16 tau and 8 draws, tau = error^2 M / (2 variance) of that
-    same length, with 16 bins at least; whole walkers take their place where they scatter more than
-    chance allows.  Where no length is long enough the largest error over all lengths and over
+    from the first length that is at least 16 tau and 8 draws, tau = error^2 M / (2 variance) of
+    that same length, with 16 bins at least; whole walkers take their place where they scatter more
+    than chance allows.  Where no length is long enough the largest error over all lengths and over
     whole walkers is given, which may be too small (`reliability.doubts`).
 
     `tau` is that of such bins for any number of walkers, and of whole walkers where none is long
@@ -254,11 +254,11 @@ def weighted_estimate(values: Array, weight: Array, n_walkers: int = 1) -> Estim
     to any common factor); an enumeration goes to `estimate`.  The bias of order one over
     `effective_samples`, - sum h^2 (x - mean) with the shares h of walkers in the weight, is taken
     off.  The error is made as in `estimate` of the pseudo-values of the jackknife that leaves out
-    walkers, w (x - mean) / <w> times (1 - 1 / W) / (1 - h), so chains and correlations of weight and
-    value count, and a walker that dominates is not mistaken for certainty.  (The draws of a single
-    walker stand for walkers there.)  `variance` is that of x under the wanted distribution, freed of
-    bias by the effective number of samples; `tau`, `r_hat` and `largest_share` are those of the
-    pseudo-values.  Values without weight may be anything.
+    walkers, w (x - mean) / <w> times (1 - 1 / W) / (1 - h), so chains and correlations of weight
+    and value count, and a walker that dominates is not mistaken for certainty.  (The draws of a
+    single walker stand for walkers there.)  `variance` is that of x under the wanted distribution,
+    freed of bias by the effective number of samples; `tau`, `r_hat` and `largest_share` are those
+    of the pseudo-values.  Values without weight may be anything.
 
     Values may be complex, as for `estimate`.  All weight on one sample: error inf, variance 0.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
@@ -16,16 +16,17 @@ State = Mapping[str, Any]
 ADDED: Mapping[str, Any] = {
     "single": 0, "averaged": 0, "counted": 0.0, "squares": 0.0, "at": None, "covariance": None,
 }  # fmt: skip
-"""What states of rules have had in some versions only, and what stands for it in the checkpoints of others;
-None for what it is before the first step.  A run that was begun with log-derivatives in double precision goes on
-so, and one that counted steps of an average begins it anew."""
+"""What states of rules have had in some versions only, and what stands for it in the checkpoints of
+others; None for what it is before the first step.  A run that was begun with log-derivatives in
+double precision goes on so, and one that counted steps of an average begins it anew."""
 
 Info = dict[str, float | int | str]
 """What a rule reports of one step; it never comes back."""
 
 
 class Rule(Protocol):
-    """Turns log-derivatives and local energies into a direction: theta -= learning_rate * direction.
+    """Turns log-derivatives and local energies into a direction: theta -= learning_rate *
+    direction.
 
     One convention for all rules: the force is F = O^dagger W (E - <E>) with W the weights (1/M
     for samples) and no factor 2; for real theta its real part.  Along -F the energy falls by
@@ -62,6 +63,10 @@ class Rule(Protocol):
             NonFiniteError: input, or a result, that holds NaN or infinities.
             PrecisionError: log-derivatives in single precision are too coarse.
         """
+
+    def averaged(self, most: int) -> Self:
+        """The rule with S averaged up to so many parameters, where that is left open."""
+        return self
 
     def takes_single(self, theta: Array, n_samples: int, state: State) -> bool:
         """Whether to store the log-derivatives of so many samples in single precision."""

@@ -150,6 +150,10 @@ class SR(Rule):
         many = theta.shape[0] > LEAST_PARAMETERS and not self._averages(theta)
         return self.precision != "double" and bounded and many and is_numpy(xp) and bool(double)
 
+    def averaged(self, most: int) -> SR:
+        """See `Rule`."""
+        return self if self.averaged_up_to != "auto" else replace(self, averaged_up_to=most)
+
     def takes_single(self, theta: Array, n_samples: int, state: State) -> bool:
         """See `Rule`."""
         if not state.get("single"):

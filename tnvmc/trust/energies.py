@@ -1,4 +1,6 @@
-"""Whether a measured energy can be trusted: what its samples, psi and exact energies say against it."""
+"""Whether a measured energy can be trusted: what its samples, psi and exact energies say against
+it.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,14 @@ from tnvmc.vmc.orthogonal import LowerState
 from tnvmc.vmc.results import StepRecord
 
 ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
-"""Errors, and part of the lowest energy, that a measured one may lie above it before it is called far."""
+"""Errors, and part of the lowest energy, that a measured one may lie above it before it is called
+far.
+"""
 
 DIAGONALISED_IN_DOUBT = 200_000
-"""Largest sector that is diagonalised where something else already speaks against the energy: some seconds."""
+"""Largest sector that is diagonalised where something else already speaks against the energy: some
+seconds.
+"""
 
 _SHARE_OF_A_RUN, _AT_ONCE = (
     0.1,
@@ -61,10 +67,11 @@ def judged(
     Args:
         found: the measurement.
         lower: states that psi is kept orthogonal to.
-        known: the energy that no state lies below, where it has been looked up; otherwise it is found
-            where a sector of `DIAGONALISED` states (`DIAGONALISED_IN_DOUBT` where another code is
-            found) has it.
-        final: whether an energy far above the exact one is told, as it is not of an early stage.
+        known: the energy that no state lies below, where it has been looked up; otherwise it is
+            found where a sector of `DIAGONALISED` states (`DIAGONALISED_IN_DOUBT` where another
+            code is found) has it.
+        final: whether an energy far above the exact one is told, as it is not of an early stage or
+            of a scan of chi.
 
     Cost: that of diagonalising, once for each operator.
     """
@@ -190,10 +197,10 @@ def of_steps(
 ) -> tuple[Diagnostic, ...]:
     """Judge the steps of an optimisation: the last energy, and how many were held back.
 
-    Codes: energy_not_finite, optimisation_unstable, doubts of the samples, below_reference, and those
-    of `elsewhere`; what is above the exact energy, the spread of closures and heavy tails are left
-    to a measurement.  Exact energies that are not known are found by diagonalisation only where that
-    is expected to take less than a tenth of the seconds of the steps.
+    Codes: energy_not_finite, optimisation_unstable, doubts of the samples, below_reference, and
+    those of `elsewhere`; what is above the exact energy, the spread of closures and heavy tails are
+    left to a measurement.  Exact energies that are not known are found by diagonalisation only
+    where that is expected to take less than a tenth of the seconds of the steps.
     """
     last = next((record for record in reversed(records) if not record.undone), None)
     found = list(unstable([record.as_dict() for record in records]))

@@ -13,7 +13,7 @@ from tnvmc.exact_symmetric import MOST_IMAGES, symmetric_levels
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.marshall import has_ground_state
-from tnvmc.operators.reference import KnownEnergy, known_energy
+from tnvmc.operators.reference import KnownEnergy, Method, known_energy
 from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator
 from tnvmc.trust.excited import excited_level
@@ -40,7 +40,8 @@ class Reference:
         """The energy where it is one that no state lies below; None where it is not."""
         if self.energy is None or self.method not in ("exact", "QMC"):
             return None
-        return KnownEnergy(self.energy, self.error, str(self.source), self.method)
+        method: Method = "QMC" if self.method == "QMC" else "exact"
+        return KnownEnergy(self.energy, self.error, self.source or method, method)
 
 
 _KNOWN: dict[tuple[Any, ...], KnownEnergy | None] = {}
@@ -76,10 +77,10 @@ def find_reference(
 ) -> Reference:
     """Find the exact energy: known, else by diagonalisation where that takes a few seconds.
 
-    Published numbers that are not exact (QMC, other variational states) come last.  Of a state that is
-    summed over a `group` the lowest energy of its characters, that of the ground state where it is
-    proven to have them (`marshall.has_ground_state`).  Of one beside `kept` states the next level
-    (`excited.excited_level`); with a group nothing is known of it.
+    Published numbers that are not exact (QMC, other variational states) come last.  Of a state that
+    is summed over a `group` the lowest energy of its characters, that of the ground state where it
+    is proven to have them (`marshall.has_ground_state`).  Of one beside `kept` states the next
+    level (`excited.excited_level`); with a group nothing is known of it.
     """
     if kept:
         known = None if group else excited_level(kept, DIAGONALISED_AT_ONCE)

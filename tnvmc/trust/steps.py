@@ -84,13 +84,13 @@ def points_of_steps(history: Sequence[Json]) -> list[dict[str, Any]]:
 def zero_variance(history: Sequence[Json]) -> Line | Diagnostic:
     """Fit E = E0 + a variance (totals) through the steps, or tell why that is not to be shown.
 
-    E0 is an estimate of the energy of the ground state and no bound.  Energies that come to rest above
-    it are held there by D, by the noise of the steps, or by a minimum of their own.
+    E0 is an estimate of the energy of the ground state and no bound.  Energies that come to rest
+    above it are held there by D, by the noise of the steps, or by a minimum of their own.
 
     Returns:
-        The line; its intercept is E0.  Or variance_line_not_shown with a `reason`: "steps" (too few),
-        "tail" (the variance does not fall by enough in the last steps), "slope" (the energy does
-        not fall with it, within the noise), "bend" (the points do not lie on a line).
+        The line; its intercept is E0.  Or variance_line_not_shown with a `reason`: "steps" (too
+        few), "tail" (the variance does not fall by enough in the last steps), "slope" (the energy
+        does not fall with it, within the noise), "bend" (the points do not lie on a line).
     """
     steps, needed = len(good_lines(history)), FEWEST_FOR_AN_ERROR * STEPS_PER_BIN
     if steps < needed:
@@ -123,20 +123,21 @@ class NoiseShare:
 
 
 def noise_shares(history: Sequence[Json]) -> list[NoiseShare]:
-    """Give the part of the slope that steps expected of their directions which is not in the energy.
+    """Give the part of the slope that steps expected of their directions which is not in the
+    energy.
 
-    A step expects the energy to fall by 2 x per unit of learning rate, with x the slope that its own
-    samples, which have chosen the direction, give to it (`optimize.pace.Paced`); s is the slope
-    that it has, so that 1 - s / x is noise.  New samples give the slope y at the end of the step, of length
-    eta, where curvature has made it smaller: with that, and the energies of both ends,
-    E - E' = eta (s + y) to third order in eta.  So -(E + sum eta y) against sum eta x over
-    steps is a line of slope s / x, which needs no sample that has chosen a direction.  (y / x alone says
+    A step expects the energy to fall by 2 x per unit of learning rate, with x the slope that its
+    own samples, which have chosen the direction, give to it (`optimize.pace.Paced`); s is the slope
+    that it has, so that 1 - s / x is noise.  New samples give the slope y at the end of the step,
+    of length eta, where curvature has made it smaller: with that, and the energies of both ends, E
+    - E' = eta (s + y) to third order in eta.  So -(E + sum eta y) against sum eta x over steps is a
+    line of slope s / x, which needs no sample that has chosen a direction.  (y / x alone says
     little: a rate that follows it makes it 0 whatever the noise.)
 
-    Each share is of five steps or of as many as bring its error down to 0.15; those that end with more
-    than 0.5 are left out.  The error is that of the energies, or of the scatter about the line, and of y.  Steps can be
-    too long for third order, at the beginning from a random state: a share is then too small.  It is
-    left out where it is 2 errors below 0, which no share is.
+    Each share is of five steps or of as many as bring its error down to 0.15; those that end with
+    more than 0.5 are left out.  The error is that of the energies, or of the scatter about the
+    line, and of y.  Steps can be too long for third order, at the beginning from a random state: a
+    share is then too small.  It is left out where it is 2 errors below 0, which no share is.
 
     Args:
         history: lines of history.jsonl.
