@@ -9,8 +9,8 @@ import numpy as np
 
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.mixing import bins_or_walkers, error_of_mean
 from tnvmc.estimate.reliability import slowest
-from tnvmc.estimate.scatter import bins_or_walkers, error_of_mean
 from tnvmc.sampling.problem import FEWEST_WALKERS
 
 Array = Any

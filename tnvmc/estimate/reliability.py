@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.mixing import OUTLASTED, r_hat_limit, r_hat_of
-from tnvmc.estimate.scatter import ENOUGH, MANY
+from tnvmc.estimate.mixing import ENOUGH, MANY, OUTLASTED, r_hat_limit, r_hat_of
 from tnvmc.estimate.statistics import BINS_FOR_AN_ERROR, TAUS_PER_BIN, Estimate
 
 _HEAVY_TAIL = 0.85

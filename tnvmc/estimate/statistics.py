@@ -15,8 +15,7 @@ import numpy as np
 
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.mixing import split_r_hat
-from tnvmc.estimate.scatter import ENOUGH, bins_or_walkers, error_of_mean, largest_share
+from tnvmc.estimate.mixing import ENOUGH, bins_or_walkers, error_of_mean, largest_share, split_r_hat
 from tnvmc.sampling.problem import SampleInfo
 from tnvmc.shown import Shown, Table, with_error
 
@@ -75,7 +74,7 @@ class Estimate(Shown):
 
 @dataclass(frozen=True, repr=False)
 class ComplexEstimate(Shown):
-    """The mean of an operator that is not Hermitian: real and imaginary part, each with its error."""
+    """The mean of an operator that is not Hermitian: two parts, each with its error."""
 
     real: Estimate
     imaginary: Estimate
@@ -178,7 +177,7 @@ def binning(values: Array, n_walkers: int = 1) -> tuple[np.ndarray, np.ndarray, 
 
 
 def _errors(series: np.ndarray, variance: float) -> tuple[float, float]:
-    """Errors of the mean of (n_draws, W) deviations, as `estimate` describes: for tau, and to give."""
+    """Errors of the mean of (n_draws, W) deviations, as `estimate` says: for tau, and to give."""
     walkers = series.shape[1]
     lengths, errors, counts = binning(series, walkers)
     taus = np.maximum(0.5 * errors**2 * series.size / variance, _LEAST_TAU)
@@ -202,7 +201,7 @@ def _errors(series: np.ndarray, variance: float) -> tuple[float, float]:
 
 
 def _bins(series: np.ndarray, length: int) -> np.ndarray:
-    """Deviations of independent bins of (n_draws, W) from their mean, for the error of all draws."""
+    """Deviations of independent bins of (n_draws, W) from their mean, for the error of all."""
     n_draws, walkers = series.shape
     used = n_draws // length * length
     bins = series[n_draws - used :].reshape(-1, length, walkers).mean(axis=1).ravel()

@@ -62,7 +62,7 @@ class ConjugateGradients:
     def in_samples(
         self, a: CenteredJacobian, rhs: Array, shift: float, trace: float
     ) -> tuple[Array, SolveInfo]:
-        """Solve (A A^dagger + shift) x = b, preconditioned where it can be; `trace` of A A^dagger."""
+        """Solve (A A^dagger + shift) x = b, preconditioned if it can be; `trace` of A A^dagger."""
 
         def solved(space: SampleSpace) -> tuple[Array, SolveInfo]:
             return self.solve(space.gram_times, rhs, shift, preconditioner(space, shift, trace))

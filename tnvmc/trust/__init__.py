@@ -1,1 +1,1 @@
-"""Level 8: every judgement of a number, made once, on objects: samples, chi, sectors, steps, gaps."""
+"""Level 8: every judgement of a number: by samples, exact energies, chi, sectors, steps, gaps."""

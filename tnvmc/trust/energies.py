@@ -203,7 +203,15 @@ def of_steps(
     where that is expected to take less than a tenth of the seconds of the steps.
     """
     last = next((record for record in reversed(records) if not record.undone), None)
-    found = list(unstable([record.as_dict() for record in records]))
+    lines = [
+        {
+            "undone": record.undone,
+            "optimizer": record.optimizer,
+            "diagnostics": [{"code": each.code} for each in record.diagnostics],
+        }
+        for record in records
+    ]
+    found = list(unstable(lines))
     if last is None:
         return tuple(found)
     if not math.isfinite(last.energy):
@@ -223,6 +231,6 @@ def of_steps(
 
 
 def affordable(operator: Operator, seconds: float) -> int:
-    """Give the largest sector whose diagonalisation takes a small part of a run of so many seconds."""
+    """Give the largest sector that is diagonalised in a small part of a run of so many seconds."""
     least = max(_SHARE_OF_A_RUN * seconds, _AT_ONCE)
     return min(DIAGONALISED, int(least / (_SECONDS * (len(operator.terms) + 1))))

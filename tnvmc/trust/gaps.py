@@ -67,7 +67,7 @@ class Gap(Shown):
 
     @property
     def bias(self) -> float:
-        """Estimated distance of the gap above the true one, negative below; within a factor of two."""
+        """Estimate how far the gap lies above the true one, within a factor of two."""
         return self.residual - self.residual_below
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the steps of an optimisation tell beside their energies: where they point, and their noise."""
+"""What the steps of an optimisation tell: extrapolated energies, noise, instability."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _chains(history: Sequence[Json]) -> list[list[int]]:
 def _summed(
     history: Sequence[Json], places: Sequence[int]
 ) -> tuple[list[float], list[float], list[float]]:
-    """Sum of eta x up to each step of a chain, -(E + sum of eta y), and the variance of that sum."""
+    """Sums of eta x up to each step of a chain, -(E + sum of eta y), and its variance."""
     expected, confirmed, variance = [0.0], [0.0], [0.0]
     for before, place in pairwise(places):
         length, told = _length(history[before]), history[place]["optimizer"]
