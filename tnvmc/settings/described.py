@@ -145,14 +145,9 @@ def _lattice(lattice: Lattice) -> Section:
         shape: Any = columns if lattice.kind == "chain" else [rows, columns]
         return {"kind": lattice.kind, "shape": shape, "boundary": lattice.boundary}
     shape = columns if lattice.kind == "graph" else [rows, columns]
-    bonds = parts.pop("bonds")
-    one_kind = tuple(bonds) == ("nearest",)
-    return {
-        "kind": "bonds",
-        "shape": shape,
-        "bonds": bonds["nearest"] if one_kind else bonds,
-        **parts,
-    }
+    if tuple(parts["bonds"]) == ("nearest",):
+        parts["bonds"] = parts["bonds"]["nearest"]
+    return {"kind": "bonds", "shape": shape, **parts}
 
 
 def _symmetrised(state: Any) -> Section:
@@ -187,13 +182,10 @@ def _ansatz(state: Any, init: str | None) -> Section:
         found |= {name: value for name, value in made.items() if name not in ("pairs", "scheme")}
         if kind == "Jastrow":
             found["pairs"] = made["pairs"]
-        if (sharing := state.sharing) is not None:
-            found |= {
-                "edge": sharing.edge,
-                "period": None if sharing.edge is None else sharing.period,
-            }
         if "sharing" in made:
-            found["sharing"] = sharing is not None
+            found["sharing"] = state.sharing is not None
+        if state.sharing is not None and state.sharing.edge is not None:
+            found |= {"edge": state.sharing.edge, "period": state.sharing.period}
     return found
 
 
@@ -235,7 +227,7 @@ def _optimizer(rule: Rule) -> Section:
 
 
 def _rate(vmc: Made) -> Section:
-    given = _given_rate(vmc)
+    given = _rate_of(vmc)
     if isinstance(given, schedules.Cosine | schedules.Exponential):
         falls = {"learning_rate": given.start, "final_learning_rate": given.end}
         return {**falls, "schedule": type(given).__name__.lower()}
@@ -247,11 +239,13 @@ def _rate(vmc: Made) -> Section:
     return {"learning_rate": given, "schedule": None if given == "auto" else "constant"}
 
 
-def _given_rate(vmc: Made) -> Any:
+def _rate_of(vmc: Made) -> Any:
     """A number, "auto", a schedule or a function."""
-    if isinstance(vmc.method.rule, Paced):
-        return "auto"
-    schedule: Any = vmc.method.schedule
+    auto = isinstance(vmc.method.rule, Paced)
+    return "auto" if auto else _plain_rate(vmc.method.schedule)
+
+
+def _plain_rate(schedule: Any) -> Any:
     given = schedule.given if isinstance(schedule, Rates) else schedule
     return given.value if isinstance(given, schedules.Constant) else given
 
@@ -263,17 +257,13 @@ def _differing(vmc: Made, settings: Settings) -> list[str]:
         return ["lattice", "hamiltonian"]
     if (fingerprint(operator), operator.units) != (fingerprint(vmc.operator), vmc.operator.units):
         return ["hamiltonian"]
-    rate: Any = build_schedule(settings.optimizer)
-    rule, rate = (
-        build_optimizer(settings.optimizer),
-        rate.value if isinstance(rate, schedules.Constant) else rate,
-    )
+    rule = build_optimizer(settings.optimizer)
+    rule = paced(rule, operator) if isinstance(method.rule, Paced) else rule
     same = {
         "ansatz": _same_state(build_ansatz(settings, operator), vmc.ansatz),
         "sampler": _same_sampler(build_sampler(settings, operator), vmc),
-        "optimizer": method.rule
-        == (paced(rule, operator) if isinstance(method.rule, Paced) else rule),
-        "learning_rate": rate == _given_rate(vmc),
+        "optimizer": rule == method.rule,
+        "learning_rate": _plain_rate(build_schedule(settings.optimizer)) == _rate_of(vmc),
         "guard": Guard(**settings.guard.model_dump()) == method.guard,
     }
     return [name for name, is_same in same.items() if not is_same]
