@@ -61,8 +61,8 @@ class Damage:
 
     `code` is "missing", "unreadable", "not_text", "bad_content" (`detail` says why), "bad_line"
     (without `detail` it was cut short); of what does not belong together "other_run" (than the file
-    `detail`), "other_steps" (of a copy of the run), "other_model", "ahead" (of the history, by
-    `detail` steps), "untied" (settings of an early version).
+    `detail`), "other_steps" (of a copy of the run), "other_model", or "ahead" (of the
+    history, which lacks some of its `detail` steps).
     """
 
     file: str
@@ -173,8 +173,6 @@ def _tie(found: Mapping[str, _File], damage: list[Damage]) -> None:
     first = found[named[0]].provenance if named else None
     run_id = None if first is None else first.run_id
     settings: Json | None = None if config is None else config.content
-    if config is not None and config.provenance is None:
-        damage.append(Damage(CONFIG, "untied"))
     for name in named:
         file = found[name]
         wrong: str | None = mismatch(file.provenance, run_id, lines)

@@ -364,17 +364,12 @@ def _readable_history(path: Path) -> Lines:
 def require_provenance(path: Path) -> Provenance:
     """Give what the checkpoint of a run says of itself; `FolderError` where it is of no run."""
     checkpoint = read_provenance(path / CHECKPOINT)
-    if checkpoint is not None:
-        return checkpoint
-    if _settings_provenance(path) is None:
+    if checkpoint is None:
         raise FolderError(
-            f"{path}: written by an earlier version, which did not tie the files of a run together"
-            f"; start a new run with ansatz.init = {path / CHECKPOINT}"
+            f"{path}: {CHECKPOINT} is of no run: it was saved elsewhere, or by an earlier version; put "
+            "the right one back, or start a new run with ansatz.init = this file"
         )
-    raise FolderError(
-        f"{path}: {CHECKPOINT} is of no run: it was saved elsewhere; put the right one back, or "
-        "start a new run with ansatz.init = this file"
-    )
+    return checkpoint
 
 
 def _settings_provenance(path: Path) -> Provenance | None:
