@@ -1,4 +1,4 @@
-"""Level 0: how results show themselves: digits, small tables in text and HTML, data frames, pictures.
+"""Level 0: how results show themselves: digits, tables in text and HTML, data frames.
 
 A result says what its table holds (`Shown`); no sentence is made here.
 """
@@ -16,7 +16,7 @@ LARGE = 1e9
 
 
 def fixed(value: float, places: int) -> str:
-    """Write a number with so many decimals; with a power of ten where fewer than three digits would be left."""
+    """Write a number with so many decimals; with a power of ten where too few digits are left."""
     plain = value == 0 or 10.0 ** (2 - places) <= abs(value) < LARGE or not math.isfinite(value)
     return f"{value:.{places}f}" if plain else f"{value:.{places}e}"
 

@@ -15,7 +15,7 @@ from flax import nnx
 
 from tests.oracles import all_configs
 from tnvmc.ansatz.initial import initial_parameters
-from tnvmc.ansatz.neural import NETWORKS, Network
+from tnvmc.ansatz.neural import NETWORKS, Network, architectures
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.app.cli import main
 from tnvmc.app.measure import Asked, _n_samples
@@ -26,7 +26,6 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_ansatz, build_operator
-from tnvmc.settings.config import SECTIONS
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.storage.hdf5 import StateFileError
@@ -180,7 +179,7 @@ def test_the_documentation_names_the_groups_of_parameters() -> None:
     for kind, network in NETWORKS.items():
         (row,) = [line for line in page.splitlines() if line.startswith(f"| `{kind}` |")]
         words = {"output": "complex", "inner": 4, "dense": (4,)}
-        keys = SECTIONS["ansatz"][kind].model_fields
+        keys = getattr(architectures, f"{network.name}Config").__dataclass_fields__
         keywords = {key: value for key, value in words.items() if key in keys}
 
         def state(network: Network = network, keywords: dict[str, Any] = keywords) -> Any:
@@ -251,5 +250,5 @@ def test_every_command_on_the_run_of_a_network(file: Path, capsys: pytest.Captur
         "tnvmc: converge: rbm is contracted without a boundary bond dimension here, so there is "
         "no chi to converge in\n"
     )
-    assert main(["run", "--resume", "run", "--set", "ansatz.form='binary'"]) == 2
-    assert "another problem: form log_cosh (now binary)" in capsys.readouterr().err
+    assert main(["run", "--resume", "run", "--set", "ansatz.alpha=3"]) == 2
+    assert "another problem: alpha 0.5 (now 3)" in capsys.readouterr().err

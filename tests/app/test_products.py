@@ -174,7 +174,7 @@ def test_a_run_goes_on_bit_for_bit_and_gives_its_state(
     again, other = built(completed(init="parts"))
     assert (theta == other).all() and again.n_params == ansatz.n_params
     with pytest.raises(StateFileError, match="another architecture"):
-        built(completed(init="whole", second={"kind": "jastrow", "fields": True}))
+        built(completed(init="whole", second={"kind": "jastrow", "pairs": "distance"}))
 
 
 def test_the_first_state_starts_from_a_file(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ STATES = {
         PEPS(LATTICE, 2, "float64", SRC(3)), Jastrow(LATTICE, "distance")
     ),
     "signs": ProductOfStates(Phase(PEPS(LATTICE, 2, "float64")), Modulus(Jastrow(LATTICE))),
-    "ring": ProductOfStates(PeriodicMPS(LATTICE, 2), Jastrow(LATTICE, fields=True), "first"),
+    "ring": ProductOfStates(PeriodicMPS(LATTICE, 2), Jastrow(LATTICE), "first"),
 }
 
 

@@ -31,13 +31,12 @@ from tnvmc.sampling.workers import chunks
 from tnvmc.vmc import step
 from tnvmc.vmc.characters import check_inversion
 from tnvmc.vmc.core import State
-from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
 
 Array = Any
 
 
-def check_parts(operator: Any, ansatz: Any, sampler: Any, optimizer: Any, guard: Any) -> None:
+def check_parts(operator: Any, ansatz: Any, sampler: Any, optimizer: Any) -> None:
     """Raise TypeError for a part of a VMC that is another object, with what to write instead.
 
     What is None is left out.
@@ -65,9 +64,6 @@ def check_parts(operator: Any, ansatz: Any, sampler: Any, optimizer: Any, guard:
         if isinstance(value, type):
             hint = f"make one: {name}={value.__name__}(...)"
         raise refuse("VMC", name, value, f"one, as {_AS[name]}", hint)
-    if guard is not None and not isinstance(guard, Guard):
-        hint = "" if guard is not False else "write Guard(enabled=False)"
-        raise refuse("VMC", "guard", guard, "a Guard, as Guard(window=20)", hint)
 
 
 _AS = {"sampler": "Sampler(n_walkers=64)", "optimizer": "SR()"}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -39,18 +40,15 @@ from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
 from tnvmc.settings.ansatz_settings import NetworkSettings, ProductOfStatesSettings
-from tnvmc.settings.config import (
-    DEFAULT_SAMPLES,
+from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_chi, measured_chi
+from tnvmc.settings.model_settings import (
     BondsSettings,
     ChainSettings,
     LatticeSettings,
-    Settings,
     TermsSettings,
 )
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
-from tnvmc.settings.rules import default_chi, measured_chi
 from tnvmc.storage.identity import plain
-from tnvmc.vmc.guard import Guard
 
 Array = Any
 
@@ -73,7 +71,8 @@ def build_operator(settings: Settings) -> Operator:
     """Make the Hamiltonian of the [lattice] and [hamiltonian] sections."""
     lattice, hamiltonian = build_lattice(settings.lattice), settings.hamiltonian
     if not isinstance(hamiltonian, TermsSettings):
-        return getattr(models, hamiltonian.model)(lattice, **hamiltonian.as_couplings())  # type: ignore[no-any-return]
+        model: Any = getattr(models, hamiltonian.model)
+        return model(lattice, **hamiltonian.as_couplings())  # type: ignore[no-any-return]
     placed: list[Placed] = []
     for number, term in enumerate(hamiltonian.term, 1):
         with _told_of(f"hamiltonian.term.{number}"):
@@ -112,9 +111,8 @@ def _check_ground_state(operator: Operator, group: SymmetryGroup, magnetisation:
         raise ValueError(
             f"the ground state of this antiferromagnet has character -1 under {odd[0]}"
             f"{f' and {len(odd) - 1} more' if len(odd) > 1 else ''}, and without ansatz.characters "
-            "all are "
-            f'+1; give ansatz.characters = {{ "{odd[0]}" = -1 }} for the ground state, or = 1 for the '
-            "lowest state that has +1"
+            f'all are +1; give ansatz.characters = {{ "{odd[0]}" = -1 }} for the ground state, '
+            "or = 1 for the lowest state that has +1"
         )
 
 
@@ -186,7 +184,7 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
         return _network(ansatz, operator, settings.sampler.magnetisation or 0)
     dtype = ansatz.dtype or default_dtype(operator)
     if ansatz.kind == "jastrow":
-        return Jastrow(lattice, ansatz.pairs, ansatz.fields, dtype, local_dim)
+        return Jastrow(lattice, ansatz.pairs, dtype=dtype, local_dim=local_dim)
     if ansatz.kind == "dimer":
         return DimerCovering(lattice, pairs_of(lattice), local_dim, dtype)
     if ansatz.kind == "product":
@@ -311,38 +309,31 @@ def _told_of(key: str, hint: str = "") -> Iterator[None]:
 def build_optimizer(settings: OptimizerSettings) -> Any:
     """Make the rule of the [optimizer] section."""
     if isinstance(settings, SRSettings):
-        of_all = settings.diag_shift, settings.momentum, settings.clip
-        memory, solver = settings.memory or 0.0, _solver(settings)
-        names = ("averaged_up_to", "reach", "precision")
-        others = {name: getattr(settings, name) for name in names}
-        return SR(*of_all, memory=memory, solver=solver, **others)
+        solvers: Any = {"conjugate_gradients": ConjugateGradients, "cholesky": Cholesky}
+        return SR(
+            settings.diag_shift, settings.momentum, memory=settings.memory or 0.0,
+            reach=settings.reach, solver=solvers.get(settings.solver, lambda: None)(),
+        )  # fmt: skip
     rules: Any = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
-    return rules[settings.kind](clip=settings.clip)
-
-
-def _solver(settings: SRSettings) -> Cholesky | ConjugateGradients | None:
-    if settings.solver == "conjugate_gradients":
-        return ConjugateGradients()
-    return Cholesky() if settings.solver == "cholesky" else None
+    return rules[settings.kind]()
 
 
 def build_schedule(
     settings: OptimizerSettings, first_step: int = 0
 ) -> schedules.Schedule | Literal["auto"]:
     """Make the learning rate, a function of steps from `first_step` on, or "auto"."""
-    rate, final, steps = settings.learning_rate, settings.final_learning_rate, settings.steps
+    rate, steps = settings.learning_rate, max(1, settings.steps)
     if rate is None or rate == "auto":
         return "auto"
+    final = settings.final_learning_rate or rate / 10
     schedule: schedules.Schedule
-    if isinstance(rate, list):
-        schedule = schedules.Piecewise(tuple(rate), tuple(settings.stages or ()))
-    elif settings.schedule == "constant":
-        schedule = schedules.Constant(rate)
-    else:
-        assert final is not None
-        exponential = settings.schedule == "exponential"
-        falling = schedules.Exponential if exponential else schedules.Cosine
-        schedule = falling(rate, final, max(1, steps))
+    match settings.schedule:
+        case "constant":
+            schedule = schedules.Constant(rate)
+        case "exponential":
+            schedule = schedules.Exponential(rate, final, steps)
+        case _:
+            schedule = schedules.Cosine(rate, final, steps)
     return (lambda step: schedule(step - first_step)) if first_step else schedule
 
 
@@ -361,8 +352,65 @@ def build_arguments(settings: Settings, operator: Operator, first_step: int = 0)
         "n_samples": "auto" if settings.sampler.n_samples == "auto" else None,
         "chi": "auto" if settings.contraction.chi == "auto" else None,
         "seed": settings.run.seed,
-        "guard": Guard(**settings.guard.model_dump()),
         "magnetisation": settings.sampler.magnetisation,
         "moves": settings.sampler.moves,
         "device": settings.run.device,
     }
+
+
+@dataclass(frozen=True)
+class QuantumNumbers:
+    """Which states a run may find: twice the total Sz (None: not conserved), and the characters
+    of a state that is summed over symmetries.
+    """
+
+    magnetisation: int | None
+    group: SymmetryGroup | None = field(default=None, repr=False)
+
+    @property
+    def characters(self) -> Mapping[tuple[tuple[int, ...], bool], int]:
+        """By what the elements do, whatever they are called."""
+        elements = () if self.group is None else self.group.elements
+        return {element.key: element.character for element in elements}
+
+    def hold(self, other: QuantumNumbers) -> bool:
+        """Tell whether every state of the other quantum numbers has these too."""
+        return (
+            self.magnetisation == other.magnetisation
+            and self.characters.items() <= other.characters.items()
+        )
+
+    def exclude(self, other: QuantumNumbers) -> bool:
+        """Tell whether no state has both: those of one are orthogonal to those of the other."""
+        theirs = other.characters
+        differ = any(theirs.get(key, sign) != sign for key, sign in self.characters.items())
+        return self.magnetisation != other.magnetisation or differ
+
+    def lies_below(self, other: QuantumNumbers, rotations: bool) -> bool:
+        """Tell whether the lowest state of these lies no higher than any of the others.
+
+        So it is where the others have these too.  Where the Hamiltonian has all rotations of the
+        spins every multiplet has a state of each smaller |2 Sz|, with the same signs under
+        rearranged sites.
+        """
+        if self.hold(other):
+            return True
+        if not rotations or self.magnetisation is None or other.magnetisation is None:
+            return False
+        if any(inverts for _, inverts in self.characters):
+            return False
+        smaller = abs(self.magnetisation) <= abs(other.magnetisation)
+        return smaller and self.characters.items() <= other.characters.items()
+
+
+def quantum_numbers(settings: Settings, operator: Operator) -> QuantumNumbers:
+    """Give the quantum numbers of the completed settings of a run.
+
+    Raises:
+        ValueError: a symmetry that the Hamiltonian lacks, or characters that contradict each other.
+    """
+    chosen, group = settings.ansatz, None
+    if chosen.symmetrise:
+        group = symmetry_group(operator, chosen.symmetrise, chosen.characters)
+    conserved = operator.conserves_magnetisation
+    return QuantumNumbers(settings.sampler.magnetisation if conserved else None, group)

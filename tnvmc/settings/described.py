@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -41,20 +41,19 @@ from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.settings.config import MODELS, GuardSettings, SamplerSettings, Settings
+from tnvmc.settings.config import SECTIONS, SamplerSettings, Settings, default_chi
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.made_again import differing, given_rate
+from tnvmc.settings.model_settings import MODELS
 from tnvmc.settings.own_parts import OWN_PARTS
-from tnvmc.settings.rules import default_chi
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
 from tnvmc.vmc.core import Made
 
 Section = dict[str, Any]
 
 _KEPT = (
-    ("ansatz", "init"), ("ansatz", "init_noise"), ("optimizer", "plateau"), ("optimizer", "seconds"),
-    ("run", "checkpoint_every"),
+    ("run", "checkpoint_every"), ("ansatz", "init"), ("ansatz", "init_noise"), ("optimizer", "plateau"), ("optimizer", "seconds"),
 )  # fmt: skip
 """What no object tells, and a file that is there already does."""
 
@@ -87,7 +86,7 @@ def described(vmc: Made, told: Told) -> dict[str, Any]:
 
     Where settings make the same VMC it is what ``tnvmc run`` would have written.  Else it has a
     section [python], whose key `own` names the parts that settings do not describe (out of
-    "lattice", "hamiltonian", "ansatz", "sampler", "optimizer", "learning_rate", "guard", "moves",
+    "lattice", "hamiltonian", "ansatz", "sampler", "optimizer", "learning_rate", "moves",
     "configs", "orthogonal_to", "settings"), and the other sections say what can be said.
     """
     rough = _sections(vmc, told)
@@ -131,7 +130,6 @@ def _sections(vmc: Made, told: Told) -> Section:
         "contraction": _contraction(vmc),
         "sampler": _sampler(vmc),
         "optimizer": {"steps": told.steps, **_optimizer(method.rule), **_rate(vmc)},
-        "guard": {name: getattr(method.guard, name) for name in GuardSettings.model_fields},
         "run": run,
     }
     if told.measure is not None:
@@ -221,9 +219,11 @@ def _ansatz(ansatz: Ansatz, init: str | None) -> Section:
     starts = getattr(ansatz, "starts", ("random",))
     found: Section = {"kind": _STATES.get(type(ansatz), type(ansatz).__name__)}
     if isinstance(ansatz, Jastrow):
-        found |= {"dtype": str(np.dtype(ansatz.dtype)), **network}
+        found |= {"dtype": str(np.dtype(ansatz.dtype)), "pairs": ansatz.pairs}
     elif network.get("kind") in NETWORKS:
-        found = {**network, "freeze": list(getattr(ansatz, "freeze", ()))}
+        known = SECTIONS["ansatz"][network["kind"]].model_fields
+        found = {key: value for key, value in network.items() if key in known}
+        found["freeze"] = list(getattr(ansatz, "freeze", ()))
         if found.get("magnetisation", 0) is None:
             found["magnetisation"] = False
     else:
@@ -287,12 +287,12 @@ def _sampler(vmc: Made) -> Section:
 def _optimizer(rule: Rule) -> Section:
     inner: Any = rule.rule if isinstance(rule, Paced) else rule
     found: Section = {"kind": _RULES.get(type(inner), type(inner).__name__)}
-    names: tuple[str, ...] = ("clip",)
     if isinstance(inner, SR):
-        names = ("diag_shift", "memory", "averaged_up_to", "momentum", "clip", "reach", "precision")
+        names = ("diag_shift", "memory", "momentum", "reach")
+        found |= {name: getattr(inner, name) for name in names}
         if type(inner.solver) in _SOLVERS:  # another one has no name in a file
             found["solver"] = _SOLVERS[type(inner.solver)]
-    return found | {name: getattr(inner, name) for name in names if hasattr(inner, name)}
+    return found
 
 
 def _rate(vmc: Made) -> Section:
@@ -302,9 +302,6 @@ def _rate(vmc: Made) -> Section:
     if isinstance(given, schedules.Cosine | schedules.Exponential):
         falls = {"learning_rate": given.start, "final_learning_rate": given.end}
         return {**falls, "schedule": type(given).__name__.lower()}
-    if isinstance(given, schedules.Piecewise):
-        rates, lengths = (list(getattr(given, f.name)) for f in fields(given))
-        return {"learning_rate": rates, "stages": lengths, "schedule": "stages"}
     if callable(given):
         return {}
     return {"learning_rate": given, "schedule": "constant"}

@@ -14,16 +14,17 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from tnvmc.limits import Json, choices
-from tnvmc.settings.checks import conflicts
 from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, selector
 from tnvmc.settings.defaults import complete
+from tnvmc.settings.model_settings import TermSettings
 from tnvmc.settings.own_parts import own_parts, refusal
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, nearest
+from tnvmc.settings.rules import conflicts
 from tnvmc.settings.section import Section, allowed, properties
-from tnvmc.settings.stage_checks import set_by_every_stage
-from tnvmc.settings.term_settings import TermSettings
+from tnvmc.settings.stages import set_by_every_stage
 from tnvmc.storage.files import read_plain
 from tnvmc.storage.kept_files import in_place
+from tnvmc.storage.removed_keys import without_removed
 from tnvmc.storage.run_files import SERIES
 from tnvmc.storage.run_folder import CONFIG
 
@@ -46,7 +47,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
 
 
 def load_in_place(folder: Path, overrides: Sequence[str] = ()) -> Settings:
-    """Read, check and complete the settings of the run in a folder, wherever that lies now; raises as `load`."""
+    """Read, check and complete the settings of the run in a folder; raises as `load`."""
     path = folder / CONFIG
     return complete(
         _one_run(validate(in_place(_of_one_run(path), folder), with_out(overrides, folder)))
@@ -78,19 +79,24 @@ def _of_one_run(path: Path) -> dict[str, Any]:
         raise ConfigError(ConfigProblem(str(path), "file", told))
     for name, heading in {"sector": "[[sector]]", "scan": "[scan]"}.items():
         if name in data:
-            text = f"{heading} asks for several runs; use tnvmc run FILE, or tnvmc.series_file in Python"
-            raise ConfigError(ConfigProblem(str(path), "file", text))
+            what = "asks for several runs; use tnvmc run FILE, or tnvmc.series_file in Python"
+            raise ConfigError(ConfigProblem(str(path), "file", f"{heading} {what}"))
     if own := own_parts(data):
         raise ConfigError(ConfigProblem(str(path), "file", refusal(path, own)))
     return data
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file, raising `ConfigError` where it is missing or not TOML."""
+    """Read a TOML file; that of an earlier run without the keys that are no more.
+
+    Raises:
+        ConfigError: it is missing or not TOML.
+    """
     text = ""
     try:
         text = read_plain(path, anywhere=True).decode()
-        return tomllib.loads(text)
+        data = tomllib.loads(text)
+        return without_removed(data) if path.name == CONFIG else data
     except tomllib.TOMLDecodeError as error:
         told = f"not valid TOML: {error}{_unquoted(text, str(error))}"
     except UnicodeDecodeError:
@@ -142,7 +148,7 @@ def validate(data: Json, overrides: Sequence[str] = ()) -> Settings:
 
 
 def _without_foreign_keys(data: Json, found: Sequence[ConfigProblem]) -> list[ConfigProblem]:
-    """Give the problems of a state that keys of another kind hide, such as a lattice it cannot be on."""
+    """Give the problems of a state that keys of another kind hide, as a lattice it cannot be on."""
     own = [each.key.removeprefix("ansatz.") for each in found if each.code == "foreign_key"]
     if len(own) < len(found) or not isinstance(table := data.get("ansatz"), dict):
         return []
@@ -292,7 +298,10 @@ def _of_key(
         return replace(problem, hint=f'write {key} = ["{table[key]}"]') if lists else problem
     homes = [name for name in SECTIONS if section and key in keys(name)]
     if section == "ansatz" and key in _STATES:
-        why = "[ansatz.first] and [ansatz.second] make a product; set ansatz.kind = 'product_of_states'"
+        why = (
+            "[ansatz.first] and [ansatz.second] make a product; set ansatz.kind = "
+            "'product_of_states'"
+        )
         return ConfigProblem(section, "foreign_key", why)
     if section in homes:
         chosen = selector(section)

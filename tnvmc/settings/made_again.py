@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from tnvmc.ansatz.product import DimerCovering
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
-from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.backend.namespace import to_host
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.optimize import schedules
+from tnvmc.optimize.average import most_parameters
 from tnvmc.optimize.pace import Paced
+from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.problem import Samples
@@ -27,7 +29,6 @@ from tnvmc.settings.build import (
 from tnvmc.settings.config import Settings
 from tnvmc.vmc.controllers import GrowingSamples
 from tnvmc.vmc.core import Made
-from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.learning_rate import Rates, paced
 
 
@@ -44,7 +45,6 @@ def differing(vmc: Made, settings: Settings) -> list[str]:
         "sampler": lambda: _same_sampler(build_sampler(settings, operator), vmc),
         "optimizer": lambda: _same_rule(settings, vmc),
         "learning_rate": lambda: _same_rate(settings, vmc),
-        "guard": lambda: Guard(**settings.guard.model_dump()) == vmc.method.guard,
         "moves": lambda: _same_moves(settings, vmc),
     }
     return own + [name for name, same in checks.items() if not own and not same()]
@@ -87,6 +87,10 @@ def _same_sampler(built: Samples, vmc: Made) -> bool:
 
 def _same_rule(settings: Settings, vmc: Made) -> bool:
     rule: Any = build_optimizer(settings.optimizer)
+    if isinstance(rule, SR):
+        shared = getattr(inner_state(vmc.ansatz), "shared", None) is not None
+        most = most_parameters(vmc.method.sampler.n_samples, shared)
+        rule = replace(rule, averaged_up_to=most)
     if isinstance(vmc.method.rule, Paced):
         rule = paced(rule, vmc.operator)
     return bool(rule == vmc.method.rule)

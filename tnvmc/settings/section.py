@@ -1,4 +1,4 @@
-"""What the sections of a settings file are made of."""
+"""What the sections of a settings file are made of, and how their keys are put in words."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
-from tnvmc.limits import Json, Number, in_words
+from tnvmc.limits import Json, in_words
 from tnvmc.limits import meaning as docstring
 
-AboveOne = Annotated[Number, Field(gt=1)]
 Path = Annotated[StrictStr, Field(description="a path")]
 
 
 class Section(BaseModel):
     """One section: the docstring of a key is its meaning, its type says what is allowed.
 
-    A default that depends on other settings is None here, told in the docstring, and filled in by
+    A default that depends on other settings is None here, named in the docstring, and filled in by
     `tnvmc.settings.defaults`.
     """
 
