@@ -209,8 +209,6 @@ else:
     _First = Annotated[Union[(PEPSSettings, *_SECOND)], Field(discriminator="kind")]
     _Second = Annotated[Union[(*_SECOND,)], Field(discriminator="kind")]
 
-Source = Literal["both", "first", "second"]
-
 
 class ProductOfStatesSettings(_Ansatz):
     """Products of two states."""
@@ -227,10 +225,6 @@ class ProductOfStatesSettings(_Ansatz):
     """`first`: chains sample |psi|² of the first state, that of the second one makes weights.
     `both`: every move is accepted by full amplitudes of both; no weights. Default: `first` for a
     PEPS or MPS, else `both`."""
-    modulus: Source = "both"
-    """Whose modulus is multiplied: with `first`, the second state gives phases alone."""
-    phase: Source = "both"
-    """Whose phases and signs are multiplied: with `first`, the second state gives its modulus."""
 
     @property
     def D(self) -> None:

@@ -17,7 +17,6 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.ansatz.product import DimerCovering, ProductState, pairs_of
 from tnvmc.ansatz.protocol import Ansatz, chi_of
-from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.contraction import schemes
@@ -123,8 +122,6 @@ def _unsymmetrised(settings: Settings, operator: Operator) -> Ansatz:
         return _state(settings, ansatz, operator)
     first, second = (_state(settings, each, operator) for each in (ansatz.first, ansatz.second))
     with _told_of("ansatz"):
-        first = _part(first, ansatz.modulus != "second", ansatz.phase != "second")
-        second = _part(second, ansatz.modulus != "first", ansatz.phase != "first")
         return ProductOfStates(first, second, ansatz.sweeps)
 
 
@@ -153,28 +150,11 @@ def _start(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
         return initial_parameters(ansatz, operator, seed, chosen.init)
     ansatz = inner_state(ansatz)
     assert isinstance(ansatz, ProductOfStates)
-    first = initial_parameters(_whole(ansatz.first), operator, seed, chosen.first.init)
+    first = initial_parameters(ansatz.first, operator, seed, chosen.first.init)
     if chosen.second.init in ("random", "product"):
         return ansatz.initial_second(first, operator, seed, chosen.second.init)
-    return ansatz.joined(
-        first, initial_parameters(_whole(ansatz.second), operator, seed, chosen.second.init)
-    )
-
-
-def _part(state: Ansatz, modulus: bool, phase: bool) -> Ansatz:
-    """What of a state goes into a product."""
-    if not modulus and not phase:
-        raise ValueError(
-            "modulus and phase are both those of one state, so that the other one has no effect; "
-            "give one of them as 'both', or that state alone"
-        )
-    if modulus and phase:
-        return state
-    return Modulus(state) if modulus else Phase(state)
-
-
-def _whole(state: Ansatz) -> Ansatz:
-    return state.ansatz if isinstance(state, Modulus | Phase) else state
+    second = initial_parameters(ansatz.second, operator, seed, chosen.second.init)
+    return ansatz.joined(first, second)
 
 
 def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:

@@ -22,7 +22,6 @@ from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.ansatz.protocol import Ansatz, chi_of
-from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.backend.namespace import array_namespace, is_gpu
@@ -241,16 +240,11 @@ def _ansatz(ansatz: Ansatz, init: str | None) -> Section:
 
 
 def _product(ansatz: ProductOfStates, init: str | None) -> Section:
-    """The tables of both states, and what of them is multiplied."""
+    """The tables of both states."""
     found: Section = {"kind": "product_of_states", "init": init or "factors"}
     found |= {"dtype": str(np.dtype(ansatz.dtype)), "sweeps": ansatz.sweeps}  # type: ignore[attr-defined]
-    for name, other in (("first", "second"), ("second", "first")):
-        state: Any = getattr(ansatz, name)
-        if isinstance(state, Modulus | Phase):
-            found["phase" if isinstance(state, Modulus) else "modulus"] = other
-            state = state.ansatz
-        found[name] = _plain(_ansatz(state, None))
-    return found
+    parts = {"first": ansatz.first, "second": ansatz.second}
+    return found | {name: _plain(_ansatz(state, None)) for name, state in parts.items()}
 
 
 def _contraction(vmc: Made) -> Section:
