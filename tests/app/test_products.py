@@ -82,8 +82,8 @@ def test_what_is_wrong_is_told_with_its_place(keys: Any, overrides: Any, where: 
 @pytest.mark.parametrize(
     ("ansatz", "found"),
     [
-        ({"second": {"kind": "peps", "D": 2}}, ("ansatz.second.kind", "conflict", "peps")),
-        ({"second": {"kind": "mps"}}, ("ansatz.second.kind", "conflict", "mps")),
+        ({"second": {"kind": "peps", "D": 2}}, ("ansatz.second.kind", "not_allowed", "peps")),
+        ({"second": {"kind": "mps"}}, ("ansatz.second.kind", "not_allowed", "mps")),
         ({"second": {"kind": "jastro"}}, ("ansatz.second.kind", "not_allowed", "jastro")),
         ({"first": {"kind": "pepss"}}, ("ansatz.first.kind", "not_allowed", "pepss")),
         ({"second": {"pairs": "all"}}, ("ansatz.second.kind", "missing")),

@@ -279,12 +279,9 @@ KAGOME = {"kind": "kagome", "shape": [4, 4]}
 
 
 @pytest.mark.parametrize("kind", ["cnn", "vit", "patched_transformer", "rnn"])
-def test_what_reads_the_whole_grid_is_told_so_first(kind: str) -> None:
-    """Before the D that an example for a PEPS holds, and it does not take."""
+def test_what_reads_the_whole_grid_is_told_so(kind: str) -> None:
     (found,) = told(data(kind, lattice=KAGOME))
     assert found == ("ansatz.kind", "conflict", kind)
-    first, second = told(data(kind, lattice=KAGOME), ["ansatz.D=4"])
-    assert first == found and second == ("ansatz.D", "foreign_key")
     validate(data("rnn", lattice=KAGOME), ["ansatz.order='snake'"])
     product = {"kind": "product_of_states", "first": {"kind": "rbm"}, "second": {"kind": kind}}
     (found,) = told({**data(kind, lattice=KAGOME), "ansatz": product})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Predicate
@@ -310,20 +311,27 @@ def selector(section: str) -> str:
     return "model" if section == "hamiltonian" else "kind"
 
 
-def _kinds(section: str) -> dict[str, type[Section]]:
-    found = models_in(Settings.model_fields[section].annotation)
-    if len(found) == 1:
-        return {"": found[0]}
-    name = selector(section)
-    return {k: model for model in found for k in get_args(model.model_fields[name].annotation)}
+@cache
+def kinds_of(model: type[Section]) -> Mapping[str, Mapping[str, type[Section]]]:
+    """Give the models of the tables in a section, or in a file, by key and kind; one model by ""."""
+    found: dict[str, Mapping[str, type[Section]]] = {}
+    for key, field in model.model_fields.items():
+        models, name = models_in(field.annotation), selector(key)
+        if len(models) == 1:
+            found[key] = {"": models[0]}
+        elif models:
+            found[key] = {
+                kind: each
+                for each in models
+                for kind in get_args(each.model_fields[name].annotation)
+            }
+    return found
 
 
-REPEATED = ("orthogonal", "stage", "sector")
-"""Sections of which there may be several tables, each headed [[name]]."""
+REPEATED = ("orthogonal", "stage", "sector", "term")
+"""Tables of which there may be several, each headed [[name]]."""
 
-SECTIONS: Mapping[str, Mapping[str, type[Section]]] = {
-    name: _kinds(name) for name in Settings.model_fields
-}
+SECTIONS = kinds_of(Settings)
 """By section its models by kind; one model by "" where a section has no kinds."""
 
 

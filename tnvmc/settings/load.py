@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from tnvmc.limits import Json, choices
-from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, selector
+from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, kinds_of, selector
 from tnvmc.settings.defaults import complete
-from tnvmc.settings.model_settings import TermSettings
 from tnvmc.settings.own_parts import own_parts, refusal
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, nearest
 from tnvmc.settings.rules import conflicts
@@ -35,6 +34,8 @@ _WORD = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_][\w-]*)\s*(?:#.*)?")
 _BARE_WORD = re.compile(r"[A-Za-z_~./][\w~./\-]*")
 _STATES = ("first", "second")
 """Tables of a product of two states."""
+_TABLES = (*_STATES, "term")
+"""Tables within a section."""
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
@@ -130,7 +131,7 @@ def parse(model: type[S], table: Json, where: str) -> S:
     try:
         return model.model_validate(table)
     except ValidationError as error:
-        found = [_of_key(each, where, model, table) for each in error.errors()]
+        found = [_problem(each, each["loc"], table, model, where) for each in error.errors()]
         raise ConfigError(*found) from None
 
 
@@ -140,24 +141,11 @@ def validate(data: Json, overrides: Sequence[str] = ()) -> Settings:
     try:
         settings = Settings.model_validate(merged)
     except ValidationError as error:
-        found = [_problem(each, merged) for each in error.errors()]
-        raise ConfigError(*_without_foreign_keys(merged, found), *found) from None
+        found = [_problem(each, each["loc"], merged, Settings) for each in error.errors()]
+        raise ConfigError(*found) from None
     if problems := conflicts(settings):
         raise ConfigError(*problems)
     return settings
-
-
-def _without_foreign_keys(data: Json, found: Sequence[ConfigProblem]) -> list[ConfigProblem]:
-    """Give the problems of a state that keys of another kind hide, as a lattice it cannot be on."""
-    own = [each.key.removeprefix("ansatz.") for each in found if each.code == "foreign_key"]
-    if len(own) < len(found) or not isinstance(table := data.get("ansatz"), dict):
-        return []
-    left = {key: value for key, value in table.items() if key not in own}
-    try:
-        settings = Settings.model_validate({**data, "ansatz": left})
-    except ValidationError:
-        return []
-    return [each for each in conflicts(settings) if each.key == "ansatz.kind"]
 
 
 def with_overrides(data: Json, overrides: Sequence[str]) -> dict[str, Any]:
@@ -220,59 +208,48 @@ def _value(text: str) -> Any:
         return text if _BARE_WORD.fullmatch(text) else None
 
 
-def _problem(error: Any, data: Json) -> ConfigProblem:
-    """Say what one of pydantic's errors means."""
-    section, *rest = map(str, error["loc"])
-    if section not in SECTIONS:
-        hint = nearest(section, SECTIONS) or f"known are {', '.join(SECTIONS)}"
-        return ConfigProblem(f"[{section}]", "unknown_section", hint=hint)
-    where, table, what = section, data.get(section), f"a section, [{section}]"
-    if section in REPEATED:
-        if not rest:
-            what = f"one table or more, each headed [[{section}]]"
-            return ConfigProblem(where, "not_allowed", what, table)
-        number, what = int(rest.pop(0)), f"a table, headed [[{section}]]"
-        where, table = f"{section}.{number + 1}", data[section][number]
-    kinds = SECTIONS[section]
+_Path = Sequence[Any]
+
+
+def _problem(
+    error: Any, path: _Path, table: Json, model: type[Section], where: str = ""
+) -> ConfigProblem:
+    """Say what one of pydantic's errors means: go to the table that it is in, then to the key.
+
+    Args:
+        error: of pydantic.
+        path: to the key, from the table.
+        table: as it was given.
+        model: of the table.
+        where: its name; empty for the whole file.
+    """
+    key, *rest = path
+    known = SECTIONS if model is Settings else kinds_of(model) if key in _TABLES else {}
+    if model is Settings and key not in known:
+        hint = nearest(key, SECTIONS) or f"known are {', '.join(SECTIONS)}"
+        return ConfigProblem(f"[{key}]", "unknown_section", hint=hint)
+    if key not in known:
+        return _of_key(error, path, table, model, where)
+    kinds, place = known[key], f"{where}.{key}".lstrip(".")
+    value: Any = table.get(key)
     if error["type"] == "missing" and not rest:
         fields = next(iter(kinds.values())).model_fields
-        needed = [key for key, field in fields.items() if field.is_required()]
-        return ConfigProblem(f"[{section}]", "missing_section", ", ".join(needed))
-    if not isinstance(table, Mapping):
-        return ConfigProblem(where, "not_allowed", what, table)
-    kind = ""
-    if len(kinds) > 1:
-        if not rest:  # of no known kind
-            what = f"one of {', '.join(kinds)}"
-            return _of_value(f"{where}.{selector(section)}", table, [*kinds], what)
-        kind = rest.pop(0)
-    product = kind == "product_of_states" and rest[0] in _STATES
-    if product and isinstance(table.get(rest[0]), Mapping):
-        return _of_state({**error, "loc": rest}, where, kinds, table[rest[0]])
-    if kind == "terms" and rest[0] == "term" and len(rest) > 1:
-        number, rest = int(rest[1]), rest[2:]
-        where, table = f"{where}.term.{number + 1}", table["term"][number]
+        needed = ", ".join(name for name, field in fields.items() if field.is_required())
+        return ConfigProblem(f"[{place}]", "missing_section", needed)
+    what = f"a section, [{place}]"
+    if key in REPEATED:
         if not rest:
-            what = "a table, headed [[hamiltonian.term]]"
-            return ConfigProblem(where, "not_allowed", what, table)
-        return _of_key({**error, "loc": rest}, where, TermSettings, table)
-    return _of_key({**error, "loc": rest}, where, kinds[kind], table, section)
-
-
-def _of_state(
-    error: Any, where: str, kinds: Mapping[str, type[Section]], table: Json
-) -> ConfigProblem:
-    """Say what is wrong with the table of a state in a product: its kind, or one of its keys."""
-    which, *rest = error["loc"]
-    where = f"{where}.{which}"
-    if rest:
-        return _of_key({**error, "loc": rest[1:] or ["kind"]}, where, kinds[rest[0]], table)
-    kind, contracted = table.get("kind"), ("peps", "mps")
-    if which == "second" and kind in contracted:
-        return conflict(f"{where}.kind", "a PEPS or MPS can only be ansatz.first", kind)
-    others = ("product_of_states", *(contracted if which == "second" else ()))
-    known = [name for name in kinds if name not in others]
-    return _of_value(f"{where}.kind", table, known, f"one of {', '.join(known)}")
+            what = f"one table or more, each headed [[{place}]]"
+            return ConfigProblem(place, "not_allowed", what, value)
+        what, number = f"a table, headed [[{place}]]", rest.pop(0)
+        place, value = f"{place}.{number + 1}", value[number]
+    if not isinstance(value, Mapping):
+        return ConfigProblem(place, "not_allowed", what, value)
+    if len(kinds) == 1:
+        return _problem(error, rest, value, kinds[""], place)
+    if not rest:  # of no known kind
+        return _of_value(f"{place}.{selector(key)}", value, [*kinds], f"one of {', '.join(kinds)}")
+    return _problem(error, rest[1:], value, kinds[rest[0]], place)
 
 
 def _of_value(where: str, table: Json, known: Sequence[str], what: str) -> ConfigProblem:
@@ -286,23 +263,23 @@ def _of_value(where: str, table: Json, known: Sequence[str], what: str) -> Confi
 
 
 def _of_key(
-    error: Any, where: str, model: type[Section], table: Json, section: str = ""
+    error: Any, path: _Path, table: Json, model: type[Section], where: str
 ) -> ConfigProblem:
     """Say what is wrong with a key: its value, or that it is not known here, but elsewhere."""
-    key, fields = str(error["loc"][0]), model.model_fields
+    key, fields, section = str(path[0]), model.model_fields, where.split(".")[0]
     where = f"{where}.{key}"
-    if error["type"] != "extra_forbidden" or len(error["loc"]) > 1:
+    if error["type"] != "extra_forbidden" or len(path) > 1:
         schema = properties(model)[key]
         problem = _of_value(where, table, choices(schema), allowed(model, key))
         lists = isinstance(table.get(key), str) and '"array"' in json.dumps(schema)
         return replace(problem, hint=f'write {key} = ["{table[key]}"]') if lists else problem
-    homes = [name for name in SECTIONS if section and key in keys(name)]
     if section == "ansatz" and key in _STATES:
         why = (
             "[ansatz.first] and [ansatz.second] make a product; set ansatz.kind = "
             "'product_of_states'"
         )
         return ConfigProblem(section, "foreign_key", why)
+    homes = [name for name in SECTIONS if key in keys(name)]
     if section in homes:
         chosen = selector(section)
         kind = table.get(chosen, next(iter(SECTIONS[section])))
