@@ -69,7 +69,6 @@ def test_completed_settings_say_what_runs(tmp_path: Path) -> None:
         ({"second": {"kind": "jastrow", "alpha": 1}}, [], "ansatz.second.alpha"),
         ({"second": {"kind": "peps", "D": 2}}, [], "ansatz.second"),
         ({}, ["ansatz.third.D=2"], "--set ansatz.third.D=2"),
-        ({}, ["sampler.precision=single"], "sampler.precision"),
         ({"first": {"kind": "jastrow"}}, ["contraction.chi=4"], "contraction.chi"),
     ],
 )

@@ -148,7 +148,6 @@ SPIN = {"symmetrise": ["spin"], "characters": {"spin inversion": -1}}
         (SPIN, "sampler.kind=direct", ("sampler.kind", "conflict", "direct")),
         (SPIN, "sampler.n_replicas=2", ("sampler.n_replicas", "conflict", 2)),
         (SPIN, "sampler.power=0.5", ("sampler.power", "conflict", 0.5)),
-        (SPIN, "sampler.precision=single", ("sampler.precision", "conflict", "single")),
         (SPIN, "measure.symmetrise=['point']", ("measure.symmetrise", "conflict")),
         ({"symmetrise": ["translation"]}, "run.seed=1", ("ansatz.symmetrise", "conflict")),
         ({}, "measure.symmetrise=['translation']", ("measure.symmetrise", "conflict")),

@@ -335,13 +335,13 @@ def _method(of: _Measuring, point: Point) -> Method:
         sampler = DirectSampler(
             n_samples, magnetisation=settings.sampler.magnetisation, threads=settings.run.threads,
         )  # fmt: skip
-    problem, symmetric = replace(problem, ansatz=ansatz), bool(measure.symmetrise)
-    if symmetric:
+    problem = replace(problem, ansatz=ansatz)
+    if measure.symmetrise:
         threads = settings.run.threads
         group_state = symmetrised(problem, point, measure.symmetrise, threads=threads)
         problem = replace(problem, ansatz=group_state)
     n_burn = sweeps_before(of.state.step) if measure.n_burn is None else measure.n_burn
-    sampler = sampler.for_measurement(n_samples, n_burn, measure.n_thin, symmetric)
+    sampler = sampler.for_measurement(n_samples, n_burn, measure.n_thin)
     return replace(of.method, problem=problem, sampler=sampler)
 
 

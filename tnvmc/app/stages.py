@@ -21,7 +21,7 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.backend.process import uninterrupted
-from tnvmc.estimate.plateau import reached
+from tnvmc.estimate.line_fit import reached
 from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule

@@ -83,10 +83,6 @@ class SamplerSettings(Section):
     chunk: Positive | None = None
     """Walkers in one batch; changes only speed and memory. Default: what fits into the cache, 16 to
     128."""
-    precision: Literal["single"] | None = None
-    """`single`: sweeps in single precision, measurements in double, with weights for the
-    difference; with `metropolis` only ([Choosing settings](../choosing.md)). Default: that of
-    `ansatz.dtype`."""
     power: Annotated[Number, Field(gt=0, le=1)] | Literal["auto"] | None = None
     """Below 1, chains sample |psi|^(2 power) in the optimisation, with weights that restore
     |psi|^2. So rare configurations are drawn, and their signs can change. "auto" chooses the power

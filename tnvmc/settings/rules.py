@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from tnvmc.ansatz.peps.rings import SHORTEST
-from tnvmc.ansatz.wrappers.mixed import SINGLE
 from tnvmc.lattice.custom import follows_row
 from tnvmc.operators.products import product_matrix
 from tnvmc.settings.ansatz_settings import (
@@ -105,18 +104,9 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     drawn = is_contracted(ansatz) or isinstance(leading(ansatz), AutoregressiveSettings)
     why = f"{a_state} cannot be drawn from directly; take 'metropolis'"
     yield kind == "direct" and not drawn, "sampler.kind", why, kind
-    replicas, precision = sampler.n_replicas > 1, sampler.precision
-    powered = sampler.power not in (1, None, "auto")
-    given = {"n_replicas": replicas, "power": powered, "precision": precision is not None}
-    for key, is_given in given.items():
+    replicas, powered = sampler.n_replicas > 1, sampler.power not in (1, None, "auto")
+    for key, is_given in {"n_replicas": replicas, "power": powered}.items():
         yield is_given and not chains, f"sampler.{key}", CHAINS_ONLY, getattr(sampler, key)
-    sweeps = isinstance(ansatz, PEPSSettings | NetworkSettings) and ansatz.kind != "periodic_mps"
-    sweeps = sweeps and not ansatz.symmetrise
-    why = f"{a_state} has no such sweeps; leave it out"
-    yield precision and chains and not sweeps, "sampler.precision", why, precision
-    why = f"ansatz.dtype = '{ansatz.dtype}' is so; leave it out"
-    single = ansatz.dtype in SINGLE.values()
-    yield precision and chains and sweeps and single, "sampler.precision", why, precision
     why = f"{CHAINS_ONLY}: nothing else makes moves"
     yield sampler.moves is not None and not chains, "sampler.moves", why
     if sampler.n_samples == "auto":

@@ -13,6 +13,7 @@ _REMOVED: Mapping[str, Mapping[str, Any]] = {
         "residual": False, "stride": 1,
     },
     "optimizer": dict.fromkeys(("averaged_up_to", "clip", "precision", "stages"), _ANY),
+    "sampler": {"precision": _ANY},
     "stage": dict.fromkeys(("evolve", "final_learning_rate", "schedule"), _ANY),
 }  # fmt: skip
 """Keys by section, with the value that every state now has; `_ANY` where no state depends on it."""
