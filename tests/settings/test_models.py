@@ -14,7 +14,7 @@ from flax import nnx
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.lattice import square
-from tnvmc.limits import choices
+from tnvmc.limits import allowed, choices, meaning, properties
 from tnvmc.operators import models
 from tnvmc.settings.ansatz_settings import (
     _ONLY_IN_PYTHON,
@@ -26,7 +26,6 @@ from tnvmc.settings.config import SECTIONS, Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import load, validate
 from tnvmc.settings.model_settings import COUPLINGS, MODELS
-from tnvmc.settings.section import allowed, meaning, properties
 
 
 def data(kind: str, model: str = "heisenberg", **keys: Any) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, create_model
 
 from tnvmc.ansatz.neural import NETWORKS, Network, architectures
-from tnvmc.limits import Positive, PositiveNumber, meaning
-from tnvmc.settings.section import Section
+from tnvmc.limits import Positive, PositiveNumber, Section, meaning
 
 
 def _no_start(path: str) -> str:
@@ -110,7 +109,14 @@ class DimerSettings(ProductSettings):
     init: Start = "random"
 
 
-class NetworkSettings(_Ansatz):
+class _WithoutBonds(_Ansatz):
+    @property
+    def D(self) -> None:
+        """Not the bond dimension: there is none, or only in the tables of states."""
+        return None
+
+
+class NetworkSettings(_WithoutBonds):
     """What all networks take; the other keys are arguments of the network."""
 
     architecture: ClassVar[type[architectures.Architecture]]
@@ -128,11 +134,6 @@ class NetworkSettings(_Ansatz):
     """Average psi over symmetries: `translation` along periodic directions, `point` group, `spin`
     inversion. The Hamiltonian must have them; the cost is multiplied by their number. For an
     autoregressive network |psi|² is averaged, so that it can still be sampled directly."""
-
-    @property
-    def D(self) -> None:
-        """A network has no bond dimension."""
-        return None
 
     @classmethod
     def arguments(cls) -> list[str]:
@@ -182,18 +183,13 @@ def _network(kind: str, network: Network) -> Any:
     return model
 
 
-class JastrowSettings(_Ansatz):
+class JastrowSettings(_WithoutBonds):
     """A factor for each pair of sites."""
 
     kind: Literal["jastrow"] = "jastrow"
     init: Literal["random"] | Saved = "random"
     pairs: Literal["all", "distance"] = "all"
     """A parameter for each pair of sites, or one for all pairs of a distance."""
-
-    @property
-    def D(self) -> None:
-        """It has no bond dimension."""
-        return None
 
 
 if TYPE_CHECKING:
@@ -210,7 +206,7 @@ else:
     _Second = Annotated[Union[(*_SECOND,)], Field(discriminator="kind")]
 
 
-class ProductOfStatesSettings(_Ansatz):
+class ProductOfStatesSettings(_WithoutBonds):
     """Products of two states."""
 
     kind: Literal["product_of_states"] = "product_of_states"
@@ -225,11 +221,6 @@ class ProductOfStatesSettings(_Ansatz):
     """`first`: chains sample |psi|² of the first state, that of the second one makes weights.
     `both`: every move is accepted by full amplitudes of both; no weights. Default: `first` for a
     PEPS or MPS, else `both`."""
-
-    @property
-    def D(self) -> None:
-        """That of its states stays in their tables."""
-        return None
 
 
 def leading(ansatz: Any) -> Any:

@@ -9,7 +9,16 @@ from typing import Annotated, Any, Literal, get_args
 from annotated_types import Predicate
 from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from tnvmc.limits import MOST_STARTS, NonNegative, Number, Positive, PositiveNumber
+from tnvmc.limits import (
+    MOST_STARTS,
+    NonNegative,
+    Number,
+    Path,
+    Positive,
+    PositiveNumber,
+    Section,
+    models_in,
+)
 from tnvmc.settings.ansatz_settings import (
     AnsatzSettings,
     AutoregressiveSettings,
@@ -26,7 +35,6 @@ from tnvmc.settings.optimizer_settings import (
     SRSettings,
     StageSettings,
 )
-from tnvmc.settings.section import Path, Section, models_in
 
 
 class ContractionSettings(Section):

@@ -9,6 +9,7 @@ from tnvmc.ansatz.initial import sharing_of_start
 from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import is_easy_plane, is_proven, sharing, signs_are_known
+from tnvmc.limits import Section
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.average import MOST_PARAMETERS
 from tnvmc.settings.ansatz_settings import (
@@ -25,7 +26,6 @@ from tnvmc.settings.checks import hamiltonian, sector_problems, type_problems
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_chi, measured_chi
 from tnvmc.settings.optimizer_settings import OptimiseStage, OptimizerSettings, SRSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem
-from tnvmc.settings.section import Section
 from tnvmc.settings.stages import MEASURED, as_run, default_stages, from_sections
 from tnvmc.vmc.controllers import first_chi
 

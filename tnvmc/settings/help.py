@@ -7,9 +7,9 @@ import re
 import textwrap
 from typing import NamedTuple
 
+from tnvmc.limits import Section, allowed, meaning
 from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, selector
 from tnvmc.settings.problems import ConfigError, ConfigProblem, nearest
-from tnvmc.settings.section import Section, allowed, meaning
 
 _WIDTH = 88
 

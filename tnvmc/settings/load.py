@@ -13,13 +13,12 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from tnvmc.limits import Json, choices
+from tnvmc.limits import Json, Section, allowed, choices, properties
 from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, kinds_of, selector
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.own_parts import own_parts, refusal
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, nearest
 from tnvmc.settings.rules import conflicts
-from tnvmc.settings.section import Section, allowed, properties
 from tnvmc.settings.stages import set_by_every_stage
 from tnvmc.storage.files import read_plain
 from tnvmc.storage.kept_files import in_place

@@ -12,10 +12,9 @@ from annotated_types import Predicate
 from pydantic import Field, StrictInt, StrictStr, create_model
 
 from tnvmc.lattice.lattice import Lattice
-from tnvmc.limits import NonNegative, Number, Positive
+from tnvmc.limits import NonNegative, Number, Positive, Section
 from tnvmc.operators import models
 from tnvmc.operators.products import EVERY_SITE, Placed, place
-from tnvmc.settings.section import Section
 
 Bond = Annotated[list[NonNegative], Length(2, 2), Field(description="pairs of site indices")]
 Point = Annotated[list[Number], Length(2, 2), Field(description="positions [x, y]")]

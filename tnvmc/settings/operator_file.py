@@ -22,14 +22,13 @@ import numpy as np
 from pydantic import Field, StrictInt, StringConstraints
 
 from tnvmc.lattice.lattice import Lattice
-from tnvmc.limits import Number
+from tnvmc.limits import Number, Section
 from tnvmc.operators.local_term import is_hermitian
 from tnvmc.operators.products import Placed, joined
 from tnvmc.operators.term import NonHermitian, Operator, Term
 from tnvmc.settings.load import parse, read_toml
 from tnvmc.settings.model_settings import TermSettings
 from tnvmc.settings.problems import ConfigError
-from tnvmc.settings.section import Section
 
 
 class _MatrixTerm(Section):

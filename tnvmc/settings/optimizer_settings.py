@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import Field, StrictInt, create_model
 
-from tnvmc.limits import NonNegative, NonNegativeNumber, Number, Positive, PositiveNumber
-from tnvmc.settings.section import Section
+from tnvmc.limits import NonNegative, NonNegativeNumber, Number, Positive, PositiveNumber, Section
 
 SMALLEST_WINDOW = 5
 """Steps: through fewer the slope of a line is all noise."""
