@@ -292,7 +292,8 @@ def build_optimizer(settings: OptimizerSettings) -> Any:
         solvers: Any = {"conjugate_gradients": ConjugateGradients, "cholesky": Cholesky}
         return SR(
             settings.diag_shift, settings.momentum, memory=settings.memory or 0.0,
-            reach=settings.reach, solver=solvers.get(settings.solver, lambda: None)(),
+            reach=settings.reach, precision=settings.precision,
+            solver=solvers.get(settings.solver, lambda: None)(),
         )  # fmt: skip
     rules: Any = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
     return rules[settings.kind]()

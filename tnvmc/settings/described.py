@@ -282,7 +282,7 @@ def _optimizer(rule: Rule) -> Section:
     inner: Any = rule.rule if isinstance(rule, Paced) else rule
     found: Section = {"kind": _RULES.get(type(inner), type(inner).__name__)}
     if isinstance(inner, SR):
-        names = ("diag_shift", "memory", "momentum", "reach")
+        names = ("diag_shift", "memory", "momentum", "reach", "precision")
         found |= {name: getattr(inner, name) for name in names}
         if type(inner.solver) in _SOLVERS:  # another one has no name in a file
             found["solver"] = _SOLVERS[type(inner.solver)]

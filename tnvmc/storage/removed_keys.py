@@ -12,7 +12,7 @@ _REMOVED: Mapping[str, Mapping[str, Any]] = {
         "init_scale": 0.1, "inner": 0, "modulus": "both", "padding": "lattice", "phase": "both", "pool": 2, "pooling": "none",
         "residual": False, "stride": 1,
     },
-    "optimizer": dict.fromkeys(("averaged_up_to", "clip", "precision", "stages"), _ANY),
+    "optimizer": dict.fromkeys(("averaged_up_to", "clip", "stages"), _ANY),
     "sampler": {"precision": _ANY},
     "stage": dict.fromkeys(("evolve", "final_learning_rate", "schedule"), _ANY),
 }  # fmt: skip
