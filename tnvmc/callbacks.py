@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import uuid
 from collections import deque
 from pathlib import Path
@@ -20,8 +19,6 @@ from tnvmc.backend.arguments import positive, whole
 from tnvmc.backend.calls import as_path
 from tnvmc.estimate.line_fit import reached
 from tnvmc.vmc.results import StepRecord
-
-_LONGEST_LINE = 2**16  # bytes of the end of a file that are read to find its last line
 
 
 class JsonLines:
@@ -54,37 +51,28 @@ class JsonLines:
         """Refuse a file whose lines this step does not follow."""
         if not self.path.exists() or not self.path.stat().st_size:
             return
-        last = _last_line(self.path)
-        found = _step_of(last)
-        if found is None:
+        text = self.path.read_text(encoding="utf-8", errors="replace")
+        line = text.splitlines()[-1] + ("" if text.endswith("\n") else " ...")
+        last = _step_of(line)
+        if last is None:
             raise ValueError(
-                f"{self.path}: its last line is not that of a step ({last[:60]!r}); a process may "
+                f"{self.path}: its last line is not that of a step ({line[:60]!r}); a process may "
                 "have been killed while it wrote: take that line away, or write to another file"
             )
-        if found + 1 != step:
+        if last + 1 != step:
             raise ValueError(
-                f"{self.path}: ends with step {found}, and step {step} does not follow it; it is "
+                f"{self.path}: ends with step {last}, and step {step} does not follow it; it is "
                 "of another run, or of steps after the checkpoint: write to another file, or take "
                 f"away the lines from step {step} on"
             )
 
 
-def _last_line(path: Path) -> str:
-    """The last line; with what is missing where it does not end."""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _LONGEST_LINE), os.SEEK_SET)
-        end = file.read()
-    return end.decode("utf-8", "replace").removesuffix("\n").rpartition("\n")[2] + (
-        "" if end.endswith(b"\n") else " ..."
-    )
-
-
 def _step_of(line: str) -> int | None:
     try:
-        found: Any = json.loads(line)["step"]
+        step: Any = json.loads(line)["step"]
     except (ValueError, KeyError, TypeError):
         return None
-    return found if isinstance(found, int) else None
+    return step if isinstance(step, int) else None
 
 
 class TensorBoard:
@@ -117,10 +105,10 @@ class TensorBoard:
             self._writer = self._make(
                 str(self.folder), purge_step=record.step or None, filename_suffix=suffix
             )
-        for name, (value, per_site) in SCALARS.items():
-            found = getattr(record, value)
-            if found is not None and math.isfinite(found):
-                scaled = float(found) / (self.n_sites if per_site else 1)
+        for name, (field, per_site) in SCALARS.items():
+            value = getattr(record, field)
+            if value is not None and math.isfinite(value):
+                scaled = float(value) / (self.n_sites if per_site else 1)
                 self._writer.add_scalar(name, scaled, record.step)
         self._writer.flush()
 

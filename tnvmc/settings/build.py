@@ -62,7 +62,7 @@ def build_lattice(settings: LatticeSettings) -> Lattice:
         return from_bonds(
             (rows, columns), settings.by_kind(), settings.coordinates, settings.vacant or ()
         )
-    with _told_of("lattice.shape"):
+    with _errors_of("lattice.shape"):
         return GRIDS[settings.kind](shape[0], shape[1], settings.boundary)
 
 
@@ -74,9 +74,9 @@ def build_operator(settings: Settings) -> Operator:
         return model(lattice, **hamiltonian.as_couplings())  # type: ignore[no-any-return]
     placed: list[Placed] = []
     for number, term in enumerate(hamiltonian.term, 1):
-        with _told_of(f"hamiltonian.term.{number}"):
+        with _errors_of(f"hamiltonian.term.{number}"):
             placed += term.placed(lattice, hamiltonian.local_dim)
-    with _told_of("hamiltonian"):
+    with _errors_of("hamiltonian"):
         terms = joined(placed)
         return Operator.from_terms(lattice, terms, local_dim=hamiltonian.local_dim, name="terms")
 
@@ -90,7 +90,7 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     state, chosen = _unsymmetrised(settings, operator), settings.ansatz
     if not chosen.symmetrise:
         return state
-    with _told_of("ansatz.symmetrise"):
+    with _errors_of("ansatz.symmetrise"):
         group = symmetry_group(operator, chosen.symmetrise, chosen.characters)
         if len(group) > MOST_ELEMENTS:
             raise ValueError(
@@ -121,7 +121,7 @@ def _unsymmetrised(settings: Settings, operator: Operator) -> Ansatz:
     if not isinstance(ansatz, ProductOfStatesSettings):
         return _state(settings, ansatz, operator)
     first, second = (_state(settings, each, operator) for each in (ansatz.first, ansatz.second))
-    with _told_of("ansatz"):
+    with _errors_of("ansatz"):
         return ProductOfStates(first, second, ansatz.sweeps)
 
 
@@ -180,7 +180,7 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
     chi = settings.contraction.chi
     most = settings.contraction.largest_chi or default_chi(ansatz.D) if chi == "auto" else chi
     chosen = build_scheme(settings.contraction.scheme, most)
-    with _told_of("ansatz.sharing"):
+    with _errors_of("ansatz.sharing"):
         shared = None
         if ansatz.sharing:
             shared = sharing(
@@ -233,10 +233,10 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int) 
     group = symmetry_group(operator, settings.average) if settings.average else None
     signs: Any = None
     if settings.marshall:
-        with _told_of("ansatz.marshall"):
+        with _errors_of("ansatz.marshall"):
             signs = checkerboard(lattice)
     elif group is not None:
-        with _told_of(
+        with _errors_of(
             "ansatz.average", "; give ansatz.marshall = true, or leave that symmetry out"
         ):
             check_characters(operator, group, magnetisation)
@@ -279,7 +279,7 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
 
 
 @contextmanager
-def _told_of(key: str, hint: str = "") -> Iterator[None]:
+def _errors_of(key: str, hint: str = "") -> Iterator[None]:
     try:
         yield
     except ValueError as error:

@@ -318,18 +318,18 @@ def selector(section: str) -> str:
 @cache
 def kinds_of(model: type[Section]) -> Mapping[str, Mapping[str, type[Section]]]:
     """Give the models of the tables in a section, or in a file, by key and kind; one model by ""."""
-    found: dict[str, Mapping[str, type[Section]]] = {}
+    tables: dict[str, Mapping[str, type[Section]]] = {}
     for key, field in model.model_fields.items():
         models, name = models_in(field.annotation), selector(key)
         if len(models) == 1:
-            found[key] = {"": models[0]}
+            tables[key] = {"": models[0]}
         elif models:
-            found[key] = {
+            tables[key] = {
                 kind: each
                 for each in models
                 for kind in get_args(each.model_fields[name].annotation)
             }
-    return found
+    return tables
 
 
 REPEATED = ("orthogonal", "stage", "sector", "term")

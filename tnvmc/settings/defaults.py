@@ -66,7 +66,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
             raise ConfigError(ConfigProblem(f"{key}.D", "missing", what))
     n_samples = DEFAULT_SAMPLES if sampler.n_samples == "auto" else sampler.n_samples
     sector = None
-    if operator and operator.conserves_magnetisation and operator.replacements:
+    if operator is not None and operator.conserves_magnetisation and operator.replacements:
         sector = sampler.magnetisation or 0
     chains = settings.sampler_kind == "metropolis" and sampler.n_replicas == 1
     defaults: dict[str, dict[str, Any]] = {
@@ -133,12 +133,12 @@ def _shares(settings: Settings, state: PEPSSettings) -> bool:
     if "init" in state.model_fields_set and before is None:
         return False
     try:
-        found = sharing(operator, bonds=state.bonds)
+        shared = sharing(operator, bonds=state.bonds)
     except ValueError:  # no symmetry
         return False
     if before is not None:
-        return before.goes_on_as(found)
-    proven = signs_are_known(operator, found) and is_proven(operator, found)
+        return before.goes_on_as(shared)
+    proven = signs_are_known(operator, shared) and is_proven(operator, shared)
     return (
         proven
         and is_easy_plane(operator)
@@ -157,27 +157,27 @@ def _is_small(D: int, state: PEPSSettings, operator: Operator) -> bool:
 def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
     """Keep the defaults of keys that a section leaves out."""
     inner = factors(section)
-    found = {k: v for k, v in defaults.items() if k in inner or getattr(section, k, 0) is None}
+    values = {k: v for k, v in defaults.items() if k in inner or getattr(section, k, 0) is None}
     shares = isinstance(section, PEPSSettings) and section.sharing
     if shares and "init" not in section.model_fields_set:
-        found["init"] = "product"  # tensors that are shared cannot be evolved
-    return found
+        values["init"] = "product"  # tensors that are shared cannot be evolved
+    return values
 
 
 def _of_ansatz(ansatz: Any, operator: Operator | None, sector: int | None) -> dict[str, Any]:
     """Give the defaults of [ansatz], for a product with the tables of both states."""
-    found: dict[str, Any] = {} if operator is None else {"dtype": default_dtype(operator)}
+    values: dict[str, Any] = {} if operator is None else {"dtype": default_dtype(operator)}
     if isinstance(ansatz, AutoregressiveSettings) and sector is not None:
-        found["magnetisation"] = sector
+        values["magnetisation"] = sector
     if ansatz.symmetrise:
-        found["reweight"] = True
-    own = found if ansatz.dtype is None else {"dtype": ansatz.dtype}
+        values["reweight"] = True
+    own = values if ansatz.dtype is None else {"dtype": ansatz.dtype}
     for key, state in factors(ansatz).items():
         inner = {} if isinstance(state, NetworkSettings) else {"dtype": own.get("dtype")}
         if isinstance(state, AutoregressiveSettings) and sector is not None:
             inner["magnetisation"] = sector
-        found[key] = state.model_copy(update=_unset(state, inner))
-    return found
+        values[key] = state.model_copy(update=_unset(state, inner))
+    return values
 
 
 def _chi(settings: Settings) -> int | Literal["auto"] | None:
@@ -192,14 +192,14 @@ def _chi(settings: Settings) -> int | Literal["auto"] | None:
 
 def _of_optimizer(optimizer: OptimizerSettings, draws: bool) -> dict[str, Any]:
     """Give the defaults of [optimizer]: a rate that follows, or one that falls along a schedule."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if isinstance(optimizer, SRSettings):
-        found["memory"] = MEMORY if draws and not optimizer.momentum else 0.0
+        values["memory"] = MEMORY if draws and not optimizer.momentum else 0.0
     falls = optimizer.schedule is not None or optimizer.final_learning_rate is not None
-    found["learning_rate"] = FIXED_RATE if falls else "auto"
-    if (optimizer.learning_rate or found["learning_rate"]) != "auto":
-        found["schedule"] = "cosine"
-    return found
+    values["learning_rate"] = FIXED_RATE if falls else "auto"
+    if (optimizer.learning_rate or values["learning_rate"]) != "auto":
+        values["schedule"] = "cosine"
+    return values
 
 
 def _with_stages(settings: Settings) -> Settings:

@@ -75,8 +75,8 @@ def _of_one_run(path: Path) -> dict[str, Any]:
     """Read a file, refusing that of several runs, or of one that only Python can make."""
     data = read_toml(path)
     if isinstance(data.get("ansatz"), list):
-        told = f"a comparison (it has [[ansatz]]); use tnvmc compare {path}"
-        raise ConfigError(ConfigProblem(str(path), "file", told))
+        what = f"a comparison (it has [[ansatz]]); use tnvmc compare {path}"
+        raise ConfigError(ConfigProblem(str(path), "file", what))
     for name, heading in {"sector": "[[sector]]", "scan": "[scan]"}.items():
         if name in data:
             what = "asks for several runs; use tnvmc run FILE, or tnvmc.series_file in Python"
@@ -98,31 +98,31 @@ def read_toml(path: Path) -> dict[str, Any]:
         data = tomllib.loads(text)
         return without_removed(data) if path.name == CONFIG else data
     except tomllib.TOMLDecodeError as error:
-        told = f"not valid TOML: {error}{_unquoted(text, str(error))}"
+        why = f"not valid TOML: {error}{_unquoted(text, str(error))}"
     except UnicodeDecodeError:
-        told = "not a text file; settings are TOML in UTF-8"
+        why = "not a text file; settings are TOML in UTF-8"
     except RecursionError:
-        told = "not valid TOML: nested too deeply"
+        why = "not valid TOML: nested too deeply"
     except FileNotFoundError:
-        told = "no such file"
+        why = "no such file"
     except IsADirectoryError:
-        told = "is a folder; give a settings file"
+        why = "is a folder; give a settings file"
         held = [path / name for name in (CONFIG, *SERIES) if (path / name).is_file()]
-        told += "".join(f", as {file}" for file in held)
+        why += "".join(f", as {file}" for file in held)
     except OSError as error:
-        told = f"cannot be read ({error.strerror})"
-    raise ConfigError(ConfigProblem(str(path), "file", told))
+        why = f"cannot be read ({error.strerror})"
+    raise ConfigError(ConfigProblem(str(path), "file", why))
 
 
-def _unquoted(text: str, told: str) -> str:
+def _unquoted(text: str, why: str) -> str:
     """Say how a word is written, where the line of an error of TOML has one without its quotes."""
-    line = re.search(r"at line (\d+)", told)
+    line = re.search(r"at line (\d+)", why)
     given = line and _WORD.fullmatch(text.splitlines()[int(line[1]) - 1])
     return f'; words have quotes: {given[1]} = "{given[2]}"' if given else ""
 
 
 def parse(model: type[S], table: Json, where: str) -> S:
-    """Check a table against a model, of which problems are told as ``where.key``.
+    """Check a table against a model, whose problems are named ``where.key``.
 
     Raises:
         ConfigError: with all problems that were found.
@@ -130,8 +130,8 @@ def parse(model: type[S], table: Json, where: str) -> S:
     try:
         return model.model_validate(table)
     except ValidationError as error:
-        found = [_problem(each, each["loc"], table, model, where) for each in error.errors()]
-        raise ConfigError(*found) from None
+        problems = [_problem(each, each["loc"], table, model, where) for each in error.errors()]
+        raise ConfigError(*problems) from None
 
 
 def validate(data: Json, overrides: Sequence[str] = ()) -> Settings:
@@ -140,8 +140,8 @@ def validate(data: Json, overrides: Sequence[str] = ()) -> Settings:
     try:
         settings = Settings.model_validate(merged)
     except ValidationError as error:
-        found = [_problem(each, each["loc"], merged, Settings) for each in error.errors()]
-        raise ConfigError(*found) from None
+        problems = [_problem(each, each["loc"], merged, Settings) for each in error.errors()]
+        raise ConfigError(*problems) from None
     if problems := conflicts(settings):
         raise ConfigError(*problems)
     return settings

@@ -56,10 +56,10 @@ def read_operators(path: Path, lattice: Lattice, local_dim: int = 2) -> tuple[Op
     Raises:
         ConfigError: as `read_operator`.
     """
-    found = read_operator(path, lattice, local_dim)
-    if isinstance(found, NonHermitian):
-        return tuple(part for part in (found.real, found.imaginary) if part.terms)
-    return (found,)
+    operator = read_operator(path, lattice, local_dim)
+    if isinstance(operator, NonHermitian):
+        return tuple(part for part in (operator.real, operator.imaginary) if part.terms)
+    return (operator,)
 
 
 def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator | NonHermitian:
@@ -78,8 +78,8 @@ def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator 
             terms += parse(kind, data, where).placed(lattice, local_dim)
         where, name = str(path), file.name or path.stem
         sums = joined(terms)
-        operator = Operator if all(is_hermitian(matrix) for _, matrix in sums) else NonHermitian
-        return operator.from_terms(lattice, sums, local_dim=local_dim, name=name)
+        kind_of_sum = Operator if all(is_hermitian(matrix) for _, matrix in sums) else NonHermitian
+        return kind_of_sum.from_terms(lattice, sums, local_dim=local_dim, name=name)
     except ConfigError:
         raise
     except (ValueError, TypeError) as error:

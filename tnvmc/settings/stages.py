@@ -52,16 +52,16 @@ def stages_of(settings: Settings) -> tuple[Stage, ...]:
     """Give the stages of completed settings: one where there is no [[stage]]."""
     if settings.stage is None:
         return (Stage(1, settings, plateau=settings.optimizer.plateau or 0),)
-    found: list[Stage] = []
+    stages: list[Stage] = []
     for number, stage in enumerate(settings.stage, 1):
         own: dict[str, Any] = {"evolve": stage.steps}
         if isinstance(stage, OptimiseStage):
-            grows = bool(found) and (stage.D or 0) > (found[-1].D or 0)
+            grows = bool(stages) and (stage.D or 0) > (stages[-1].D or 0)
             shares = getattr(settings.ansatz, "sharing", False)  # which noise opens alone
             own = {"noise": stage.noise or 0, "plateau": stage.plateau or 0}
             own["evolve"] = EVOLVE if grows and not shares else 0
-        found.append(Stage(number, as_run(settings, stage), stage.kind, **own))
-    return tuple(found)
+        stages.append(Stage(number, as_run(settings, stage), stage.kind, **own))
+    return tuple(stages)
 
 
 def from_sections(settings: Settings, stage: StageSettings) -> dict[str, Any]:
