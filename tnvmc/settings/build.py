@@ -99,20 +99,15 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
                 "are taken. Leave one of them out, or take Symmetrised in Python with a part of "
                 "the group"
             )
-        if chosen.characters is None:
-            _check_ground_state(operator, group, settings.sampler.magnetisation or 0)
+        sector = settings.sampler.magnetisation or 0
+        if chosen.characters is None and (odd := odd_elements(operator, group, sector)):
+            raise ValueError(
+                f"the ground state of this antiferromagnet has character -1 under {odd[0]}"
+                f"{f' and {len(odd) - 1} more' if len(odd) > 1 else ''}, and without "
+                f'ansatz.characters all are +1; give ansatz.characters = {{ "{odd[0]}" = -1 }} for '
+                "the ground state, or = 1 for the lowest state that has +1"
+            )
         return Symmetrised(state, group, chosen.reweight is not False)
-
-
-def _check_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: int) -> None:
-    """Refuse characters that nobody gave where the ground state is known to have others."""
-    if odd := odd_elements(operator, group, magnetisation):
-        raise ValueError(
-            f"the ground state of this antiferromagnet has character -1 under {odd[0]}"
-            f"{f' and {len(odd) - 1} more' if len(odd) > 1 else ''}, and without ansatz.characters "
-            f'all are +1; give ansatz.characters = {{ "{odd[0]}" = -1 }} for the ground state, '
-            "or = 1 for the lowest state that has +1"
-        )
 
 
 def _unsymmetrised(settings: Settings, operator: Operator) -> Ansatz:
@@ -129,9 +124,7 @@ _NOISE = 1  # sets these random numbers apart from those of a random start, whic
 
 
 def build_theta(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
-    """Make the parameters (P,) that [ansatz] starts from, with its noise; for a product as each of
-    its tables says.
-    """
+    """Make the parameters (P,) that [ansatz] starts from, with its noise."""
     theta, noise = _start(settings, operator, ansatz), settings.ansatz.init_noise
     if noise is None:
         return theta
@@ -177,25 +170,19 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
             f"ansatz.kind = 'mps': needs a lattice of one row, this one has {lattice.shape[0]}; "
             "take kind = 'peps', or lattice.kind = 'chain'"
         )
-    chi = settings.contraction.chi
-    most = settings.contraction.largest_chi or default_chi(ansatz.D) if chi == "auto" else chi
-    chosen = build_scheme(settings.contraction.scheme, most)
-    with _errors_of("ansatz.sharing"):
-        shared = None
-        if ansatz.sharing:
-            shared = sharing(
-                operator, bonds=ansatz.bonds, edge=ansatz.edge, period=ansatz.period or 1
-            )
-    return PEPS(lattice, ansatz.D, dtype, chosen, local_dim, ansatz.bonds, shared)
+    contraction, shared, bonds = settings.contraction, None, ansatz.bonds
+    chi = contraction.chi
+    most = contraction.largest_chi or default_chi(ansatz.D) if chi == "auto" else chi
+    if ansatz.sharing:
+        with _errors_of("ansatz.sharing"):
+            shared = sharing(operator, bonds=bonds, edge=ansatz.edge, period=ansatz.period or 1)
+    scheme = build_scheme(contraction.scheme, most)
+    return PEPS(lattice, ansatz.D, dtype, scheme, local_dim, bonds, shared)
 
 
 def chi_to_measure(settings: Settings, ansatz: Ansatz) -> int | None:
-    """Give the chi of a measurement: that of the settings, which leave it open where that of the
-    steps grows.
-
-    Args:
-        settings: completed settings.
-        ansatz: with the chi of the next step.
+    """Give the chi of a measurement by completed settings; where that of the steps grows they leave
+    it open, and it is twice that of `ansatz`.
     """
     if settings.measure.chi or settings.contraction.chi != "auto":
         return settings.measure.chi
@@ -204,11 +191,9 @@ def chi_to_measure(settings: Settings, ansatz: Ansatz) -> int | None:
 
 def build_scheme(scheme: str | None, chi: int | None) -> Any:
     """Make what contracts a PEPS: without truncation where there is no chi."""
-    kind = None if chi is None else _TRUNCATING.get(scheme or "src")
-    return schemes.Exact() if kind is None else kind(chi=chi)
-
-
-_TRUNCATING: dict[str, Any] = {"src": schemes.SRC, "zipup": schemes.ZipUp}
+    if chi is None or scheme == "exact":
+        return schemes.Exact()
+    return schemes.ZipUp(chi=chi) if scheme == "zipup" else schemes.SRC(chi=chi)
 
 
 def default_dtype(operator: Operator) -> str:
@@ -232,13 +217,12 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int) 
         keywords["magnetisation"] = None
     group = symmetry_group(operator, settings.average) if settings.average else None
     signs: Any = None
+    hint = "; give ansatz.marshall = true, or leave that symmetry out"
     if settings.marshall:
         with _errors_of("ansatz.marshall"):
             signs = checkerboard(lattice)
     elif group is not None:
-        with _errors_of(
-            "ansatz.average", "; give ansatz.marshall = true, or leave that symmetry out"
-        ):
+        with _errors_of("ansatz.average", hint):
             check_characters(operator, group, magnetisation)
     treated = {"marshall": settings.marshall, "average": sorted(settings.average)}
     return FlaxAnsatz(
@@ -269,9 +253,8 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
     if sampler.kind == "direct":
         assert sampler.n_samples != "auto"
         return DirectSampler(
-            sampler.n_samples, magnetisation=magnetisation, threads=threads,
-            chunk=sampler.chunk,
-        )  # fmt: skip
+            sampler.n_samples, magnetisation=magnetisation, threads=threads, chunk=sampler.chunk
+        )
     chains = sampler.model_dump(exclude={"kind", "magnetisation", "moves"})
     if sampler.n_samples == "auto":
         chains["n_samples"] = DEFAULT_SAMPLES  # VMC begins with another number
@@ -321,10 +304,7 @@ def build_schedule(
 def build_arguments(settings: Settings, operator: Operator, first_step: int = 0) -> dict[str, Any]:
     """Make the arguments of a `VMC` by name, but Hamiltonian, wave function and where it starts.
 
-    Args:
-        settings: completed settings.
-        operator: the Hamiltonian.
-        first_step: where the steps of the learning rate are counted from.
+    Steps of the learning rate are counted from `first_step`.
     """
     return {
         "sampler": build_sampler(settings, operator),
@@ -356,10 +336,8 @@ class QuantumNumbers:
 
     def hold(self, other: QuantumNumbers) -> bool:
         """Tell whether every state of the other quantum numbers has these too."""
-        return (
-            self.magnetisation == other.magnetisation
-            and self.characters.items() <= other.characters.items()
-        )
+        same = self.magnetisation == other.magnetisation
+        return same and self.characters.items() <= other.characters.items()
 
     def exclude(self, other: QuantumNumbers) -> bool:
         """Tell whether no state has both: those of one are orthogonal to those of the other."""
@@ -376,19 +354,17 @@ class QuantumNumbers:
         """
         if self.hold(other):
             return True
-        if not rotations or self.magnetisation is None or other.magnetisation is None:
+        one, two = self.magnetisation, other.magnetisation
+        inverts = any(inverting for _, inverting in self.characters)
+        if not rotations or one is None or two is None or inverts:
             return False
-        if any(inverts for _, inverts in self.characters):
-            return False
-        smaller = abs(self.magnetisation) <= abs(other.magnetisation)
-        return smaller and self.characters.items() <= other.characters.items()
+        return abs(one) <= abs(two) and self.characters.items() <= other.characters.items()
 
 
 def quantum_numbers(settings: Settings, operator: Operator) -> QuantumNumbers:
-    """Give the quantum numbers of the completed settings of a run.
+    """Give the quantum numbers of a run by its completed settings.
 
-    Raises:
-        ValueError: a symmetry that the Hamiltonian lacks, or characters that contradict each other.
+    Raises ValueError for a symmetry that the Hamiltonian lacks, or characters that contradict.
     """
     chosen, group = settings.ansatz, None
     if chosen.symmetrise:

@@ -48,21 +48,16 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
 
 def load_in_place(folder: Path, overrides: Sequence[str] = ()) -> Settings:
     """Read, check and complete the settings of the run in a folder; raises as `load`."""
-    path = folder / CONFIG
-    return complete(
-        _one_run(validate(in_place(_of_one_run(path), folder), with_out(overrides, folder)))
-    )
+    data = in_place(_of_one_run(folder / CONFIG), folder)
+    return complete(_one_run(validate(data, with_out(overrides, folder))))
 
 
 def _one_run(settings: Settings) -> Settings:
     """Refuse settings that ask for several starts."""
-    if (settings.run.starts or 1) == 1:
-        return settings
-    why = (
-        "makes several runs; use tnvmc run FILE with a folder of its own, or tnvmc.series_file in "
-        "Python"
-    )
-    raise ConfigError(conflict("run.starts", why, settings.run.starts))
+    if (settings.run.starts or 1) > 1:
+        why = "makes several runs; use tnvmc run FILE with its own folder, or tnvmc.series_file"
+        raise ConfigError(conflict("run.starts", why, settings.run.starts))
+    return settings
 
 
 def with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
@@ -74,16 +69,16 @@ def with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
 def _of_one_run(path: Path) -> dict[str, Any]:
     """Read a file, refusing that of several runs, or of one that only Python can make."""
     data = read_toml(path)
+    several = "asks for several runs; use tnvmc run FILE, or tnvmc.series_file in Python"
     if isinstance(data.get("ansatz"), list):
-        what = f"a comparison (it has [[ansatz]]); use tnvmc compare {path}"
-        raise ConfigError(ConfigProblem(str(path), "file", what))
-    for name, heading in {"sector": "[[sector]]", "scan": "[scan]"}.items():
-        if name in data:
-            what = "asks for several runs; use tnvmc run FILE, or tnvmc.series_file in Python"
-            raise ConfigError(ConfigProblem(str(path), "file", f"{heading} {what}"))
-    if own := own_parts(data):
-        raise ConfigError(ConfigProblem(str(path), "file", refusal(path, own)))
-    return data
+        why = f"a comparison (it has [[ansatz]]); use tnvmc compare {path}"
+    elif "sector" in data or "scan" in data:
+        why = f"{'[[sector]]' if 'sector' in data else '[scan]'} {several}"
+    elif own := own_parts(data):
+        why = refusal(path, own)
+    else:
+        return data
+    raise ConfigError(ConfigProblem(str(path), "file", why))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -215,12 +210,7 @@ def _problem(
 ) -> ConfigProblem:
     """Say what one of pydantic's errors means: go to the table that it is in, then to the key.
 
-    Args:
-        error: of pydantic.
-        path: to the key, from the table.
-        table: as it was given.
-        model: of the table.
-        where: its name; empty for the whole file.
+    `path` leads from the table, which has the name `where` (none for the whole file), to the key.
     """
     key, *rest = path
     known = SECTIONS if model is Settings else kinds_of(model) if key in _TABLES else {}
@@ -233,8 +223,9 @@ def _problem(
     value: Any = table.get(key)
     if error["type"] == "missing" and not rest:
         fields = next(iter(kinds.values())).model_fields
-        needed = ", ".join(name for name, field in fields.items() if field.is_required())
-        return ConfigProblem(f"[{place}]", "missing_section", needed)
+        needed = [name for name, field in fields.items() if field.is_required()]
+        what = ", ".join(needed) or selector(key)
+        return ConfigProblem(f"[{place}]", "missing_section", what)
     what = f"a section, [{place}]"
     if key in REPEATED:
         if not rest:
