@@ -19,10 +19,11 @@ from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.sparse import sparse_matrix
 from tnvmc.storage.hdf5 import sealed
-from tnvmc.storage.provenance import PROVENANCE, Provenance
 from tnvmc.storage.seals import (
     CHECK,
+    PROVENANCE,
     RUN_ID,
+    Provenance,
     next_check,
     read_lines,
     sealed_json,

@@ -24,7 +24,7 @@ from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.series.kinds import COMPARISON
 from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.defaults import complete
-from tnvmc.settings.described import Told, described
+from tnvmc.settings.described import described
 from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.hdf5 import StateFileError
@@ -112,7 +112,7 @@ def test_python_writes_the_same_settings(file: Path) -> None:
     content = tomllib.loads(Path("python/config.toml").read_text())
     assert "python" not in content
     assert content["ansatz"]["symmetrise"] == ["spin", "point"]
-    own = described(vmc, Told("x", 1))
+    own = described(vmc, "x", 1)
     settings = complete(validate({k: v for k, v in own.items() if k != "python"}))
     built: Any = build_ansatz(settings, operator)
     assert set(built.group.elements) == set(group.elements)

@@ -13,7 +13,7 @@ import numpy as np
 from tnvmc.backend.calls import spelt
 from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.lattice.netket import as_lattice
-from tnvmc.operators.couplings import Coupling, bonds_of_kind, per_bond, per_site, uniform
+from tnvmc.operators.couplings import Coupling, bonds_of_kind, per_bond, per_site, plain_couplings
 from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Z, exchange_matrix, kron
 from tnvmc.operators.term import ROUNDING, Operator, Term
 
@@ -29,8 +29,9 @@ def heisenberg(lattice: Lattice, J: Coupling = 1.0) -> Operator:
         ValueError: couplings that do not fit the bonds.
     """
     lattice = as_lattice(lattice)
-    terms = _bond_terms(lattice, "nearest", "heisenberg", "J", J, exchange_matrix())
-    return Operator(lattice, tuple(terms), 2, "S.S", "heisenberg", uniform(J=J))
+    terms = tuple(_bond_terms(lattice, "nearest", "heisenberg", "J", J, exchange_matrix()))
+    couplings = plain_couplings(lattice, J=(J, "nearest"))
+    return Operator(lattice, terms, 2, "S.S", "heisenberg", couplings)
 
 
 @spelt()
@@ -46,14 +47,15 @@ def xxz(lattice: Lattice, J: Coupling = 1.0, Jz: Coupling = 1.0) -> Operator:
     along_z = kron(SIGMA_Z, SIGMA_Z) / 4
     in_plane = exchange_matrix() - along_z
     bonds = bonds_of_kind(lattice, "nearest", "xxz")
-    couplings = zip(per_bond("J", J, bonds), per_bond("Jz", Jz, bonds), strict=True)
+    of_bonds = zip(bonds, per_bond("J", J, bonds), per_bond("Jz", Jz, bonds), strict=True)
     terms: list[Term] = []
-    for bond, (j, jz) in zip(bonds, couplings, strict=True):
+    for bond, j, jz in of_bonds:
         parts = [j * in_plane, jz * along_z]
         # Beside a much larger one in the same matrix the smaller would pass for rounding.
         apart = 0 < min(abs(j), abs(jz)) < 10 * ROUNDING * max(abs(j), abs(jz))
         terms += [Term(bond, part) for part in (parts if apart else [parts[0] + parts[1]])]
-    return Operator(lattice, tuple(terms), 2, "S.S", "xxz", uniform(J=J, Jz=Jz))
+    couplings = plain_couplings(lattice, J=(J, "nearest"), Jz=(Jz, "nearest"))
+    return Operator(lattice, tuple(terms), 2, "S.S", "xxz", couplings)
 
 
 @spelt()
@@ -72,7 +74,8 @@ def j1j2(lattice: Lattice, J1: Coupling = 1.0, J2: Coupling = 0.5) -> Operator:
         *_bond_terms(lattice, "nearest", "j1j2", "J1", J1, exchange_matrix()),
         *_bond_terms(lattice, "diagonal", "j1j2", "J2", J2, exchange_matrix()),
     ]
-    return Operator(lattice, tuple(terms), 2, "S.S", "j1j2", uniform(J1=J1, J2=J2))
+    couplings = plain_couplings(lattice, J1=(J1, "nearest"), J2=(J2, "diagonal"))
+    return Operator(lattice, tuple(terms), 2, "S.S", "j1j2", couplings)
 
 
 @spelt()
@@ -90,7 +93,8 @@ def tfim(lattice: Lattice, J: Coupling = 1.0, h: Coupling = 1.0) -> Operator:
         *_bond_terms(lattice, "nearest", "tfim", "J", J, -kron(SIGMA_Z, SIGMA_Z)),
         *_site_terms(lattice, "h", h, -SIGMA_X),
     ]
-    return Operator(lattice, tuple(terms), 2, "Pauli", "tfim", uniform(J=J, h=h))
+    couplings = plain_couplings(lattice, J=(J, "nearest"), h=(h, "site"))
+    return Operator(lattice, tuple(terms), 2, "Pauli", "tfim", couplings)
 
 
 @spelt()
@@ -128,7 +132,8 @@ def rydberg(
         *_site_terms(lattice, "delta", delta, -NUMBER),
         *_site_terms(lattice, "Omega", Omega, -SIGMA_X / 2),
     ]
-    couplings = uniform(V=strength, delta=delta, Omega=Omega)
+    fields = plain_couplings(lattice, delta=(delta, "site"), Omega=(Omega, "site"))
+    couplings = {"V": strength, **fields}
     return Operator(lattice, tuple(terms), 2, "n", "rydberg", couplings)
 
 
@@ -151,7 +156,8 @@ def shastry_sutherland(lattice: Lattice, J: Coupling = 0.5, J_dimer: Coupling = 
         *_bond_terms(lattice, "nearest", name, "J", J, exchange_matrix()),
         *_bond_terms(lattice, "dimer", name, "J_dimer", J_dimer, exchange_matrix()),
     ]
-    return Operator(lattice, tuple(terms), 2, "S.S", name, uniform(J=J, J_dimer=J_dimer))
+    couplings = plain_couplings(lattice, J=(J, "nearest"), J_dimer=(J_dimer, "dimer"))
+    return Operator(lattice, tuple(terms), 2, "S.S", name, couplings)
 
 
 def _bond_terms(

@@ -47,9 +47,11 @@ def known_energy(operator: Operator, magnetisation: int = 0) -> KnownEnergy | No
         magnetisation: 2 Sz, where the operator conserves it; few energies beyond 0 are known.
     """
     require_operator("known_energy", "operator", operator)
-    if operator.couplings is None:
+    given = operator.couplings or {}
+    uniform = {name: value for name, value in given.items() if not isinstance(value, list)}
+    if not given or len(uniform) < len(given):
         return None
-    model, couplings = _canonical(operator.name, dict(operator.couplings))
+    model, couplings = _canonical(operator.name, uniform)
     scale = next(iter(couplings.values()), 0.0)
     if scale <= 0:
         return None

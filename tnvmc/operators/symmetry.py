@@ -6,7 +6,7 @@ import difflib
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -68,6 +68,7 @@ class SymmetryGroup:
     """
 
     elements: tuple[Symmetry, ...]
+    asked: tuple[str, ...] = field(default=(), compare=False)  #: names that `symmetry_group` got
 
     def __post_init__(self) -> None:
         if (
@@ -110,7 +111,8 @@ class SymmetryGroup:
     def with_characters(self, characters: Sequence[int]) -> SymmetryGroup:
         """Give the same group in another representation, one character per element."""
         pairs = zip(self.elements, characters, strict=True)
-        return SymmetryGroup(tuple(replace(g, character=int(chi)) for g, chi in pairs))
+        elements = tuple(replace(g, character=int(chi)) for g, chi in pairs)
+        return SymmetryGroup(elements, self.asked)
 
 
 def symmetry_group(
@@ -147,7 +149,7 @@ def symmetry_group(
             f"{'a symmetry' if len(lost) == 1 else 'symmetries'} of its ground state. Leave out "
             "what it breaks"
         )
-    return SymmetryGroup(_signed(elements, characters or {}))
+    return SymmetryGroup(_signed(elements, characters or {}), asked)
 
 
 def commutes(operator: Operator, symmetry: Symmetry) -> bool:

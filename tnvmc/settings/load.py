@@ -16,15 +16,13 @@ from pydantic import ValidationError
 from tnvmc.limits import Json, Section, allowed, choices, properties
 from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, kinds_of, selector
 from tnvmc.settings.defaults import complete
-from tnvmc.settings.own_parts import own_parts, refusal
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, nearest
 from tnvmc.settings.rules import conflicts
 from tnvmc.settings.stages import set_by_every_stage
 from tnvmc.storage.files import read_plain
-from tnvmc.storage.kept_files import in_place
 from tnvmc.storage.removed_keys import without_removed
-from tnvmc.storage.run_files import SERIES
-from tnvmc.storage.run_folder import CONFIG
+from tnvmc.storage.run_files import in_place, only_in_python, own_parts
+from tnvmc.storage.run_folder import CONFIG, SERIES
 
 S = TypeVar("S", bound=Section)
 
@@ -75,7 +73,7 @@ def _of_one_run(path: Path) -> dict[str, Any]:
     elif "sector" in data or "scan" in data:
         why = f"{'[[sector]]' if 'sector' in data else '[scan]'} {several}"
     elif own := own_parts(data):
-        why = refusal(path, own)
+        why = only_in_python(path.parent, own)
     else:
         return data
     raise ConfigError(ConfigProblem(str(path), "file", why))
