@@ -58,7 +58,6 @@ def built(kind: str, *overrides: str) -> Any:
     [
         (["ansatz.kind=vit", "ansatz.patch=3"], "patches of 3 x 3 sites do not tile"),
         (["ansatz.kind=vit", "ansatz.heads=5"], "5 heads do not divide the width 24"),
-        (["ansatz.kind=cnn", "ansatz.kernel=9"], "larger than the 4 x 4 grid"),
         (["ansatz.freeze=['weight']"], "no such group of parameters; it has hidden_bias"),
         (["ansatz.marshall=true", "lattice.shape=[3, 4]", "lattice.boundary=periodic"],
          "ansatz.marshall: sites 0 and 8 of the square lattice are neighbours on one sublattice"),

@@ -49,7 +49,7 @@ def built(settings: Settings) -> tuple[Any, np.ndarray]:
 
 
 def test_completed_settings_say_what_runs(tmp_path: Path) -> None:
-    settings = completed("ansatz.first.D=3", second={"kind": "cnn", "kernel": 2})
+    settings = completed("ansatz.first.D=3", second={"kind": "cnn", "features": [2]})
     found = settings.as_dict()
     assert found["ansatz"]["first"] == {
         "kind": "peps", "D": 3, "dtype": "float64", "init": "simple_update", "bonds": "open"
@@ -85,7 +85,7 @@ def test_what_is_wrong_is_told_with_its_place(keys: Any, overrides: Any, where: 
         ({"second": {"kind": "mps"}}, ("ansatz.second.kind", "not_allowed", "mps")),
         ({"second": {"kind": "jastro"}}, ("ansatz.second.kind", "not_allowed", "jastro")),
         ({"first": {"kind": "pepss"}}, ("ansatz.first.kind", "not_allowed", "pepss")),
-        ({"second": {"pairs": "all"}}, ("ansatz.second.kind", "missing")),
+        ({"second": {"dtype": "float64"}}, ("ansatz.second.kind", "missing")),
         ({"third": {"kind": "jastrow"}}, ("ansatz.third", "unknown_key")),
         ({"kind": "peps"}, ("ansatz", "foreign_key")),
         ({"kind": "product"}, ("ansatz", "foreign_key")),
@@ -152,7 +152,7 @@ def test_a_run_goes_on_bit_for_bit_and_gives_its_state(
     again, other = built(completed(init="parts"))
     assert (theta == other).all() and again.n_params == ansatz.n_params
     with pytest.raises(StateFileError, match="another architecture"):
-        built(completed(init="whole", second={"kind": "jastrow", "pairs": "distance"}))
+        built(completed(init="whole", second={"kind": "rbm", "dtype": "float64"}))
 
 
 def test_the_first_state_starts_from_a_file(tmp_path: Path) -> None:
@@ -165,10 +165,10 @@ def test_the_first_state_starts_from_a_file(tmp_path: Path) -> None:
 
 
 STATES = {
-    "PEPS, Jastrow": ProductOfStates(
-        PEPS(LATTICE, 2, "float64", SRC(3)), Jastrow(LATTICE, "distance")
+    "PEPS, Jastrow": ProductOfStates(PEPS(LATTICE, 2, "float64", SRC(3)), Jastrow(LATTICE)),
+    "signs": ProductOfStates(
+        Phase(PEPS(LATTICE, 2, "float64")), Modulus(Jastrow(LATTICE, "distance"))
     ),
-    "signs": ProductOfStates(Phase(PEPS(LATTICE, 2, "float64")), Modulus(Jastrow(LATTICE))),
     "ring": ProductOfStates(PeriodicMPS(LATTICE, 2), Jastrow(LATTICE), "first"),
 }
 

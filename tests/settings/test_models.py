@@ -50,7 +50,7 @@ def test_every_key_has_a_meaning_and_its_limits_in_words() -> None:
     ("section", "kind", "key", "what"),
     [
         ("ansatz", "peps", "D", "an integer >= 1"),
-        ("ansatz", "cnn", "kernel", "an integer >= 1, or [rows, columns]"),
+        ("ansatz", "vit", "patch", "an integer >= 1, or [rows, columns]"),
         ("ansatz", "cnn", "features", "a list of integers >= 1, one at least"),
         ("ansatz", "cnn", "dtype", "'float64'"),
         ("ansatz", "made", "magnetisation", "an integer, or false"),

@@ -33,7 +33,7 @@ def data(
     [
         ("vit", "ansatz.alpha=2", ("ansatz.alpha", "foreign_key")),
         ("peps", "ansatz.heads=2", ("ansatz.heads", "foreign_key")),
-        ("vit", "ansatz.kernel=3", ("ansatz.kernel", "foreign_key")),
+        ("vit", "ansatz.features=[3]", ("ansatz.features", "foreign_key")),
         ("cnn", "ansatz.D=4", ("ansatz.D", "foreign_key")),
         ("vit", "ansatz.haeds=2", ("ansatz.haeds", "unknown_key")),
         ("vit", "ansatz.heads=2.5", ("ansatz.heads", "not_allowed", 2.5)),

@@ -159,7 +159,7 @@ class AutoregressiveSettings(NetworkSettings):
 
 
 _ONLY_IN_PYTHON = {
-    "activation", "dense", "form", "head", "init_scale", "inner", "padding", "pool", "pooling",
+    "activation", "dense", "form", "head", "init_scale", "inner", "kernel", "padding", "pool", "pooling",
     "residual", "stride",
 }  # fmt: skip
 """Arguments of networks that a file does not set."""
@@ -188,8 +188,6 @@ class JastrowSettings(_WithoutBonds):
 
     kind: Literal["jastrow"] = "jastrow"
     init: Literal["random"] | Saved = "random"
-    pairs: Literal["all", "distance"] = "all"
-    """A parameter for each pair of sites, or one for all pairs of a distance."""
 
 
 if TYPE_CHECKING:

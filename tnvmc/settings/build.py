@@ -157,7 +157,7 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
         return _network(ansatz, operator, settings.sampler.magnetisation or 0)
     dtype = ansatz.dtype or default_dtype(operator)
     if ansatz.kind == "jastrow":
-        return Jastrow(lattice, ansatz.pairs, dtype=dtype, local_dim=local_dim)
+        return Jastrow(lattice, dtype=dtype, local_dim=local_dim)
     if ansatz.kind == "dimer":
         return DimerCovering(lattice, pairs_of(lattice), local_dim, dtype)
     if ansatz.kind == "product":

@@ -183,8 +183,6 @@ def _ansatz(state: Any, init: str | None) -> Section:
         found["kind"] = _STATES.get(kind, kind)
         no_keys = ("fields", "pairs", "scheme")
         found |= {name: value for name, value in made.items() if name not in no_keys}
-        if kind == "Jastrow":
-            found["pairs"] = made["pairs"]
         if (sharing := state.sharing) is not None:
             found |= {
                 "edge": sharing.edge,

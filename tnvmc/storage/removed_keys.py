@@ -9,8 +9,9 @@ _ANY = object()
 _REMOVED: Mapping[str, Mapping[str, Any]] = {
     "ansatz": {
         "activation": "gelu", "dense": [], "fields": False, "form": "log_cosh", "head": "sum",
-        "init_scale": 0.1, "inner": 0, "modulus": "both", "padding": "lattice", "phase": "both", "pool": 2, "pooling": "none",
-        "residual": False, "stride": 1,
+        "init_scale": 0.1, "inner": 0, "kernel": 3, "modulus": "both", "padding": "lattice",
+        "pairs": "all", "phase": "both", "pool": 2, "pooling": "none", "residual": False,
+        "stride": 1,
     },
     "optimizer": dict.fromkeys(("averaged_up_to", "clip", "stages"), _ANY),
     "sampler": {"precision": _ANY},
