@@ -110,10 +110,7 @@ _find_sentences: Callable[[], Any] | None = None
 
 
 def tell_with(find: Callable[[], Any]) -> None:
-    """Tell once what makes sentences of diagnostics: a function that gives `tnvmc.report.texts`.
-
-    As `draw_with`, so that tables of notebooks and warnings have sentences and no lower level makes them.
-    """
+    """Say once what makes sentences of diagnostics, for notebooks and warnings; as `draw_with`."""
     global _find_sentences
     _find_sentences = find
 
@@ -134,10 +131,7 @@ _find_plot: Callable[[], Any] | None = None
 
 
 def draw_with(find: Callable[[], Any]) -> None:
-    """Tell once what draws results: a function that gives the module `tnvmc.plot`.
-
-    `import tnvmc` does this, so that `history.plot()` works and no lower level imports pictures.
-    """
+    """Say once what draws results, so that `history.plot()` works and no lower level imports it."""
     global _find_plot
     _find_plot = find
 

@@ -317,7 +317,7 @@ def selector(section: str) -> str:
 
 @cache
 def kinds_of(model: type[Section]) -> Mapping[str, Mapping[str, type[Section]]]:
-    """Give the models of the tables in a section, or in a file, by key and kind; one model by ""."""
+    """Give the models of the tables in a section or file, by key and kind; one model by ""."""
     tables: dict[str, Mapping[str, type[Section]]] = {}
     for key, field in model.model_fields.items():
         models, name = models_in(field.annotation), selector(key)
