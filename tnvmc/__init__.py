@@ -50,7 +50,6 @@ _NAMES_OF = {
     "tnvmc.optimize.sr": ("SR",),
     "tnvmc.optimize.first_order": ("Adam", "GradientDescent", "RandomSign"),
     "tnvmc.optimize.schedules": ("Constant", "Cosine", "Exponential", "Piecewise", "WarmUp"),
-    "tnvmc.vmc.guard": ("Guard",),
     "tnvmc.sampling.enumerate": ("Enumerate",),
     "tnvmc.session.vmc": ("VMC",),
     "tnvmc.vmc.history": ("History",),
