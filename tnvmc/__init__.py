@@ -38,7 +38,6 @@ _NAMES_OF = {
     "tnvmc.ansatz.load_state": ("from_quimb", "load_state"),
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
     "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
-    "tnvmc.ansatz.wrappers.polar": ("Modulus", "Phase"),
     "tnvmc.ansatz.wrappers.product_of_states": ("ProductOfStates",),
     "tnvmc.ansatz.wrappers.symmetrised": ("Symmetrised",),
     "tnvmc.contraction.schemes": ("SRC", "Exact", "ZipUp"),
