@@ -35,65 +35,12 @@ _LARGEST = 300.0
 """Of ln of a weight against that of the reference: its square is finite still."""
 
 
-@spelt()
-class ProductOfStates(InFiles, Wrapper):
-    """psi(s) = psi_a(s) psi_b(s), with the parameters of both: theta = (theta_a, theta_b).
+class _Factors(InFiles, Wrapper):
+    """What two states give their product: parameters, one after the other, starts and files."""
 
-    Args:
-        first: psi_a.
-        second: psi_b, on the same sites; its parameters have the same type.
-        sweeps: whose |psi|^2 chains walk on.  "first": |psi_a|^2, by the sweeps of psi_a; samples
-            have the weights |psi_b|^2.  "both": |psi_a psi_b|^2, every move by full amplitudes of
-            both; no weights.  None: "first" where psi_a is contracted with boundaries, which its
-            sweeps use again and full amplitudes do not (PEPS, open MPS); else "both".
-
-    Log-derivatives stand side by side (`HStackJacobian`), ratios are multiplied.
-
-    With "first" a chain draws s from |psi_a|^2 and a snapshot gives it the weight |psi_b(s)|^2 over
-    that of a reference configuration, times the weight that psi_a gave it, if any: importance
-    sampling, with a bias of one over the number of samples (see `estimate.statistics`).  A step
-    reports the effective number of samples, which falls as exp(-Var ln |psi_b|^2) where that is
-    Gaussian, so it does with the number of sites; configurations where psi_a = 0 are never seen.
-    "both" has neither, at the cost of two full amplitudes a move.  To accept or refuse a whole
-    sweep of psi_a by |psi_b(s') / psi_b(s)|^2 would be wrong: moves in a fixed order leave
-    |psi_a|^2 as it is, but s -> s' and s' -> s are not equally frequent in it, as the Metropolis
-    rule needs (decision 26).
-
-    Starts where psi_a starts, with psi_b nearly constant (`initial`).
-
-    Cost of a measurement: one of psi_a, and one `start` and `measure` of psi_b.
-
-    What it does not do: sweeps in single precision; orbits; grow in D; be symmetrised with sweeps
-    of psi_a.
-
-    Raises:
-        ValueError: different sites, local dimensions or types of the parameters; other `sweeps`.
-
-    Source: products of tensor networks with a reference state: Sikora, Chang, Chou, Pollmann and
-    Kao, PRB 91, 165113 (2015); weights as in Owen, chapter 9.2.
-    """
-
-    def __init__(
-        self,
-        first: Ansatz,
-        second: Ansatz,
-        sweeps: Literal["first", "both"] | None = None,
-    ) -> None:
-        _check(first, second)
-        one_of("ProductOfStates", "sweeps", sweeps, (None, "first", "both"))
-        super().__init__(first)
-        self.first, self.second = first, second
-        self.sweeps = sweeps or ("both" if first.scheme is None else "first")
-        self.sharing = first.sharing or second.sharing
-        if self.sharing:
-            self.n_unshared = sum(each.n_unshared or each.n_params for each in (first, second))
-        self.tempered = first.tempered
-        self.exact_draws = None if first.exact_draws is None else False
-        self.weighted = self.sweeps == "first"
-
-    def _around(self, ansatz: Ansatz) -> ProductOfStates:
-        """Give the product of another first state with the same second one."""
-        return ProductOfStates(ansatz, self.second, self.sweeps)
+    first: Ansatz
+    second: Ansatz
+    sweeps: Literal["first", "both"]
 
     @property
     def n_params(self) -> int:
@@ -155,6 +102,67 @@ class ProductOfStates(InFiles, Wrapper):
         """Give theta (P,) of theta_a and theta_b."""
         xp = array_namespace(first, second)
         return xp.concat([first, xp.astype(second, first.dtype)])
+
+
+@spelt()
+class ProductOfStates(_Factors):
+    """psi(s) = psi_a(s) psi_b(s), with the parameters of both: theta = (theta_a, theta_b).
+
+    Args:
+        first: psi_a.
+        second: psi_b, on the same sites; its parameters have the same type.
+        sweeps: whose |psi|^2 chains walk on.  "first": |psi_a|^2, by the sweeps of psi_a; samples
+            have the weights |psi_b|^2.  "both": |psi_a psi_b|^2, every move by full amplitudes of
+            both; no weights.  None: "first" where psi_a is contracted with boundaries, which its
+            sweeps use again and full amplitudes do not (PEPS, open MPS); else "both".
+
+    Log-derivatives stand side by side (`HStackJacobian`), ratios are multiplied.
+
+    With "first" a chain draws s from |psi_a|^2 and a snapshot gives it the weight |psi_b(s)|^2 over
+    that of a reference configuration, times the weight that psi_a gave it, if any: importance
+    sampling, with a bias of one over the number of samples (see `estimate.statistics`).  A step
+    reports the effective number of samples, which falls as exp(-Var ln |psi_b|^2) where that is
+    Gaussian, so it does with the number of sites; configurations where psi_a = 0 are never seen.
+    "both" has neither, at the cost of two full amplitudes a move.  To accept or refuse a whole
+    sweep of psi_a by |psi_b(s') / psi_b(s)|^2 would be wrong: moves in a fixed order leave
+    |psi_a|^2 as it is, but s -> s' and s' -> s are not equally frequent in it, as the Metropolis
+    rule needs (decision 26).
+
+    Starts where psi_a starts, with psi_b nearly constant (`initial`).
+
+    Cost of a measurement: one of psi_a, and one `start` and `measure` of psi_b.
+
+    What it does not do: sweeps in single precision; orbits; grow in D; be symmetrised with sweeps
+    of psi_a.
+
+    Raises:
+        ValueError: different sites, local dimensions or types of the parameters; other `sweeps`.
+
+    Source: products of tensor networks with a reference state: Sikora, Chang, Chou, Pollmann and
+    Kao, PRB 91, 165113 (2015); weights as in Owen, chapter 9.2.
+    """
+
+    def __init__(
+        self,
+        first: Ansatz,
+        second: Ansatz,
+        sweeps: Literal["first", "both"] | None = None,
+    ) -> None:
+        _check(first, second)
+        one_of("ProductOfStates", "sweeps", sweeps, (None, "first", "both"))
+        super().__init__(first)
+        self.first, self.second = first, second
+        self.sweeps = sweeps or ("both" if first.scheme is None else "first")
+        self.sharing = first.sharing or second.sharing
+        if self.sharing:
+            self.n_unshared = sum(each.n_unshared or each.n_params for each in (first, second))
+        self.tempered = first.tempered
+        self.exact_draws = None if first.exact_draws is None else False
+        self.weighted = self.sweeps == "first"
+
+    def _around(self, ansatz: Ansatz) -> ProductOfStates:
+        """Give the product of another first state with the same second one."""
+        return ProductOfStates(ansatz, self.second, self.sweeps)
 
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Draw:
         """Give draws of the first state, which weights correct."""
