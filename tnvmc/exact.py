@@ -13,12 +13,10 @@ from tnvmc.backend import host, progress
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import spelt
 from tnvmc.operators.assembly import Blocks, splits, spread
-from tnvmc.operators.basis import CODE_BITS, Basis, smallest_magnetisation
-from tnvmc.operators.bounds import energy_bound
+from tnvmc.operators.basis import CODE_BITS, Basis, count_elements, smallest_magnetisation
 from tnvmc.operators.foreign import as_operator
-from tnvmc.operators.required import require_operator
-from tnvmc.operators.sparse import count_elements
-from tnvmc.operators.term import Operator
+from tnvmc.operators.properties import energy_bound
+from tnvmc.operators.term import Operator, require_operator
 from tnvmc.shown import Shown, Table
 
 Sector = int | Literal["auto", "full"]
@@ -194,7 +192,7 @@ def estimate_bytes(operator: Operator, states: Basis) -> int:
     """
     number = 16 if operator.is_complex else 8
     # An element is a value, a column index and a sign; while it is put together, one is twice there.
-    matrix = count_elements(operator, states) * (2 * number + 5)
+    matrix = count_elements(operator.replacements, states) * (2 * number + 5)
     if states.dimension <= DENSE_DIMENSION:
         return matrix + 3 * number * states.dimension**2
     vectors = states.dimension * LANCZOS_VECTORS * number

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from tnvmc.exact import exact_ground_state
 from tnvmc.operators.basis import Basis
-from tnvmc.operators.marshall import has_ground_state
 from tnvmc.operators.reference import known_energy
-from tnvmc.operators.symmetry import SymmetryGroup
+from tnvmc.operators.symmetry import SymmetryGroup, has_ground_state
 from tnvmc.operators.term import Operator
 from tnvmc.vmc.excited import excited_level
 from tnvmc.vmc.orthogonal import LowerState

@@ -22,7 +22,7 @@ from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.plateau import reached
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule
 from tnvmc.sampling.configurations import sector_of

@@ -14,15 +14,19 @@ import numpy as np
 from tnvmc.backend.calls import shortly
 
 
+def is_whole(value: Any) -> bool:
+    """Tell whether a value is a whole number of Python or NumPy; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def whole(where: str, name: str, value: Any, least: int | None = 1) -> int:
     """Give back a whole number as int.
 
     Raises:
         ValueError: no whole number (2.0 is none), or below `least`.
     """
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        # One type for all that a value may be wrong in.
-        raise ValueError(  # noqa: TRY004
+    if not is_whole(value):
+        raise ValueError(
             f"{where}: {name} must be a whole number, got {shortly(value)}{_meant(value)}"
         )
     if least is not None and value < least:

@@ -27,8 +27,8 @@ from tnvmc.estimate.structure import (
     staggering,
     structure_factor,
 )
-from tnvmc.lattice.colouring import colouring
 from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.lattice.permutations import colouring
 from tnvmc.operators.spin import NUMBER, spin_matrices
 from tnvmc.operators.term import Operator
 

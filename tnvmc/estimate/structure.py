@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tnvmc.estimate.momenta import momenta
-from tnvmc.lattice.colouring import colouring
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.permutations import colouring
 
 
 def correlation_matrix(values: np.ndarray) -> np.ndarray:

@@ -13,8 +13,7 @@ from typing import Literal
 import numpy as np
 
 from tnvmc.lattice.lattice import Lattice
-from tnvmc.operators.required import require_operator
-from tnvmc.operators.term import Operator
+from tnvmc.operators.term import Operator, require_operator
 
 Method = Literal["exact", "QMC", "extrapolated", "variational"]
 
@@ -23,9 +22,9 @@ Method = Literal["exact", "QMC", "extrapolated", "variational"]
 class KnownEnergy:
     """A published or exactly computable ground-state energy.
 
-    `error` is one standard deviation (or the last digit kept) and None where none is known.
-    Only "exact" and "QMC" numbers stand for the ground state; a "variational" one is an upper
-    bound that a better state may go below, an "extrapolated" one an estimate without a bound.
+    `error` is one standard deviation (or the last digit given), None where none is known.  Only
+    "exact" and "QMC" numbers stand for the ground state; a "variational" one is an upper bound, an
+    "extrapolated" one an estimate.
     """
 
     energy_total: float
@@ -35,16 +34,12 @@ class KnownEnergy:
 
 
 def known_energy(operator: Operator, magnetisation: int = 0) -> KnownEnergy | None:
-    """Look up the lowest energy of a model with uniform couplings in a sector, or give None.
+    """Look up the lowest energy of a model with uniform couplings in a sector (2 Sz), or give None.
 
     Found by model, lattice shape, boundary and ratios of couplings: J1-J2 without J2 and XXZ
-    with Jz = J count as Heisenberg, and a common positive factor scales the energy.  Covers free
-    fermions (TFIM chains of any length) and dimer singlets (Shastry-Sutherland) by formula, and
-    the published numbers in `known_energies.toml`.
-
-    Args:
-        operator: as its model made it; sums and multiples carry no couplings and are never found.
-        magnetisation: 2 Sz, where the operator conserves it; few energies beyond 0 are known.
+    with Jz = J count as Heisenberg, and a common positive factor scales the energy.  Free fermions
+    (TFIM chains of any length) and dimer singlets (Shastry-Sutherland) by formula, the others from
+    `known_energies.toml`.  Sums and multiples of operators carry no couplings and are not found.
     """
     require_operator("known_energy", "operator", operator)
     if operator.couplings is None:
@@ -118,12 +113,8 @@ def _matches(table: Published, model: str, ratios: tuple[float, ...], lattice: L
 
 
 def _tfim_chain(n_sites: int, periodic: bool, J: float, h: float) -> KnownEnergy | None:
-    """Free fermions: Pfeuty, Ann. Phys. 57, 79 (1970).
-
-    Half turns about z change the sign of h, so that its size alone counts; the momenta of the ground
-    state are those below for h > 0.
-    """
-    h = abs(h)
+    """Free fermions: Pfeuty, Ann. Phys. 57, 79 (1970)."""
+    h = abs(h)  # half turns about z change its sign; the momenta below are those of h > 0
     source = "free fermions (Pfeuty, Ann. Phys. 57, 79, 1970)"
     if periodic and n_sites < 3:
         return None  # no closing bond on two sites

@@ -12,7 +12,7 @@ from tnvmc._version import __version__
 from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.series import kind as series_kind
 from tnvmc.series.blocks import ansatz_blocks, check_alike, check_threads, sections_of
 from tnvmc.series.budget import budget_of, measured_samples, samples_per_step, within

@@ -16,7 +16,7 @@ from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.series.pictures import Picture
 from tnvmc.settings.config import Settings

@@ -10,7 +10,7 @@ from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.optimize import schedules
 from tnvmc.optimize.pace import Paced
 from tnvmc.sampling.chains import Sampler

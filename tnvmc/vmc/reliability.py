@@ -19,11 +19,9 @@ from tnvmc.estimate.reliability import Drawn, changed_part, closure_threshold, d
 from tnvmc.exact import exact_ground_state
 from tnvmc.exact_symmetric import MOST_IMAGES, symmetric_levels
 from tnvmc.operators.basis import Basis
-from tnvmc.operators.bounds import energy_bound
-from tnvmc.operators.fingerprint import fingerprint
-from tnvmc.operators.marshall import has_ground_state
+from tnvmc.operators.properties import energy_bound, fingerprint
 from tnvmc.operators.reference import KnownEnergy, known_energy
-from tnvmc.operators.symmetry import SymmetryGroup
+from tnvmc.operators.symmetry import SymmetryGroup, has_ground_state
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.problem import Problem, Samples
 from tnvmc.vmc.core import State
