@@ -1,4 +1,4 @@
-"""Lattices from explicit lists of bonds, and from graphs of NetKet (SciPost Phys. Codebases 7, 2022).
+"""Lattices from lists of bonds, and from graphs of NetKet (SciPost Phys. Codebases 7, 2022).
 
 NetKet is imported only when one of its objects is handed over.
 """
@@ -45,12 +45,12 @@ def from_bonds(
     Args:
         shape: (n_rows, n_cols), or a number of sites N: one row of N, a graph without a grid, which
             a PEPS takes only where its bonds follow the row (`follows_row`).
-        bonds: a list of pairs (of kind "nearest" then) or a mapping from kind to pairs.  The order of
-            bonds is kept, and the direction of each, for products that have one ("Sx Sy - Sy Sx").
-        coordinates: positions (x, y) of the sites, (N, 2), in lattice constants, of which distances,
-            S(q) and pictures are made.
-        vacant: places row * n_cols + column of the grid that have no site; the sites are the others,
-            numbered row by row.
+        bonds: a list of pairs (of kind "nearest" then) or a mapping from kind to pairs.  The order
+            of bonds is kept, and the direction of each, for products that have one.
+        coordinates: positions (x, y) of the sites, (N, 2), in lattice constants, of which
+            distances, S(q) and pictures are made.
+        vacant: places row * n_cols + column of the grid that have no site; the sites are the
+            others, numbered row by row.
 
     The boundary is called "open", whatever the bonds join.
 
@@ -80,7 +80,7 @@ def from_bonds(
 
 
 def follows_row(lattice: Lattice) -> bool:
-    """Tell whether bonds join sites that are at most two apart on one row, or close it to a ring."""
+    """Tell whether bonds join sites at most two apart on one row, or close it to a ring."""
     n = lattice.n_sites
     gaps = [b - a for bonds in lattice.bonds.values() for a, b in bonds]
     return lattice.n_rows == 1 and all(gap <= _NEAR or gap >= n - _NEAR for gap in gaps)
@@ -102,8 +102,8 @@ def _check_vacant(vacant: Iterable[int], shape: tuple[int, int]) -> tuple[int, .
             raise ValueError(f"lattice: vacant place {place!r} is no place row * n_cols + column")
         if not 0 <= place < n_places:
             raise ValueError(
-                f"lattice: vacant place {place} is not on the grid of {shape[0]} x {shape[1]}, whose "
-                f"places are 0..{n_places - 1}"
+                f"lattice: vacant place {place} is not on the grid of {shape[0]} x {shape[1]}, "
+                f"whose places are 0..{n_places - 1}"
             )
     found = tuple(sorted({int(place) for place in given}))
     if len(found) != len(given) or len(found) == n_places:
@@ -116,7 +116,9 @@ def _check_vacant(vacant: Iterable[int], shape: tuple[int, int]) -> tuple[int, .
 def _check_bonds(kind: str, pairs: Iterable[tuple[int, int]], n_sites: int) -> tuple[Patch, ...]:
     bonds: dict[Patch, Patch] = {}
     if not isinstance(pairs, Iterable):
-        raise ValueError(f"lattice: bonds of kind {kind!r} are a list of pairs, got {pairs!r}")  # noqa: TRY004
+        raise ValueError(  # noqa: TRY004
+            f"lattice: bonds of kind {kind!r} are a list of pairs, got {pairs!r}"
+        )
     for pair in pairs:
         sites: tuple[Any, ...] = tuple(pair) if isinstance(pair, Iterable) else ()
         if len(sites) != 2 or not all(map(is_whole, sites)):
@@ -172,13 +174,13 @@ def as_lattice(value: Any) -> Any:
 def from_graph(graph: Any) -> Lattice:
     """Give the lattice of a NetKet graph: the same sites, numbered alike, and the same bonds.
 
-    Bonds of one colour are of kind "nearest".  Of several, "nearest" and "diagonal" are those of the
-    two shortest distances, where each colour has a distance of its own (`max_neighbor_order`); others
-    are called "color 0", "color 1", ...
+    Bonds of one colour are of kind "nearest".  Of several, "nearest" and "diagonal" are those of
+    the two shortest distances, where each colour has a distance of its own (`max_neighbor_order`);
+    others are called "color 0", "color 1", ...
 
     Chains and square grids become `chain` and `square`, with their boundary and diagonals.  Another
-    lattice of one or two dimensions lies on a grid, a row for each step along its first basis vector,
-    and has coordinates if its boundaries are open.  Any other graph is a list of bonds.
+    lattice of one or two dimensions lies on a grid, a row for each step along its first basis
+    vector, and has coordinates if its boundaries are open.  Any other graph is a list of bonds.
 
     Raises:
         TypeError: no graph.
@@ -240,7 +242,7 @@ def _length(graph: Any, pairs: list[Bond]) -> float:
 
 
 def _shape(graph: Any) -> tuple[int, int] | None:
-    """Rows and columns of a lattice of one or two dimensions whose sites are numbered row by row."""
+    """Rows and columns of a lattice whose sites are numbered row by row."""
     if not hasattr(graph, "basis_coords") or graph.ndim > 2:
         return None
     cells = np.asarray(graph.basis_coords)

@@ -13,7 +13,7 @@ UP, LEFT, DOWN, RIGHT = range(4)  # a leg's opposite is (leg + 2) % 4
 
 @dataclass(frozen=True)
 class Embedding:
-    """Places of the sites on the grid, and the neighbouring places that a bond of the network joins.
+    """Places of the sites on the grid, and the bonds of the network, between neighbouring places.
 
     All other bonds of the grid have dimension 1, and a vacant place holds no parameters.
     """
@@ -56,7 +56,7 @@ class Embedding:
         return tuple(self.places[site] for site in patch)
 
     def served(self, patches: Iterable[Patch]) -> tuple[int, int, int]:
-        """Count patches of several sites: on a bond of the network, others in two rows, farther ones."""
+        """Count patches of several sites: on bonds of the network, in two rows, farther ones."""
         counts = [0, 0, 0]
         for patch in map(self.placed, patches):
             rows = [place // self.shape[1] for place in patch]
@@ -66,13 +66,13 @@ class Embedding:
 
 
 Bonds = Literal["open", "periodic"]
-"""Of a network: "periodic" ones lead from the last column to the first too, so that rows are rings."""
+"""Of a network: with "periodic" ones, from the last column to the first, rows are rings."""
 
 
 def embedding(lattice: Lattice, bonds: Bonds = "open") -> Embedding:
     """Lay a lattice on its grid, with bonds that end at the rim, or close the rows of a cylinder.
 
-    A bond of the grid is used where the lattice joins its two sites: by a bond of kind "nearest", in a
+    A bond of the grid is used where the lattice joins its sites: by a bond of kind "nearest", in a
     list by one of any kind.  If these alone would leave the network in parts, all bonds between
     neighbouring sites are used.
     """

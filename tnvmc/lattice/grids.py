@@ -1,10 +1,10 @@
-"""Lattices on a grid: chain, square, Shastry-Sutherland, triangular, honeycomb, kagome, checkerboard.
+"""Lattices on a grid: chain, square, triangular, honeycomb, kagome and others.
 
 Nearest neighbours are at distance 1.  `boundary` is "open"; "cylinder", where every row is a ring
-(column n_cols - 1 is joined to column 0), so that the circumference is n_cols; or "periodic" in both
-directions, without a twist.  Along a periodic direction of length L the bond from the last site back to
-the first exists for L > 2 only: for L = 2 it would join neighbours a second time.  All raise ValueError
-for a side below 1 and an unknown boundary.
+(column n_cols - 1 is joined to column 0), so that the circumference is n_cols; or "periodic" in
+both directions, without a twist.  Along a periodic direction of length L the bond from the last
+site back to the first exists for L > 2 only: for L = 2 it would join neighbours a second time.  All
+raise ValueError for a side below 1 and an unknown boundary.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def chain(length: int, boundary: str = "open") -> Lattice:
 def square(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """Build a square lattice of n_rows x n_cols sites.
 
-    Bonds: "nearest", "diagonal" (both diagonals of every plaquette, distance sqrt(2)), and "third" (two
-    steps along a row or a column, J3 of J1-J2-J3 models).
+    Bonds: "nearest", "diagonal" (both diagonals of every plaquette), and "third" (two steps along a
+    row or a column, J3 of J1-J2-J3 models).
     """
     shape, edges = _check_grid(n_rows, n_cols, boundary)
     bonds = {
@@ -106,9 +106,9 @@ def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Latt
 def triangular(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """Build a triangular lattice: a square grid with one diagonal in every plaquette.
 
-    The diagonal rises, from (r + 1, c) to (r, c + 1); in the plane each row is shifted by half a site
-    to the right of the one above.  Bonds: "nearest" (the grid and the diagonals, 6 for a site inside),
-    "next_nearest" at distance sqrt(3), "third" at 2.
+    The diagonal rises, from (r + 1, c) to (r, c + 1); in the plane each row is shifted by half a
+    site to the right of the one above.  Bonds: "nearest" (the grid and the diagonals, 6 for a site
+    inside), "next_nearest" at distance sqrt(3), "third" at 2.
     """
     shape, edges = _check_grid(n_rows, n_cols, boundary)
     return _by_distance("triangular", shape, edges, grid_coordinates(shape) @ _TILTED, _TILTED)
@@ -116,11 +116,11 @@ def triangular(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
 
 @spelt(**_RING)
 def honeycomb(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
-    """Build a honeycomb lattice as a brick wall: rows are zigzag lines, joined at every second site.
+    """Build a honeycomb lattice as a brick wall: zigzag rows, joined at every second site.
 
-    (r, c) and (r + 1, c) are joined where r + c is even; two sites of a unit cell lie side by side in a
-    row.  Bonds: "nearest", "next_nearest" at distance sqrt(3), "third" at 2 (across a hexagon).  In a
-    PEPS the vertical bonds that are missing have dimension 1.
+    (r, c) and (r + 1, c) are joined where r + c is even; two sites of a unit cell lie side by side
+    in a row.  Bonds: "nearest", "next_nearest" at distance sqrt(3), "third" at 2 (across a
+    hexagon).  In a PEPS the vertical bonds that are missing have dimension 1.
 
     Raises:
         ValueError: a periodic direction whose length is odd or below 4.
@@ -138,9 +138,10 @@ def kagome(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """Build a kagome lattice: a triangular one without the sites of odd row and odd column.
 
     A unit cell is a block of 2 x 2 of the grid, so 4 x 4 are four cells and 12 sites; odd sides end
-    in half a cell, as 5 x 5 with 21 sites, where every triangle at the rim is whole.  Bonds: "nearest",
-    "next_nearest" at distance sqrt(3), "third" at 2 (along a line and across a hexagon).  In a PEPS the
-    vacant places have bonds of dimension 1, and two of the three bonds of a triangle are its bonds.
+    in half a cell, as 5 x 5 with 21 sites, where every triangle at the rim is whole.  Bonds:
+    "nearest", "next_nearest" at distance sqrt(3), "third" at 2 (along a line and across a hexagon).
+    In a PEPS the vacant places have bonds of dimension 1, and two of the three bonds of a triangle
+    are its bonds.
 
     Raises:
         ValueError: a periodic direction whose length is odd or below 4.
@@ -198,9 +199,9 @@ def _check_period(kind: str, shape: Shape, edges: Boundary) -> None:
     for name, length, closed in zip(("n_rows", "n_cols"), shape, wraps, strict=True):
         if closed and (length % 2 or length < 4):
             raise ValueError(
-                f"{kind} lattice: {name} is {length} along a periodic direction; the pattern repeats "
-                "after 2 places of the grid and needs an even length of at least 4. Change the "
-                "length, or take boundary = 'open'"
+                f"{kind} lattice: {name} is {length} along a periodic direction; the pattern "
+                "repeats after 2 places of the grid and needs an even length of at least 4. "
+                "Change the length, or take boundary = 'open'"
             )
 
 
@@ -211,7 +212,7 @@ def _chain_bonds(length: int, distance: int, ends: Boundary) -> tuple[Patch, ...
 
 
 def _two_steps(shape: Shape, edges: Boundary) -> tuple[Patch, ...]:
-    """Pairs two steps apart in a row or a column; on a ring of 3 they are neighbours, and left out."""
+    """Pairs two steps apart in a row or a column; not on a ring of 3, where they are neighbours."""
     n_rows, n_cols = shape
     rows = _chain_bonds(n_cols, 2, "open" if edges == "open" or n_cols < 4 else "periodic")
     columns = _chain_bonds(n_rows, 2, "periodic" if edges == "periodic" and n_rows > 3 else "open")

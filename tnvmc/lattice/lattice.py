@@ -29,9 +29,9 @@ LISTED = ("custom", "graph")
 class Lattice:
     """N sites on an n_rows x n_cols grid, which is that of a PEPS, and bonds by kind.
 
-    Sites are numbered row by row; a `vacant` place of the grid has no site and is not counted.  A pair
-    of sites carries at most one bond of a kind.  Two lattices are equal when their grid, boundary,
-    coordinates and bonds are.
+    Sites are numbered row by row; a `vacant` place of the grid has no site and is not counted.  A
+    pair of sites carries at most one bond of a kind.  Two lattices are equal when their grid,
+    boundary, coordinates and bonds are.
     """
 
     kind: str
@@ -205,9 +205,10 @@ def require_full_grid(where: str, lattice: Lattice) -> None:
     """Raise ValueError for a lattice with vacant places, of what needs a spin at every place."""
     if lattice.vacant:
         raise ValueError(
-            f"{where}: the {lattice.kind} lattice leaves {len(lattice.vacant)} places of its grid of "
-            f"{lattice.n_rows} x {lattice.n_cols} without a spin, and this wave function reads the "
-            "whole grid; take PEPS, or a network without one: RBM, MADE, RNN with order = 'snake'"
+            f"{where}: the {lattice.kind} lattice leaves {len(lattice.vacant)} places of its grid "
+            f"of {lattice.n_rows} x {lattice.n_cols} without a spin, and this wave function reads "
+            "the whole grid; take PEPS, or a network without one: RBM, MADE, RNN with order = "
+            "'snake'"
         )
 
 

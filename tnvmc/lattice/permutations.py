@@ -1,4 +1,4 @@
-"""Symmetries of a lattice, which rearrange its sites and keep every bond, and its two sublattices."""
+"""Symmetries of a lattice, which rearrange its sites and keep every bond, and its sublattices."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def point_group(lattice: Lattice) -> tuple[Permutation, ...]:
     """Give the reflections and rotations of the grid that map the bonds of each kind on themselves.
 
     The grid of a square has eight (C4v), of a rectangle four (C2v), of a chain two; what bonds or
-    vacant places break is left out.  Rotations by 60 degrees are not among them.  The identity comes
-    first.  Couplings are not looked at: see `tnvmc.operators.symmetry`.
+    vacant places break is left out.  Rotations by 60 degrees are not among them.  The identity
+    comes first.  Couplings are not looked at: see `tnvmc.operators.symmetry`.
     """
     return _kept(lattice, _grid_symmetries(lattice))
 
 
 def translations(lattice: Lattice) -> tuple[Permutation, ...]:
-    """Give the translations along periodic directions that map the bonds of each kind on themselves.
+    """Give the translations along periodic directions that keep the bonds of each kind.
 
-    All N of a torus, n_cols of a cylinder or ring, the identity alone of an open lattice; it is first.
+    All N of a torus, n_cols of a cylinder or ring, the identity alone of an open lattice.
     """
     return _kept(lattice, _shifts(lattice))
 
@@ -92,7 +92,7 @@ def _numbered(lattice: Lattice) -> np.ndarray:
 
 
 def _of_picture(name: str, picture: np.ndarray, lattice: Lattice) -> Iterator[Permutation]:
-    """The rearrangement that a moved grid shows, nothing where a site has moved to a vacant place."""
+    """The rearrangement that a moved grid shows, if no site has moved to a vacant place."""
     sites = picture.ravel()[list(lattice.places)]
     if (sites >= 0).all():
         yield Permutation(name, tuple(int(site) for site in sites))

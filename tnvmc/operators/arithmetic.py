@@ -20,13 +20,13 @@ Matrices = Mapping[Patch, np.ndarray]
 """Sites in increasing order, and the sum (d^k, d^k) of what acts on them."""
 
 MAX_PAIRS = 100_000
-"""Most products of two terms that one product is made of: some 20 seconds, and a matrix for each."""
+"""Most products of two terms in a product: some 20 seconds, and a matrix for each."""
 
 
 class Arithmetic:
     """What an `Operator` and a `NonHermitian` can do with each other.
 
-    The matrices decide which of the two comes out: i (S+ S- - S- S+) is an `Operator`, S+ S- is not.
+    The matrices decide which one comes out: i (S+ S- - S- S+) is an `Operator`, S+ S- is not.
     """
 
     lattice: Lattice
@@ -64,13 +64,13 @@ class Arithmetic:
         Args:
             lattice: of which sites and bonds are meant.
             products: (text, where) or (text, where, coupling), see `products.place`: numbers before
-                names, Sx Sy Sz S+ S- I for any spin, X Y Z n for d = 2; a kind of bonds, "all" sites,
-                or a list of tuples of sites; a number, or one for each place.
+                names, Sx Sy Sz S+ S- I for any spin, X Y Z n for d = 2; a kind of bonds, "all"
+                sites, or a list of tuples of sites; a number, or one for each place.
             local_dim, units, name: of the operator.
 
         Raises:
-            ValueError: as `products.place`; as an `Operator` a sum that is not Hermitian on some sites,
-                which is a `NonHermitian`.
+            ValueError: as `products.place`; as an `Operator` a sum that is not Hermitian on some
+                sites, which is a `NonHermitian`.
         """
         terms = joined(placed_products(lattice, products, local_dim))
         return cls.from_terms(lattice, terms, local_dim=local_dim, units=units, name=name)
@@ -150,7 +150,8 @@ class Arithmetic:
 def commutator(left: Arithmetic, right: Arithmetic) -> Any:
     """Give [A, B] = A B - B A, from the pairs of terms that share a site.
 
-    Of two Hermitian operators it is a `NonHermitian`; one that vanishes is an `Operator` without terms.
+    Of two Hermitian operators it is a `NonHermitian`; one that vanishes is an `Operator` without
+    terms.
 
     >>> from tnvmc import Operator, chain, commutator
     >>> x, y = (Operator.from_products(chain(2), [(s, [0])]) for s in ("Sx", "Sy"))
@@ -159,7 +160,8 @@ def commutator(left: Arithmetic, right: Arithmetic) -> Any:
            [ 0. , -0.5]])
 
     Raises:
-        ValueError: other lattices or local states; a pair of terms on too many sites; too many pairs.
+        ValueError: other lattices or local states; a pair of terms on too many sites; too many
+            pairs.
     """
     _check_alike(left, right, "commute")
     pairs = [(p, q) for p in left.matrices for q in right.matrices if set(p) & set(q)]
@@ -266,6 +268,7 @@ def _check_pairs(left: Arithmetic, right: Arithmetic, pairs: list[tuple[Patch, P
     if n_sites > most_sites(left.local_dim):
         raise ValueError(
             f"{what}: the terms on {widest[0]} and {widest[1]} act on {n_sites} sites together; "
-            f"with local dimension {left.local_dim} a term may act on {most_sites(left.local_dim)}, "
-            f"where its matrix is at most {MAX_WIDTH} wide. Multiply parts that lie closer together"
+            f"with local dimension {left.local_dim} a term may act on "
+            f"{most_sites(left.local_dim)}, where its matrix is at most {MAX_WIDTH} wide. Multiply "
+            "parts that lie closer together"
         )

@@ -1,8 +1,8 @@
 """The matrix of an operator for one diagonalisation: in blocks, by a kernel where there is one.
 
-Where turning all spins over keeps the operator and the basis, it turns the state at position p into that
-at n - 1 - p, and in the even and odd combinations (|p> +- |n - 1 - p>) / sqrt(2) the matrix falls into
-two blocks of n / 2 states, of which the first half of the rows tells all.
+Where turning all spins over keeps the operator and the basis, it turns the state at position p into
+that at n - 1 - p, and in the even and odd combinations (|p> +- |n - 1 - p>) / sqrt(2) the matrix
+falls into two blocks of n / 2 states, of which the first half of the rows tells all.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def splits(operator: Operator, basis: Basis) -> bool:
 class Blocks:
     """The blocks of a matrix, as linear operators; they share memory, so one is there at a time.
 
-    Cost: 30 ns for each state and patch.  Memory: 21 bytes for each stored element while they are put
-    together, 9 to 13 later (16 and 20 more if complex); half the elements where the matrix `splits`.
+    Cost: 30 ns for each state and patch.  Memory: 21 bytes for each stored element while they are
+    put together, 9 to 13 later (16 and 20 more if complex); half of it where the matrix `splits`.
     """
 
     def __init__(self, operator: Operator, basis: Basis) -> None:

@@ -1,4 +1,4 @@
-"""Basis states of N sites as integer codes, all or those of one magnetisation, and sparse matrices over them.
+"""Basis states of N sites as integer codes, all or of one magnetisation, and matrices over them.
 
 The code of a configuration is sum_i s_i d^(N-1-i): sorted codes are configurations in lexicographic
 order.

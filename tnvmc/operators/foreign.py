@@ -1,10 +1,10 @@
 """Operators and Hilbert spaces of NetKet, and Hamiltonians of quimb, where one of ours is expected.
 
 Sources: Vicentini et al., SciPost Phys. Codebases 7 (2022); J. Gray, JOSS 3(29), 819 (2018).
-Local state a of a site is local state number a there, so matrices go over as they are: spin up first,
-as 0, bosons by their number.  Units stay those of the library: `netket.operator.Heisenberg` is 4 times
-`heisenberg`.  In quimb.operator "+" turns state 0 into 1, so that it lowers a spin; its matrix is what
-counts.  Either library is imported only when one of its objects is handed over.
+Local states have the same numbers there, spin up first, as 0, so matrices go over as they are, and
+units stay those of the library: `netket.operator.Heisenberg` is 4 times `heisenberg`.  In
+quimb.operator "+" turns state 0 into 1, so that it lowers a spin; its matrix is what counts.  The
+libraries are imported only when one of their objects is handed over.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def as_operator(value: Any, lattice: Any = None) -> Any:
         TypeError, ValueError: as they.
 
     Warns:
-        UserWarning: pairs of the operator are no bonds of the lattice, and bonds of that have no term.
+        UserWarning: pairs of the operator are no bonds of the lattice, and bonds of that have no
+            term.
     """
     if made_by("netket", value) and hasattr(value, "hilbert"):
         found = operator_of(value, lattice)
@@ -54,7 +55,7 @@ def as_operator(value: Any, lattice: Any = None) -> Any:
 
 
 def _warn_of_other_pairs(operator: Operator | NonHermitian) -> None:
-    """Warn of a lattice with nearest bonds that have no term, while pairs beside its bonds have one.
+    """Warn of nearest bonds that have no term, while pairs that are no bonds have one.
 
     Terms of all pairs, as those of Rydberg atoms, leave no bond out.
     """
@@ -65,10 +66,11 @@ def _warn_of_other_pairs(operator: Operator | NonHermitian) -> None:
     if beside and left_out:
         shape = " x ".join(map(str, operator.lattice.shape))
         warnings.warn(
-            f"{operator.name}: terms on {beside[0]} and other pairs that are no bonds of the lattice of "
-            f"the wave function ({shape}), and none on its bond {left_out[0]}: two different lattices. "
-            "Energies are right; kinds of bonds, distances, S(q) and the staggered M^2 are those of the "
-            "lattice of the wave function. Make both from one graph",
+            f"{operator.name}: terms on {beside[0]} and other pairs that are no bonds of the "
+            f"lattice of the wave function ({shape}), and none on its bond {left_out[0]}: two "
+            "different lattices. Energies are right; kinds of bonds, distances, S(q) and the "
+            "staggered M^2 are those of the lattice of the wave function. Make both from one "
+            "graph",
             UserWarning,
             stacklevel=level_of_caller(),
         )
@@ -98,8 +100,9 @@ def from_netket(value: Any, lattice: Any = None) -> Lattice | Space | Operator |
             pairs of its two-site terms, as a list of bonds without a grid.
 
     Returns:
-        A `Lattice`; a `Space`; an `Operator`, or a `NonHermitian` for what is not Hermitian.  total_sz
-        and n_particles become the `magnetisation` of the operator, of which `VMC` makes its sector.
+        A `Lattice`; a `Space`; an `Operator`, or a `NonHermitian` for what is not Hermitian.
+        total_sz and n_particles become the `magnetisation` of the operator, of which `VMC` makes
+        its sector.
 
     Raises:
         TypeError: none of these; fermions, continuous space, superoperators.
@@ -272,7 +275,7 @@ def _check_width(name: str, sites: Any, local_dim: int) -> None:
 
 
 def _warn_of_signs(operator: Operator | NonHermitian) -> None:
-    """Warn of Heisenberg's terms with Marshall's signs: energies are the same, other means are not."""
+    """Warn of Heisenberg's terms with Marshall's signs: means other than energies differ."""
     if operator.local_dim != 2:
         return
     pairs = [matrix for sites, matrix in operator.matrices.items() if len(sites) == 2]
@@ -280,10 +283,10 @@ def _warn_of_signs(operator: Operator | NonHermitian) -> None:
     if turned:
         warnings.warn(
             f"{operator.name}: {turned} of {len(pairs)} pairs have the term Z Z - X X - Y Y, as "
-            "netket.operator.Heisenberg makes it on a bipartite graph: the spins of one sublattice are "
-            "turned by pi about z. Energies are those of Z Z + X X + Y Y; correlations of X and Y "
-            "between the sublattices have the other sign. Give sign_rule=False for those of the plain "
-            "model",
+            "netket.operator.Heisenberg makes it on a bipartite graph: the spins of one "
+            "sublattice are turned by pi about z. Energies are those of Z Z + X X + Y Y; "
+            "correlations of X and Y between the sublattices have the other sign. Give "
+            "sign_rule=False for those of the plain model",
             UserWarning,
             stacklevel=level_of_caller(),
         )
@@ -308,10 +311,11 @@ def hamiltonian_of(value: Any, lattice: Any = None) -> Operator | NonHermitian:
 
     Args:
         value: whose sites are numbers, or (row, column).
-        lattice: where it lives; by default the chain or grid of the Hamiltonian, with its pairs as bonds.
+        lattice: where it lives; by default the chain or grid of the Hamiltonian.
 
     Returns:
-        An `Operator`, or a `NonHermitian`; a builder's sector with symmetry "U1" is its magnetisation.
+        An `Operator`, or a `NonHermitian`; a builder's sector with symmetry "U1" is its
+        magnetisation.
 
     Raises:
         TypeError: another object; sites with other names.
@@ -405,7 +409,7 @@ def _sector(builder: Any, n_sites: int) -> int | None:
         return None
     if space.symmetry != "U1":
         raise ValueError(
-            f"from_quimb: symmetry {space.symmetry!r} of the Hilbert space is not served, only 'U1'. "
-            "Without it other sectors would be sampled too, so it is not left out"
+            f"from_quimb: symmetry {space.symmetry!r} of the Hilbert space is not served, only "
+            "'U1'. Without it other sectors would be sampled too, so it is not left out"
         )
     return n_sites - 2 * int(space.sector)

@@ -1,4 +1,4 @@
-"""Terms of an operator: matrices on a few sites, what they turn local states into, sums of their diagonals."""
+"""Terms of an operator: matrices on a few sites, their elements, sums of their diagonals."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ HERMITIAN_TOLERANCE = 1e-12
 class Term:
     """A Hermitian matrix on one site or several different ones, at most `most_sites` of them.
 
-    `matrix` is (d^k, d^k) in the basis kron(first site, second site, ...): the first site is the most
-    significant digit of an index.  Elements below `ROUNDING` times the largest count as 0; what is
-    that small and meant is a term of its own.
+    `matrix` is (d^k, d^k) in the basis kron(first site, second site, ...): the first site is the
+    most significant digit of an index.  Elements below `ROUNDING` times the largest count as 0;
+    what is that small and meant is a term of its own.
 
     Raises:
-        ValueError: no site, one twice, a matrix that is not square, not d^k wide for any d >= 2, wider
-            than `MAX_WIDTH`, not finite or not Hermitian.
+        ValueError: no site, one twice, a matrix that is not square, not d^k wide for any d >= 2,
+            wider than `MAX_WIDTH`, not finite or not Hermitian.
     """
 
     sites: tuple[int, ...]
@@ -112,8 +112,8 @@ def _check_term(sites: tuple[int, ...], matrix: np.ndarray) -> None:
     d = round(len(matrix) ** (1 / k)) if len(matrix) else 0
     if d < 2 or d**k != len(matrix):
         raise ValueError(
-            f"{where}a matrix {len(matrix)} wide does not fit {k} site(s); it must be d^{k} wide for "
-            "a local dimension d of 2 or more"
+            f"{where}a matrix {len(matrix)} wide does not fit {k} site(s); it must be d^{k} wide "
+            "for a local dimension d of 2 or more"
         )
     if len(matrix) > MAX_WIDTH:
         raise ValueError(
@@ -151,8 +151,8 @@ class DiagonalForm:
     def evaluate(self, configs: Array) -> Array:
         """Give f for configurations (B, N): float64 (B,), in the namespace of `configs`.
 
-        Cost B F^2 for pairs and B per larger patch; memory 2 B F floats.  Values of `configs` outside
-        0..d-1 are not noticed.
+        Cost B F^2 for pairs and B per larger patch; memory 2 B F floats.  Values of `configs`
+        outside 0..d-1 are not noticed.
         """
         xp = array_namespace(configs)
         total = xp.full((configs.shape[0],), self.constant, dtype=xp.float64)

@@ -1,8 +1,9 @@
 """Model Hamiltonians, one function each.
 
-A lattice may be a graph of NetKet.  Couplings are numbers, or one number per bond or site: a mapping
-(i, j) -> number (site -> number for fields), or an array in the order of `lattice.bonds[kind]` (of the
-sites).  All raise ValueError for a lattice without the bonds, and for couplings that do not fit.
+A lattice may be a graph of NetKet.  Couplings are numbers, or one number per bond or site: a
+mapping (i, j) -> number (site -> number for fields), or an array in the order of
+`lattice.bonds[kind]` (of the sites).  All raise ValueError for a lattice without the bonds, and for
+couplings that do not fit.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from tnvmc.operators.spin import (
 )
 
 Where = Any
-"""A kind of bonds ("nearest", "diagonal"), "all" (sites), or a list of sites or of tuples of sites."""
+"""A kind of bonds ("nearest"), "all" (sites), or a list of sites or of tuples of sites."""
 
 Coupling = Any
 """A number, a mapping from bond (i, j) or site i to number, or an array in the order of
@@ -115,9 +115,9 @@ def place(
     Args:
         lattice: whose sites and bonds are meant.
         text: see the module.
-        where: a kind of bonds; "all" sites; a list of tuples of sites, of site indices for a product
-            on one site; one tuple for one place.
-        coupling: a number, which may be complex; one for each place; a mapping from place to number.
+        where: a kind of bonds; "all" sites; a list of tuples of sites, or of sites for a product on
+            one site; one tuple for one place.
+        coupling: a number, also a complex one; one for each place; a mapping from place to number.
         local_dim: number of states of a site.
 
     Raises:
@@ -138,7 +138,7 @@ def place(
 
 
 def joined(terms: Iterable[Placed]) -> list[Placed]:
-    """Sum up, by sites, the matrices that are not Hermitian alone: S+ S- of one term, S- S+ of another."""
+    """Sum up, by sites, the matrices that are not Hermitian alone, as S+ S- and S- S+."""
     alone: list[Placed] = []
     sums: dict[Patch, np.ndarray] = {}
     for sites, matrix in terms:

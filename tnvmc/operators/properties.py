@@ -1,4 +1,4 @@
-"""What can be said of an operator at once: a hash, bounds, and the sectors of the total Sz it has."""
+"""What can be said of an operator at once: a hash, bounds, its sectors of the total Sz."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def check_magnetisation(n_sites: int, local_dim: int, magnetisation: int) -> Non
 
 
 def rotation_invariant(operator: Operator) -> bool:
-    """Tell whether every patch commutes with the total spin: each multiplet reaches the smallest Sz.
+    """Tell whether every patch commutes with the total spin.
 
-    The ground state of such an operator lies in the smallest sector, among others.
+    Each multiplet reaches the smallest Sz, that of the ground state too.
     """
     x, y, _ = spin_matrices(operator.local_dim)
     raising = x + 1j * y
@@ -90,7 +90,7 @@ def rotation_invariant(operator: Operator) -> bool:
 
 
 def flip_invariant(operator: Operator) -> bool:
-    """Tell whether turning all spins over leaves every patch as it is: sectors M and -M are alike."""
+    """Tell whether turning all spins over keeps every patch: sectors M and -M are alike."""
     return all(
         np.abs(matrix - matrix[::-1, ::-1]).max() <= _ROUNDING * np.abs(matrix).max()
         for matrix in operator.matrices.values()

@@ -1,4 +1,4 @@
-"""Symmetries of a Hamiltonian: rearranged sites, inverted spins, the groups they form, Marshall's signs."""
+"""Symmetries of a Hamiltonian: rearranged sites, inverted spins, their groups, Marshall's signs."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def is_symmetric(operator: Operator, group: SymmetryGroup) -> bool:
 
 
 def which_commute(operator: Operator, elements: Sequence[Symmetry]) -> list[bool]:
-    """Tell for each element whether [H, g] = 0, to `COMMUTATOR_TOLERANCE`, however H is cut into terms."""
+    """Tell for each element whether [H, g] = 0, however H is cut into terms."""
     plain = _coefficients(operator.terms)
     inverted = plain
     if any(element.inverts for element in elements):
@@ -174,7 +174,7 @@ _String = tuple[tuple[int, int], ...]
 
 
 def _coefficients(terms: Iterable[Term]) -> dict[_String, complex]:
-    """H as a sum of products of one-site operators, which tells operators apart, not their terms."""
+    """H as a sum of products of one-site operators, alike for equal operators."""
     total: dict[_String, complex] = defaultdict(complex)
     for term in terms:
         k, d = len(term.sites), term.local_dim
@@ -193,7 +193,7 @@ def _coefficients(terms: Iterable[Term]) -> dict[_String, complex]:
 
 
 def _operator_basis(d: int) -> np.ndarray:
-    """Inverse transpose of the basis of the identity (row 0), E_ab for a != b and E_aa for a > 0."""
+    """Inverse transpose of the basis 1 (row 0), E_ab for a != b, and E_aa for a > 0."""
     matrices = [np.eye(d).ravel()]
     for a, b in itertools.product(range(d), repeat=2):
         if (a, b) != (0, 0):
@@ -311,7 +311,8 @@ def has_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: in
     """Tell whether the ground state has the characters of a group; None where nothing is proven.
 
     Without positive off-diagonal elements it has no signs (Perron and Frobenius), and all its
-    characters are +1; where Marshall's signs remove the positive ones, their characters are its own.
+    characters are +1; where Marshall's signs remove the positive ones, their characters are its
+    own.
     """
     if without_signs(operator, np.zeros(operator.n_sites, dtype=np.int64)):
         return all(g.character == 1 for g in group.elements)
@@ -328,7 +329,7 @@ def has_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: in
 
 
 def without_signs(operator: Operator, board: np.ndarray) -> bool:
-    """Whether no off-diagonal element is positive in the basis (-1)^(states where `board` is 1) |s>."""
+    """Whether no element off the diagonal is positive in the basis (-1)^(board . s) |s>."""
     d = operator.local_dim
     for patch, found in operator.replacements.items():
         states = np.indices((d,) * len(patch)).reshape(len(patch), -1)
@@ -340,7 +341,7 @@ def without_signs(operator: Operator, board: np.ndarray) -> bool:
 
 
 def marshall_character(operator: Operator, element: Symmetry, magnetisation: int) -> int | None:
-    """Give chi of psi(g s) = chi psi(s), psi = (-1)^(states on one sublattice) |psi|, |psi| symmetric.
+    """Give chi of psi(g s) = chi psi(s), where psi has Marshall's signs and |psi| is symmetric.
 
     An exchange of the sublattices gives (-1)^(sum of all states), (-1)^n_down for d = 2; spin
     inversion (-1)^((d - 1) N_B).  None for an element that mixes the sublattices.

@@ -40,8 +40,8 @@ __all__ = [
 Array = Any
 
 SMALLEST_SCALE = 1e-100
-"""Least size of the largest matrix element of an operator that is not 0.  Variances go through squares:
-of energies of 1e-160 nothing is left, and an error of 0 would be printed."""
+"""Least size of the largest matrix element of an operator that is not 0: of the squares of energies
+of 1e-160 nothing is left, and an error of 0 would be printed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +81,8 @@ class Operator(Arithmetic):
         if 0 < largest < SMALLEST_SCALE:
             raise ValueError(
                 f"{self.name}: the largest matrix element is {largest:.3g}, the smallest that is "
-                f"taken is {SMALLEST_SCALE:g}, since squares of energies would underflow and errors "
-                "become 0. Give the couplings in other units"
+                f"taken is {SMALLEST_SCALE:g}, since squares of energies would underflow and "
+                "errors become 0. Give the couplings in other units"
             )
         object.__setattr__(self, "terms", terms)
 
@@ -231,8 +231,8 @@ class Operator(Arithmetic):
 class NonHermitian(Arithmetic):
     """An operator O = A + i B, held as two Hermitian ones: an observable for `VMC.expect`.
 
-    A = (O + O^dagger) / 2 gives the real part of a mean and B = (O - O^dagger) / 2i the imaginary one.
-    Sums, multiples and products are those of `Operator`.  It is no Hamiltonian.
+    A = (O + O^dagger) / 2 gives the real part of a mean and B = (O - O^dagger) / 2i the imaginary
+    one.  Sums, multiples and products are those of `Operator`.  It is no Hamiltonian.
     """
 
     real: Operator  #: A
@@ -317,8 +317,8 @@ def require_operator(where: str, name: str, value: Any) -> None:
     match value:
         case NonHermitian():
             raise TypeError(
-                f"VMC: {value.name} is a NonHermitian, an observable for VMC.expect; a Hamiltonian is "
-                "an Operator. Add the Hermitian conjugate, or take its Hermitian part, .real"
+                f"VMC: {value.name} is a NonHermitian, an observable for VMC.expect; a Hamiltonian "
+                "is an Operator. Add the Hermitian conjugate, or take its Hermitian part, .real"
             )
         case Lattice():
             hint = "a model makes one of a lattice: heisenberg(lattice)"

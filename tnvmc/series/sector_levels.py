@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tnvmc.analysis.reference import DIAGONALISED_AT_ONCE, Reference, find_reference
-from tnvmc.exact_symmetric import MOST_IMAGES, symmetric_levels
+from tnvmc.exact import MOST_IMAGES, symmetric_levels
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
 from tnvmc.operators.term import Operator

@@ -16,8 +16,7 @@ from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.reliability import Drawn, changed_part, closure_threshold, doubts
-from tnvmc.exact import exact_ground_state
-from tnvmc.exact_symmetric import MOST_IMAGES, symmetric_levels
+from tnvmc.exact import MOST_IMAGES, exact_ground_state, symmetric_levels
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.properties import energy_bound, fingerprint
 from tnvmc.operators.reference import KnownEnergy, known_energy
