@@ -51,8 +51,8 @@ from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import fit_line
-from tnvmc.estimate.local import local_energy
-from tnvmc.estimate.observables import at_fixed_magnetisation, energy_terms
+from tnvmc.estimate.momenta import staggering
+from tnvmc.estimate.observables import at_fixed_magnetisation, energy_terms, local_energy
 from tnvmc.estimate.reliability import LEAST_CHANGED, Drawn, changed_part, doubts
 from tnvmc.estimate.statistics import (
     Estimate,
@@ -61,7 +61,6 @@ from tnvmc.estimate.statistics import (
     estimate_samples,
     ratio,
 )  # fmt: skip
-from tnvmc.estimate.structure import staggering
 from tnvmc.operators.spin import SIGMA_Z
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import initial_configs

@@ -37,7 +37,7 @@ from tnvmc.backend.process import keep_freed_memory
 from tnvmc.backend.random import uniforms
 from tnvmc.contraction.double_layer import log_amplitude as exact_log_amplitude
 from tnvmc.contraction.schemes import Scheme
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.problem import Point, Problem

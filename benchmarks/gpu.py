@@ -28,7 +28,7 @@ from tnvmc.backend.device import DeviceError, describe, namespace_of
 from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.backend.process import keep_freed_memory
 from tnvmc.backend.random import uniforms
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.snapshots import tables_in

@@ -31,7 +31,7 @@ from tnvmc import load_run
 from tnvmc.ansatz.protocol import with_chi
 from tnvmc.backend.process import keep_freed_memory
 from tnvmc.estimate.diagnostic import UnreliableWarning
-from tnvmc.estimate.local import local_energy, off_diagonal_energy
+from tnvmc.estimate.observables import local_energy, off_diagonal_energy
 from tnvmc.estimate.reliability import closure_threshold
 from tnvmc.estimate.statistics import Estimate, estimate_samples
 from tnvmc.sampling.problem import Point, Problem

@@ -1,15 +1,12 @@
-"""Double, single and mixed precision: time of a sample, and what rounding does to the energy.
+"""Double and single precision: time of a sample, and what rounding does to the energy.
 
     python benchmarks/precision.py [--device cpu|gpu] [--rows L,D,chi ...] [--json FILE]
 
-States of the open Heisenberg model from simple update, and one network (ViT on 6x6, as it starts).
-A sample is `thin` sweeps, the local energy and all log-derivatives; times are medians of rounds in
-which all three take turns.  On a CPU that is one core for a PEPS.
+States of the open Heisenberg model from simple update.  A sample is `thin` sweeps, the local energy
+and all log-derivatives; times are medians of rounds in which both take turns, on one core of a CPU.
 
 The bias is measured on configurations drawn from |psi|^2 in double precision, which stand for
 |psi_1|^2, psi_1 being psi in single precision, with weights |psi_1/psi|^2: what they share cancels.
-`single` is the bias of the energy that a run in single precision gives, `mixed` that of sweeps in
-single precision before weights take it away.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ import argparse
 import json
 import statistics
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +22,18 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from states import heisenberg_state
-from tnvmc import SRC, Sampler, heisenberg, square
+from tnvmc import PEPS, SRC, Sampler, heisenberg, square
 from tnvmc.backend.device import DeviceError, describe, namespace_of
 from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.backend.process import keep_freed_memory
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import estimate
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.problem import Point, Problem
 from tnvmc.sampling.snapshots import measure_configs
 
 ROWS = [(6, 3, 9), (8, 4, 8), (8, 4, 16), (10, 6, 12)]
-WAYS = ("double", "single", "mixed")
+WAYS = ("double", "single")
 
 
 class Case:
@@ -48,26 +44,21 @@ class Case:
         self.theta = to_namespace(theta, xp)
         self.configs = to_namespace(initial_configs(self.operator, n_walkers, 0), xp)
         self.n_walkers = n_walkers
+        self.single = PEPS(ansatz.lattice, ansatz.D, "float32", ansatz.scheme)
 
     def run(self, way: str, n_samples: int, thin: int, jacobian: bool = True) -> Any:
-        """Samples in one of the three ways: configurations and a snapshot."""
+        """Samples in one of the two precisions: configurations and a snapshot."""
         sampler = Sampler(self.n_walkers, n_samples, 0, thin, threads=1)
         ansatz, theta = self.ansatz, self.theta
-        if way == "mixed":
-            sampler = replace(sampler, precision="single")
-        elif way == "single":
-            ansatz, theta = ansatz.single, self.xp.astype(theta, self.xp.float32)
+        if way == "single":
+            ansatz, theta = self.single, self.xp.astype(theta, self.xp.float32)
         problem = Problem.of(self.operator, ansatz)
         snapshot, point, _ = sampler.draw(problem, Point(theta, self.configs), 0, jacobian)
         return point.configs, snapshot
 
-    def ways(self) -> tuple[str, ...]:
-        """Those that this state knows: a network is measured in double alone."""
-        return WAYS if hasattr(self.ansatz.single, "measure") else ("double", "mixed")
-
     def milliseconds(self, thin: int, rounds: int) -> dict[str, float]:
         """Median time of a sample, by way."""
-        times: dict[str, list[float]] = {way: [] for way in self.ways()}
+        times: dict[str, list[float]] = {way: [] for way in WAYS}
         for number in range(rounds + 1):
             for way, found in times.items():
                 began = self.wait()
@@ -89,25 +80,16 @@ class Case:
         _, drawn = self.run("double", n_samples, 2, jacobian=False)
         exact = to_host(local_energy(self.operator, drawn)).real
         theta = self.xp.astype(self.theta, self.xp.float32)
-        if "single" in self.ways():
-            again = measure_configs(
-                self.ansatz.single, theta, drawn.configs, self.operator.targets, threads=1
-            )
-            rounded = to_host(local_energy(self.operator, again)).real.astype(float)
-            log_abs = again.amplitude.log_abs
-        else:
-            rounded, log_abs = (
-                exact,
-                self.ansatz.single.start(theta, drawn.configs).amplitude.log_abs,
-            )
+        again = measure_configs(self.single, theta, drawn.configs, self.operator.targets, threads=1)
+        rounded = to_host(local_energy(self.operator, again)).real.astype(float)
+        log_abs = again.amplitude.log_abs
         off = to_host(log_abs).astype(float) - to_host(drawn.amplitude.log_abs)
         weight = np.exp(2 * (off - off.mean()))
         weight /= weight.mean()
-        found = {
+        return {
             "single": self._shift(weight, rounded, exact),
-            "mixed": self._shift(weight, exact, exact),
+            "ln psi": (float(off.std()), 0.0),
         }
-        return {way: found[way] for way in self.ways()[1:]} | {"ln psi": (float(off.std()), 0.0)}
 
     def _shift(self, weight: Any, values: Any, exact: Any) -> tuple[float, float]:
         mean = float(weight @ values) / weight.size
@@ -116,26 +98,15 @@ class Case:
         return (mean - float(exact.mean())) / n, estimate(series, self.n_walkers).error / n
 
 
-def network_case(n_walkers: int, xp: Any) -> Case:
-    """The ViT of scripts/vit_6x6_short.toml as it starts."""
-    from tnvmc.settings.build import build_ansatz
-    from tnvmc.settings.load import load
-
-    settings = load(Path(__file__).parents[1] / "scripts" / "vit_6x6_short.toml")
-    ansatz: Any = build_ansatz(settings, heisenberg(square(6, 6)))
-    return Case(ansatz, ansatz.random(0), 6, n_walkers, xp)
-
-
 def line(name: str, case: Case, n_samples: int, rounds: int) -> dict[str, Any]:
     """One line of the table, printed as it is made."""
     times = {str(thin): case.milliseconds(thin, rounds) for thin in (1, 8)}
     bias = case.bias(n_samples)
     parts = [f"{name:<18}", f"{case.n_walkers:>6}"]
     for thin in ("1", "8"):
-        parts += [f"{times[thin].get(way, float('nan')):>8.3f}" for way in WAYS]
+        parts += [f"{times[thin][way]:>8.3f}" for way in WAYS]
     parts.append(f"{bias['ln psi'][0]:>8.0e}")
-    for way in WAYS[1:]:
-        parts.append("{:>+9.0e} ({:.0e})".format(*bias[way]) if way in bias else " " * 17)
+    parts.append("{:>+9.0e} ({:.0e})".format(*bias["single"]))
     print(" ".join(parts), flush=True)
     return {"state": name, "walkers": case.n_walkers, "samples": n_samples,
             "ms_per_sample": times, "bias_per_site": bias}  # fmt: skip
@@ -147,7 +118,6 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--rows", nargs="*", default=[",".join(map(str, row)) for row in ROWS])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--no-network", action="store_true")
     parser.add_argument("--json", type=Path, default=None)
     args = parser.parse_args()
     try:
@@ -157,10 +127,10 @@ def main() -> None:
     keep_freed_memory()
     print(describe(args.device))
     print(
-        f"{'':<18} {'':>6} {'ms, thin = 1':>26} {'ms, thin = 8':>26} {'':>8} bias per site (error)"
+        f"{'':<18} {'':>6} {'ms, thin = 1':>17} {'ms, thin = 8':>17} {'':>8} bias per site (error)"
     )
-    print(f"{'state':<18} {'walk.':>6} " + 2 * "{:>8} {:>8} {:>8} ".format(*WAYS)
-          + f"{'ln psi':>8} {'single':>17} {'mixed':>17}")  # fmt: skip
+    print(f"{'state':<18} {'walk.':>6} " + 2 * "{:>8} {:>8} ".format(*WAYS)
+          + f"{'ln psi':>8} {'single':>17}")  # fmt: skip
     report: dict[str, Any] = {"device": describe(args.device), "rows": []}
     with threadpool_limits(1):
         for row in args.rows:
@@ -172,9 +142,6 @@ def main() -> None:
             report["rows"].append(
                 line(f"PEPS {L},{D},{chi}", case, max(1024, n_walkers), args.rounds)
             )
-    if not args.no_network:
-        case = network_case(1024 if args.device == "gpu" else 256, xp)
-        report["rows"].append(line("ViT 6x6", case, 1024, args.rounds))
     path = args.json or Path(f"benchmarks/results/precision_{args.device}.json")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n")

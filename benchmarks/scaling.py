@@ -48,13 +48,13 @@ from tnvmc import PEPS, SRC, VMC, Sampler, heisenberg, square
 from tnvmc.ansatz.peps.row_pass import Views
 from tnvmc.backend.process import using_threads
 from tnvmc.backend.random import uniforms
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import estimate_samples
 from tnvmc.jacobian import exact_sums
 from tnvmc.jacobian.gram_operator import GramOperator
 from tnvmc.jacobian.pieces import NARROW, Pieces, SliceProducts
 from tnvmc.jacobian.slices import SliceJacobian
-from tnvmc.optimize import nystroem
+from tnvmc.optimize import conjugate_gradients
 from tnvmc.optimize.solve import Cholesky
 from tnvmc.optimize.sr import APPLIED_FROM
 from tnvmc.sampling.configurations import initial_configs
@@ -68,7 +68,7 @@ RANKS = (1, 4, 16, 64, 256, 1024, 4096)
 OF_A_RANK = 64  # samples, where their number grows with the ranks
 IN_ALL = 4096  # samples, where it does not
 ITERATIONS = 37  # 8x8, D = 4, 4,096 samples, an eighth of the columns, relative shift 1e-2
-WITH_MOST = 8 * nystroem.MOST_COLUMNS  # samples from which the columns are no more
+WITH_MOST = 8 * conjugate_gradients.MOST_COLUMNS  # samples from which the columns are no more
 GROWTH = 0.75  # exponent of samples from there: 25 to 70 for 1,024 to 4,096 with 256 columns, 38 to 110 with 128
 PHASES = {"_Share": "samples", "_exchange": "exchange", "norms": "norms", "adjoint": "adjoint",
           "terms": "apply", "_gram": "gram"}  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 
 from tnvmc import PEPS, SR, heisenberg, square
 from tnvmc.jacobian.pieces import Pieces, pieces_of
-from tnvmc.optimize import nystroem
+from tnvmc.optimize import conjugate_gradients
 
 NUMBER = 8  # bytes
 ROWS = 128  # of a block of columns of the matrix
@@ -156,7 +156,7 @@ def step_by_iterations(
 ) -> Step:
     """One step by conjugate gradients on all ranks, with columns of the matrix as preconditioner."""
     found = _common(machine, problem, ranks, samples)
-    columns = min(nystroem.MOST_COLUMNS, samples // 8)
+    columns = min(conjugate_gradients.MOST_COLUMNS, samples // 8)
     most, _, _ = problem.shares(ranks, samples)
     arithmetic = machine.arithmetic(problem.itemsize(samples))
     several, blocks = float(ranks > 1), math.ceil(samples / ROWS)
@@ -250,6 +250,6 @@ def memory(problem: Problem, ranks: int, samples: int, base: float, matrix: bool
     own = math.ceil(samples / ranks)
     most, _, _ = problem.shares(ranks, samples)
     slices = problem.itemsize(samples) * (own * problem.entries + samples * most)
-    columns = min(nystroem.MOST_COLUMNS, samples // 8)
+    columns = min(conjugate_gradients.MOST_COLUMNS, samples // 8)
     rows = math.ceil(samples / ROWS / ranks) * ROWS + 8 * ROWS
     return base + slices + NUMBER * (samples**2 if matrix else rows * columns)

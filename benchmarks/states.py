@@ -13,7 +13,7 @@ from tnvmc import PEPS, SRC, heisenberg, square
 from tnvmc.ansatz.peps.starts.simple_update import simple_update
 from tnvmc.ansatz.protocol import Snapshot, SweepInfo
 from tnvmc.backend.random import uniforms
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 

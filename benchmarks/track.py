@@ -43,7 +43,7 @@ from meter import cpu_name, gemm_rate
 from states import WholeSample, heisenberg_state
 from tnvmc import SR, SRC, Sampler, __version__, heisenberg, square
 from tnvmc.backend.process import keep_freed_memory
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.problem import Point, Problem
 

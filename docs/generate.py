@@ -1,7 +1,7 @@
 """Pages that are made from the program itself: settings, commands, modules.
 
 Settings come from `tnvmc.settings.help`, commands and options from the parser of
-`tnvmc.app.options`.  Needs nothing but tnvmc: tests look at the pages without Sphinx.
+`tnvmc.app.command_line`.  Needs nothing but tnvmc: tests look at the pages without Sphinx.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import tnvmc
 from tnvmc.app import cli  # noqa: F401  registers the commands
-from tnvmc.app.options import make_parser
+from tnvmc.app.command_line import make_parser
 from tnvmc.settings.config import SECTIONS, keys
 from tnvmc.settings.help import about, described, heading
 

@@ -18,6 +18,6 @@ timeout 140 "$python" -m pytest -q --backend cupy -p no:cacheprovider --tb=short
     tests/backend tests/contraction tests/ansatz tests/sampling tests/optimize tests/estimate \
     || status=$?
 timeout 200 "$python" benchmarks/gpu.py --json "$results/gpu.json" | tee "$results/gpu.txt" || status=$?
-timeout 55 "$python" benchmarks/precision.py --device gpu --rows 8,4,8 --rounds 2 --no-network \
+timeout 55 "$python" benchmarks/precision.py --device gpu --rows 8,4,8 --rounds 2 \
     --json "$results/precision_gpu.json" || status=$?
 exit "$status"

@@ -69,7 +69,6 @@ RESULT = [
     "signed_error",
     "magnetisation",
     "chi",
-    "precision_shift",
 ]
 
 HEISENBERG = {"lattice": {"shape": [3, 4]}, "hamiltonian": {"model": "heisenberg"}}
@@ -115,9 +114,7 @@ CROSSINGS: dict[str, dict[str, Any]] = {
     "direct": {**HEISENBERG, "ansatz": {"D": 2}, "sampler": {"kind": "direct"}},
     "zipup": {**HEISENBERG, "ansatz": {"D": 3}, "contraction": {"scheme": "zipup", "chi": 6}},
     "exact_scheme": {**HEISENBERG, "ansatz": {"D": 2}, "contraction": {"scheme": "exact"}},
-    "single_precision": {
-        **HEISENBERG, "ansatz": {"D": 3}, "sampler": {"precision": "single"},
-    },
+    "single_precision": {**HEISENBERG, "ansatz": {"D": 3, "dtype": "float32"}},
     "rounded": {**HEISENBERG, "ansatz": {"D": 3}, "optimizer": {"precision": "single"}},
     "adam": {**HEISENBERG, "ansatz": {"D": 2}, "optimizer": {"kind": "adam"}},
     "random_sign": {**HEISENBERG, "ansatz": {"D": 2}, "optimizer": {"kind": "random_sign"}},

@@ -18,10 +18,11 @@ from tnvmc.lattice.grids import square
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg
 from tnvmc.storage.hdf5 import sealed
-from tnvmc.storage.provenance import PROVENANCE, Provenance
 from tnvmc.storage.seals import (
     CHECK,
+    PROVENANCE,
     RUN_ID,
+    Provenance,
     next_check,
     read_lines,
     sealed_json,

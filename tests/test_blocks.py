@@ -19,7 +19,7 @@ import pytest
 
 from tests.test_docs import DOCS, IN_ORDER, PAGES, ROOT, Block, blocks
 from tnvmc.app import cli  # noqa: F401  registers the commands
-from tnvmc.app.options import make_parser
+from tnvmc.app.command_line import make_parser
 from tnvmc.lattice import GRIDS
 from tnvmc.report.live import step_numbers
 from tnvmc.series.kinds import KINDS

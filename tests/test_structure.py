@@ -33,7 +33,6 @@ MANY_PARAMETERS = {
     "FlaxAnsatz.__init__",
     "PEPS.__init__",
     "VMC.__init__",
-    "VMC.converge",
     "VMC.measure",
 }
 

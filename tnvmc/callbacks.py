@@ -18,7 +18,7 @@ from typing import Any
 
 from tnvmc.backend.arguments import positive, whole
 from tnvmc.backend.calls import as_path
-from tnvmc.estimate.plateau import reached
+from tnvmc.estimate.line_fit import reached
 from tnvmc.vmc.results import StepRecord
 
 _LONGEST_LINE = 2**16  # bytes of the end of a file that are read to find its last line
@@ -159,7 +159,7 @@ def _summary_writer() -> Any:
 class StopOnPlateau:
     """Stops once the energy of the last steps falls by less than its error.
 
-    The rule of `[[stage]]` (`tnvmc.estimate.plateau`): an energy at rest stops soon, one that falls slowly
+    The rule of `[[stage]]` (`tnvmc.estimate.line_fit`): an energy at rest stops soon, one that falls slowly
     in much noise may stop too early, so a plateau is no proof of convergence.  Steps that were undone do not
     count.  It begins anew where steps do not follow each other, as with another `VMC`.
 

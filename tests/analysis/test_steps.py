@@ -13,7 +13,7 @@ from tnvmc import PEPS, Exact, Sampler, heisenberg, square
 from tnvmc.analysis.steps import noise_shares, zero_variance
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import Line
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.optimize.pace import along
 from tnvmc.optimize.solve import least_squares
 from tnvmc.sampling.enumerate import Enumerate

@@ -14,11 +14,11 @@ import pytest
 from tnvmc import VMC, Enumerate, Sampler, heisenberg
 from tnvmc.ansatz.checks.case import all_configs
 from tnvmc.ansatz.checks.conformance import check_ansatz
-from tnvmc.ansatz.finite_differences import central_differences
 from tnvmc.ansatz.generic import (
     GenericAnsatz,
     amplitude_sweep,
     as_log_amplitude,
+    central_differences,
     replacement_ratios,
 )
 from tnvmc.ansatz.initial import initial_parameters

@@ -10,7 +10,7 @@ from tests.drawing import enumerated
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.backend.namespace import to_host
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.lattice import chain, shastry_sutherland, square
 from tnvmc.operators import models
 from tnvmc.operators.basis import basis

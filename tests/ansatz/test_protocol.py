@@ -22,7 +22,6 @@ from tnvmc.ansatz.protocol import (
     chi_of,
     with_chi,
 )
-from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.contraction.schemes import SRC, Exact
 from tnvmc.lattice import chain, square
@@ -37,7 +36,6 @@ ABILITIES: dict[str, Callable[[Ansatz], bool]] = {
     "tempered": lambda state: state.tempered,
     "truncated": lambda state: state.scheme is not None,
     "starts": lambda state: bool(state.starts),
-    "single": lambda state: state.single is not None,
     "walks": lambda state: state.walks,
 }
 
@@ -60,21 +58,17 @@ MADE_BY = {
     "symmetrised peps": lambda: Symmetrised(PEPS(LATTICE, 2), GROUP),
     "symmetrised mps": lambda: Symmetrised(PeriodicMPS(LATTICE, 2), GROUP, reweight=False),
     "symmetrised made": lambda: Symmetrised(network("made"), GROUP),
-    "mixed peps": lambda: Mixed(PEPS(LATTICE, 2)),
-    "mixed rbm": lambda: Mixed(network("rbm")),
 }
 EXPECTED = {
-    "peps": {"drawn", "tempered", "truncated", "starts", "single"},
+    "peps": {"drawn", "tempered", "truncated", "starts"},
     "mps": {"tempered", "starts"},
     "product": {"tempered", "starts"},
     "dimers": {"tempered", "starts"},
-    "rbm": {"tempered", "starts", "single", "walks"},
-    "made": {"drawn", "tempered", "starts", "single", "walks"},
+    "rbm": {"tempered", "starts", "walks"},
+    "made": {"drawn", "tempered", "starts", "walks"},
     "symmetrised peps": {"truncated", "starts"},
     "symmetrised mps": {"starts"},
     "symmetrised made": {"starts"},
-    "mixed peps": {"tempered", "truncated", "starts"},
-    "mixed rbm": {"tempered", "starts"},
 }
 
 
@@ -110,8 +104,6 @@ def test_how_states_want_to_be_run() -> None:
     assert (wanted.chunk, wanted.own_threads) == (128, False)
     assert wanted.bytes_per_walker == 8 * (64 * (8 * 4 * 64 + 2 * 256) + 3 * 64 * 64)
     assert PEPS(lattice, 4, scheme=Exact()).execution.chunk == 32
-    mixed = Mixed(peps).execution
-    assert mixed.bytes_per_walker == wanted.bytes_per_walker * 3 // 2
     group = symmetry_group(heisenberg(lattice), ["spin"])
     rows = 3 * 8 * peps.n_params  # that of an image, the sum, and one on the way
     assert Symmetrised(peps, group).execution.bytes_per_walker == wanted.bytes_per_walker + rows

@@ -20,7 +20,7 @@ import tnvmc
 from tests.run_files import read_history
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
-from tnvmc.app.complaints import warning_line
+from tnvmc.app.command_line import warning_line
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.report.plots import energy_picture
 from tnvmc.report.show import describe
@@ -116,7 +116,7 @@ def complaint(capsys: pytest.CaptureFixture[str], status: int, *arguments: objec
 def test_a_run_leaves_all_its_files(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tnvmc.app.results.energy_picture", energy_picture)
+    monkeypatch.setattr("tnvmc.app.recording.energy_picture", energy_picture)
     assert main(["run", "study.toml"]) == 0
     folder = file.parent / "runs" / "study"
     assert sorted(os.listdir(folder)) == [

@@ -20,7 +20,7 @@ from tnvmc.settings.build import build_ansatz, build_operator, build_theta
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import Settings
 from tnvmc.settings.defaults import complete
-from tnvmc.settings.described import Told, described
+from tnvmc.settings.described import described
 from tnvmc.settings.load import load, validate
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.hdf5 import StateFileError
@@ -69,7 +69,6 @@ def test_completed_settings_say_what_runs(tmp_path: Path) -> None:
         ({"second": {"kind": "jastrow", "alpha": 1}}, [], "ansatz.second.alpha"),
         ({"second": {"kind": "peps", "D": 2}}, [], "ansatz.second"),
         ({}, ["ansatz.third.D=2"], "--set ansatz.third.D=2"),
-        ({}, ["sampler.precision=single"], "sampler.precision"),
         ({"first": {"kind": "jastrow"}}, ["contraction.chi=4"], "contraction.chi"),
     ],
 )
@@ -210,7 +209,7 @@ def test_what_is_saved_is_made_again(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", STATES)
 def test_a_run_in_python_is_described(name: str) -> None:
     vmc = VMC(heisenberg(LATTICE), STATES[name], Sampler(8, 16))
-    found = described(vmc, Told("runs/x", 5))
+    found = described(vmc, "runs/x", 5)
     assert "python" not in found and found["ansatz"]["kind"] == "product_of_states"
     ansatz, _ = built(complete(validate(found)))
     assert ansatz.description() == STATES[name].description()

@@ -10,7 +10,7 @@ import pytest
 from tnvmc import PEPS, VMC, Enumerate, heisenberg, square
 from tnvmc.analysis.diagnostics import diagnose
 from tnvmc.analysis.reference import Reference, find_reference
-from tnvmc.app.results import result_of
+from tnvmc.app.recording import result_of
 from tnvmc.operators.models import j1j2
 
 OPERATOR = heisenberg(square(2, 2))

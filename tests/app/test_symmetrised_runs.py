@@ -24,7 +24,7 @@ from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.series.kinds import COMPARISON
 from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.defaults import complete
-from tnvmc.settings.described import Told, described
+from tnvmc.settings.described import described
 from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.hdf5 import StateFileError
@@ -112,7 +112,7 @@ def test_python_writes_the_same_settings(file: Path) -> None:
     content = tomllib.loads(Path("python/config.toml").read_text())
     assert "python" not in content
     assert content["ansatz"]["symmetrise"] == ["spin", "point"]
-    own = described(vmc, Told("x", 1))
+    own = described(vmc, "x", 1)
     settings = complete(validate({k: v for k, v in own.items() if k != "python"}))
     built: Any = build_ansatz(settings, operator)
     assert set(built.group.elements) == set(group.elements)
@@ -148,7 +148,6 @@ SPIN = {"symmetrise": ["spin"], "characters": {"spin inversion": -1}}
         (SPIN, "sampler.kind=direct", ("sampler.kind", "conflict", "direct")),
         (SPIN, "sampler.n_replicas=2", ("sampler.n_replicas", "conflict", 2)),
         (SPIN, "sampler.power=0.5", ("sampler.power", "conflict", 0.5)),
-        (SPIN, "sampler.precision=single", ("sampler.precision", "conflict", "single")),
         (SPIN, "measure.symmetrise=['point']", ("measure.symmetrise", "conflict")),
         ({"symmetrise": ["translation"]}, "run.seed=1", ("ansatz.symmetrise", "conflict")),
         ({}, "measure.symmetrise=['translation']", ("measure.symmetrise", "conflict")),

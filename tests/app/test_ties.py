@@ -16,10 +16,9 @@ from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.report.page import page_data
 from tnvmc.storage.hdf5 import read_provenance
-from tnvmc.storage.provenance import PROVENANCE
 from tnvmc.storage.run_files import is_current, read_run
 from tnvmc.storage.run_folder import RunFolder
-from tnvmc.storage.seals import CHECK, json_object, next_check, sealed_json, sealed_toml
+from tnvmc.storage.seals import CHECK, PROVENANCE, json_object, next_check, sealed_json, sealed_toml
 
 SETTINGS = """
 [lattice]

@@ -7,8 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tnvmc.estimate.momenta import momenta, momentum_shape, symmetric_points, zone_of
-from tnvmc.estimate.structure import structure_factor
+from tnvmc.estimate.momenta import (
+    momenta,
+    momentum_shape,
+    structure_factor,
+    symmetric_points,
+    zone_of,
+)
 from tnvmc.lattice import GRIDS, Lattice, from_bonds, honeycomb, kagome, square, triangular
 
 HEXAGONAL = {

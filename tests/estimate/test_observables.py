@@ -13,13 +13,19 @@ from tests.drawing import sample
 from tnvmc import PEPS, Exact, Sampler, heisenberg, rydberg, square, tfim
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
-from tnvmc.estimate.local import local_energy
-from tnvmc.estimate.momenta import momenta
+from tnvmc.estimate.momenta import (
+    correlation_matrix,
+    momenta,
+    staggered_square,
+    staggering,
+    structure_factor,
+)
 from tnvmc.estimate.observables import (
     Dimers,
     LocalTerms,
     at_fixed_magnetisation,
     energy_terms,
+    local_energy,
     merged_targets,
     products,
     scalar_products,
@@ -27,12 +33,6 @@ from tnvmc.estimate.observables import (
     two_point,
 )
 from tnvmc.estimate.statistics import estimate, ratio
-from tnvmc.estimate.structure import (
-    correlation_matrix,
-    staggered_square,
-    staggering,
-    structure_factor,
-)
 from tnvmc.lattice import from_bonds
 from tnvmc.operators.spin import kron, spin_matrices
 from tnvmc.operators.term import Term

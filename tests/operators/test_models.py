@@ -109,7 +109,7 @@ def test_couplings_per_bond_and_site() -> None:
     by_list = heisenberg(GRID, J=values.tolist())
     for operator in (by_array, by_name, by_list):
         assert np.allclose(dense_hamiltonian(operator), written, atol=ROUNDING)
-        assert operator.couplings is None
+        assert operator.couplings == {"J": values.tolist()}
     fields = np.arange(6.0)
     ramp = tfim(GRID, h=fields)
     written = dense_hamiltonian(tfim(GRID, h=0))

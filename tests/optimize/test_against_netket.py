@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.lattice import square
 from tnvmc.operators.models import j1j2

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from tnvmc.backend.namespace import to_host
-from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.centered import CenteredJacobian, in_own_units
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.jacobian.hstack import HStackJacobian
 from tnvmc.optimize.sr import SR
-from tnvmc.optimize.units import in_own_units
 
 ROUNDING = 1e-9  # of directions of well conditioned systems
 SINGLE = 1e-4  # the average of S is kept in single precision

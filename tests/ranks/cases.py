@@ -117,7 +117,6 @@ GROUPS: Mapping[str, Mapping[str, Callable[[], VMC]]] = {
         "signs": lambda: one(RandomSign()),
         "Adam": lambda: one(Adam()),
         "replicas": lambda: one(sampler=Sampler(6, 24, n_replicas=2)),
-        "single precision": lambda: one(sampler=Sampler(7, 28, precision="single")),
         "product, parameters": lambda: product(SR(space="parameters"), MANY),
         "network": network,
     },

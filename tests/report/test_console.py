@@ -138,8 +138,6 @@ def test_the_headline_says_how_configurations_are_drawn() -> None:
     ranks.size = 2
     with using_ranks(ranks):
         assert headline(settings(), operator, 288) == plain + "; 2 ranks"
-    single = headline(settings(precision="single", power=0.75), operator, 288)
-    assert single == plain + "; steps drawn from |psi|^1.5; walks in single precision"
 
 
 def test_steps_show_what_their_samples_are_worth() -> None:

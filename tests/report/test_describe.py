@@ -35,13 +35,13 @@ def test_settings_in_words() -> None:
 
 def test_what_is_out_of_the_ordinary() -> None:
     run = changed(
-        sampler={"power": 0.5, "precision": "single"},
+        sampler={"power": 0.5},
         hamiltonian={"model": "xxz", "J": [1.0, 2.0], "Jz": 1.0, "h": [0.1, 0.2]},
         ansatz={"kind": "vit", "heads": 4, "patch": [2, 2], "marshall": True, "freeze": []},
     )
     found = describe.facts(run)
     assert found["model"] == "xxz, J bond by bond, Jz = 1, h site by site"
-    assert found["sampling"] == "steps drawn from |psi|^1, walks in single precision"
+    assert found["sampling"] == "steps drawn from |psi|^1"
     assert found["network"] == "heads = 4, patch = 2 2, marshall = true"
     assert "contraction" not in found
     odd = {"characters": {"spin inversion": -1}, "reweight": True}

@@ -193,15 +193,15 @@ def test_a_comparison_names_its_runs(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_what_is_out_of_the_ordinary_in_the_settings(tmp_path: Path) -> None:
 
     run = write_run(tmp_path / "run")
-    drawn = CONFIG["sampler"] | {"power": 0.5, "precision": "single"}
+    drawn = CONFIG["sampler"] | {"power": 0.5}
     couplings = {"model": "xxz", "J": [1.0, 2.0], "Jz": 1.0, "h": [0.1, 0.2]}
     changed = {"sampler": drawn, "hamiltonian": couplings}
     write_toml(run / "config.toml", CONFIG | changed)
     found = told(describe(run))
-    assert found["sampling"] == "steps drawn from |psi|^1, walks in single precision"
+    assert found["sampling"] == "steps drawn from |psi|^1"
     assert found["model"] == "xxz, J bond by bond, Jz = 1, h site by site"
     page = report_html(read_run(run))
-    assert "steps drawn from |psi|^1, walks in single precision" in page
+    assert "steps drawn from |psi|^1" in page
     assert "J bond by bond" in page
 
 

@@ -140,7 +140,7 @@ def test_samples_follow_the_exact_distribution(model: str) -> None:
 @pytest.mark.whole
 def test_spin_one_reaches_its_whole_sector() -> None:
     """AKLT: H = sum S.S + (S.S)^2/3 has E = -2/3 per bond exactly, so E_loc is constant."""
-    from tnvmc.estimate.local import local_energy
+    from tnvmc.estimate.observables import local_energy
 
     lattice = chain(6, "periodic")
     bond = exchange_matrix(3)

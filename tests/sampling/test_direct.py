@@ -18,7 +18,7 @@ from tnvmc.ansatz.peps.draws import Drawer
 from tnvmc.ansatz.product import ProductState
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate
 from tnvmc.lattice import chain
 from tnvmc.operators.term import Operator

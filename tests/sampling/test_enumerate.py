@@ -10,7 +10,7 @@ import pytest
 from tests.drawing import enumerated
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.protocol import LogAmplitude
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.lattice import chain, square
 from tnvmc.operators import models
 from tnvmc.sampling.enumerate import born_weights

@@ -15,13 +15,13 @@ from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
-from tnvmc.estimate.statistics import estimate, weighted_estimate
+from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate
 from tnvmc.lattice import Lattice, chain, square
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.moves import flips
-from tnvmc.sampling.power import flattened
+from tnvmc.sampling.tempering import SHARE, SMALLEST, flattened, followed
 
 N_SITES = 8
 LATTICE = chain(N_SITES)
@@ -43,18 +43,8 @@ class TwoHills(GenericAnsatz):
     def random(self, seed: int) -> Any:
         return np.ones(1)
 
-    @property
-    def single(self) -> Any:
-        """Walks of another state, theta / 1.2, which weights have to take back."""
-        return _Flatter(self.lattice, self.local_dim, self.n_params)
-
     def log_derivatives(self, theta: Any, configs: Any) -> Any:
         return np.sum(1.0 - 2.0 * configs, axis=1)[:, None] ** 2 / N_SITES
-
-
-class _Flatter(TwoHills):
-    def log_amplitude(self, theta: Any, configs: Any) -> LogAmplitude:
-        return super().log_amplitude(theta / np.float32(1.2), configs)
 
 
 def magnetisations(
@@ -91,11 +81,10 @@ def test_a_ladder_crosses_a_valley_that_a_chain_does_not() -> None:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("precision", [None, "single"])
-def test_samples_of_a_power_are_weighted_back(precision: Any) -> None:
-    """|psi|^2 from samples of |psi|, which are spread wider; psi_1 being psi over 1.2."""
+def test_samples_of_a_power_are_weighted_back() -> None:
+    """|psi|^2 from samples of |psi|, which are spread wider."""
     theta, n_walkers = np.array([0.25]), 32
-    sampler = Sampler(n_walkers, n_walkers * 400, n_burn=20, power=0.5, precision=precision)
+    sampler = Sampler(n_walkers, n_walkers * 400, n_burn=20, power=0.5)
     configs = np.zeros((n_walkers, N_SITES), dtype=np.int8)
     _, snapshot, _ = sample(
         sampler, TwoHills(), (theta, configs), {}, flips(LATTICE), jacobian=False
@@ -171,3 +160,49 @@ def test_a_peps_can_be_tempered(settings: dict[str, Any]) -> None:
 def test_powers_out_of_range_are_refused(power: float, n_replicas: int) -> None:
     with pytest.raises(ValueError, match="power must lie in 0 < power <= 1, and be 1 with"):
         Sampler(power=power, n_replicas=n_replicas)
+
+
+SPREAD = 3.0  # of ln |psi|^2
+N_SAMPLES = 20_000
+
+
+def drawn(power: float, seed: int = 0, spread: float = SPREAD) -> LogAmplitude:
+    """Samples of |psi|^(2 power) where ln |psi|^2 of |psi|^2 itself is normal about spread^2."""
+    rng = np.random.default_rng(seed)
+    log_prob = spread * rng.normal(size=N_SAMPLES) + power * spread**2
+    return LogAmplitude(np.ones(N_SAMPLES), log_prob / 2)
+
+
+def test_follows_to_the_share_of_effective_samples() -> None:
+    """Normal ln |psi|^2: exp(-(1 - p)^2 spread^2) of the samples are effective."""
+    power = 1.0
+    for step in range(12):
+        power = followed(drawn(power, step), power)
+    wanted = 1 - np.sqrt(-np.log(SHARE)) / SPREAD
+    assert power == pytest.approx(wanted, abs=0.05)
+    weight, _ = flattened(drawn(power, 99), None, power)
+    assert effective_samples(weight) / N_SAMPLES == pytest.approx(SHARE, abs=0.05)
+
+
+def test_goes_half_way_at_once() -> None:
+    first = followed(drawn(1.0), 1.0)
+    assert (1 + 1 - np.sqrt(-np.log(SHARE)) / SPREAD) / 2 == pytest.approx(first, abs=0.05)
+
+
+def test_a_flat_state_takes_the_smallest() -> None:
+    assert followed(drawn(1.0, spread=0.0), SMALLEST) == pytest.approx(SMALLEST)
+
+
+def test_stays_where_psi_vanishes_everywhere() -> None:
+    nothing = LogAmplitude(np.zeros(4), np.full(4, -np.inf))
+    assert followed(nothing, 0.7) == 0.7
+    some = LogAmplitude(np.array([1.0, 1.0, 0.0]), np.array([800.0, 799.0, -np.inf]))
+    assert SMALLEST <= followed(some, 0.7) <= 1
+
+
+def test_weights_of_two_draws_have_one_scale() -> None:
+    """Each sample has the weight |psi|^(2 - 2 power), whatever else was drawn with it."""
+    large = LogAmplitude(np.ones(2), np.array([1.0, 5.0]))
+    small = LogAmplitude(np.ones(2), np.array([1.0, -5.0]))
+    (a, scale_a), (b, scale_b) = (flattened(each, None, 0.3) for each in (large, small))
+    assert a[0] * np.exp(scale_a) == pytest.approx(b[0] * np.exp(scale_b))

@@ -18,8 +18,7 @@ from tnvmc.app.run import run_file
 from tnvmc.report.figures import style
 from tnvmc.series.kinds import KINDS
 from tnvmc.session.vmc import VMC
-from tnvmc.storage.run_files import SERIES
-from tnvmc.storage.run_folder import RunFolder
+from tnvmc.storage.run_folder import SERIES, RunFolder
 from tnvmc.vmc.step import OptimisationFailed
 
 ONE_STATE = WITH_SECTORS[: WITH_SECTORS.index("[[sector]]")].replace("[run]\n", "[run]\nEXTRA")

@@ -17,7 +17,7 @@ from tnvmc.report.figures import style
 from tnvmc.series.kinds import STARTS
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.problems import ConfigError
-from tnvmc.storage.kept_files import measured_hash
+from tnvmc.storage.run_files import measured_hash
 from tnvmc.storage.seals import sealed_json, unsealed_json
 from tnvmc.vmc.step import OptimisationFailed
 

@@ -62,9 +62,7 @@ def test_the_keys_that_a_kind_takes_are_told() -> None:
     assert {"width", "heads", "average"} <= set(found.allowed.replace(",", "").split())
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("n_replicas", 2), ("power", 0.5), ("precision", "single")]
-)
+@pytest.mark.parametrize(("key", "value"), [("n_replicas", 2), ("power", 0.5)])
 def test_chains_only(key: str, value: Any) -> None:
     change = [f"sampler.{key}={value}"]
     assert told(data("rnn"), change) == [(f"sampler.{key}", "conflict", value)]
@@ -119,13 +117,6 @@ def test_a_power_that_follows_goes_with_everything(change: str) -> None:
     settings = complete(validate(data("peps"), ["sampler.power=auto", f"sampler.{change}"]))
     assert settings.sampler.power == "auto"
     build_sampler(settings, build_operator(settings))
-
-
-def test_single_precision_needs_double_beside_it() -> None:
-    change = "sampler.precision=single"
-    assert told(data("dimer"), [change]) == [("sampler.precision", "conflict", "single")]
-    changes = [change, "ansatz.dtype=float32"]
-    assert told(data("peps"), changes) == [("sampler.precision", "conflict", "single")]
 
 
 def test_sectors_that_clash() -> None:

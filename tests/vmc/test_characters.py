@@ -14,7 +14,7 @@ from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.app.run import run_file
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import estimate
 from tnvmc.exact import symmetric_levels
 from tnvmc.lattice import chain, square

@@ -15,7 +15,7 @@ from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg
 from tnvmc.sampling.chains import Sampler

@@ -11,7 +11,6 @@ import pytest
 from tests.exact_peps import exact_energy
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.contraction.double_expectation import DoubleLayerValue, boundary_expectation
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.diagnostic import UnreliableWarning
@@ -85,16 +84,6 @@ def test_a_sampled_energy_agrees_within_its_error() -> None:
     assert told.values["chi"] == [point.chi for point in found.double_layer.points]
     # the scan ends where chi no longer matters beside the sampled error
     assert found.double_layer.truncation < 0.1 * found.samples.points[-1].energy_error
-
-
-def test_single_precision_sweeps_are_no_obstacle() -> None:
-    operator = heisenberg(square(3, 3))
-    vmc = study(operator, Sampler(8, 8, threads=1), magnetisation=1)
-    plain = scan_double_layer(measured(vmc))
-    mixed = VMC(operator, Mixed(vmc.ansatz), vmc.method.sampler, theta=vmc.theta, magnetisation=1)
-    found = scan_double_layer(measured(mixed))
-    assert plain is not None and found is not None
-    assert found.energy == pytest.approx(plain.energy, rel=ROUNDING)
 
 
 def reason(seen: Measured) -> Any:

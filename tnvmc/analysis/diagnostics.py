@@ -12,8 +12,7 @@ from typing import Any
 
 from tnvmc.estimate import reliability
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.line_fit import change_over_last_quarter
-from tnvmc.estimate.plateau import cost
+from tnvmc.estimate.line_fit import change_over_last_quarter, cost
 from tnvmc.estimate.reliability import Drawn, doubts
 from tnvmc.vmc.reliability import (
     ABOVE_EXACT,

@@ -153,11 +153,6 @@ class Abilities:
         return Execution()
 
     @property
-    def single(self) -> Sweeps | None:
-        """The same state for a theta in single precision; None: it has no such sweeps."""
-        return None
-
-    @property
     def n_null(self) -> int | None:
         """Directions of theta along which psi changes by a factor at most; None: unknown."""
         return None

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import tomli_w
 
-from tnvmc.app.stages import StagedRun, measured_point
-from tnvmc.settings.build import build_operator
+from tnvmc.app.stages import measured_point, restored
 from tnvmc.settings.load import load_in_place
 from tnvmc.storage.files import read_plain, write_atomically
-from tnvmc.storage.hdf5 import read_stages
-from tnvmc.storage.kept_files import moved
-from tnvmc.storage.provenance import in_toml
-from tnvmc.storage.run_files import OBSERVABLES, is_finished, read_run, refuse_series
+from tnvmc.storage.run_files import OBSERVABLES, is_finished, moved, read_run
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -25,9 +20,10 @@ from tnvmc.storage.run_folder import (
     FolderError,
     check_run_folder,
     check_tied,
+    disk_errors,
     refuse_occupied,
 )
-from tnvmc.storage.seals import sealed_json, sealed_toml, unsealed_json
+from tnvmc.storage.seals import in_toml, sealed_json, sealed_toml, unsealed_json
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.controllers import MeanOfIterates
 
@@ -39,9 +35,7 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
 
     All commands take that folder as they take the run, but it cannot be resumed: its checkpoint holds
     the parameters that were measured, and the walkers, and nothing of what further steps would need.
-    `run.out` is the name of the archive there: where the run lay is nobody's concern.
-    These parameters are those of measured.h5 (without it the last ones) or stage-K.h5; where that is
-    gone, or of another run, the draws of `vmc.measured_iterate` say again which were measured.
+    `run.out` is the name of the archive there.
 
     Raises:
         FolderError: no finished run, one that was continued after its measurement, files of several
@@ -50,7 +44,6 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
         ConfigError: damaged settings.
     """
     path, archive = Path(path), Path(archive)
-    refuse_series(path)
     check_run_folder(path)
     for name in (RESULT, CHECKPOINT):
         if not (path / name).is_file():
@@ -61,29 +54,20 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
         raise FolderError(
             f"{path}: {RESULT} is not that of its last step; measure it with: tnvmc run --resume {path}"
         )
-    settings = load_in_place(path)
-    done = read_stages(path / CHECKPOINT)
-    run = StagedRun(settings, build_operator(settings), done, blank=True)
-    run.restore(path / CHECKPOINT, archived=True)
+    run = restored(path, load_in_place(path))
     vmc = run.vmc
     point = measured_point(path, run, provenance)
     state = replace(vmc.state, here=replace(point, optimizer={}), good=None)
     state = state.without_controller(MeanOfIterates)
-    belongs_to = {
-        **checkpoint.identity(vmc.method),
-        checkpoint.ARCHIVED: True,
-    }
-    try:
+    belongs_to = {**checkpoint.identity(vmc.method), checkpoint.ARCHIVED: True}
+    with disk_errors(archive):
         archive.mkdir(parents=True, exist_ok=True)
         for name in _COPIED:
             if (path / name).is_file():
                 write_atomically(archive / name, read_plain(path / name))
         write_atomically(archive / CONFIG, _settings(path, archive.name))
         write_atomically(archive / RESULT, _result(path, archive.name))
-        checkpoint.save(archive / CHECKPOINT, state, belongs_to, done, provenance)
-    except OSError as error:
-        where = os.fspath(archive)
-        raise FolderError(f"{where}: cannot be written ({error.strerror or error})") from None
+        checkpoint.save(archive / CHECKPOINT, state, belongs_to, run.done, provenance)
     return archive
 
 

@@ -4,58 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tnvmc.app.complaints import (
-    BAD_INPUT,
+from tnvmc.app.command_line import (
+    CHANGE,
     FAILED,
-    FORMAT,
-    INTERRUPTED,
-    complain,
-    explain,
-    give_up_lost_streams,
-    open_streams,
-    warning_line,
-)
-from tnvmc.app.on_ranks import on_all_ranks
-from tnvmc.app.options import CHANGE, FOLDER, OUT, SET, command, make_parser, option, repeated
-from tnvmc.backend.process import OutputLost, termination_as_exception
+    FOLDER,
+    OUT,
+    SET,
+    command,
+    main,
+    option,
+    repeated,
+)  # fmt: skip
+from tnvmc.backend.process import termination_as_exception
 
 if TYPE_CHECKING:
-    from tnvmc.series.kind import SeriesTable
+    from tnvmc.series.kind import SeriesKind
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, on all ranks there are, and give its exit status; bad input is one line and 2."""
-    open_streams()
-    return on_all_ranks(lambda: _main(arguments), lambda told: complain(BAD_INPUT, told))
-
-
-def _main(arguments: Sequence[str] | None) -> int:
-    try:
-        options = make_parser().parse_args(arguments)
-        warnings.formatwarning = warning_line
-        try:
-            status = options.command(options)
-            sys.stdout.flush()
-            return status
-        except OutputLost:
-            return FAILED
-        except KeyboardInterrupt as stop:
-            status = getattr(stop, "exit_status", INTERRUPTED)
-            return complain(status, "stopped; no result was written")
-        except BrokenPipeError:  # the reader of our output has gone
-            return FAILED
-        except Exception as error:
-            if options.traceback:
-                raise
-            return explain(error)
-    finally:
-        warnings.formatwarning = FORMAT
-        give_up_lost_streams()
+__all__ = ["main"]
 
 
 @command(
@@ -70,32 +40,33 @@ def _main(arguments: Sequence[str] | None) -> int:
     ),
 )
 def _run(options: argparse.Namespace) -> int:
-    from tnvmc.app.run import resume_run, run_file
-    from tnvmc.app.series import make_series, resume_series
     from tnvmc.series.machine import kind_of_file, kind_of_folder
 
     _require_source(options, "run")
+    if options.resume is None:
+        kind = kind_of_file(Path(options.file), options.overrides)
+    else:
+        kind = kind_of_folder(options.resume)
+    return _make(options, kind if kind is not None and kind.command == "run" else None)
+
+
+def _make(options: argparse.Namespace, kind: SeriesKind | None) -> int:
+    """Make a run or a series, or go on with it; exit status 1: one of several has no energy."""
+    from tnvmc.app.run import resume_run, run_file
+    from tnvmc.app.series import make_series, resume_series, series_text
+
     resumed, file, changes = options.resume, options.file, options.overrides
-    kind = kind_of_file(Path(file), changes) if resumed is None else kind_of_folder(resumed)
-    if kind is not None and kind.command == "run":
-        with termination_as_exception():
-            if resumed is not None:
-                table = resume_series(resumed, changes, file)
-            else:
-                table = make_series(kind, file, options.out, changes)
-        return _tell_table(table)
     with termination_as_exception():
-        if resumed is not None:
-            resume_run(resumed, changes, file)
+        if kind is None:
+            if resumed is None:
+                run_file(file, options.out, changes)
+            else:
+                resume_run(resumed, changes, file)
+            return 0
+        if resumed is None:
+            table = make_series(kind, file, options.out, changes)
         else:
-            run_file(file, options.out, changes)
-    return 0
-
-
-def _tell_table(table: SeriesTable) -> int:
-    """Print a table; exit status 1: a run has no energy."""
-    from tnvmc.app.series import series_text
-
+            table = resume_series(resumed, changes, file, kind)
     print(f"\n{series_text(table)}")
     failed = [reason for _, reason in table.left_out if reason.code != "measured_differently"]
     return FAILED if failed else 0
@@ -125,16 +96,10 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
     ),
 )
 def _compare(options: argparse.Namespace) -> int:
-    from tnvmc.app.series import make_series, resume_series
     from tnvmc.series.kinds import COMPARISON
 
     _require_source(options, "compare")
-    with termination_as_exception():
-        if options.resume is not None:
-            table = resume_series(options.resume, options.overrides, options.file, COMPARISON)
-        else:
-            table = make_series(COMPARISON, options.file, options.out, options.overrides)
-    return _tell_table(table)
+    return _make(options, COMPARISON)
 
 
 @command(
@@ -147,14 +112,13 @@ def _compare(options: argparse.Namespace) -> int:
     SET,
     option("--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"),
 )
-def _exact(options: argparse.Namespace) -> int:
+def _exact(options: argparse.Namespace) -> None:
     from tnvmc.app.exact import exact_text
     from tnvmc.report.live import work
 
     with work():
         told = exact_text(Path(options.file), options.overrides, options.sector)
     print(told)
-    return 0
 
 
 @command(
@@ -176,7 +140,7 @@ def _exact(options: argparse.Namespace) -> int:
     ),
     repeated("--set", help="change one setting, e.g. --set run.threads=1", **CHANGE),
 )  # fmt: skip
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: argparse.Namespace) -> None:
     from tnvmc.app.measure import Asked, measure_run
     from tnvmc.estimate.diagnostic import Diagnostic
     from tnvmc.report.live import told_in_logs, work
@@ -191,7 +155,6 @@ def _measure(options: argparse.Namespace) -> int:
         with told_in_logs(), work():
             found = measure_run(options.folder, asked, told.append)
     print_observables(found, options.folder, told)
-    return 0
 
 
 @command(
@@ -206,7 +169,7 @@ def _measure(options: argparse.Namespace) -> int:
     ),
     repeated("--double-chi", metavar="CHI", type=int, help="boundary bond dimension of the double layer"),
 )  # fmt: skip
-def _converge(options: argparse.Namespace) -> int:
+def _converge(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from tnvmc.analysis.diagnostics import diagnostics_of
@@ -230,7 +193,6 @@ def _converge(options: argparse.Namespace) -> int:
         print(scan.double_layer)
     for diagnostic in diagnostics_of({"convergence": found}):
         print(line(diagnostic))
-    return 0
 
 
 @command("summary of a run or a checkpoint, or the table of several runs", FOLDER)
@@ -245,7 +207,7 @@ def _show(options: argparse.Namespace) -> int:
         return 0
     description = describe(options.folder)
     print(description)
-    return 1 if description.damage else 0
+    return FAILED if description.damage else 0
 
 
 @command(
@@ -265,12 +227,13 @@ def _show(options: argparse.Namespace) -> int:
     ),
     option("--site", metavar="I", type=int, help="site whose correlations are drawn"),
 )  # fmt: skip
-def _plot(options: argparse.Namespace) -> int:
+def _plot(options: argparse.Namespace) -> None:
     from tnvmc.report.plots import plot_runs
     from tnvmc.series.machine import kind_of_folder
 
     if (kind := kind_of_folder(options.folder)) is not None:
-        return _plot_series(options, kind.title)
+        _plot_series(options, kind.title)
+        return
     paths = [options.folder, *options.others]
     written = plot_runs(
         paths, options.out, options.format, options.what, options.site, options.against
@@ -278,10 +241,9 @@ def _plot(options: argparse.Namespace) -> int:
     for line in written.left_out:
         print(line)
     _tell_pictures(written.files)
-    return 0
 
 
-def _plot_series(options: argparse.Namespace, title: str) -> int:
+def _plot_series(options: argparse.Namespace, title: str) -> None:
     """Draw the pictures of a folder of several runs, which are not those of a run."""
     from tnvmc.app.series import redraw_series
     from tnvmc.report.plots import PictureError
@@ -294,7 +256,6 @@ def _plot_series(options: argparse.Namespace, title: str) -> int:
                 f"draw the runs as tnvmc plot {options.folder}/NAME ..."
             )
     _tell_pictures(redraw_series(options.folder, options.out, options.format))
-    return 0
 
 
 def _tell_pictures(files: Sequence[Path]) -> None:
@@ -309,7 +270,7 @@ def _tell_pictures(files: Sequence[Path]) -> None:
     option("--out", metavar="FILE.html", help="default: RUNDIR/report.html"),
     option("--varbench", action="store_true", help="print the row for the VarBench table instead"),
 )
-def _report(options: argparse.Namespace) -> int:
+def _report(options: argparse.Namespace) -> None:
     from tnvmc.analysis.varbench import varbench_row
     from tnvmc.app.series import retabulate_series
     from tnvmc.report.describe import damage_text
@@ -323,10 +284,10 @@ def _report(options: argparse.Namespace) -> int:
                 f"{options.folder}: holds {kind.title}, which has a table; omit --out and --varbench"
             )
         print(f"written to {' and '.join(map(str, retabulate_series(options.folder)))}")
-        return 0
+        return
     if not options.varbench:
         print(f"written to {write_report(options.folder, options.out)}")
-        return 0
+        return
     if options.out is not None:
         raise ReportError("--varbench prints a row and writes no file; omit --out")
     run = read_run(options.folder)
@@ -336,7 +297,6 @@ def _report(options: argparse.Namespace) -> int:
     for damage in run.damage:
         print(f"tnvmc: {damage_text(damage)}", file=sys.stderr)
     print(varbench_row(dict(run.result)))
-    return 0
 
 
 @command(
@@ -346,23 +306,21 @@ def _report(options: argparse.Namespace) -> int:
         "archive", metavar="FOLDER", help="to write; it can be measured and reported, not resumed"
     ),
 )
-def _archive(options: argparse.Namespace) -> int:
+def _archive(options: argparse.Namespace) -> None:
     from tnvmc.app.archive import archive_run
 
     with termination_as_exception():
         print(f"written to {archive_run(options.folder, options.archive)}")
-    return 0
 
 
 @command(
     "what the keys of a settings file mean",
     option("name", metavar="NAME", nargs="?", help="a section or a key (default: all)"),
 )
-def _settings(options: argparse.Namespace) -> int:
+def _settings(options: argparse.Namespace) -> None:
     from tnvmc.settings.help import settings_text
 
     print(settings_text(options.name))
-    return 0
 
 
 @command(
@@ -371,7 +329,7 @@ def _settings(options: argparse.Namespace) -> int:
             help="folder to write (default: examples); a file that differs is not overwritten"),
     option("--list", action="store_true", help="say what each example computes; copy nothing"),
 )  # fmt: skip
-def _examples(options: argparse.Namespace) -> int:
+def _examples(options: argparse.Namespace) -> None:
     from tnvmc.app.examples import copy_examples, description, example_files
 
     if options.list:
@@ -379,12 +337,11 @@ def _examples(options: argparse.Namespace) -> int:
         width = max(len(file.name) for file in files)
         for file in files:
             print(f"{file.name:<{width}}  {description(file)}")
-        return 0
+        return
     for file in (written := copy_examples(options.folder)):
         print(file)
     if not written:
         print(f"{options.folder}: all examples are there")
-    return 0
 
 
 if __name__ == "__main__":

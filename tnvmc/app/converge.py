@@ -8,21 +8,19 @@ from typing import Any
 
 from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.diagnostics import measured_chi
-from tnvmc.app.stages import StagedRun
-from tnvmc.settings.build import build_operator
+from tnvmc.app.stages import plan_of, restored
+from tnvmc.report.describe import damage_text
+from tnvmc.session.vmc import converge
 from tnvmc.settings.load import load_in_place
-from tnvmc.storage.files import read_plain
-from tnvmc.storage.hdf5 import read_stages
-from tnvmc.storage.run_files import asks_the_same, refuse_series
+from tnvmc.storage.run_files import asks_the_same, read_run
 from tnvmc.storage.run_folder import (
-    CHECKPOINT,
     RESULT,
     FolderError,
     RunFolder,
     check_run_folder,
     check_tied,
+    disk_errors,
 )
-from tnvmc.storage.seals import unsealed_json
 from tnvmc.vmc.chi_scan import ONE_IN, Convergence, checked_chis, default_chis
 from tnvmc.vmc.second_opinion import When
 
@@ -53,54 +51,34 @@ def converge_run(
     if n_samples is not None and n_samples < 1:
         raise ValueError(f"converge: n_samples is {n_samples}; it must be 1 or larger")
     provenance = check_tied(path)
-    operator = build_operator(settings)
-    run = StagedRun(settings, operator, read_stages(path / CHECKPOINT), blank=True)
-    run.restore(path / CHECKPOINT, archived=True)
-    vmc, measure = run.vmc, settings.measure
+    vmc = restored(path, settings).vmc
     measured_at = measured_chi(finished)
     others = {*(chis or default_chis(vmc.problem.ansatz)), *([measured_at] if measured_at else [])}
     checked_chis(vmc.ansatz, tuple(others))
-    try:
-        with RunFolder.reopen(path, None, provenance) as folder:
-            result = folder.read_result()
-            asked = result is not None and asks_the_same(result.get("config"), settings.as_dict())
-            if result is None or not asked or folder.provenance != provenance:
-                raise FolderError(
-                    f"{path}: {RESULT} is not that of its last step and settings; measure them with: "
-                    f"tnvmc run --resume {path}"
-                )
-            found = vmc.converge(
-                tuple(others),
-                n_samples or max(1, (measure.n_samples or 0) // ONE_IN),
-                measure.n_burn,
-                measure.n_thin,
-                measure.symmetrise,
-                double_layer,
+    with disk_errors(path), RunFolder.reopen(path, None, provenance) as folder:
+        result = folder.read_result()
+        asked = result is not None and asks_the_same(result.get("config"), settings.as_dict())
+        if result is None or not asked or folder.provenance != provenance:
+            raise FolderError(
+                f"{path}: {RESULT} is not that of its last step and settings; measure them with: "
+                f"tnvmc run --resume {path}"
             )
-            layers = None if found.double_layer is None else found.double_layer.as_dict()
-            result["convergence"] = convergence(
-                result, folder.history(), found.samples.as_dicts(), layers
-            )
-            folder.write_result(result)
-    except OSError as error:
-        raise FolderError(f"{path}: cannot be written ({error.strerror or error})") from None
+        n_samples = n_samples or max(1, (settings.measure.n_samples or 0) // ONE_IN)
+        found = converge(vmc, plan_of(settings, n_samples, None), tuple(others), double_layer)
+        layers = None if found.double_layer is None else found.double_layer.as_dict()
+        result["convergence"] = convergence(
+            result, folder.history(), found.samples.as_dicts(), layers
+        )
+        folder.write_result(result)
     return found, result["convergence"]
 
 
 def _finished(path: Path) -> dict[str, Any]:
     """Give the result of a run; raise `FolderError` where no finished one is."""
-    refuse_series(path)
     check_run_folder(path)
-    if not (path / RESULT).is_file():
-        raise FolderError(
-            f"{path}: this run is not finished ({RESULT} is missing); "
-            f"finish it with: tnvmc run --resume {path}"
-        )
-    try:
-        result: dict[str, Any] = unsealed_json(read_plain(path / RESULT).decode())
-        result["energy"], result["config"]
-    except OSError as error:
-        raise FolderError(f"{path / RESULT}: cannot be read ({error.strerror})") from None
-    except (ValueError, KeyError) as error:
-        raise FolderError(f"{path / RESULT}: damaged, or no result ({error})") from None
-    return result
+    run = read_run(path)
+    if run.result is not None:
+        return dict(run.result)
+    why = [damage_text(damage) for damage in run.damage if damage.file == RESULT]
+    told = "; ".join(why) or f"this run is not finished ({RESULT} is missing)"
+    raise FolderError(f"{path}: {told}; finish it with: tnvmc run --resume {path}")

@@ -25,17 +25,11 @@ def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = N
     """Diagonalise what a settings file describes, and write what was found.
 
     Of a file with [[sector]] or [scan] the energy of each; with [[orthogonal]] also the level that
-    its run is compared with.
-
-    Args:
-        path: of the file.
-        overrides: settings to change, as ``"hamiltonian.J=2"``.
-        sector: twice the total Sz; the smallest by default, or that of the file where it has
-            [[orthogonal]].
+    its run is compared with.  `sector` is twice the total Sz; the smallest by default, or that of the
+    file where it has [[orthogonal]].
 
     Raises:
-        ConfigError: settings that cannot be used, or sectors of which none can be diagonalised in
-            seconds.
+        ConfigError: settings that cannot be used, or sectors that all take more than seconds.
         TooLargeError: too many states.
     """
     data = read_toml(path)
@@ -68,14 +62,10 @@ def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Itera
     if level:
         levels = exact_levels(operator, level + 1, chosen)
         lower = "the ground state" if level == 1 else f"the {level} lowest levels"
-        name, rest = (
-            f"level {level + 1}",
-            f"(if [[orthogonal]] keeps {lower}; its runs are not read)",
-        )
-        told = "none: the sector has fewer states"
+        text = "none: the sector has fewer states"
         if len(levels) > level:
-            told = f"{fixed(float(levels[level]), 12)}  {rest}"
-        yield f"{name:<16} {told}"
+            text = f"{fixed(float(levels[level]), 12)}  (if [[orthogonal]] keeps {lower}; its runs are not read)"
+        yield f"{f'level {level + 1}':<16} {text}"
 
 
 def _other_sector(found: Diagnostic) -> str:
@@ -83,8 +73,7 @@ def _other_sector(found: Diagnostic) -> str:
     values = found.values
     if "other" not in values:
         return (
-            "note             a field along z: another sector may lie lower; name it with "
-            "--sector 2SZ"
+            f"{'note':<16} a field along z: another sector may lie lower; name it with --sector 2SZ"
         )
     energy, sector = fixed(values["energy_per_site"], 12), values["other"]
     return f"lower            {energy} per site with 2 Sz = {sector} (--sector {sector})"
@@ -104,26 +93,17 @@ def _of_sectors(asked: Series) -> Iterator[str]:
     """A line for each: what its run is compared with."""
     operator, rows = asked.operator, [("sector", "2 Sz", "state", "energy", "per site")]
     for name, reference in sector_references(asked).items():
-        known = reference.energy if reference.method == "exact" else None
-        rows.append(
-            (
-                name,
-                _or_dash(asked.details.numbers[name].magnetisation),
-                _state(asked, name),
-                "-" if known is None else fixed(known, 12),
-                "-" if known is None else fixed(known / operator.n_sites, 12),
-            )
-        )
+        sector, energies = asked.details.numbers[name].magnetisation, ("-", "-")
+        if reference.energy is not None and reference.method == "exact":
+            energy = reference.energy
+            energies = fixed(energy, 12), fixed(energy / operator.n_sites, 12)
+        rows.append((name, "-" if sector is None else str(sector), _state(asked, name), *energies))
     if all(row[3] == "-" for row in rows[1:]):
         raise ConfigError(
             "no sector is diagonalised in a few seconds; --sector 2SZ takes the time for one"
         )
     yield f"{operator.name}, {operator.n_sites} sites, {operator.units} units"
     yield from in_columns(rows, ">", terminal_width())
-
-
-def _or_dash(value: int | None) -> str:
-    return "-" if value is None else str(value)
 
 
 def _state(asked: Series, name: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.app.stages import StagedRun
+from tnvmc.app.stages import restored
 from tnvmc.backend.calls import as_path
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.operators.term import Operator
@@ -21,10 +21,17 @@ from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load_in_place
-from tnvmc.settings.own_parts import OWN_PARTS, own_parts, refusal
 from tnvmc.shown import Shown, Table, with_error
-from tnvmc.storage.hdf5 import StateFileError, read_stages
-from tnvmc.storage.run_files import Run, is_finished, read_run, refuse_series, steps_done
+from tnvmc.storage.hdf5 import StateFileError
+from tnvmc.storage.run_files import (
+    OWN_PARTS,
+    Run,
+    is_finished,
+    only_in_python,
+    own_parts,
+    read_run,
+    steps_done,
+)
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -40,15 +47,10 @@ _FREE = ("run", "measure")  # sections that change nothing of what the state is
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LoadedRun(Shown):
-    """A run as its folder holds it; made by `load_run`.
-
-    `vmc` is restored from the checkpoint when it is first asked for; everything else is read at once.
-    """
+    """A run as its folder holds it; made by `load_run`."""
 
     files: Run  #: parsed, with what is damaged
-    settings: (
-        Settings | None
-    )  #: those of config.toml, defaults filled in; None where they make no run
+    settings: Settings | None  #: completed; None where they make no run
     operator: Operator | None  #: the Hamiltonian; None with them
     history: History
 
@@ -59,12 +61,12 @@ class LoadedRun(Shown):
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """What result.json holds, None where there is none; `finished` tells whether it is of the last step."""
+        """What result.json holds; `finished` tells whether it is of the last step."""
         return None if self.files.result is None else dict(self.files.result)
 
     @property
     def observables(self) -> Observables | None:
-        """What observables.json holds, a dict with labels and pictures; None where nothing was measured."""
+        """What observables.json holds, with labels and pictures."""
         return None if self.files.observables is None else Observables(self.files.observables)
 
     @property
@@ -74,40 +76,36 @@ class LoadedRun(Shown):
 
     @cached_property
     def vmc(self) -> VMC:
-        """The state after the last step of the checkpoint, ready for `measure`, `expect` and `converge`.
+        """The state after the last step of the checkpoint, restored when it is first asked for.
 
-        Its energy is that of result.json, bit for bit, where it is measured as the run was.  More
-        steps can be made with it in memory (from an archive the rule begins anew); the folder
-        stays as it is.
+        Its energy is that of result.json, bit for bit, where it is measured as the run was.  From an
+        archive the rule begins anew.
 
         Raises:
-            FolderError: no checkpoint, or one that is damaged or of another run; a run from Python with
-                parts of its own, of which `own` tells.
+            FolderError: no checkpoint, or one that is damaged or of another run; a run from Python of
+                which settings do not describe all (`own`).
         """
         if self.settings is None or self.operator is None:
-            raise FolderError(f"{self.path}: {refusal(self.path / CONFIG, self.own)}")
-        checkpoint = self.path / CHECKPOINT
-        if not checkpoint.is_file():
+            raise FolderError(f"{self.path}: {only_in_python(self.path, self.own)}")
+        if not (self.path / CHECKPOINT).is_file():
             raise FolderError(
                 f"{self.path}: holds no state to measure ({CHECKPOINT} is missing); its history and "
                 "result can be read"
             )
         try:
             check_tied(self.path)
-            run = StagedRun(self.settings, self.operator, read_stages(checkpoint), blank=True)
-            run.restore(checkpoint, archived=True)
+            return restored(self.path, self.settings, self.operator).vmc
         except StateFileError as error:
             raise FolderError(str(error)) from None
-        return run.vmc
 
     @property
     def own(self) -> list[str]:
-        """What settings do not describe of a run from Python, as "ansatz"; see `tnvmc.app.recording`."""
+        """What settings do not describe of a run from Python, as "ansatz"."""
         return own_parts(self.files.config)
 
     @property
     def ansatz(self) -> Ansatz:
-        """The wave function, a PEPS, an MPS or a network; its parameters are `vmc.measured_theta()`."""
+        """The wave function; its parameters are `vmc.measured_theta()`."""
         return self.vmc.ansatz
 
     def plot(self, ax: Any = None, against: str = "step", quantity: str = "energy") -> Any:
@@ -154,8 +152,6 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> LoadedRun:
         path: of the folder.
         overrides: settings of [run] and [measure] for the state, as ``"run.device=cpu"``.
 
-    Cost: reading the files; the state is restored when `LoadedRun.vmc` is first asked for.
-
     Raises:
         FolderError: no run there, files of several runs, or settings that cannot be read.
 
@@ -164,7 +160,6 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> LoadedRun:
             out; for a result or observables of an earlier step than the run has reached.
     """
     path = as_path("load_run", path)
-    refuse_series(path)
     check_run_folder(path)
     for override in overrides:
         if override.split(".")[0].strip() not in _FREE:
@@ -200,12 +195,10 @@ def _history(files: Run, n_sites: int, units: str) -> History:
 
 def _doubts(files: Run) -> list[str]:
     """Say what is damaged, and what is of an earlier step."""
-    told = [describe.damage_text(damage) for damage in files.damage]
-    if files.result is not None and not is_finished(files) and not _told(files):
+    texts = [describe.damage_text(damage) for damage in files.damage]
+    damaged = RESULT in [damage.file for damage in files.damage]
+    if files.result is not None and not is_finished(files) and not damaged:
         steps = files.result.get("steps")
-        told.append(f"the result is that after {steps} steps, the run has made {steps_done(files)}")
-    return [*told, *filter(None, [describe.outdated_text(files)])]
-
-
-def _told(files: Run) -> bool:
-    return any(damage.file == RESULT for damage in files.damage)
+        done = steps_done(files)
+        texts.append(f"the result is that after {steps} steps, the run has made {done}")
+    return [*texts, *filter(None, [describe.outdated_text(files)])]

@@ -1,9 +1,14 @@
-"""`tnvmc measure`: the observables of a run's state, with error bars, into observables.json."""
+"""`tnvmc measure`: the observables of a run's state, with error bars, into observables.json.
+
+A measurement has parts: what every sample is measured for ("samples": energy, bonds, sites, Sz Sz),
+S.S of all pairs ("pairs"), and operators of the user; `measured` in the file says of each how it was
+measured.  A part that is not measured anew stays, where the state is the same.  What is of another
+state, or better than what takes its place, is set aside in a file of its own.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -12,10 +17,8 @@ from typing import Any
 import numpy as np
 
 from tnvmc._version import __version__
-from tnvmc.ansatz.protocol import chi_of, with_chi
-from tnvmc.app.merge import enough_pairs, free_name, merged
-from tnvmc.app.stages import StagedRun
-from tnvmc.backend import progress
+from tnvmc.ansatz.protocol import chi_of
+from tnvmc.app.stages import plan_of, restored
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -27,14 +30,7 @@ from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import initial_configs, magnetisation_of
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.problem import Point, Problem, Samples
-from tnvmc.session.observables import (
-    PAIR_SAMPLES,
-    PAIR_THIN,
-    description,
-    of_terms,
-    of_total,
-    reported,
-)
+from tnvmc.session.observables import description, for_pairs, measured_observables, of_terms
 from tnvmc.settings.build import build_operator, build_sampler, build_scheme, chi_to_measure
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import LatticeSettings, Settings
@@ -42,23 +38,23 @@ from tnvmc.settings.load import load, load_in_place
 from tnvmc.settings.operator_file import read_operators
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import read_plain, write_atomically
-from tnvmc.storage.hdf5 import attribute, opened, read_stages
-from tnvmc.storage.provenance import PROVENANCE
-from tnvmc.storage.run_files import OBSERVABLES, read_run, refuse_series
+from tnvmc.storage.hdf5 import attribute, opened
+from tnvmc.storage.identity import parameters_hash
+from tnvmc.storage.run_files import OBSERVABLES, read_run
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
     FolderError,
     check_run_folder,
     check_tied,
+    disk_errors,
     provenance_at,
 )
-from tnvmc.storage.seals import sealed_json
+from tnvmc.storage.seals import PROVENANCE, sealed_json
 from tnvmc.vmc import checkpoint
-from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.core import Iterate, Method, State, controlled
 from tnvmc.vmc.measured_iterate import CODES, measured_iterate
-from tnvmc.vmc.measurement import FRESH_BURN, collect, sweeps_before
+from tnvmc.vmc.measurement import FRESH_BURN
 from tnvmc.vmc.results import finite_or_none
 
 Array = Any
@@ -66,6 +62,9 @@ Json = dict[str, Any]
 
 Judged = tuple[Iterate, tuple[Diagnostic, ...]]
 """What is to be measured, and why it is not the last point; see `measured_iterate`."""
+
+SAME_STATE = ("step", "parameters", "magnetisation", "symmetry")
+"""Keys of observables.json that tell states apart."""
 
 
 @dataclass(frozen=True)
@@ -79,20 +78,24 @@ class Asked:
     overrides: tuple[str, ...] = ()  #: settings, ``section.key=value``
     direct: bool = False  #: independent draws with weights instead of chains
 
+    def __post_init__(self) -> None:
+        for name, least in {"n_samples": 1, "chi": 1, "pair_samples": 0}.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                option = name.replace("_", "-")
+                raise ValueError(f"measure: --{option} is {value}; it must be {least} or larger")
+
 
 def measure_run(
     path: str | Path, asked: Asked = Asked(), tell: Callable[[Diagnostic], None] | None = None
 ) -> dict[str, Any]:
     """Measure the state of a run and write observables.json, whose content it gives.
 
-    What the file holds of the same state and is not measured anew stays in it; what is of another
-    state, or better than what takes its place, is set aside in a file of its own (`app.merge`).
-
     Args:
         path: of the folder.
         asked: `n_samples` and `chi` default to those of the run's own measurement; S.S of all pairs
             takes at most `PAIR_SAMPLES` / N of them, at the chi of the optimisation, unless told.
-            With operators it is not measured again where the file holds it as well.
+            With operators it is not measured again where the file holds it.
         tell: sees what stays of an earlier measurement (`observables_kept`), and what is set aside
             (`observables_set_aside`).
 
@@ -104,91 +107,78 @@ def measure_run(
     """
     started = perf_counter()
     path = Path(path)
-    refuse_series(path)
     check_run_folder(path)
     if not (path / CHECKPOINT).is_file():
         raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")
-    _check_numbers(asked)
-    settings = load_in_place(path, asked.overrides)
-    kept = load(path / CONFIG).lattice
-    if settings.lattice != kept:
+    settings, of_run = load_in_place(path, asked.overrides), load(path / CONFIG)
+    if settings.lattice != of_run.lattice:
         raise ConfigError(
-            f"lattice: {path} holds a state on {_named(kept)}, not on {_named(settings.lattice)}; "
-            "omit --set lattice"
+            f"lattice: {path} holds a state on {_named(of_run.lattice)}, not on "
+            f"{_named(settings.lattice)}; omit --set lattice"
         )
     operator = build_operator(settings)
     check_symmetries(settings, operator, asked.direct)
-    own = tuple(
-        found
-        for file in asked.operators
-        for found in read_operators(Path(file), operator.lattice, operator.local_dim)
-    )
-    names = [found.name for found in own]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigError(f"--operator: two files name their operator '{twice[0]}'; rename one")
+    own = _own_operators(asked, operator)
     before = check_tied(path)
-    method, at, judged = _restored(path, settings, operator)
+    method, at, judged = _restored(path, settings, of_run, operator)
     provenance = provenance_at(path, before, at.step)
     state = {
-        "parameters": _digest(judged[0]),
+        "parameters": parameters_hash(np.ascontiguousarray(to_host(judged[0].theta))),
         "step": at.step,
-        "magnetisation": _sector(settings, operator),
+        "magnetisation": method.problem.magnetisation,
         "symmetry": list(settings.measure.symmetrise),
     }
     held = read_run(path).observables
+    has_pairs = held is not None and state_differs(state, held) is None and held["pair_samples"]
+    if own and has_pairs and asked.pair_samples is None:
+        asked = replace(asked, pair_samples=0)
     fresh = {
         "version": __version__,
         **state,
         **description(operator),
         "model": settings.hamiltonian.model,
-        **_measured(
-            _Measuring(method, at, judged, settings, asked),
-            ObservableSet(operator, own),
-            lambda planned: not own or not enough_pairs(state, held, planned),
-        ),
+        **_measured(_Measuring(method, at, judged, settings, asked), ObservableSet(operator, own)),
         "seconds": perf_counter() - started,
     }
     found = merged(finite_or_none(fresh), held)
     told = list(found.kept)
-    try:
+    with disk_errors(path):
         if found.aside is not None and held is not None:
-            aside = free_name(path, int(held.get("step") or 0))
+            aside = _free_name(path, int(held.get("step") or 0))
             write_atomically(aside, read_plain(path / OBSERVABLES))
             values = {"file": aside.name, "reason": found.aside, "step": held.get("step")}
             told.append(Diagnostic("observables_set_aside", "good", values))
         content = {**found.content, PROVENANCE: provenance.as_dict()}
         write_atomically(path / OBSERVABLES, sealed_json(content))
-    except OSError as error:
-        raise FolderError(f"{path}: cannot be written ({error.strerror or error})") from None
     if tell is not None:
         for each in told:
             tell(each)
     return found.content
 
 
-def _digest(point: Point) -> str:
-    """A short hash of parameters: what was measured of one state may stand in one file."""
-    theta = np.ascontiguousarray(to_host(point.theta))
-    return hashlib.sha256(theta.tobytes()).hexdigest()[:16]
+def _own_operators(asked: Asked, operator: Operator) -> tuple[Operator, ...]:
+    files = (
+        read_operators(Path(file), operator.lattice, operator.local_dim) for file in asked.operators
+    )
+    own = tuple(found for each in files for found in each)
+    names = [found.name for found in own]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(f"--operator: two files name their operator '{twice[0]}'; rename one")
+    return own
 
 
-def _sector(settings: Settings, operator: Operator) -> int | None:
-    return settings.sampler.magnetisation if operator.conserves_magnetisation else None
-
-
-def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[Method, State, Judged]:
-    """The method and the state of a run, to be measured with the sampler and the contraction of
-    `settings`.
+def _restored(
+    path: Path, settings: Settings, of_run: Settings, operator: Operator
+) -> tuple[Method, State, Judged]:
+    """Give the method and the state of a run, with sampler and contraction of `settings`.
 
     Which parameters are measured is judged by those of the run: another contraction is another psi,
     whose energy says nothing of its last update.
     """
-    run_settings = load(path / CONFIG)
-    stored, contraction = run_settings.sampler, run_settings.contraction
+    stored, contraction = of_run.sampler, of_run.contraction
     as_it_was = settings.model_copy(update={"sampler": stored, "contraction": contraction})
-    run = StagedRun(as_it_was, operator, read_stages(path / CHECKPOINT), blank=True)
-    run.restore(path / CHECKPOINT, archived=True)
-    method, state, sampler = run.vmc.method, run.vmc.state, build_sampler(settings, operator)
+    vmc = restored(path, as_it_was, operator).vmc
+    method, state, sampler = vmc.method, vmc.state, build_sampler(settings, operator)
     judged = measured_iterate(method, state)  # by the sampler of the run, as its next step would
     if not judged[1]:
         judged = judged[0], tuple(_archived_reasons(path))
@@ -231,24 +221,13 @@ def _archived_reasons(path: Path) -> Iterator[Diagnostic]:
 def _walked(problem: Problem, sampler: Sampler, point: Point) -> Array:
     """Walkers that were drawn afresh, or begin together, after sweeps in which they forget it."""
     walk = sampler.for_measurement(sampler.n_walkers, FRESH_BURN, 1)
-    return walk.draw(replace(problem, targets={}), point, streams.BURN_IN, jacobian=False)[
-        1
-    ].configs
+    after = walk.draw(replace(problem, targets={}), point, streams.BURN_IN, jacobian=False)[1]
+    return after.configs
 
 
 def _named(lattice: LatticeSettings) -> str:
     shape = lattice.shape if isinstance(lattice.shape, list) else [lattice.shape]
     return f"{' x '.join(map(str, shape))} sites ({lattice.kind}, {lattice.boundary})"
-
-
-def _check_numbers(asked: Asked) -> None:
-    for name, value, least in (
-        ("n-samples", asked.n_samples, 1),
-        ("chi", asked.chi, 1),
-        ("pair-samples", asked.pair_samples, 0),
-    ):
-        if value is not None and value < least:
-            raise ValueError(f"measure: --{name} is {value}; it must be {least} or larger")
 
 
 @dataclass(frozen=True)
@@ -260,6 +239,11 @@ class _Measuring:
     judged: Judged
     settings: Settings
     asked: Asked
+
+    @property
+    def n_samples(self) -> int:
+        """Samples of all that is cheap."""
+        return self.asked.n_samples or self.settings.measure.n_samples or 0
 
     def record(self, blocks: Blocks, chi: int | None, told: Iterable[Diagnostic] = ()) -> Json:
         """How a part was measured."""
@@ -276,90 +260,121 @@ class _Measuring:
         }
 
 
-def _measured(
-    of: _Measuring, observables: ObservableSet, wanted: Callable[[Json], bool]
-) -> dict[str, Any]:
-    """Draw the samples, and tell what they show and how they were drawn.
-
-    `wanted` is asked whether S.S of all pairs is to be measured so: a record of it before it is.
-    """
-    point, diagnostics = of.judged
-    settings, asked, operator = of.settings, of.asked, of.method.problem.operator
-    point = replace(point, configs=of.state.here.configs)
-    method = _method(of, point)
-    progress.begin("observables")
-    found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
-    blocks, energy = dict(found.blocks), found.total.energy(method, point)
-    sector, chi = _sector(settings, operator), chi_of(method.problem.ansatz)
-    told = (*diagnostics, *of_total(energy, operator, sector, bool(method.orthogonal_to)))
-    samples, pairs, pair_chi = of.record(blocks[ENERGY], chi), None, None
-    if asked.pair_samples != 0 and observables.some_samples():
-        fewer = _pair_method(method, of)
-        pair_chi, n_samples = chi_of(fewer.problem.ansatz), getattr(fewer.sampler, "n_samples", 0)
-        planned = {**samples, "n_samples": n_samples, "chi": pair_chi}
-        if asked.pair_samples is not None or wanted(planned):
-            progress.begin("pairs")
-            some = collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
-            pairs = of.record(some[ALL_PAIRS], pair_chi, of_terms(some))
-            blocks |= some
-    own = {f"operator {each.name}": each for each in observables.own}
-    operators = {
-        each.name: of.record(blocks[key], chi, of_terms({key: blocks[key]}))
-        | {"fingerprint": fingerprint(each)}
-        for key, each in own.items()
-    }
-    return {
-        **reported(observables, blocks, energy, told, (chi, pair_chi)),
-        "drawn": samples["drawn"],
-        "scheme": samples["scheme"],
-        "measured": {"samples": samples, "pairs": pairs, "operators": operators},
-    }
-
-
 _DRAWN = {"metropolis": "chains", "direct": "direct", "enumerate": "enumerate"}
+
+
+def _measured(of: _Measuring, observables: ObservableSet) -> Json:
+    """Draw the samples, and tell what they show and how they were drawn."""
+    (point, reasons), asked = of.judged, of.asked
+    point = replace(point, configs=of.state.here.configs)
+    method, fewer = _method(of, point), None
+    if asked.pair_samples != 0:
+        # At the chi of the run, which costs less.
+        scheme = of.method.problem.ansatz.scheme if asked.chi is None else None
+        fewer = for_pairs(method, of.n_samples, asked.pair_samples, scheme)
+    found, blocks = measured_observables(method, point, observables, fewer, reasons)
+    samples, pairs = of.record(blocks[ENERGY], found["chi"]), None
+    if (some := blocks.get(ALL_PAIRS)) is not None:
+        pairs = of.record(some, found["pair_chi"], of_terms({ALL_PAIRS: some}))
+    operators = {}
+    for each in observables.own:
+        name = f"operator {each.name}"
+        told = of_terms({name: blocks[name]})
+        operators[each.name] = of.record(blocks[name], found["chi"], told)
+        operators[each.name]["fingerprint"] = fingerprint(each)
+    measured = {"samples": samples, "pairs": pairs, "operators": operators}
+    return {**found, "drawn": samples["drawn"], "scheme": samples["scheme"], "measured": measured}
 
 
 def _method(of: _Measuring, point: Point) -> Method:
     """The method of the energy and of all that is cheap."""
-    settings, asked, problem = of.settings, of.asked, of.method.problem
-    measure, ansatz = settings.measure, problem.ansatz
+    settings, asked, ansatz = of.settings, of.asked, of.method.problem.ansatz
     if asked.chi is not None and chi_of(ansatz) is None:
         raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; omit it")
-    chi = asked.chi or chi_to_measure(settings, ansatz)
-    if chi is not None:
-        ansatz = with_chi(ansatz, chi)
-    n_samples = _n_samples(settings, asked)
     sampler: Samples = of.method.sampler
     if asked.direct:
-        sampler = DirectSampler(
-            n_samples, magnetisation=settings.sampler.magnetisation, threads=settings.run.threads,
-        )  # fmt: skip
-    problem, symmetric = replace(problem, ansatz=ansatz), bool(measure.symmetrise)
-    if symmetric:
-        threads = settings.run.threads
-        group_state = symmetrised(problem, point, measure.symmetrise, threads=threads)
-        problem = replace(problem, ansatz=group_state)
-    n_burn = sweeps_before(of.state.step) if measure.n_burn is None else measure.n_burn
-    sampler = sampler.for_measurement(n_samples, n_burn, measure.n_thin, symmetric)
-    return replace(of.method, problem=problem, sampler=sampler)
+        sector, threads = settings.sampler.magnetisation, settings.run.threads
+        sampler = DirectSampler(of.n_samples, magnetisation=sector, threads=threads)
+    plan = plan_of(settings, of.n_samples, asked.chi or chi_to_measure(settings, ansatz))
+    return replace(plan, sampler=sampler).applied(of.method, point, of.state.step)
 
 
-def _pair_method(method: Method, of: _Measuring) -> Method:
-    """The method of what needs the ratios of all pairs: fewer samples, at the chi of the run."""
-    settings, asked = of.settings, of.asked
-    ansatz, of_run = method.problem.ansatz, of.method.problem.ansatz
-    if asked.chi is None and None not in (ansatz.scheme, of_run.scheme):
-        ansatz = ansatz.with_scheme(of_run.scheme)
-    n_samples = asked.pair_samples
-    if n_samples is None:
-        most = PAIR_SAMPLES // method.problem.operator.n_sites + 1
-        n_samples = min(_n_samples(settings, asked), most)
-    n_thin = PAIR_THIN * (settings.measure.n_thin or settings.sampler.n_thin)
-    fewer = method.sampler.for_measurement(n_samples, n_thin=n_thin)
-    return replace(method, problem=replace(method.problem, ansatz=ansatz), sampler=fewer)
+@dataclass(frozen=True)
+class Merged:
+    """What observables.json is to hold, and what becomes of what it held."""
+
+    content: Json
+    kept: tuple[Diagnostic, ...] = ()  #: `observables_kept`: parts of earlier measurements
+    aside: str | None = None  #: why the earlier file is set aside, as `state_differs`, or "better"
 
 
-def _n_samples(settings: Settings, asked: Asked) -> int:
-    found = asked.n_samples or settings.measure.n_samples
-    assert found is not None
-    return found
+def merged(fresh: Json, held: Mapping[str, Any] | None) -> Merged:
+    """Join a new measurement with what the file holds."""
+    if held is None:
+        return Merged(fresh)
+    if (other := state_differs(fresh, held)) is not None:
+        return Merged(fresh, aside=other)
+    content, kept = dict(fresh), list[Diagnostic]()
+    before, now = held["measured"], fresh["measured"]
+    content["measured"] = {**now, "operators": dict(now["operators"])}
+    content["operators"] = dict(content["operators"])
+    if now["pairs"] is None and (pairs := before["pairs"]) is not None:
+        content["measured"]["pairs"] = pairs
+        for key in ("pair_samples", "pair_chi", "staggered_magnetisation_squared"):
+            content[key] = held[key]
+        for key in ("correlations", "structure_factor"):
+            of_pairs = {name: value for name, value in held[key].items() if name == ALL_PAIRS}
+            content[key] = {**content[key], **of_pairs}
+        kept.append(_kept(content, ALL_PAIRS, pairs))
+    for name, record in before["operators"].items():
+        if name not in now["operators"]:
+            content["measured"]["operators"][name] = record
+            content["operators"][name] = held["operators"][name]
+            kept.append(_kept(content, name, record))
+    worse = any(_worse(new, old) for new, old in _both(now, before))
+    return Merged(content, tuple(kept), "better" if worse else None)
+
+
+def state_differs(fresh: Mapping[str, Any], held: Mapping[str, Any]) -> str | None:
+    """Tell in what the state of a file differs: "step", ..., "unknown"; None: in nothing."""
+    if "measured" not in held:
+        return "unknown"  # an earlier version
+    return next((key for key in SAME_STATE if held.get(key) != fresh[key]), None)
+
+
+def _free_name(folder: Path, step: int) -> Path:
+    """The place for a file that is set aside, with a number if need be."""
+    stem = f"observables-step-{step}"
+    names = (f"{stem}.json", *(f"{stem}-{number}.json" for number in range(2, 10**6)))
+    return next(folder / name for name in names if not (folder / name).exists())
+
+
+def _both(now: Json, before: Json) -> Iterator[tuple[Json, Json]]:
+    """New and old record of each part that was measured again."""
+    for part in ("samples", "pairs"):
+        if now[part] is not None and before[part] is not None:
+            yield now[part], before[part]
+    for name in now["operators"].keys() & before["operators"].keys():
+        yield now["operators"][name], before["operators"][name]
+
+
+def _worse(new: Json, old: Json) -> bool:
+    """Tell whether the old one has anything that is lost with it: samples, chi, another operator."""
+    if new.get("fingerprint") != old.get("fingerprint"):
+        return True
+    return _worth(new) < _worth(old) or (new["chi"] or 0) < (old["chi"] or 0)
+
+
+def _worth(record: Json) -> float:
+    """Samples; of an enumeration more than any number of them."""
+    if record["drawn"] == "enumerate":
+        return float("inf")
+    return float(record["effective_samples"] or record["n_samples"])
+
+
+def _kept(content: Json, name: str, record: Json) -> Diagnostic:
+    """Add the diagnostics of a part that stays, and tell that it does."""
+    more = [each for each in record["diagnostics"] if each not in content["diagnostics"]]
+    content["diagnostics"] = [*content["diagnostics"], *more]
+    values = {key: record[key] for key in ("n_samples", "chi", "seed")}
+    return Diagnostic("observables_kept", "good", {"observable": name, **values})

@@ -10,15 +10,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from tnvmc.analysis.convergence import convergence
 from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.ansatz.peps.sharing import shared_counts
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
-from tnvmc.app.keeper import Keeper
-from tnvmc.app.results import draw_energy, growth_of_steps, result_of
-from tnvmc.app.stages import StagedRun
+from tnvmc.app.recording import Recorder, draw_energy, scanned
+from tnvmc.app.stages import StagedRun, plan_of
 from tnvmc.backend.process import uninterrupted
 from tnvmc.backend.ranks import in_use, launched
 from tnvmc.report.console import (
@@ -29,15 +27,13 @@ from tnvmc.report.console import (
     stage_line,
 )
 from tnvmc.report.live import told_in_logs
-from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_ansatz, build_operator, chi_to_measure
 from tnvmc.settings.checks import check_memory, check_symmetries
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load, load_in_place, with_out
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.hdf5 import read_stages
-from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_files import asks_the_same, refuse_series
+from tnvmc.storage.run_files import asks_the_same
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -49,12 +45,12 @@ from tnvmc.storage.run_folder import (
     Interrupted,
     RunFolder,
     check_settings,
+    disk_errors,
     refuse_occupied,
     require_provenance,
     require_settings,
 )
-from tnvmc.vmc.chi_scan import default_chis, scan_chi
-from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
+from tnvmc.vmc.measurement import measure
 from tnvmc.vmc.reliability import group_of
 from tnvmc.vmc.results import StepRecord
 
@@ -92,11 +88,8 @@ def new_run(settings: Settings, reference: Reference | None = None) -> dict[str,
     path = Path(settings.run.out or "")
     refuse_occupied(path)
     run, console = _set_up(settings)
-    try:
-        with uninterrupted():
-            folder = RunFolder.create(path, settings.as_dict())
-    except OSError as error:
-        raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
+    with disk_errors(path, DiskError), uninterrupted():
+        folder = RunFolder.create(path, settings.as_dict())
     with folder, told_in_logs():
         return _carry_on(run, settings, folder, console, started, reference)
 
@@ -114,14 +107,12 @@ def resume_run(
         ConfigError, DiskError, Interrupted: as `run_file`.
     """
     path = Path(path)
-    _require_run(path)
+    require_settings(path)
     if file is None:
         check_settings(path / CONFIG)
-    settings = (
-        load_in_place(path, overrides)
-        if file is None
-        else load(Path(file), with_out(overrides, path))
-    )
+        settings = load_in_place(path, overrides)
+    else:
+        settings = load(Path(file), with_out(overrides, path))
     return continued_run(settings, own_settings=file is None)
 
 
@@ -134,7 +125,7 @@ def continued_run(
     """
     started = perf_counter()
     path = Path(settings.run.out or "")
-    _require_run(path)
+    require_settings(path)
     checkpoint = path / CHECKPOINT
     begun = os.path.lexists(checkpoint)  # a link that leads nowhere is told as one
     if not begun and (path / HISTORY).exists() and (path / HISTORY).stat().st_size:
@@ -148,38 +139,26 @@ def continued_run(
     if begun:
         run.restore(checkpoint)
     _refuse_fewer_steps(run, path)
-    with _reopened(path, run.vmc.state.step, provenance, own_settings) as folder:
+    with disk_errors(path, DiskError):
+        folder = RunFolder.reopen(path, run.vmc.state.step, provenance, own_settings)
+    with folder:
         run.recall(folder.history())
         old = folder.read_result()
         if old is not None and asks_the_same(old.get("config"), settings.as_dict()):
             console.say(nothing_to_do(old))
             if not (path / PICTURE).exists():
                 draw_energy(folder, old)
-            _show(console, old, folder)
+            console.result(old)
+            console.say(f"written to {path}")
             return old
         if begun:
             console.say(f"going on after step {run.vmc.state.step}")
         if not (old or {}).get("config") and (path / RESULT).exists():
             console.say(f"{RESULT} is damaged or not of this step; it will be measured anew")
-        _settled(folder, settings)
+        with disk_errors(path, DiskError):
+            folder.write_settings(settings.as_dict())
         with told_in_logs():
             return _carry_on(run, settings, folder, console, started, reference)
-
-
-def _reopened(
-    path: Path, next_step: int, checkpoint: Provenance | None, own_settings: bool
-) -> RunFolder:
-    try:
-        return RunFolder.reopen(path, next_step, checkpoint, own_settings)
-    except OSError as error:
-        raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
-
-
-def _settled(folder: RunFolder, settings: Settings) -> None:
-    try:
-        folder.write_settings(settings.as_dict())
-    except OSError as error:
-        raise DiskError(f"{folder.path}: cannot be written ({error.strerror})") from None
 
 
 def _refuse_fewer_steps(run: StagedRun, path: Path) -> None:
@@ -194,12 +173,6 @@ def _refuse_fewer_steps(run: StagedRun, path: Path) -> None:
                 f"{key}.steps = {asked}: the run in {path} has made {steps} already, which are not "
                 "taken back; ask for as many at least, or choose another --out"
             )
-
-
-def _require_run(path: Path) -> None:
-    """Raise `FolderError` where a folder holds no run to resume."""
-    refuse_series(path)
-    require_settings(path)
 
 
 def _set_up(
@@ -233,33 +206,29 @@ def _carry_on(
 ) -> dict[str, Any]:
     """Go through the stages, measure, write and show the result."""
     earlier = sum(line["seconds"] for line in folder.history())
-    keeper = Keeper(run, folder, settings.run.checkpoint_every)
+    recorder = Recorder(run, folder, settings.run.checkpoint_every)
     try:
-        keeper.save()
+        recorder.save()
         if reference is None:
             group = group_of(run.vmc.ansatz)
             sector = settings.sampler.magnetisation
             reference = find_reference(run.operator, sector, group, run.kept)
         console.used = run.seconds
         with console.live(run.vmc.state.step, reference.energy):
-            _optimise(run, keeper, folder, console)
-        keeper.save()
+            _optimise(run, recorder, folder, console)
+        recorder.save()
         with console.measuring():
-            vmc, measured = run.vmc, _measured(run.vmc, settings)
-            scan = _scanned(vmc, settings, measured)
-        result = result_of(vmc, settings.as_dict(), measured.measurement, reference)
-        result |= run.outcome(folder.path, measured, folder.provenance)
-        result |= growth_of_steps(vmc.state, folder.history())
-        result["wall_time_s"] = earlier + perf_counter() - started
-        result["convergence"] = convergence(result, folder.history(), scan)
-        folder.write_result(result)
-        draw_energy(folder, result)
+            vmc, chi = run.vmc, chi_to_measure(settings, run.vmc.problem.ansatz)
+            plan = plan_of(settings, settings.measure.n_samples, chi)
+            measured = measure(vmc.method, vmc.state, plan)
+            scan = scanned(vmc, measured) if settings.measure.ladder else ()
+        result = recorder.finish(settings.as_dict(), measured, scan, reference, started - earlier)
     except (KeyboardInterrupt, MemoryError) as stop:
         with contextlib.suppress(KeyboardInterrupt), uninterrupted():  # a second Ctrl-C
             try:
-                keeper.save()
+                recorder.save()
             except OSError as error:
-                raise _not_written(error, folder, keeper.saved_step) from None
+                raise _not_written(error, folder, recorder.saved_step) from None
         status, because = _FAILED, f"not enough memory: {stop}".rstrip(": ")
         if isinstance(stop, KeyboardInterrupt):
             status, because = getattr(stop, "exit_status", 128 + signal.SIGINT), ""
@@ -267,24 +236,10 @@ def _carry_on(
         command = f"tnvmc run --resume {folder.path}"
         raise Interrupted(where, command, status, because) from None
     except OSError as error:
-        raise _not_written(error, folder, keeper.saved_step) from None
-    _show(console, result, folder)
+        raise _not_written(error, folder, recorder.saved_step) from None
+    console.result(result)
+    console.say(f"written to {folder.path}")
     return result
-
-
-def _measured(vmc: VMC, settings: Settings) -> Measured:
-    asked = settings.measure
-    chi = chi_to_measure(settings, vmc.problem.ansatz)
-    plan = MeasurementPlan(
-        asked.n_samples, chi, asked.n_burn, asked.n_thin, tuple(asked.symmetrise)
-    )
-    return measure(vmc.method, vmc.state, plan)
-
-
-def _scanned(vmc: VMC, settings: Settings, measured: Measured) -> list[dict[str, Any]]:
-    """Energies at other chi on a part of the samples, where that is asked for and makes sense."""
-    chis = default_chis(vmc.problem.ansatz) if settings.measure.ladder else ()
-    return scan_chi(measured, chis, vmc.method.sampler.threads).as_dicts() if chis else []
 
 
 def _not_written(error: OSError, folder: RunFolder, saved_step: int | None) -> DiskError:
@@ -318,11 +273,11 @@ def _stage_headline(run: StagedRun) -> str:
     return f"stage {stage.number} of {len(run.stages)}: {', '.join(parts)}"
 
 
-def _optimise(run: StagedRun, keeper: Keeper, folder: RunFolder, console: RunConsole) -> None:
+def _optimise(run: StagedRun, recorder: Recorder, folder: RunFolder, console: RunConsole) -> None:
     """Bring the last stage to its end."""
 
     def on_step(record: StepRecord) -> None:
-        keeper.step(record)
+        recorder.step(record)
         console.step(record)
 
     while True:
@@ -333,12 +288,7 @@ def _optimise(run: StagedRun, keeper: Keeper, folder: RunFolder, console: RunCon
         run.optimise(on_step)
         if run.on_last_stage:
             return
-        keeper.save()
+        recorder.save()
         ended = run.next_stage(folder.path, folder.provenance)
         console.say(stage_line(ended, run.operator.n_sites))
-        keeper.save()
-
-
-def _show(console: RunConsole, result: dict[str, Any], folder: RunFolder) -> None:
-    console.result(result)
-    console.say(f"written to {folder.path}")
+        recorder.save()

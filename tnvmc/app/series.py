@@ -55,19 +55,12 @@ def series_file(
     >>> table = tnvmc.series_file("sectors.toml", "runs/sectors")  # doctest: +SKIP
     >>> table["triplet"].gap.energy, table["triplet"].gap.error  # doctest: +SKIP
 
-    Args:
-        path: of the file.
-        out: folder to write; that of the settings by default.
-        overrides: settings to change, as ``"sector.2.steps=40"``.
-
     Returns:
         The table that the command prints: `rows`, and `left_out` with the reasons.
 
     Raises:
         ConfigError: settings that cannot run, or ask for one run; nothing has been started.
-        FolderError: `out` holds runs already.
-        DiskError: no space left.
-        Interrupted: Ctrl-C or SIGTERM, with a checkpoint written.
+        FolderError, DiskError, Interrupted: as `run_file`.
     """
     kind = kind_of_file(Path(path), overrides)
     if kind is None:
@@ -88,13 +81,7 @@ def resume_series(
     file: str | Path | None = None,
     kind: SeriesKind | None = None,
 ) -> SeriesTable:
-    """Go on with the runs in a folder, of a given kind, by their own settings or those of a file.
-
-    Raises:
-        FolderError: no such runs there, or another process is at them.
-        ConfigError: also settings by which a run that was begun cannot go on.
-        DiskError, Interrupted: as `series_file`.
-    """
+    """Go on with the runs in a folder, by their own settings or those of a file; see `series_file`."""
     kind = kind or _kind(folder)
     return _write(*resumed_series(kind, Path(folder), overrides, file, Runs()))
 
@@ -109,10 +96,7 @@ def redraw_series(
 ) -> tuple[Path, ...]:
     """Draw the pictures of several runs again, as ``tnvmc plot`` does, from what they hold now.
 
-    Raises:
-        FolderError: no such runs there.
-        PictureError: an unknown format, a file in the way, nothing to draw.
-        ConfigError: settings that cannot be read any more.
+    Raises PictureError for an unknown format, a file in the way, nothing to draw.
     """
     endings = chosen(formats, style.FORMATS, "--format")
     series, table = held_series(_kind(folder), Path(folder))
@@ -124,7 +108,7 @@ def redraw_series(
 
 
 def retabulate_series(folder: str | Path) -> tuple[Path, ...]:
-    """Write the table again, as ``tnvmc report`` does; raises as `redraw_series`."""
+    """Write the table again, as ``tnvmc report`` does."""
     files = _pages(*held_series(_kind(folder), Path(folder)))
     write_files(files)
     return tuple(files)
@@ -155,7 +139,6 @@ def _write(series: Series, table: SeriesTable) -> SeriesTable:
 
 
 def _pages(series: Series, table: SeriesTable) -> dict[Path, bytes]:
-    """Give the files of a table."""
     name = series.kind.name
     return {
         series.out / f"{name}.json": sealed_json(table.as_dict(), indent=2),
@@ -166,11 +149,7 @@ def _pages(series: Series, table: SeriesTable) -> dict[Path, bytes]:
 def _pictures(
     series: Series, table: SeriesTable, folder: Path, formats: Sequence[str]
 ) -> dict[Path, bytes]:
-    """Give the pictures of the rows of a table, each in these formats.
-
-    Raises:
-        PictureError: a file in the way that was not made here.
-    """
+    """Give the pictures of a table, each in these formats; PictureError for a file in the way."""
     figures = draw_series(series.kind.picture(series, table)) if table.rows else {}
     places = {
         folder / f"{name}.{ending}": style.encode(figure, ending)

@@ -20,8 +20,9 @@ from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
+from tnvmc.app.recording import save_measured
 from tnvmc.backend.process import uninterrupted
-from tnvmc.estimate.plateau import reached
+from tnvmc.estimate.line_fit import reached
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule
@@ -36,9 +37,7 @@ from tnvmc.settings.rules import measured_chi
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
 from tnvmc.storage.identity import differences
-from tnvmc.storage.kept_files import kept_hashes
-from tnvmc.storage.provenance import Provenance
-from tnvmc.storage.run_files import is_finished, read_run, refuse_series
+from tnvmc.storage.run_files import is_finished, orthogonal_hashes, read_run
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -46,8 +45,10 @@ from tnvmc.storage.run_folder import (
     FolderError,
     check_run_folder,
     check_tied,
+    refuse_series,
     stage_file,
 )
+from tnvmc.storage.seals import Provenance
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
 from tnvmc.vmc.core import Iterate, State
@@ -129,11 +130,9 @@ class StagedRun:
     @property
     def _n_samples(self) -> int:
         """Samples of a step, the number at present where it grows."""
-        if (growing := self.vmc.state.controller(GrowingSamples)) is not None:
-            return growing.n_samples
-        given = self.stage.settings.sampler.n_samples
-        assert given != "auto"
-        return given
+        growing = self.vmc.state.controller(GrowingSamples)
+        given: Any = self.stage.settings.sampler.n_samples
+        return given if growing is None else growing.n_samples  # type: ignore[no-any-return]
 
     @property
     def _chi(self) -> int | None:
@@ -146,15 +145,13 @@ class StagedRun:
         With `archived` also from one of `tnvmc archive`, to look at it.
 
         Raises:
-            StateFileError: see `tnvmc.vmc.checkpoint.load`; or a kept state that has changed.
+            StateFileError: see `tnvmc.vmc.checkpoint.load`; or an [[orthogonal]] run whose state has
+                changed.
         """
-        self._refuse_changed(path)
-        self.vmc.restore(path, archived)
-
-    def _refuse_changed(self, path: Path) -> None:
-        """Raise `StateFileError` where an orthogonal run has another state than it had before."""
         named = self.stage.settings.orthogonal or ()
-        for number, (each, before) in enumerate(zip(named, kept_hashes(path), strict=False), 1):
+        for number, (each, before) in enumerate(
+            zip(named, orthogonal_hashes(path), strict=False), 1
+        ):
             if self.kept[number - 1].fingerprint != before:
                 raise StateFileError(
                     f"{path.parent}: orthogonal.{number}.run = {each.run!r} holds another state "
@@ -162,6 +159,7 @@ class StagedRun:
                     f"run; put it back as it was, or make {path.parent} again in another folder "
                     "(tnvmc run FILE.toml --out ANOTHER)"
                 )
+        self.vmc.restore(path, archived)
 
     def recall(self, history: Sequence[Record]) -> None:
         """Take note of what was written to history.jsonl before the present step."""
@@ -187,8 +185,7 @@ class StagedRun:
     def optimise(self, callback: Callable[[StepRecord], None]) -> None:
         """Make steps until the present stage stops; `callback` sees each as it is made.
 
-        Where seconds limit it, one step is made before and dropped: what is compiled or started
-        with it is not charged to this state.
+        Where seconds limit it, one step before is dropped: compilation is not charged to the state.
         """
 
         def on_step(record: StepRecord) -> None:
@@ -223,26 +220,19 @@ class StagedRun:
         return done[-1]
 
     def outcome(
-        self,
-        folder: Path,
-        measured: Measured,
-        provenance: Provenance | None = None,
+        self, folder: Path, measured: Measured, provenance: Provenance | None = None
     ) -> dict[str, Any]:
         """Give what result.json says of the stages.
 
         What was measured is kept as stage-K.h5; without stages as measured.h5, where other
         parameters than the last ones were, which stand in the checkpoint.
         """
-        told: dict[str, Any] = {"stopped": self.stopped()}
-        if self.staged:
-            told["stages"] = [*self.done, self._record(measured.measurement)]
-            kept = folder / stage_file(self.stage.number)
-            self._write(kept, told["stages"], provenance, measured.point)
-        elif measured.point.theta is not self.vmc.theta:
-            self._write(folder / MEASURED, (), provenance, measured.point)
-        else:
-            (folder / MEASURED).unlink(missing_ok=True)  # of an earlier measurement
-        return told
+        if not self.staged:
+            save_measured(self.vmc, folder, measured.point, provenance)
+            return {"stopped": self.stopped()}
+        stages = [*self.done, self._record(measured.measurement)]
+        self._write(folder / stage_file(self.stage.number), stages, provenance, measured.point)
+        return {"stopped": self.stopped(), "stages": stages}
 
     def _record(self, measured: Measurement) -> dict[str, Any]:
         """Give what result.json says of the present stage."""
@@ -273,12 +263,10 @@ class StagedRun:
         seed = settings.run.seed
         self._evolution_seconds = 0.0
         if self.stage.kind == "simple_update":
-            inner = inner_state(ansatz)
+            inner, started = inner_state(ansatz), perf_counter()
             assert isinstance(inner, PEPS)
-            started = perf_counter()
-            theta, self._evolution = from_simple_update(
-                inner, self.operator, seed, self.stage.evolve
-            )
+            n_steps = self.stage.evolve
+            theta, self._evolution = from_simple_update(inner, self.operator, seed, n_steps)
             if isinstance(ansatz, Symmetrised):
                 theta = ansatz.with_share(theta, seed)
             self._evolution_seconds = perf_counter() - started
@@ -327,12 +315,7 @@ class StagedRun:
         return state
 
     def _vmc(
-        self,
-        stage: Stage,
-        ansatz: Ansatz,
-        theta: Array,
-        first_step: int,
-        configs: Array | None = None,
+        self, stage: Stage, ansatz: Ansatz, theta: Array, first_step: int, configs: Array = None
     ) -> VMC:
         settings = stage.settings
         parts = build_arguments(settings, self.operator, first_step)
@@ -367,13 +350,29 @@ class StagedRun:
         checkpoint.save(path, state, checkpoint.identity(self.vmc.method), done, provenance)
 
 
-def measured_point(path: Path, run: StagedRun, provenance: Provenance | None) -> Iterate:
-    """The parameters of result.json: another version or machine might choose other parameters.
+def plan_of(settings: Settings, n_samples: int | None, chi: int | None) -> MeasurementPlan:
+    """Give the plan of [measure], with this number of samples and chi."""
+    asked = settings.measure
+    return MeasurementPlan(n_samples, chi, asked.n_burn, asked.n_thin, tuple(asked.symmetrise))
 
-    Args:
-        path: folder of a finished run.
-        run: that run, restored.
-        provenance: of its checkpoint.
+
+def restored(path: Path, settings: Settings, operator: Operator | None = None) -> StagedRun:
+    """Give the run in a folder as its checkpoint holds it, an archived one too, to look at.
+
+    Raises:
+        StateFileError: a damaged checkpoint, or one that does not fit the settings.
+    """
+    operator = build_operator(settings) if operator is None else operator
+    run = StagedRun(settings, operator, read_stages(path / CHECKPOINT), blank=True)
+    run.restore(path / CHECKPOINT, archived=True)
+    return run
+
+
+def measured_point(path: Path, run: StagedRun, provenance: Provenance | None) -> Iterate:
+    """Give the parameters of result.json of a finished, restored run, as its folder keeps them.
+
+    `provenance` is that of its checkpoint.  Without the file they are chosen again, which another
+    version or machine might do otherwise.
     """
     vmc = run.vmc
     kept = path / (stage_file(run.stage.number) if run.staged else MEASURED)
@@ -387,8 +386,7 @@ def measured_point(path: Path, run: StagedRun, provenance: Provenance | None) ->
 def kept_states(settings: Settings, operator: Operator) -> tuple[LowerState, ...]:
     """Read the measured states of the runs that [[orthogonal]] names.
 
-    A run that is not where its path says may lie beside the folder of this one, under the same
-    name: as the sectors of one file do.
+    A run that is not there may lie beside the folder of this one, as the sectors of one file do.
 
     Raises:
         ConfigError: no finished run there, one that has found another problem's state, or this run
@@ -417,7 +415,6 @@ def kept_states(settings: Settings, operator: Operator) -> tuple[LowerState, ...
 def _kept_state(
     path: Path, settings: Settings, operator: Operator, penalty: float | None
 ) -> LowerState:
-    """The measured state of a finished run."""
     refuse_series(path)
     if not (path / CONFIG).is_file():
         raise FolderError("holds no run; make that run first, or name another folder")
@@ -434,8 +431,7 @@ def _kept_state(
             f"found for another Hamiltonian: {', '.join(apart)}; an excited state is orthogonal to "
             "states of the same one"
         )
-    run = StagedRun(own, found_for, read_stages(path / CHECKPOINT), blank=True)
-    run.restore(path / CHECKPOINT, archived=True)
+    run = restored(path, own, found_for)
     vmc, point = run.vmc, measured_point(path, run, check_tied(path))
     if penalty is None:
         penalty = largest_change_by_a_site(operator)

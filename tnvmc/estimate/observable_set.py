@@ -11,7 +11,15 @@ import numpy as np
 
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.momenta import momenta, momentum_shape, symmetric_points, zone_of
+from tnvmc.estimate.momenta import (
+    correlation_matrix,
+    momenta,
+    momentum_shape,
+    staggering,
+    structure_factor,
+    symmetric_points,
+    zone_of,
+)
 from tnvmc.estimate.observables import (
     Dimers,
     LocalTerms,
@@ -21,11 +29,6 @@ from tnvmc.estimate.observables import (
     products,
     scalar_products,
     site_terms,
-)
-from tnvmc.estimate.structure import (
-    correlation_matrix,
-    staggering,
-    structure_factor,
 )
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.permutations import colouring

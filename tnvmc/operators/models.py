@@ -15,7 +15,7 @@ import numpy as np
 from tnvmc.backend.calls import spelt
 from tnvmc.lattice.custom import as_lattice
 from tnvmc.lattice.lattice import Lattice, require_lattice
-from tnvmc.operators.products import Coupling, bonds_of_kind, per_bond, per_site, uniform
+from tnvmc.operators.products import Coupling, bonds_of_kind, per_bond, per_site, plain_couplings
 from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Z, exchange_matrix, kron
 from tnvmc.operators.term import ROUNDING, Operator, Term
 
@@ -40,14 +40,15 @@ def xxz(lattice: Lattice, J: Coupling = 1.0, Jz: Coupling = 1.0) -> Operator:
     along_z = kron(SIGMA_Z, SIGMA_Z) / 4
     in_plane = exchange_matrix() - along_z
     bonds = bonds_of_kind(lattice, "nearest", "xxz")
-    couplings = zip(per_bond("J", J, bonds), per_bond("Jz", Jz, bonds), strict=True)
+    of_bonds = zip(bonds, per_bond("J", J, bonds), per_bond("Jz", Jz, bonds), strict=True)
     terms: list[Term] = []
-    for bond, (j, jz) in zip(bonds, couplings, strict=True):
+    for bond, j, jz in of_bonds:
         parts = [j * in_plane, jz * along_z]
         # Beside a much larger one in the same matrix the smaller would pass for rounding.
         apart = 0 < min(abs(j), abs(jz)) < 10 * ROUNDING * max(abs(j), abs(jz))
         terms += [Term(bond, part) for part in (parts if apart else [parts[0] + parts[1]])]
-    return Operator(lattice, tuple(terms), 2, "S.S", "xxz", uniform(J=J, Jz=Jz))
+    couplings = plain_couplings(lattice, J=(J, "nearest"), Jz=(Jz, "nearest"))
+    return Operator(lattice, tuple(terms), 2, "S.S", "xxz", couplings)
 
 
 @spelt()
@@ -73,7 +74,8 @@ def tfim(lattice: Lattice, J: Coupling = 1.0, h: Coupling = 1.0) -> Operator:
         *_bond_terms(lattice, "nearest", "tfim", "J", J, -kron(SIGMA_Z, SIGMA_Z)),
         *_site_terms(lattice, "h", h, -SIGMA_X),
     ]
-    return Operator(lattice, tuple(terms), 2, "Pauli", "tfim", uniform(J=J, h=h))
+    couplings = plain_couplings(lattice, J=(J, "nearest"), h=(h, "site"))
+    return Operator(lattice, tuple(terms), 2, "Pauli", "tfim", couplings)
 
 
 @spelt()
@@ -110,7 +112,8 @@ def rydberg(
         *_site_terms(lattice, "delta", delta, -NUMBER),
         *_site_terms(lattice, "Omega", Omega, -SIGMA_X / 2),
     ]
-    couplings = uniform(V=strength, delta=delta, Omega=Omega)
+    fields = plain_couplings(lattice, delta=(delta, "site"), Omega=(Omega, "site"))
+    couplings = {"V": strength, **fields}
     return Operator(lattice, tuple(terms), 2, "n", "rydberg", couplings)
 
 
@@ -139,7 +142,8 @@ def _exchange_model(
         for kind, (name, value) in couplings.items()
         for term in _bond_terms(lattice, kind, model, name, value, exchange_matrix())
     ]
-    return Operator(lattice, tuple(terms), 2, "S.S", model, uniform(**dict(couplings.values())))
+    values = {name: (value, kind) for kind, (name, value) in couplings.items()}
+    return Operator(lattice, tuple(terms), 2, "S.S", model, plain_couplings(lattice, **values))
 
 
 def _bond_terms(

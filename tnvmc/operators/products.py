@@ -311,11 +311,24 @@ def per_site(name: str, value: Coupling, n_sites: int) -> np.ndarray:
     return _one_each(name, value, range(n_sites), "site")
 
 
-def uniform(**values: Coupling) -> dict[str, float] | None:
-    """Give the couplings as plain numbers if each of them is one, else None."""
-    if all(np.ndim(value) == 0 and not isinstance(value, Mapping) for value in values.values()):
-        return {name: float(value) for name, value in values.items()}
-    return None
+def plain_couplings(
+    lattice: Lattice, **values: tuple[Coupling, str]
+) -> dict[str, float | list[float]]:
+    """Give couplings as numbers, or lists in the order of their places.
+
+    Args:
+        lattice: of the model.
+        **values: of each name the coupling, and "site" or the kind of its bonds.
+    """
+    found: dict[str, float | list[float]] = {}
+    for name, (value, kind) in values.items():
+        if kind == "site":
+            each = per_site(name, value, lattice.n_sites)
+        else:
+            each = per_bond(name, value, lattice.bonds[kind])
+        one = np.ndim(value) == 0 and not isinstance(value, Mapping)
+        found[name] = float(value) if one else each.tolist()
+    return found
 
 
 def _one_each(

@@ -42,9 +42,11 @@ def known_energy(operator: Operator, magnetisation: int = 0) -> KnownEnergy | No
     `known_energies.toml`.  Sums and multiples of operators carry no couplings and are not found.
     """
     require_operator("known_energy", "operator", operator)
-    if operator.couplings is None:
+    given = operator.couplings or {}
+    uniform = {name: value for name, value in given.items() if not isinstance(value, list)}
+    if not given or len(uniform) < len(given):
         return None
-    model, couplings = _canonical(operator.name, dict(operator.couplings))
+    model, couplings = _canonical(operator.name, uniform)
     scale = next(iter(couplings.values()), 0.0)
     if scale <= 0:
         return None

@@ -6,7 +6,7 @@ import difflib
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -67,6 +67,7 @@ class SymmetryGroup:
     """
 
     elements: tuple[Symmetry, ...]
+    asked: tuple[str, ...] = field(default=(), compare=False)  #: names that `symmetry_group` got
 
     def __post_init__(self) -> None:
         n_different = len({element.key for element in self.elements})
@@ -107,7 +108,8 @@ class SymmetryGroup:
     def with_characters(self, characters: Sequence[int]) -> SymmetryGroup:
         """Give the same group in another representation, one character per element."""
         pairs = zip(self.elements, characters, strict=True)
-        return SymmetryGroup(tuple(replace(g, character=int(chi)) for g, chi in pairs))
+        elements = tuple(replace(g, character=int(chi)) for g, chi in pairs)
+        return SymmetryGroup(elements, self.asked)
 
 
 def symmetry_group(
@@ -140,7 +142,7 @@ def symmetry_group(
             f"{'a symmetry' if len(lost) == 1 else 'symmetries'} of its ground state. Leave out "
             "what it breaks"
         )
-    return SymmetryGroup(_signed(elements, characters or {}))
+    return SymmetryGroup(_signed(elements, characters or {}), asked)
 
 
 @lru_cache(maxsize=16)

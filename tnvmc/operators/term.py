@@ -67,7 +67,7 @@ class Operator(Arithmetic):
     local_dim: int = 2
     units: str = "custom"  #: "S.S", "Pauli", "n"; "custom" for anything else
     name: str = "operator"
-    couplings: Mapping[str, float] | None = None  #: of a model, where they are uniform
+    couplings: Mapping[str, float | list[float]] | None = None  #: of a model; lists by place
     magnetisation: int | None = None  #: twice the total Sz of the sector that is meant, if one is
 
     def __post_init__(self) -> None:
@@ -91,7 +91,8 @@ class Operator(Arithmetic):
         each = [f"{sizes[n]} on {n} site{'s' * (n > 1)}" for n in sorted(sizes)]
         rows, lattice = [("terms", ", ".join(each) or "none")], self.lattice
         rows.append(("lattice", f"{lattice.kind}, {lattice.size}, {lattice.boundary}"))
-        rows += [(name, f"{value:g}") for name, value in (self.couplings or {}).items()]
+        for name, value in (self.couplings or {}).items():
+            rows.append((name, f"{len(value)} values" if isinstance(value, list) else f"{value:g}"))
         rows += [("units", self.units), ("states a site", str(self.local_dim))]
         return Table(self.name, ("", ""), rows).html()
 

@@ -25,7 +25,7 @@ from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.jacobian.base import Jacobian
-from tnvmc.jacobian.centered import CenteredJacobian
+from tnvmc.jacobian.centered import CenteredJacobian, in_own_units
 from tnvmc.jacobian.covariance import Covariance
 from tnvmc.jacobian.dense import as_base
 from tnvmc.optimize import average
@@ -33,7 +33,6 @@ from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.rounded import TOLERANCE, Lengths, PrecisionError, change_of, likely, refined
 from tnvmc.optimize.rule import Info, NonFiniteError, State, require_finite
 from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver, least_squares
-from tnvmc.optimize.units import in_own_units
 
 Array = Any
 Space = Literal["auto", "parameters", "samples"]

@@ -245,10 +245,9 @@ def _contraction(run: Run) -> list[str | None]:
 
 
 def sampling_parts(sampler: Json) -> list[str]:
-    """Say what is out of the ordinary in [sampler]: walks in single precision, another power."""
+    """Say what is out of the ordinary in [sampler]: another power."""
     power = sampler.get("power") or 1
-    parts = [] if power in (1, "auto") else [f"steps drawn from |psi|^{2 * power:g}"]
-    return parts + (["walks in single precision"] if sampler.get("precision") else [])
+    return [] if power in (1, "auto") else [f"steps drawn from |psi|^{2 * power:g}"]
 
 
 def damage_text(damage: Damage) -> str:

@@ -16,17 +16,15 @@ from tnvmc.ansatz.protocol import (
     Targets,
     Walkers,
 )
-from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.backend import progress
-from tnvmc.backend.arguments import one_of, real, set_whole
+from tnvmc.backend.arguments import real, set_whole
 from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms, uniforms_of_passes
-from tnvmc.sampling.power import flattened, followed
 from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo, Wanted
 from tnvmc.sampling.snapshots import join, kept, tables_in
 from tnvmc.sampling.streams import EXCHANGE_PASS
-from tnvmc.sampling.tempering import coldest, exchanged, powers, tempered
+from tnvmc.sampling.tempering import coldest, exchanged, flattened, followed, powers, tempered
 from tnvmc.sampling.workers import chunks, in_chunks
 
 Array = Any
@@ -56,11 +54,9 @@ class Sampler:
         chunk: walkers that move in one batch; by default what the ansatz wants (`Execution`), but at
             most half of the walkers, so that two workers have work.  Results depend on it by
             rounding only.
-        precision: "single" walks in single precision, measures in double and weighs the difference
-            away (`ansatz.wrappers.mixed`).
         power: p < 1 draws from |psi|^(2 p) and weighs samples by |psi|^(2 - 2 p), so that configurations
             where psi is small are seen and their signs can turn; for an ansatz with tempered sweeps.  "auto": a
-            power that follows the state from draw to draw (`sampling.power`), where the ansatz is
+            power that follows the state from draw to draw (`sampling.tempering`), where the ansatz is
             tempered and there are no replicas, else 1.
 
     Raises:
@@ -74,7 +70,6 @@ class Sampler:
     n_replicas: int = 1
     threads: int | None = None
     chunk: int | None = None
-    precision: Literal["single"] | None = None
     power: float | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
@@ -89,7 +84,6 @@ class Sampler:
                     f"Sampler: power must lie in 0 < power <= 1, and be 1 with replicas, got {self.power} "
                     f"and n_replicas = {self.n_replicas}"
                 )
-        one_of("Sampler", "precision", self.precision, (None, "single"))
 
     @property
     def n_draws(self) -> int:
@@ -122,7 +116,7 @@ class Sampler:
         self._check(problem.ansatz, point.configs)
         power = self._power(problem.ansatz, point)
         xp = array_namespace(point.theta, point.configs)
-        ansatz = Mixed(problem.ansatz) if self.precision == "single" else problem.ansatz
+        ansatz = problem.ansatz
         parts = chunks(self.n_walkers, ansatz, xp, self.chunk, self.n_replicas)
         run = _Chunk(
             replace(self, power=power), ansatz, point, tables_in(problem.targets, xp), tables_in(problem.moves, xp),
@@ -155,7 +149,6 @@ class Sampler:
                 if tried
             },
             log_norm=log_norm,
-            single_precision=self.precision is not None and power == 1,
             power=power,
         )
         return snapshot, replace(point, configs=configs, power=after), info
@@ -195,7 +188,6 @@ class Sampler:
         n_samples: int | None = None,
         n_burn: int | None = None,
         n_thin: int | None = None,
-        in_double: bool = False,
     ) -> Sampler:
         """The same chains drawing from |psi|^2, with other numbers where they are given."""
         return replace(
@@ -203,7 +195,6 @@ class Sampler:
             n_samples=self.n_samples if n_samples is None else n_samples,
             n_burn=self.n_burn if n_burn is None else n_burn,
             n_thin=self.n_thin if n_thin is None else n_thin,
-            precision=None if in_double else self.precision,
             power=1.0,
         )
 

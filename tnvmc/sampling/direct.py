@@ -141,7 +141,6 @@ class DirectSampler:
         n_samples: int | None = None,
         n_burn: int | None = None,
         n_thin: int | None = None,
-        in_double: bool = False,
     ) -> DirectSampler:
         """The same draws, `n_samples` of them where that is given; there is nothing to burn in."""
         return replace(self, n_samples=self.n_samples if n_samples is None else n_samples)

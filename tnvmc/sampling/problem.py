@@ -72,7 +72,6 @@ class SampleInfo:
     log_norm: float = 0.0
     """ln of the mean weight before weights were made to sum to 1: one scale for several draws.  Of
     direct draws it estimates ln <psi|psi> in the sector."""
-    single_precision: bool = False  #: weights take the rounding of single-precision sweeps away
     draw_seconds: float = 0.0  #: of direct draws: drawing alone, summed over the chunks
     power: float | None = None  #: p of |psi|^(2 p) that chains drew from
 
@@ -146,9 +145,8 @@ class Samples(Drawing, Protocol):
         n_samples: int | None = None,
         n_burn: int | None = None,
         n_thin: int | None = None,
-        in_double: bool = False,
     ) -> Self:
         """The same sampler for a measurement of |psi|^2, with other numbers where they are given.
 
-        `in_double` walks in double precision.  Samplers without these settings ignore them.
+        Samplers without these settings ignore them.
         """

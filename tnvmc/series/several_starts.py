@@ -26,8 +26,7 @@ from tnvmc.settings.load import read_toml, validate
 from tnvmc.settings.problems import ConfigError, conflict
 from tnvmc.shown import with_error
 from tnvmc.storage.hdf5 import StateFileError
-from tnvmc.storage.kept_files import measured_file, measured_hash
-from tnvmc.storage.run_files import Run
+from tnvmc.storage.run_files import Run, measured_file, measured_hash
 from tnvmc.storage.run_folder import CONFIG
 
 WRONG = frozenset({"below_reference", "below_level", "not_orthogonal"})

@@ -1,23 +1,29 @@
-"""What a Hamiltonian, a wave function and its parameters must have in common."""
+"""The arguments of a VMC: what goes together, and what is made of those that are left open."""
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Ansatz, real_state
+from tnvmc.ansatz.protocol import Ansatz, chi_of, real_state
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
-from tnvmc.backend.arguments import positive
+from tnvmc.backend.arguments import positive, real
 from tnvmc.backend.calls import level_of_caller, refuse, shortly
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import available_cores
 from tnvmc.backend.ranks import Ranks, using_ranks
 from tnvmc.operators.term import NonHermitian, Operator, require_operator
+from tnvmc.optimize import average
+from tnvmc.optimize.pace import AUTOMATIC, Paced
+from tnvmc.optimize.rule import Rule
+from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import (
     check_configs,
@@ -29,51 +35,51 @@ from tnvmc.sampling.problem import InSector, Point, Problem, Samples
 from tnvmc.sampling.workers import chunks
 from tnvmc.vmc import step
 from tnvmc.vmc.characters import check_inversion
+from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, first_chi, first_n_samples
 from tnvmc.vmc.core import State
 from tnvmc.vmc.guard import Guard
+from tnvmc.vmc.learning_rate import Rates
 from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
 
 Array = Any
 
+FIXED_RATE = 0.1
+"""Learning rate of rules other than SR where none is given."""
+
+LEAST_SHARE = 1e-12
+"""Of |psi_sym|^2 in the images of psi, below which it is what rounding leaves: 1e-6 of psi."""
+
+_FEW = 16  # walkers whose share is looked at: |G| amplitudes of each
+
 
 def check_parts(operator: Any, ansatz: Any, sampler: Any, optimizer: Any, guard: Any) -> None:
-    """Raise TypeError for a part of a VMC that is another object, with what to write instead.
-
-    What is None is left out.
-    """
-    if _is_state(operator) and isinstance(ansatz, Operator):
+    """Raise TypeError for a part of a VMC that is another object, with what to write instead."""
+    if isinstance(ansatz, Operator) and isinstance(operator, Ansatz):
         raise TypeError(
             f"VMC: the Hamiltonian comes first; write VMC(operator, {_kind(operator).lower()}), "
             f"got {shortly(operator)} and {shortly(ansatz)}"
         )
     require_operator("VMC", "operator", operator)
-    if not _is_state(ansatz):
-        raise refuse(
-            "VMC", "ansatz", ansatz, "a wave function, as PEPS(lattice, D=4)", _to_state(ansatz)
-        )
-    homes = {"sampler": "draw", "optimizer": "direction"}
-    for name, value in (("sampler", sampler), ("optimizer", optimizer)):
-        if value is None or hasattr(value, homes[name]) and not isinstance(value, type):
+    if not isinstance(ansatz, Ansatz):
+        example = "a wave function, as PEPS(lattice, D=4)"
+        raise refuse("VMC", "ansatz", ansatz, example, _to_state(ansatz))
+    of_each = {"sampler": ("draw", sampler), "optimizer": ("direction", optimizer)}
+    examples = {"sampler": "one, as Sampler(n_walkers=64)", "optimizer": "one, as SR()"}
+    for name, (method, value) in of_each.items():
+        if value is None or hasattr(value, method) and not isinstance(value, type):
             continue
+        other, its_method = ("optimizer", "direction") if name == "sampler" else ("sampler", "draw")
         hint = ""
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            hint = f"write learning_rate={value}" if value < 1 else ""
-        for other, method in homes.items():
-            if other != name and hasattr(value, method):
-                hint = f"write {other}={_kind(value)}(...)"
         if isinstance(value, type):
             hint = f"make one: {name}={value.__name__}(...)"
-        raise refuse("VMC", name, value, f"one, as {_AS[name]}", hint)
+        elif hasattr(value, its_method):
+            hint = f"write {other}={_kind(value)}(...)"
+        elif isinstance(value, int | float) and not isinstance(value, bool) and value < 1:
+            hint = f"write learning_rate={value}"
+        raise refuse("VMC", name, value, examples[name], hint)
     if guard is not None and not isinstance(guard, Guard):
         hint = "" if guard is not False else "write Guard(enabled=False)"
         raise refuse("VMC", "guard", guard, "a Guard, as Guard(window=20)", hint)
-
-
-_AS = {"sampler": "Sampler(n_walkers=64)", "optimizer": "SR()"}
-
-
-def _is_state(value: Any) -> bool:
-    return isinstance(value, Ansatz)
 
 
 def _kind(value: Any) -> str:
@@ -82,41 +88,31 @@ def _kind(value: Any) -> str:
 
 def _to_state(value: Any) -> str:
     """How to make a wave function of what was given in its place."""
-    origin = type(value).__module__.split(".")[0]
-    names = {each.__module__.split(".")[0] for each in type(value).__mro__}
-    if origin == "quimb":
+    origins = {each.__module__.split(".")[0] for each in type(value).__mro__}
+    if "quimb" in origins:
         return "write peps, theta = PEPS.from_quimb(network), then VMC(operator, peps, theta=theta)"
-    if names & {"flax", "netket"}:
+    if origins & {"flax", "netket"}:
         return "write FlaxAnsatz(lattice, module)"
-    if "torch" in names:
+    if "torch" in origins:
         return "wrap it in an ansatz of your own: a GenericAnsatz with log_amplitude and random"
-    if isinstance(value, tuple) and value and _is_state(value[0]):
-        return (
-            "load and from_quimb give two: ansatz, theta = ...; then VMC(operator, ansatz, "
-            "theta=theta)"
-        )
+    if isinstance(value, tuple) and value and isinstance(value[0], Ansatz):
+        return "give both: ansatz, theta = ...; then VMC(operator, ansatz, theta=theta)"
     if isinstance(value, Operator):
         return "a Hamiltonian comes first and once"
     if isinstance(value, type) and hasattr(value, "log_amplitude"):
         return f"make one: {value.__name__}(lattice, ...)"
-    if hasattr(value, "draw") or hasattr(value, "direction"):
-        return "the wave function is the second argument"
-    return ""
+    return "the wave function is the second argument" if hasattr(value, "draw") else ""
 
 
 def as_parameters(ansatz: Ansatz, theta: Array) -> Array:
-    """Give parameters as an array; a list of numbers is made one.
-
-    Raises:
-        TypeError, ValueError: what is no array of numbers, as the tensors of a PEPS or a path.
-    """
+    """Give parameters as an array; TypeError for tensors of a PEPS, a path and the like."""
     if isinstance(theta, str | Path):
         raise TypeError(
             f"VMC: theta is the path {str(theta)!r}; write ansatz, theta = PEPS.load(path), or "
             "theta=initial_parameters(ansatz, operator, kind=path)"
         )
     if isinstance(theta, tuple | list):
-        if len(theta) == 2 and _is_state(theta[0]):
+        if len(theta) == 2 and isinstance(theta[0], Ansatz):
             raise TypeError("VMC: theta is a pair (ansatz, theta); give the second of them")
         if any(hasattr(each, "shape") and each.shape for each in theta):
             raise TypeError(
@@ -148,9 +144,7 @@ def check_parameters(ansatz: Ansatz, theta: Array) -> None:
 
 
 def check_state(operator: Operator, ansatz: Ansatz, theta: Array, configs: Array) -> None:
-    """Raise ValueError for a complex Hamiltonian of a real wave function, NotSymmetric as
-    `check_inversion`.
-    """
+    """Raise ValueError for a complex Hamiltonian of a real wave function, or a sum that cancels."""
     if isinstance(ansatz, Symmetrised):
         check_inversion(operator, ansatz.group, configs)
         _check_share(ansatz, theta, configs)
@@ -188,10 +182,7 @@ def check_sector(operator: Operator | NonHermitian, magnetisation: int | None) -
 
 
 def check_orthogonal(ansatz: Ansatz, lower: Sequence[LowerState]) -> None:
-    """Raise ValueError for an excited state that cannot leave the symmetries of the ground state.
-
-    Of a product with another state, which may have none of them, nothing is said.
-    """
+    """Raise ValueError for an excited state that cannot leave the symmetries of the ground state."""
     if lower and shares_tensors(ansatz):
         raise ValueError(
             "VMC: orthogonal_to, and tensors that are shared: the state has the character of the "
@@ -204,10 +195,6 @@ def check_orthogonal(ansatz: Ansatz, lower: Sequence[LowerState]) -> None:
 def shares_tensors(ansatz: Ansatz) -> bool:
     """Whether the symmetries of a state hold for any of its parameters, as it shares tensors."""
     return getattr(inner_state(ansatz), "shared", None) is not None
-
-
-LEAST_SHARE = 1e-12
-"""Of |psi_sym|^2 in the images of psi, below which it is what rounding leaves: 1e-6 of psi."""
 
 
 def _check_share(ansatz: Symmetrised, theta: Array, configs: Array) -> None:
@@ -229,9 +216,6 @@ def _check_share(ansatz: Symmetrised, theta: Array, configs: Array) -> None:
             "add noise to them (1 to 10 % of the largest), or take a start that is ordered "
             "(ansatz.init = 'product')"
         )
-
-
-_FEW = 16  # walkers: |G| amplitudes of each
 
 
 def check_restored(path: Path, operator: Operator, found: State, present: State) -> None:
@@ -290,10 +274,7 @@ def _warn_of_ranks(sampler: Samples, ansatz: Ansatz, ranks: Ranks) -> None:
 def start_configs(
     operator: Operator, sampler: Samples, given: Array | None, magnetisation: int | None, seed: int
 ) -> Array:
-    """Give the configurations (W, N) to start from, those that were given checked.
-
-    Raises ValueError for sectors that differ; see `sector_of`, `check_configs`.
-    """
+    """Give the configurations (W, N) to start from; ValueError for sectors that differ."""
     asked = [magnetisation, sampler.magnetisation if isinstance(sampler, InSector) else None]
     if given is not None:
         check_configs(operator, given, sampler.n_configs)
@@ -305,13 +286,8 @@ def start_configs(
 def lower_states(given: Any, penalty: float | None, problem: Problem) -> tuple[LowerState, ...]:
     """Give the states that psi is kept orthogonal to: of a VMC the one that it would measure.
 
-    Args:
-        given: a VMC, a `LowerState`, or a list of them.
-        penalty: of all that come as a VMC; None: `largest_change_by_a_site`.
-        problem: of psi.
-
     Raises:
-        TypeError: something else.
+        TypeError: neither a VMC, a `LowerState`, nor a list of them.
         ValueError: as `LowerState.check`; a penalty that is not positive; one state twice.
     """
     several = given if isinstance(given, list | tuple) else (given,)
@@ -339,10 +315,7 @@ def lower_states(given: Any, penalty: float | None, problem: Problem) -> tuple[L
 
 
 def as_callbacks(given: Any) -> tuple[Callable[[Any], object], ...]:
-    """Give the callbacks of a run, of which there may be one, several or none.
-
-    Raises TypeError for what cannot be called.
-    """
+    """Give the callbacks of a run: one, several or none; TypeError for what cannot be called."""
     several = () if given is None else given
     found = tuple(several) if isinstance(several, list | tuple) else (several,)
     for each in found:
@@ -352,3 +325,105 @@ def as_callbacks(given: Any) -> tuple[Callable[[Any], object], ...]:
                 f"functions, got {each!r}; to show progress write progress=True"
             )
     return found
+
+
+def rates(learning_rate: Any, rule: Rule) -> Rates | None:
+    """Give the rates that were asked for, None for "auto"; TypeError, ValueError for others."""
+    if learning_rate is None:
+        learning_rate = "auto" if isinstance(rule, SR) else FIXED_RATE
+    if isinstance(learning_rate, str):
+        if learning_rate == "auto":
+            return None
+        raise ValueError(
+            "VMC: learning_rate must be a finite number, a function of the step or 'auto', got "
+            f"{learning_rate!r}"
+        )
+    if callable(learning_rate):
+        _require_step(learning_rate)
+        return Rates(learning_rate)
+    if isinstance(learning_rate, list | tuple):
+        raise ValueError(  # noqa: TRY004
+            f"VMC: learning_rate is a list; write Piecewise({list(learning_rate)}, [steps of each])"
+        )
+    return Rates(real("VMC", "learning_rate", learning_rate, 0.0))
+
+
+def _require_step(schedule: Callable[..., Any]) -> None:
+    if isinstance(schedule, type):
+        raise TypeError(
+            f"VMC: learning_rate is {shortly(schedule)}; make one of it: {schedule.__name__}(...)"
+        )
+    try:
+        inspect.signature(schedule).bind(0)
+    except ValueError:  # of a builtin, which tells nothing of itself
+        return
+    except TypeError:
+        raise TypeError(
+            "VMC: learning_rate must be a function of the step, as lambda step: 0.1 / (1 + step / "
+            f"50), got {shortly(schedule)}, which does not take one number"
+        ) from None
+
+
+def averaging(rule: Rule | None, ansatz: Ansatz, sampler: Samples) -> Rule:
+    """Give a rule, by default `AUTOMATIC`, that knows up to how many parameters it averages S."""
+    if isinstance(rule, Paced):
+        return replace(rule, rule=averaging(rule.rule, ansatz, sampler))
+    rule = AUTOMATIC if rule is None else rule
+    if not isinstance(rule, SR) or rule.averaged_up_to != "auto":
+        return rule
+    most = average.most_parameters(sampler.n_samples, shares_tensors(ansatz))
+    return replace(rule, averaged_up_to=most)
+
+
+def growing_samples(
+    n_samples: Any, sampler: Samples, n_params: int, follows: bool
+) -> GrowingSamples | None:
+    """Give what grows where that is asked for, with "auto", and the learning rate `follows` too.
+
+    Raises ValueError for a number, which is that of the sampler; a fixed rate, beside which no step
+    says what is noise; a sampler without chains.
+    """
+    if n_samples is None:
+        return None
+    if n_samples != "auto":
+        raise ValueError(
+            f"VMC: n_samples must be 'auto', got {n_samples!r}; a number is that of the sampler: "
+            "Sampler(n_samples=512)"
+        )
+    if not follows:
+        raise ValueError(
+            "VMC: n_samples = 'auto' follows the steps as learning_rate = 'auto' does, and this "
+            "rate is fixed; leave learning_rate out, or give the sampler a number of samples"
+        )
+    if not isinstance(sampler, Sampler):
+        raise ValueError(  # noqa: TRY004
+            "VMC: n_samples = 'auto' lets Markov chains make more draws, a "
+            f"{type(sampler).__name__} makes none; leave it out, or take Sampler"
+        )
+    return GrowingSamples(first_n_samples(n_params, sampler.n_walkers))
+
+
+def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> GrowingChi | None:
+    """Give the chi of the first step where it is to grow; None where it is that of the ansatz.
+
+    It grows with "auto", and by default where the scheme of the ansatz was left open.  A sum over all
+    configurations has no error that truncation could be compared with, and takes the chi of the
+    ansatz.  Raises ValueError for a number, which is that of the ansatz, and an ansatz without chi.
+    """
+    largest, first = chi_of(ansatz), first_chi(ansatz.description().get("D"))
+    enumerated = sampler.n_samples is None
+    if chi is None:
+        fixed = ansatz.scheme_given or enumerated or min(ansatz.lattice.shape) == 1
+        if fixed or largest is None or first >= largest:
+            return None
+        return GrowingChi(first, largest)
+    if chi != "auto":
+        raise ValueError(
+            f"VMC: chi must be 'auto', got {chi!r}; a number is that of the ansatz: "
+            "PEPS(lattice, D, scheme=SRC(chi=8))"
+        )
+    if largest is None:
+        raise ValueError(
+            "VMC: chi = 'auto', and this ansatz is contracted without a chi; leave it out"
+        )
+    return None if enumerated else GrowingChi(min(largest, first), largest)

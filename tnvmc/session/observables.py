@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tnvmc.ansatz.protocol import chi_of
-from tnvmc.backend import progress as shares
+from tnvmc.backend import progress
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import refuse, spelt
 from tnvmc.estimate.blocks import Blocks
@@ -20,8 +20,9 @@ from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
+from tnvmc.sampling.problem import Point
 from tnvmc.session.arguments import check_sector
-from tnvmc.session.outputs import work_shown
+from tnvmc.session.calls import work_shown
 from tnvmc.session.vmc import VMC
 from tnvmc.shown import Shown, Table, drawn, with_error
 from tnvmc.vmc.core import Method, controlled
@@ -228,25 +229,73 @@ def _measured(
     method = controlled(vmc.method, vmc.state)
     point, diagnostics = measured_iterate(method, vmc.state)
     method = plan.applied(method, point, vmc.state.step)
-    shares.begin("observables")
-    found = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
-    blocks, energy = dict(found.blocks), found.total.energy(method, point)
-    operator, used = vmc.operator, chi_of(method.problem.ansatz)
-    if pair_samples != 0 and observables.some_samples():
-        shares.begin("pairs")
-        fewer = _fewer(method, blocks[ENERGY].n_samples, pair_samples)
+    fewer = None
+    if pair_samples != 0:
+        n_samples = plan.n_samples or method.sampler.n_samples or 0
+        fewer = for_pairs(method, n_samples, pair_samples)
+    found, _ = measured_observables(method, point, observables, fewer, diagnostics)
+    return {**description(vmc.operator), "step": vmc.state.step, **found}
+
+
+def for_pairs(
+    method: Method, n_samples: int, pair_samples: int | None, scheme: Any = None
+) -> Method:
+    """Give the method of what needs the ratios of all pairs, which costs more.
+
+    Args:
+        method: of the other observables.
+        n_samples: of those.
+        pair_samples: None: as many, and `PAIR_SAMPLES` / N at most.
+        scheme: of its contractions; None: the same.
+    """
+    most = PAIR_SAMPLES // method.problem.operator.n_sites + 1
+    n_pairs = min(n_samples, most) if pair_samples is None else pair_samples
+    n_thin = PAIR_THIN * getattr(method.sampler, "n_thin", 1)
+    problem = method.problem
+    if scheme is not None:
+        problem = replace(problem, ansatz=problem.ansatz.with_scheme(scheme))
+    sampler = method.sampler.for_measurement(n_pairs, n_thin=n_thin)
+    return replace(method, problem=problem, sampler=sampler)
+
+
+def measured_observables(
+    method: Method,
+    point: Point,
+    observables: ObservableSet,
+    fewer: Method | None,
+    reasons: Iterable[Diagnostic] = (),
+) -> tuple[dict[str, Any], dict[str, Blocks]]:
+    """Draw samples, and give what observables.json says of them, and the samples by name.
+
+    Args:
+        method: of the measurement.
+        point: what is measured.
+        observables: what it is measured for.
+        fewer: of S.S of all pairs; None: they are not measured.
+        reasons: why another point than the last is measured.
+    """
+    progress.begin("observables")
+    every = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
+    blocks, energy = dict(every.blocks), every.total.energy(method, point)
+    if fewer is not None and observables.some_samples():
+        progress.begin("pairs")
         blocks |= collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
-    sector = magnetisation_of(operator, vmc.state.here.configs)
-    far = above_exact(
-        (energy.mean, energy.error), operator, sector, vmc.ansatz, method.orthogonal_to
-    )
-    told = (*diagnostics, *of_total(energy, operator, sector, bool(method.orthogonal_to)), *far)
-    return {
-        **description(operator),
-        "step": vmc.state.step,
+    sector = magnetisation_of(method.problem.operator, point.configs)
+    told = (*reasons, *_of_total(energy, method, sector), *of_terms(blocks))
+    samples, pairs = blocks[ENERGY], blocks.get(ALL_PAIRS)
+    found = {
         "magnetisation": sector,
-        **reported(observables, blocks, energy, told, (used, used)),
+        "n_samples": samples.n_samples,
+        "pair_samples": 0 if pairs is None else pairs.n_samples,
+        "effective_samples": samples.effective_samples,
+        "chi": chi_of(method.problem.ansatz),
+        "pair_chi": None if pairs is None or fewer is None else chi_of(fewer.problem.ansatz),
+        "diagnostics": [each.as_dict() for each in (*told, *observables.left_out())],
+        "energy": {"mean": energy.mean, "error": energy.error},
+        "variance": energy.variance,
+        **observables.report(blocks),
     }
+    return found, blocks
 
 
 def description(operator: Operator) -> dict[str, Any]:
@@ -264,56 +313,17 @@ def description(operator: Operator) -> dict[str, Any]:
     }
 
 
-def of_total(
-    energy: Estimate, operator: Operator, sector: int | None, excited: bool = False
-) -> list[Diagnostic]:
-    """Give what speaks against an energy: its own doubts, the exact one, other sectors.
+def _of_total(energy: Estimate, method: Method, sector: int | None) -> Iterator[Diagnostic]:
+    """Yield what speaks against an energy: its own doubts, the exact one, other sectors.
 
     Of an excited state other sectors say nothing.
     """
-    value = energy.mean, energy.error
-    below = below_exact(value, operator, sector, DIAGONALISED)
-    others = () if excited else elsewhere(value, operator, sector)
-    return [*energy.diagnostics, *below, *others]
-
-
-def reported(
-    observables: ObservableSet,
-    blocks: Mapping[str, Blocks],
-    energy: Estimate,
-    told: Iterable[Diagnostic],
-    chis: tuple[int | None, int | None],
-) -> dict[str, Any]:
-    """Give what observables.json says of a measurement.
-
-    Args:
-        observables: what was measured.
-        blocks: by name; of S.S of all pairs where it was.
-        energy: of the samples.
-        told: what speaks against the energy; what speaks against the others is added.
-        chis: of all samples, and of those of all pairs.
-    """
-    samples, pairs = blocks[ENERGY], blocks.get(ALL_PAIRS)
-    every = (*told, *of_terms(blocks), *observables.left_out())
-    return {
-        "n_samples": samples.n_samples,
-        "pair_samples": 0 if pairs is None else pairs.n_samples,
-        "effective_samples": samples.effective_samples,
-        "chi": chis[0],
-        "pair_chi": None if pairs is None else chis[1],
-        "diagnostics": [each.as_dict() for each in every],
-        "energy": {"mean": energy.mean, "error": energy.error},
-        "variance": energy.variance,
-        **observables.report(blocks),
-    }
-
-
-def _fewer(method: Method, n_samples: int, pair_samples: int | None) -> Method:
-    """The method of what needs the ratios of all pairs."""
-    most = PAIR_SAMPLES // method.problem.operator.n_sites + 1
-    n_pairs = min(n_samples, most) if pair_samples is None else pair_samples
-    n_thin = PAIR_THIN * getattr(method.sampler, "n_thin", 1)
-    return replace(method, sampler=method.sampler.for_measurement(n_pairs, n_thin=n_thin))
+    value, operator = (energy.mean, energy.error), method.problem.operator
+    yield from energy.diagnostics
+    yield from below_exact(value, operator, sector, DIAGONALISED)
+    if not method.orthogonal_to:
+        yield from elsewhere(value, operator, sector)
+    yield from above_exact(value, operator, sector, method.problem.ansatz, method.orthogonal_to)
 
 
 def of_terms(blocks: Mapping[str, Blocks]) -> list[Diagnostic]:

@@ -29,6 +29,7 @@ from tnvmc.sampling.problem import Problem, Samples
 from tnvmc.session.arguments import (
     as_callbacks,
     as_parameters,
+    averaging,
     check_lattices,
     check_orthogonal,
     check_parameters,
@@ -37,12 +38,13 @@ from tnvmc.session.arguments import (
     check_sampler,
     check_sector,
     check_state,
+    growing_chi,
+    growing_samples,
     lower_states,
+    rates,
     start_configs,
 )
-from tnvmc.session.automatic import averaging, growing_chi, growing_samples, rates
-from tnvmc.session.collective import collective
-from tnvmc.session.outputs import Out, result_kept, steps_kept, steps_shown, work_shown
+from tnvmc.session.calls import Out, collective, result_kept, steps_kept, steps_shown, work_shown
 from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.controllers import MeanOfIterates
@@ -82,13 +84,12 @@ class VMC:
         optimizer: `SR`, `GradientDescent`, `RandomSign`, `Adam`, or another `Rule`; by default
             SR whose S is averaged over steps (`AUTOMATIC`).
         theta: (P,) initial parameters; by default those of `initial_parameters`.
-        learning_rate: a number; a schedule: a function of the step; or "auto": a rate that follows
-            what each step has shown (`Paced`), and a measurement of the mean of the iterates, or of
-            the last or the first where they are better (`vmc.measured_iterate`).  By default "auto"
-            with `SR`, 0.1 with other rules.
-        chi: "auto": a boundary bond dimension that grows with what truncation does to a step, from
-            8 up to that of the ansatz (`GrowingChi`); measurements take twice as much.  By default
-            so for a PEPS with D >= 5 and no `scheme`.
+        learning_rate: a number; a function of the step; or "auto": a rate that follows the steps
+            (`Paced`), and a measurement of the mean of the iterates, or of the last or the first
+            where they are better (`vmc.measured_iterate`).  By default "auto" with `SR`, else 0.1.
+        chi: "auto": a boundary bond dimension that grows with the effect of truncation on a step, up
+            to that of the ansatz (`GrowingChi`); measurements take twice as much.  By default so for
+            a PEPS with D >= 5 and no `scheme`.
         n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the
             steps (`GrowingSamples`), whatever that of the sampler.
         seed: key of all random numbers.
@@ -196,9 +197,8 @@ class VMC:
     def measured_theta(self) -> Array:
         """Give the parameters (P,) that `measure`, `expect` and `converge` evaluate.
 
-        They are `theta`, those before the last update where that was a bad one, or with
-        learning_rate="auto" the mean of the iterates or the first ones.  Cost: up to five draws;
-        see `vmc.measured_iterate`.
+        `theta`, those before a bad last update, or with learning_rate="auto" the mean of the
+        iterates or the first ones (`vmc.measured_iterate`).  Cost: up to five draws.
         """
         return measured_iterate(self.method, self.state)[0].theta
 
@@ -216,25 +216,21 @@ class VMC:
         progress: bool = False,
         out: Out = None,
     ) -> History:
-        """Make `steps` more steps and give their records; `callback` sees each as it is made.
-
-        They are a list that also gives columns, a table and a picture; see `History`.
+        """Make `steps` more steps and give their records: a list with columns and pictures.
 
         An exception (Ctrl-C too) leaves `state` after the last finished step, whose callbacks
         have run.
 
         Args:
             steps: how many at most.
-            callback: called with the record of each step, or a list of such functions; the run
-                stops after a step for which one of them gives back True.  Ready ones:
-                `tnvmc.callbacks`.
-            progress: show a live line in a terminal or a notebook, and nothing where there is
-                neither. No number depends on it.
-            out: a folder that keeps the run, as ``tnvmc run`` does: for ``tnvmc show``, `load_run`
-                and all others.  A new one with the first step, afterwards the same.
+            callback: called with the record of each step, or a list of such functions; one that
+                gives back True ends the run.  Ready ones: `tnvmc.callbacks`.
+            progress: show a live line, in a terminal or a notebook.
+            out: a folder that keeps the run as ``tnvmc run`` does, for all that read one.  A new
+                one with the first step, afterwards the same.
 
         Raises:
-            FolderError: `out` holds another run, which stays as it is; see `tnvmc.app.recording`.
+            FolderError: `out` holds another run, which stays as it is; see `tnvmc.app.python_run`.
 
         Warns:
             UnreliableWarning: at the end, for each code of `tnvmc.vmc.reliability.of_steps` and
@@ -290,20 +286,20 @@ class VMC:
     ) -> Measurement:
         """Measure the energy of the present parameters; `state` stays as it is.
 
-        Where the next step would undo the last update (by the guard's rule) the parameters before
-        it are measured, and `diagnostics` say so; `expect` and `converge` do the same.
+        The parameters are those of `measured_theta`, and `diagnostics` say why where they are not
+        the last ones; `expect` and `converge` do the same.
 
         Args:
             n_samples: as in the optimisation by default.
-            chi: boundary bond dimension of the measurement, for an ansatz that has one; by default
-                that of the steps, and twice that of the next step where it grows.
-            n_burn: sweeps before the first draw; by default 50 (`measurement.FRESH_BURN`) less the
-                steps that were made, and 10 at least: walkers begin where chance put them.
+            chi: boundary bond dimension, for an ansatz that has one; by default that of the steps,
+                and twice that of the next step where it grows.
+            n_burn: sweeps before the first draw; by default 50 less the steps that were made, and
+                10 at least.
             n_thin: sweeps between draws.
             symmetries: "spin", "point", "translation": restored in what is measured; see
                 `tnvmc.vmc.characters.symmetrised`.
             sampler: in place of that of the optimisation.
-            progress: show how far it is, as `run` does.
+            progress: show how far it is.
             out: the folder that keeps the run: result.json there becomes this measurement.
 
         Raises:
@@ -311,10 +307,8 @@ class VMC:
             NotSymmetric: the Hamiltonian or the state lacks a symmetry.
 
         Warns:
-            UnreliableWarning: for each of its `diagnostics` that is a warning or an error: chains
-                that disagree, few walkers, heavy tails, uneven weights, truncation, an energy below
-                the exact one; see `tnvmc.vmc.reliability.of_energy`; a lower energy in another
-                sector of the total Sz, see `tnvmc.vmc.sectors.elsewhere`.
+            UnreliableWarning: for each of its `diagnostics` that is a warning or an error; see
+                `tnvmc.vmc.reliability.of_energy` and `tnvmc.vmc.sectors.elsewhere`.
         """
         plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, names_of(symmetries), sampler)
         with result_kept(self, out, plan) as keep, work_shown(progress):
@@ -346,11 +340,10 @@ class VMC:
         n_burn: int | None = None,
         progress: bool = False,
     ) -> Expectation | ComplexEstimate:
-        """Estimate <operator>, a total, in the present state, in new samples of its own.
+        """Estimate <operator>, a total, in the present state, in new samples at the cost of `measure`.
 
         Where the Hamiltonian conserves the magnetisation the state is that in the sector of the
-        walkers, so <Sx> is 0.  Cost: as `measure`; nothing is shared between calls.  Of a
-        `NonHermitian` both Hermitian parts are estimated, at twice the cost.
+        walkers, so <Sx> is 0.  Of a `NonHermitian` both Hermitian parts are estimated.
 
         Raises:
             ValueError: an operator on another lattice, or one of NetKet for another sector.
@@ -379,27 +372,22 @@ class VMC:
         chis: Sequence[int] | None = None,
         n_samples: int | None = None,
         n_burn: int | None = None,
-        n_thin: int | None = None,
         symmetries: Sequence[str] = (),
         double_layer: When = None,
         progress: bool = False,
     ) -> Convergence:
         """Measure the energy at several chi on the same configurations, and without any.
 
-        Configurations are drawn from |psi|^2 at the largest chi, where weights (|psi_chi|^2 over
-        that, for the others) are closest to even; what they share cancels in the differences.
-
-        A PEPS is then asked once more by its double layer, in the sector that was sampled: an
-        energy without noise, whose chi (that of the double layer) is a number of its own.
-        `diagnostics` say whether the two agree.
+        Configurations are drawn at the largest chi and reweighted for the others, so that noise
+        cancels in the differences.  The double layer of a PEPS gives an energy without noise, in the
+        same sector, at a chi of its own.  `diagnostics` say whether the two agree.
 
         Args:
-            chis: 1, 1.5 and 2 times the chi of the ansatz by default, of the next step where it
-                grows.
-            n_samples, n_burn, n_thin, symmetries: those of `measure`.
+            chis: 1, 1.5 and 2 times the chi of the next step by default.
+            n_samples, n_burn, symmetries: those of `measure`.
             double_layer: None takes it where it is done within `MAX_SECONDS`; True always; False
                 never; or the chi of its scan, by default D^2 / 2, D^2, ... until the energy stays.
-            progress: show how far it is, as `run` does.
+            progress: show how far it is.
 
         Cost: `measure` at the largest chi, and one measurement without a sweep per sample at
         each other chi; of the double layer that of `estimated_cost`.
@@ -408,13 +396,9 @@ class VMC:
             ValueError: an ansatz that is contracted without chi; a chi below 1; fewer than two;
                 a double layer that was asked for and cannot be had; and as `measure`.
         """
-        chis = checked_chis(self.problem.ansatz, chis)
-        chosen_chis(double_layer)  # refused before anything is drawn
-        plan = MeasurementPlan(n_samples, max(chis), n_burn, n_thin, names_of(symmetries))
+        plan = MeasurementPlan(n_samples, None, n_burn, None, names_of(symmetries))
         with work_shown(progress):
-            measured = measure(self.method, self.state, plan)
-            samples = scan_chi(measured, chis, self.method.sampler.threads, one_in=1)
-            found = Convergence(samples, scan_double_layer(measured, double_layer))
+            found = converge(self, plan, chis, double_layer)
         warn_of(found.diagnostics, "VMC.converge")
         return found
 
@@ -436,3 +420,14 @@ class VMC:
         found = checkpoint.load(path, checkpoint.identity(self.method), self.state, archived)
         check_restored(path, self.operator, found, self.state)
         self.state = found
+
+
+def converge(
+    vmc: VMC, plan: MeasurementPlan, chis: Sequence[int] | None, double_layer: When
+) -> Convergence:
+    """Carry out `VMC.converge`, by a plan whose chi becomes the largest of `chis`; warn of nothing."""
+    chis = checked_chis(vmc.problem.ansatz, chis)
+    chosen_chis(double_layer)  # refused before anything is drawn
+    measured = measure(vmc.method, vmc.state, replace(plan, chi=max(chis)))
+    samples = scan_chi(measured, chis, vmc.method.sampler.threads, one_in=1)
+    return Convergence(samples, scan_double_layer(measured, double_layer))

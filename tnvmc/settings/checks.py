@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.peps.rings import SHORTEST
-from tnvmc.ansatz.wrappers.mixed import SINGLE
 from tnvmc.backend.process import memory_limit
 from tnvmc.lattice.custom import follows_row
 from tnvmc.operators.products import product_matrix
@@ -59,20 +58,13 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     state = leading(ansatz)
     a_state, passes = named(ansatz.kind), state.kind in ("peps", "mps")
     drawn, chains = passes or isinstance(state, AutoregressiveSettings), kind == "metropolis"
-    sweeps = state is ansatz and (passes or isinstance(ansatz, NetworkSettings))
-    sweeps = sweeps and not ansatz.symmetrise
     why = f"{a_state} cannot be drawn from directly; take 'metropolis'"
     yield kind == "direct" and not drawn, "sampler.kind", why, kind
-    for key, usual in (("n_replicas", {1}), ("power", {1, None, "auto"}), ("precision", {None})):
+    for key, usual in (("n_replicas", {1}), ("power", {1, None, "auto"})):
         where, value = f"sampler.{key}", getattr(sampler, key)
         given = value not in usual
         why = "goes with sampler.kind = 'metropolis' only"
         yield given and not chains, where, why, value
-        if key == "precision":
-            why = f"{a_state} has no such sweeps; leave it out"
-            yield given and chains and not sweeps, where, why, value
-            why = f"ansatz.dtype = '{ansatz.dtype}' is so; leave it out"
-            yield given and chains and sweeps and ansatz.dtype in SINGLE.values(), where, why, value
     why = "goes with sampler.kind = 'metropolis' only: nothing else makes moves"
     yield sampler.moves is not None and not chains, "sampler.moves", why
     if sampler.n_samples == "auto":

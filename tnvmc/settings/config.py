@@ -194,9 +194,6 @@ class SamplerSettings(Section):
     stuck; the number of sweeps is multiplied by it. With `metropolis` only."""
     chunk: Positive | None = None
     """Walkers in one batch; changes only speed and memory. Default: what fits into the cache, 16 to 128."""
-    precision: Literal["single"] | None = None
-    """`single`: sweeps in single precision, measurements in double, with weights for the difference;
-    with `metropolis` only. See [Choosing settings](../choosing.md). Default: that of `ansatz.dtype`."""
     power: Annotated[Number, Field(gt=0, le=1)] | Literal["auto"] | None = None
     """Below 1, chains sample |psi|^(2 power) in the optimisation, with weights that restore |psi|^2. So
     rare configurations are drawn, and their signs can change. "auto" chooses the power at which the

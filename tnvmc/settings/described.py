@@ -1,114 +1,116 @@
 """From objects to settings: what config.toml says of a run that was made in Python.
 
-The settings are built again and compared with the objects, part by part.  What does not come out
-the same is a part of the user's own, and is named: no file says that it can make a state that it
-cannot.
+Every part says how it was made: a Hamiltonian its model and couplings, a group its symmetries, a
+wave function what makes it again.  Settings are built of that and compared with the objects, so that
+no file says that it can make a state that it cannot.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, fields
-from itertools import combinations
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.jastrow import Jastrow
-from tnvmc.ansatz.mps import PeriodicMPS
-from tnvmc.ansatz.neural import NETWORKS
-from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.product import DimerCovering, ProductState
+from tnvmc.ansatz.files import listed
 from tnvmc.ansatz.protocol import Ansatz, chi_of
-from tnvmc.ansatz.wrappers.polar import Modulus, Phase
-from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
-from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
+from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.namespace import array_namespace, is_gpu
-from tnvmc.contraction import schemes
-from tnvmc.lattice import GRIDS, Lattice
-from tnvmc.operators import models
-from tnvmc.operators.symmetry import NAMES, symmetry_group
-from tnvmc.operators.term import Operator
+from tnvmc.lattice import Lattice
+from tnvmc.operators.properties import fingerprint
 from tnvmc.optimize import schedules
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
-from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
 from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.solve import Cholesky
-from tnvmc.optimize.sr import SR
-from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.direct import DirectSampler
-from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.settings.config import MODELS, GuardSettings, SamplerSettings, Settings
+from tnvmc.settings.build import (
+    build_ansatz,
+    build_lattice,
+    build_operator,
+    build_optimizer,
+    build_sampler,
+    build_schedule,
+)
+from tnvmc.settings.config import GuardSettings, SamplerSettings, Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
-from tnvmc.settings.made_again import differing, given_rate
-from tnvmc.settings.own_parts import OWN_PARTS
+from tnvmc.settings.optimizer_settings import SRSettings
+from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.rules import default_chi
+from tnvmc.storage.run_files import OWN_PARTS
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
 from tnvmc.vmc.core import Made
+from tnvmc.vmc.guard import Guard
+from tnvmc.vmc.learning_rate import Rates, paced
 
 Section = dict[str, Any]
 
-_KEPT = (
+_FROM_THE_FILE = (
     ("ansatz", "init"), ("ansatz", "init_noise"), ("optimizer", "plateau"), ("optimizer", "seconds"),
     ("run", "checkpoint_every"),
 )  # fmt: skip
-"""What no object tells, and a file that is there already does."""
+"""What no object says, and a file that is there already does."""
 
+_STATES = {
+    "PEPS": "peps", "PeriodicMPS": "periodic_mps", "ProductState": "product",
+    "DimerCovering": "dimer", "Jastrow": "jastrow",
+}  # fmt: skip
+_SAMPLERS = {"Sampler": "metropolis", "DirectSampler": "direct", "Enumerate": "enumerate"}
+_RULES = {"SR": "sr", "GradientDescent": "gradient", "RandomSign": "random_sign", "Adam": "adam"}
 _SOLVERS = {
     type(None): "auto", Cholesky: "cholesky", ConjugateGradients: "conjugate_gradients",
 }  # fmt: skip
-_RULES = {SR: "sr", GradientDescent: "gradient", RandomSign: "random_sign", Adam: "adam"}
-_SCHEMES = {schemes.SRC: "src", schemes.ZipUp: "zipup", schemes.Exact: "exact"}
-_STATES = {
-    PEPS: "peps", PeriodicMPS: "periodic_mps", ProductState: "product", DimerCovering: "dimer",
-    Jastrow: "jastrow",
-}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Told:
-    """What a file is to say beside the parts of a VMC."""
-
-    out: str  #: the folder
-    steps: int  #: made and still to be made
-    init: str | None = None  #: file of the parameters to start from, where they were given
-    measure: Mapping[str, Any] | None = None  #: the section [measure]
-    before: Mapping[str, Any] = field(
-        default_factory=dict
-    )  #: what the file says of a run that goes on
-
-
-def described(vmc: Made, told: Told) -> dict[str, Any]:
+def described(
+    vmc: Made,
+    out: str,
+    steps: int,
+    *,
+    init: str | None = None,
+    measure: Mapping[str, Any] | None = None,
+    before: Mapping[str, Any] | None = None,
+) -> Section:
     """Give the content of config.toml for a VMC.
 
     Where settings make the same VMC it is what ``tnvmc run`` would have written.  Else it has a
     section [python], whose key `own` names the parts that settings do not describe (out of
     "lattice", "hamiltonian", "ansatz", "sampler", "optimizer", "learning_rate", "guard", "moves",
-    "configs", "orthogonal_to", "settings"), and the other sections say what can be said.
+    "configs", "orthogonal_to"), and the other sections say what can be said.
+
+    Args:
+        vmc: the run.
+        out: the folder.
+        steps: made and still to be made.
+        init: file of the parameters to start from, where they were given.
+        measure: the section [measure]; None: that of `before`.
+        before: what the file says of a run that goes on.
     """
-    rough = _sections(vmc, told)
-    settings: Settings | None = None
+    before = before or {}
+    content = _sections(vmc, out, steps, init)
+    content["measure"] = dict(before.get("measure", {}) if measure is None else measure)
+    for section, name in _FROM_THE_FILE:
+        if name in before.get(section, {}):
+            content[section][name] = before[section][name]
+    content = {name: _plain(section) for name, section in content.items() if section}
     try:
-        settings = complete(validate(rough))
-        own = differing(vmc, settings)
+        settings = complete(validate(content))
+        content, own = settings.as_dict(), _differing(vmc, settings)
+    except ConfigError as error:
+        own = list(dict.fromkeys(each.key.strip("[]").split(".")[0] for each in error.problems))
     except ValueError:
-        own = _undescribed(vmc, rough) or ["settings"]
-    if vmc.given.configs:
-        own.append("configs")
-    if vmc.method.orthogonal_to:
-        own.append("orthogonal_to")
-    content = rough if settings is None else settings.as_dict()
+        own = ["settings"]
+    given = {
+        "moves": isinstance(vmc.given.moves, Mapping),
+        "configs": vmc.given.configs,
+        "orthogonal_to": bool(vmc.method.orthogonal_to),
+    }
+    own += [name for name, is_own in given.items() if is_own]
     if own:
-        content = _plain(content) | {OWN_PARTS: _facts(vmc, own)}
+        facts = {"own": own, "n_sites": vmc.operator.n_sites, "units": vmc.operator.units}
+        content = _plain(content) | {OWN_PARTS: facts}
     return content
-
-
-def _facts(vmc: Made, own: list[str]) -> Section:
-    return {"own": own, "n_sites": vmc.operator.n_sites, "units": vmc.operator.units}
 
 
 def _plain(value: Any) -> Any:
@@ -118,215 +120,183 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, list | tuple) else value
 
 
-def _sections(vmc: Made, told: Told) -> Section:
-    xp, method = array_namespace(vmc.state.here.theta), vmc.method
-    device, seed = "gpu" if is_gpu(xp) else "cpu", method.problem.seed
-    run = {"seed": seed, "out": told.out, "device": device}
-    if method.sampler.threads is not None:
-        run["threads"] = method.sampler.threads
-    found: Section = {
-        "lattice": _lattice(vmc.operator.lattice),
-        "hamiltonian": _hamiltonian(vmc.operator),
-        "ansatz": _symmetrised(vmc) | _ansatz(inner_state(vmc.ansatz), told.init),
+def _sections(vmc: Made, out: str, steps: int, init: str | None) -> dict[str, Section]:
+    method, operator = vmc.method, vmc.operator
+    on_gpu = is_gpu(array_namespace(vmc.state.here.theta))
+    return {
+        "lattice": _lattice(operator.lattice),
+        "hamiltonian": {"model": operator.name, **(operator.couplings or {})},
+        "ansatz": _symmetrised(vmc.ansatz) | _ansatz(inner_state(vmc.ansatz), init),
         "contraction": _contraction(vmc),
         "sampler": _sampler(vmc),
-        "optimizer": {"steps": told.steps, **_optimizer(method.rule), **_rate(vmc)},
+        "optimizer": {"steps": steps, **_optimizer(method.rule), **_rate(vmc)},
         "guard": {name: getattr(method.guard, name) for name in GuardSettings.model_fields},
-        "run": run,
-    }
-    if told.measure is not None:
-        found["measure"] = dict(told.measure)
-    for section, name in _KEPT:
-        if name in told.before.get(section, {}):
-            found[section][name] = told.before[section][name]
-    return {name: _plain(section) for name, section in found.items() if section}
+        "run": {
+            "seed": method.problem.seed, "out": out, "device": "gpu" if on_gpu else "cpu",
+            "threads": method.sampler.threads,
+        },
+    }  # fmt: skip
 
 
 def _lattice(lattice: Lattice) -> Section:
-    shape = list(map(int, lattice.shape))
-    if lattice.kind == "chain":
-        return {"kind": "chain", "shape": shape[1], "boundary": lattice.boundary}
-    if lattice.kind in GRIDS:
+    rows, columns = map(int, lattice.shape)
+    parts = listed(lattice)
+    if parts is None:
+        shape: Any = columns if lattice.kind == "chain" else [rows, columns]
         return {"kind": lattice.kind, "shape": shape, "boundary": lattice.boundary}
-    given = lattice.directions or lattice.bonds
-    bonds: Any = {kind: [list(map(int, bond)) for bond in pairs] for kind, pairs in given.items()}
-    size: Any = shape[1] if lattice.kind == "graph" else shape
-    found = {"kind": "bonds", "shape": size}
-    found["bonds"] = bonds["nearest"] if tuple(bonds) == ("nearest",) else bonds
-    if lattice.coordinates is not None:
-        found["coordinates"] = lattice.positions().tolist()
-    if lattice.vacant:
-        found["vacant"] = list(lattice.vacant)
-    return found
+    shape = columns if lattice.kind == "graph" else [rows, columns]
+    bonds = parts.pop("bonds")
+    one_kind = tuple(bonds) == ("nearest",)
+    return {
+        "kind": "bonds",
+        "shape": shape,
+        "bonds": bonds["nearest"] if one_kind else bonds,
+        **parts,
+    }
 
 
-def _hamiltonian(operator: Operator) -> Section:
-    if operator.name not in MODELS:
-        return {"model": operator.name}
-    couplings = operator.couplings
-    if couplings is None:
-        couplings = _place_by_place(operator)
-    return {"model": operator.name, **couplings}
-
-
-def _place_by_place(operator: Operator) -> dict[str, Any]:
-    """Couplings of a model that differ from place to place, out of its terms; empty where it has
-    others.
-
-    Each is a matrix element over that of coupling 1, which is a power of two or, of V, 1 at
-    distance 1: so they come out as they were given, to the last bit.
-    """
-    model = getattr(models, operator.name)
-    names = [name for name in inspect.signature(model).parameters if name != "lattice"]
-    held: dict[tuple[int, ...], Any] = {}
-    for term in operator.terms:
-        held[term.sites] = held.get(term.sites, 0.0) + term.matrix
-    found: dict[str, Any] = {}
-    for name in names:
-        unit = model(operator.lattice, **{each: float(each == name) for each in names})
-        values = []
-        for term in unit.terms:
-            place = int(np.abs(term.matrix).argmax())
-            size = float(term.matrix.flat[place])
-            if size == 0 or name == "V" and size != 1:
-                continue
-            if term.sites not in held:
-                return {}
-            values.append(float(held[term.sites].flat[place].real) / size)
-        if values:
-            found[name] = values[0] if len(set(values)) == 1 else values
-    return found
-
-
-def _symmetrised(vmc: Made) -> Section:
-    """The symmetries that a state is summed over; nothing where they have no names in a file."""
-    state = vmc.ansatz
-    if not isinstance(state, Symmetrised):
+def _symmetrised(state: Ansatz) -> Section:
+    """The symmetries that a state is summed over; without a group nothing."""
+    if state.group is None:
         return {}
-    found: Section = {"reweight": state.reweight}
-    found["characters"] = {g.name: -1 for g in state.group.elements if g.character == -1}
-    for names in (part for k in (1, 2, 3) for part in combinations(NAMES, k)):
-        with suppress(ValueError):
-            group = symmetry_group(vmc.operator, names, found["characters"])
-            if set(group.elements) == set(state.group.elements):
-                return found | {"symmetrise": list(names)}
-    return {}
+    odd = {g.name: -1 for g in state.group.elements if g.character == -1}
+    named = {"symmetrise": list(state.group.asked), "characters": odd}
+    return {**named, "reweight": state.reweight} if state.group.asked else {}  # type: ignore[attr-defined]
 
 
-def _ansatz(ansatz: Ansatz, init: str | None) -> Section:
-    if isinstance(ansatz, ProductOfStates):
-        return _product(ansatz, init)
-    about = ansatz.description()
-    network = about.get("architecture", {})
-    starts = getattr(ansatz, "starts", ("random",))
-    found: Section = {"kind": _STATES.get(type(ansatz), type(ansatz).__name__)}
-    if isinstance(ansatz, Jastrow):
-        found |= {"dtype": str(np.dtype(ansatz.dtype)), **network}
-    elif network.get("kind") in NETWORKS:
-        found = {**network, "freeze": list(getattr(ansatz, "freeze", ()))}
+def _ansatz(state: Any, init: str | None) -> Section:
+    """The table of a state, by what makes it again."""
+    about, made = state.description(), state.rebuild() or {}
+    found: Section = {"init": init or (*state.starts, "random")[0]}
+    kind = about["ansatz"]
+    if kind == "ProductOfStates":
+        found |= {"kind": "product_of_states", "init": init or "factors", "sweeps": state.sweeps}
+        found["dtype"] = str(np.dtype(state.dtype))
+        for name, other in (("first", "second"), ("second", "first")):
+            part = getattr(state, name)
+            if (what := part.description()["ansatz"]) in ("Modulus", "Phase"):
+                found["phase" if what == "Modulus" else "modulus"] = other
+                part = part.ansatz
+            found[name] = _plain(_ansatz(part, None))
+    elif kind == "FlaxAnsatz":
+        found |= {**about["architecture"], "freeze": list(state.freeze)}
         if found.get("magnetisation", 0) is None:
             found["magnetisation"] = False
     else:
-        dtype = getattr(ansatz, "dtype", None)
-        found["dtype"] = None if dtype is None else str(dtype)
-        if not isinstance(ansatz, ProductState | DimerCovering):
-            found["D"] = getattr(ansatz, "D", None)
-        if isinstance(ansatz, PEPS):
-            found["bonds"] = ansatz.bonds
-            found["sharing"] = ansatz.sharing is not None
-            if ansatz.sharing and ansatz.sharing.edge is not None:
-                found |= {"edge": ansatz.sharing.edge, "period": ansatz.sharing.period}
-    found["init"] = starts[0] if init is None else init
-    return found
-
-
-def _product(ansatz: ProductOfStates, init: str | None) -> Section:
-    """The tables of both states, and what of them is multiplied."""
-    found: Section = {"kind": "product_of_states", "init": init or "factors"}
-    found |= {"dtype": str(np.dtype(ansatz.dtype)), "sweeps": ansatz.sweeps}  # type: ignore[attr-defined]
-    for name, other in (("first", "second"), ("second", "first")):
-        state: Any = getattr(ansatz, name)
-        if isinstance(state, Modulus | Phase):
-            found["phase" if isinstance(state, Modulus) else "modulus"] = other
-            state = state.ansatz
-        found[name] = _plain(_ansatz(state, None))
+        found["kind"] = _STATES.get(kind, kind)
+        found |= {name: value for name, value in made.items() if name not in ("pairs", "scheme")}
+        if kind == "Jastrow":
+            found["pairs"] = made["pairs"]
+        if (sharing := state.sharing) is not None:
+            found |= {
+                "edge": sharing.edge,
+                "period": None if sharing.edge is None else sharing.period,
+            }
+        if "sharing" in made:
+            found["sharing"] = sharing is not None
     return found
 
 
 def _contraction(vmc: Made) -> Section:
-    ansatz = vmc.ansatz
-    scheme = getattr(ansatz, "scheme", None)
-    if type(scheme) not in _SCHEMES:
+    scheme, most = vmc.ansatz.scheme, chi_of(vmc.ansatz)
+    if scheme is None:
         return {}
-    most = chi_of(ansatz)
-    found = {"scheme": _SCHEMES[type(scheme)], "chi": most}
+    found = {"scheme": type(scheme).__name__.lower(), "chi": most}
     if vmc.state.controller(GrowingChi) is not None:
         found["chi"] = "auto"
-        if most != default_chi(ansatz.description().get("D") or 1):
+        if most != default_chi(vmc.ansatz.description().get("D") or 1):
             found["largest_chi"] = most
     return found
 
 
 def _sampler(vmc: Made) -> Section:
     sampler: Any = vmc.method.sampler
-    kinds = {Sampler: "metropolis", DirectSampler: "direct", Enumerate: "enumerate"}
-    found: Section = {"kind": kinds.get(type(sampler), type(sampler).__name__)}
-    for name in SamplerSettings.model_fields:
-        takes = type(sampler) is Sampler or name in ("n_samples", "chunk")
-        if name not in ("kind", "magnetisation", "moves") and takes and hasattr(sampler, name):
-            found[name] = getattr(sampler, name)
+    kind = type(sampler).__name__
+    found: Section = {"kind": _SAMPLERS.get(kind, kind)}
+    takes = getattr(sampler, "__dataclass_fields__", {})
+    found |= {
+        name: getattr(sampler, name) for name in SamplerSettings.model_fields if name in takes
+    }
     if vmc.state.controller(GrowingSamples) is not None:
         found["n_samples"] = "auto"
-    found["magnetisation"] = vmc.method.problem.magnetisation
     moves = vmc.given.moves
     if moves is not None and not isinstance(moves, Mapping):
         found["moves"] = list(moves)
-    return found
+    return found | {"magnetisation": vmc.method.problem.magnetisation}
 
 
 def _optimizer(rule: Rule) -> Section:
     inner: Any = rule.rule if isinstance(rule, Paced) else rule
-    found: Section = {"kind": _RULES.get(type(inner), type(inner).__name__)}
-    names: tuple[str, ...] = ("clip",)
-    if isinstance(inner, SR):
-        names = ("diag_shift", "memory", "averaged_up_to", "momentum", "clip", "reach", "precision")
-        if type(inner.solver) in _SOLVERS:  # another one has no name in a file
-            found["solver"] = _SOLVERS[type(inner.solver)]
-    return found | {name: getattr(inner, name) for name in names if hasattr(inner, name)}
+    kind = type(inner).__name__
+    found = {name: getattr(inner, name) for name in SRSettings.model_fields if hasattr(inner, name)}
+    if "solver" in found:  # another one has no name in a file
+        found["solver"] = _SOLVERS.get(type(inner.solver))
+    return {"kind": _RULES.get(kind, kind), **found}
 
 
 def _rate(vmc: Made) -> Section:
-    if isinstance(vmc.method.rule, Paced):
-        return {"learning_rate": "auto"}
-    given = given_rate(vmc.method.schedule)
+    given = _given_rate(vmc)
     if isinstance(given, schedules.Cosine | schedules.Exponential):
         falls = {"learning_rate": given.start, "final_learning_rate": given.end}
         return {**falls, "schedule": type(given).__name__.lower()}
     if isinstance(given, schedules.Piecewise):
-        rates, lengths = (list(getattr(given, f.name)) for f in fields(given))
+        rates, lengths = list(given.stages), list(given.lengths)
         return {"learning_rate": rates, "stages": lengths, "schedule": "stages"}
     if callable(given):
         return {}
-    return {"learning_rate": given, "schedule": "constant"}
+    return {"learning_rate": given, "schedule": None if given == "auto" else "constant"}
 
 
-def _undescribed(vmc: Made, rough: Section) -> list[str]:
-    """The parts that have no name in a file, where what is left of the settings makes no run."""
-    from_a_model = len(rough["hamiltonian"]) > 1
-    own = {
-        "lattice": "bonds" not in rough["lattice"] and "boundary" not in rough["lattice"],
-        "hamiltonian": not from_a_model,
-        "ansatz": not all(
-            kind in {*_STATES.values(), *NETWORKS} for kind in _kinds(rough["ansatz"])
-        ),
-        "sampler": type(vmc.method.sampler) not in (Sampler, DirectSampler, Enumerate),
-        "optimizer": rough["optimizer"]["kind"] not in _RULES.values(),
-        "moves": isinstance(vmc.given.moves, Mapping),
+def _given_rate(vmc: Made) -> Any:
+    """A number, "auto", a schedule or a function."""
+    if isinstance(vmc.method.rule, Paced):
+        return "auto"
+    schedule: Any = vmc.method.schedule
+    given = schedule.given if isinstance(schedule, Rates) else schedule
+    return given.value if isinstance(given, schedules.Constant) else given
+
+
+def _differing(vmc: Made, settings: Settings) -> list[str]:
+    """Name the parts of a VMC that settings make in another way."""
+    operator, method = build_operator(settings), vmc.method
+    if build_lattice(settings.lattice) != vmc.operator.lattice:
+        return ["lattice", "hamiltonian"]
+    if (fingerprint(operator), operator.units) != (fingerprint(vmc.operator), vmc.operator.units):
+        return ["hamiltonian"]
+    rate: Any = build_schedule(settings.optimizer)
+    rule, rate = (
+        build_optimizer(settings.optimizer),
+        rate.value if isinstance(rate, schedules.Constant) else rate,
+    )
+    same = {
+        "ansatz": _same_state(build_ansatz(settings, operator), vmc.ansatz),
+        "sampler": _same_sampler(build_sampler(settings, operator), vmc),
+        "optimizer": method.rule
+        == (paced(rule, operator) if isinstance(method.rule, Paced) else rule),
+        "learning_rate": rate == _given_rate(vmc),
+        "guard": Guard(**settings.guard.model_dump()) == method.guard,
     }
-    return [name for name, is_own in own.items() if is_own]
+    return [name for name, is_same in same.items() if not is_same]
 
 
-def _kinds(section: Section) -> list[Any]:
-    """The kind of a state, of a product those of its states."""
-    tables = [section[key] for key in ("first", "second") if key in section] or [section]
-    return [table["kind"] for table in tables]
+def _same_state(built: Ansatz, used: Ansatz) -> bool:
+    inner = inner_state(built), inner_state(used)
+    return _facts(built) == _facts(used) and _facts(inner[0]) == _facts(inner[1])
+
+
+def _facts(state: Any) -> tuple[Any, ...]:
+    """All that tells states apart; a scheme counts as given, so that `rebuild` has it."""
+    state = state if state.scheme is None else state.with_scheme(state.scheme)
+    numbers = state.n_params, state.local_dim, str(state.dtype), getattr(state, "reweight", None)
+    return type(state), state.description(), state.rebuild(), state.scheme, numbers
+
+
+def _same_sampler(built: Any, vmc: Made) -> bool:
+    used: Any = vmc.method.sampler
+    if type(built) is not type(used):
+        return False
+    apart = {"magnetisation"}
+    apart |= {"n_samples"} if vmc.state.controller(GrowingSamples) else set()
+    apart |= {"by_orbit"} if vmc.method.orthogonal_to else set()  # which has all configurations
+    one, other = ({**asdict(each), **dict.fromkeys(apart)} for each in (built, used))
+    return bool(one == other)

@@ -17,15 +17,13 @@ from tnvmc.limits import Json, choices
 from tnvmc.settings.checks import conflicts
 from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, selector
 from tnvmc.settings.defaults import complete
-from tnvmc.settings.own_parts import own_parts, refusal
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, nearest
 from tnvmc.settings.section import Section, allowed, properties
 from tnvmc.settings.stage_checks import set_by_every_stage
 from tnvmc.settings.term_settings import TermSettings
 from tnvmc.storage.files import read_plain
-from tnvmc.storage.kept_files import in_place
-from tnvmc.storage.run_files import SERIES
-from tnvmc.storage.run_folder import CONFIG
+from tnvmc.storage.run_files import in_place, only_in_python, own_parts
+from tnvmc.storage.run_folder import CONFIG, SERIES
 
 S = TypeVar("S", bound=Section)
 
@@ -81,7 +79,7 @@ def _of_one_run(path: Path) -> dict[str, Any]:
             text = f"{heading} asks for several runs; use tnvmc run FILE, or tnvmc.series_file in Python"
             raise ConfigError(ConfigProblem(str(path), "file", text))
     if own := own_parts(data):
-        raise ConfigError(ConfigProblem(str(path), "file", refusal(path, own)))
+        raise ConfigError(ConfigProblem(str(path), "file", only_in_python(path.parent, own)))
     return data
 
 

@@ -17,11 +17,8 @@ _OURS, _UNDER_WAY = ".tnvmc.", ".tmp"  # how names of temporary files begin and 
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
     """Replace a file: temporary file in the same folder, fsync, rename, fsync of the folder.
 
-    The temporary file is locked as long as its process lives, so `clear_leftovers`, which comes
-    first, can tell.
-
-    Raises:
-        OSError: no space, no permission; the old file is then still in place.
+    The temporary file is locked while its process lives, as `clear_leftovers` asks.  After an
+    OSError the old file is still in place.
     """
     clear_leftovers(path.parent)
     name = f"{_OURS}{zlib.crc32(path.name.encode()):08x}.{os.getpid()}{_UNDER_WAY}"
@@ -84,18 +81,9 @@ def clear_leftovers(folder: Path) -> None:
 
 
 def read_plain(path: Path, *, anywhere: bool = False) -> bytes:
-    """Read a whole file, which must be one.
+    """Read a whole file; OSError for a folder, pipe, device, or a link to another folder.
 
-    A pipe would be waited for and a device read without end; a link may lead to a file that is
-    not part of the folder.
-
-    Args:
-        path: of the file.
-        anywhere: follow a link that leads to another folder, as for a file that people name.
-
-    Raises:
-        OSError: no file, a folder, pipe or device, a link out of the folder, no permission;
-            `strerror` says which.
+    With `anywhere` such a link is followed, as for a file that people name.
     """
     if not anywhere and path.is_symlink():
         target = Path(os.path.realpath(path))

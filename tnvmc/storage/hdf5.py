@@ -20,7 +20,7 @@ import numpy as np
 from tnvmc._version import __version__
 from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.storage.files import read_plain
-from tnvmc.storage.provenance import PROVENANCE, Provenance
+from tnvmc.storage.seals import PROVENANCE, Provenance
 
 FORMAT, FORMAT_VERSION = "tnvmc checkpoint", 1
 _NUMBERS = {"int": int, "float": float, "bool": bool}
@@ -36,8 +36,7 @@ class StateFileError(ValueError):
 def encoded(tree: Mapping[str, Any], attributes: Mapping[str, Any]) -> memoryview:
     """Give the content of a file: a tree of arrays, numbers and None, and attributes as JSON.
 
-    Made in memory: an error of the disk is then an OSError of a plain write, with its errno.  No second
-    copy of it is made: an averaged S alone may be a GiB.
+    Made in memory, where no second copy of it is made: an averaged S alone may be a GiB.
     """
     import h5py
 
@@ -91,8 +90,7 @@ def attribute(file: Any, name: str, default: Any = None) -> Any:
 def opened(path: Path) -> Iterator[Any]:
     """Open a state or checkpoint for reading; every way it is unusable becomes a StateFileError.
 
-    The checksum covers every byte, and HDF5 sees none before it was found right: its library takes
-    damaged headers for granted, up to a crash.
+    HDF5 sees no byte before the checksum was found right: damaged headers can crash it.
     """
     import h5py
 
@@ -134,10 +132,10 @@ def _unsealed(path: Path, content: bytes) -> memoryview:
     """Give the HDF5 image in the content of a file, of which no bit has changed."""
     whole = memoryview(content)
     image, end = whole[:-_SEAL_SIZE], content[-_SEAL_SIZE:]
-    if end.startswith(_SEAL):
-        if hashlib.sha256(image).digest() != end[len(_SEAL) :]:
-            raise StateFileError(f"{path}: damaged (its checksum is another one)")
+    if end == _seal(image):
         return image
+    if end.startswith(_SEAL):
+        raise StateFileError(f"{path}: damaged (its checksum is another one)")
     if not content.startswith(_HDF5):
         raise StateFileError(f"{path}: not a saved state, or damaged (no HDF5 file)")
     raise StateFileError(
@@ -147,11 +145,7 @@ def _unsealed(path: Path, content: bytes) -> memoryview:
 
 
 def _check_whole(group: Any) -> None:
-    """Raise ValueError unless all that a file holds is in it, once, as plain numbers.
-
-    So we write it.  Links to other files or places, data that is stored elsewhere, compressed or
-    not at all, were put there on purpose.
-    """
+    """Raise ValueError unless all that a file holds is in it, once, as plain numbers: as we write it."""
     import h5py
 
     for name in group:
@@ -169,12 +163,7 @@ def _check_whole(group: Any) -> None:
 
 
 def read_parameters(path: Path) -> tuple[dict[str, Any], np.ndarray]:
-    """Give what a state belongs to and its parameters (P,) on the host.
-
-    Raises:
-        StateFileError: a damaged or foreign file; parameters that are not finite, or not as many
-            as the file says.
-    """
+    """Give what a state belongs to and its parameters (P,) on the host; StateFileError for bad ones."""
     with opened(path) as file:
         return parameters_in(file)
 
@@ -196,21 +185,13 @@ def check_parameters(where: str, theta: Any, shape: tuple[int, ...]) -> None:
 
 
 def read_provenance(path: Path) -> Provenance | None:
-    """Give the run and the step that a checkpoint belongs to; None for a state of no run.
-
-    Raises:
-        StateFileError: a damaged or foreign file.
-    """
+    """Give the run and the step that a checkpoint belongs to; None for a state of no run."""
     with opened(path) as file:
         return Provenance.of(attribute(file, PROVENANCE))
 
 
 def read_stages(path: Path) -> list[dict[str, Any]]:
-    """Give the records of the stages before a checkpoint.
-
-    Raises:
-        StateFileError: a damaged or foreign file.
-    """
+    """Give the records of the stages before a checkpoint."""
     with opened(path) as file:
         stages: list[dict[str, Any]] = attribute(file, "stages", [])
     return stages

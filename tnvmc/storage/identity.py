@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+ORTHOGONAL = "orthogonal"
+"""In settings: the runs; in the identity of a checkpoint: `parameters_hash` of each kept state."""
+
 _KINDS = ("kind", "network")  # of an architecture: what the other keys mean
 
 
@@ -29,10 +32,7 @@ def parameters_hash(theta: np.ndarray) -> str:
 
 
 def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Say in what two descriptions differ, "heads 10 (now 5)" for each key, nested ones too.
-
-    Networks of different kinds differ in their kind and in nothing else.
-    """
+    """Say in what two descriptions differ, "heads 10 (now 5)" for each key, nested ones too."""
     found: list[str] = []
     for key in dict.fromkeys([*wanted, *stored]):
         old, new = stored.get(key), wanted.get(key)
@@ -44,7 +44,7 @@ def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[st
             found.append("other terms or couplings in the Hamiltonian")
         elif key == "sharing":
             found.append(f"tensors {'not ' if old is None else ''}shared (ansatz.sharing)")
-        elif key == "orthogonal":
+        elif key == ORTHOGONAL:
             found.append("other states that it is kept orthogonal to")
         else:
             found.append(f"{key} {_short(old)} (now {_short(new)})")

@@ -7,7 +7,7 @@ listed as damage.  So is what does not belong together.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,20 +16,41 @@ from typing import Any
 import numpy as np
 
 from tnvmc.storage.files import read_plain
-from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
-from tnvmc.storage.kept_files import ORTHOGONAL, in_place
-from tnvmc.storage.provenance import PROVENANCE, Provenance, in_toml, mismatch
-from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, RESULT, FolderError
-from tnvmc.storage.seals import Lines, check_toml, read_lines, unsealed_json
+from tnvmc.storage.hdf5 import (
+    StateFileError,
+    attribute,
+    opened,
+    parameters_in,
+    read_provenance,
+    read_stages,
+)
+from tnvmc.storage.identity import ORTHOGONAL, parameters_hash
+from tnvmc.storage.run_folder import (
+    CHECKPOINT,
+    CONFIG,
+    HISTORY,
+    MEASURED,
+    RESULT,
+    FolderError,
+    refuse_series,
+    require_folder,
+    stage_file,
+)
+from tnvmc.storage.seals import (
+    PROVENANCE,
+    Lines,
+    Provenance,
+    check_toml,
+    in_toml,
+    mismatch,
+    read_lines,
+    unsealed_json,
+)
 
 OBSERVABLES = "observables.json"
-SERIES = {
-    "comparison.toml": "a comparison",
-    "sectors.toml": "several sectors",
-    "starts.toml": "several starts",
-    "scan.toml": "a scan",
-}
-"""Settings files of several runs, and what the folder of each holds."""
+OWN_PARTS = "python"
+"""Section of the config.toml of a run from Python: `own` names the parts that settings do not
+describe; `n_sites` and `units` are those of the run."""
 
 Json = Mapping[str, Any]
 
@@ -38,18 +59,17 @@ Json = Mapping[str, Any]
 class Damage:
     """What is wrong with one file of a run.
 
-    `code` is "missing", "unreadable", "not_text", "bad_content" (`detail` says why) or "bad_line"
-    (`line` is its number, from 1, and `lost` the number of lines after it, which are not read;
-    without `detail` it was cut short).  What does not belong together has "other_run" (than the file `detail`), "other_steps" (a
-    copy of the run that went another way), "other_model", "ahead" (of the history: `detail` says how
-    many steps) or, of settings from before runs had an id, "untied".
+    `code` is "missing", "unreadable", "not_text", "bad_content" (`detail` says why), "bad_line"
+    (without `detail` it was cut short); of what does not belong together "other_run" (than the file
+    `detail`), "other_steps" (of a copy of the run), "other_model", "ahead" (of the history, by
+    `detail` steps), "untied" (settings of an early version).
     """
 
     file: str
     code: str
     detail: str = ""
-    line: int = 0
-    lost: int = 0
+    line: int = 0  #: number of a bad line, from 1
+    lost: int = 0  #: lines after it, which are not read
 
 
 @dataclass(frozen=True)
@@ -115,9 +135,7 @@ def read_run(path: str | Path) -> Run:
         FolderError: no such folder, or none of a run's files in it.
     """
     path = Path(path)
-    if not path.is_dir():
-        what = "is a file, not the folder of a run" if path.exists() else "no such folder"
-        raise FolderError(f"{path}: {what}")
+    require_folder(path)
     names = (CONFIG, HISTORY, RESULT, OBSERVABLES, CHECKPOINT)
     if not any((path / name).exists() for name in names):
         refuse_series(path)
@@ -125,7 +143,7 @@ def read_run(path: str | Path) -> Run:
     damage: list[Damage] = []
     config = _parsed(path / CONFIG, partial(_config, folder=path), damage)
     result = _parsed(path / RESULT, _result, damage)
-    observables = _parsed(path / OBSERVABLES, _observables, damage)
+    observables = _parsed(path / OBSERVABLES, lambda text: _File(*_sealed(text)), damage)
     checkpoint = _checkpoint(path / CHECKPOINT)
     # The last: a run that is under way adds lines to it, and takes none away.
     history = _parsed(path / HISTORY, partial(_history, damage=damage), damage)
@@ -186,16 +204,6 @@ def _same_model(content: Any, settings: Json | None) -> bool:
     return bool(content.get("model") in (None, hamiltonian.get("model")))
 
 
-def refuse_series(path: Path) -> None:
-    """Raise `FolderError`, with the runs that are in it, where a folder holds several runs."""
-    held = [what for name, what in SERIES.items() if (path / name).is_file()]
-    if not held:
-        return
-    runs = sorted(str(file.parent) for file in path.glob(f"*/{CONFIG}"))
-    tried = f"; try {' or '.join(repr(run) if ' ' in run else run for run in runs)}" if runs else ""
-    raise FolderError(f"{path}: holds {held[0]}{tried}")
-
-
 def _parsed(path: Path, parse: Callable[[str], Any], damage: list[Damage]) -> Any:
     """Give what `parse` makes of the text of a file; None where that fails, as `damage` tells."""
     try:
@@ -249,27 +257,6 @@ def _result(text: str) -> _File:
     content.get("convergence", {"diagnostics": ()})["diagnostics"]
     if not int(content["n_sites"]) >= 1:
         raise ValueError(f"n_sites is {content['n_sites']}")
-    return _File(content, provenance)
-
-
-def _observables(text: str) -> _File:
-    content, provenance = _sealed(text)
-    rows, columns = content["shape"]
-    n_sites = int(rows) * int(columns) - len(content.get("vacant", ()))
-    shapes = {"sites": (n_sites,), "correlations": (n_sites, n_sites), "structure_factor": None}
-    for part, shape in shapes.items():
-        for name, values in content.get(part, {}).items():
-            for key in ("mean", "error"):
-                found, asked = as_array(values[key]).shape, shape or (len(values["q"]),)
-                if found != asked:
-                    raise ValueError(f"{part}.{name}.{key} has shape {found}, not {asked}")
-    places = content.get("coordinates")
-    if places is not None and as_array(places).shape != (n_sites, 2):
-        raise ValueError(f"coordinates have shape {as_array(places).shape}, not {(n_sites, 2)}")
-    for bond in content.get("bonds", []):
-        if not all(0 <= int(site) < n_sites for site in bond["sites"]):
-            raise ValueError(f"a bond joins {bond['sites']}, there are {n_sites} sites")
-        float(np.float64(bond["mean"])), bond.get("error")
     return _File(content, provenance)
 
 
@@ -342,3 +329,75 @@ def asks_the_same(one: Any, other: Json) -> bool:
         return {**config, "run": (config.get("run") or {}).get("seed"), ORTHOGONAL: kept}
 
     return isinstance(one, Mapping) and relevant(one) == relevant(other)
+
+
+def moved(
+    config: Mapping[str, Any], out: Path, there: Callable[[Path], bool] = lambda place: True
+) -> dict[str, Any]:
+    """Give the settings of a run as those of another folder.
+
+    The runs of [[orthogonal]] that lay beside the first lie beside that one, if they are `there`.
+    """
+    run = config.get("run")
+    run = run if isinstance(run, Mapping) else {}
+    before = Path(str(run.get("out", ""))).parent
+
+    def named(each: Any) -> Any:
+        path = Path(str(each.get("run", ""))) if isinstance(each, Mapping) else Path()
+        beside = out.parent / path.name
+        return {**each, "run": str(beside)} if path.parent == before and there(beside) else each
+
+    content = {**config, "run": {**run, "out": str(out)}}
+    if run and isinstance(kept := config.get(ORTHOGONAL), list):
+        content[ORTHOGONAL] = [named(each) for each in kept]
+    return content
+
+
+def in_place(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Give the settings of the run in a folder, which may have been moved or copied."""
+    return moved(config, folder, lambda place: (place / CONFIG).is_file())
+
+
+def orthogonal_hashes(checkpoint: Path) -> tuple[str, ...]:
+    """Give the hashes of the states that a checkpoint was kept orthogonal to, in their order."""
+    with opened(checkpoint) as file:
+        return tuple(attribute(file, "identity").get(ORTHOGONAL) or ())
+
+
+def has_changed(kept: Path, hashed: str) -> bool:
+    """Tell whether a run is known to hold another state than the one with this hash."""
+    try:
+        return measured_hash(kept) not in (None, hashed)
+    except StateFileError:
+        return False
+
+
+def measured_file(folder: Path) -> Path | None:
+    """The file of the parameters that a run measured; None where there is none."""
+    n_stages = sum(1 for _ in folder.glob(stage_file("*")))
+    files = (folder / stage_file(n_stages), folder / MEASURED, folder / CHECKPOINT)
+    return next((path for path in files if path.is_file()), None)
+
+
+def measured_hash(folder: Path) -> str | None:
+    """Give the hash of the parameters that a run measured; None where no file holds them."""
+    path = measured_file(folder)
+    if path is None:
+        return None
+    with opened(path) as file:
+        return parameters_hash(parameters_in(file)[1])
+
+
+def own_parts(config: Json) -> list[str]:
+    """Give the names of what only Python can make; none where settings make the whole run."""
+    section = config.get(OWN_PARTS)
+    return [str(name) for name in section.get("own", [])] if isinstance(section, Mapping) else []
+
+
+def only_in_python(folder: Path, own: Sequence[str]) -> str:
+    """Say what to do where settings do not make the state of a run."""
+    names = ", ".join(name.replace("_", " ") for name in own)
+    return (
+        f"a run from Python, of which settings do not describe: {names}; make the VMC in Python as "
+        f"it was, then vmc.restore({str(folder / CHECKPOINT)!r})"
+    )

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NoReturn, Self
 
 from tnvmc.storage.files import clear_leftovers, read_plain, write_atomically
 from tnvmc.storage.hdf5 import read_provenance
-from tnvmc.storage.provenance import PROVENANCE, Provenance, in_toml, mismatch, new_run
 from tnvmc.storage.seals import (
     CHECK,
+    PROVENANCE,
     RUN_ID,
     Lines,
+    Provenance,
     SealBroken,
     check_toml,
+    in_toml,
+    mismatch,
+    new_run,
     next_check,
     read_lines,
     sealed_json,
@@ -32,6 +37,14 @@ CONFIG, HISTORY, RESULT = "config.toml", "history.jsonl", "result.json"
 CHECKPOINT, PICTURE = "checkpoint.h5", "energy.png"
 MEASURED = "measured.h5"
 """The parameters of result.json, where they are not the last ones, which the checkpoint holds."""
+
+SERIES = {
+    "comparison.toml": "a comparison",
+    "sectors.toml": "several sectors",
+    "starts.toml": "several starts",
+    "scan.toml": "a scan",
+}
+"""Settings files of several runs, and what the folder of each holds."""
 
 _FILES = (CONFIG, HISTORY, RESULT, CHECKPOINT, MEASURED)
 
@@ -53,15 +66,17 @@ class DiskError(Exception):
     """The disk refused a write: it is full, or not ours."""
 
 
-class Interrupted(Exception):
-    """A run or several that were stopped, with a checkpoint written; `because` says by what.
+@contextmanager
+def disk_errors(path: Path, kind: type[Exception] = FolderError) -> Iterator[None]:
+    """Say of an error of the disk which folder it was."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{path}: cannot be written ({error.strerror or error})") from None
 
-    Args:
-        where: it was stopped, as "after 20 steps, checkpoint written".
-        command: that goes on.
-        exit_status: of the process.
-        because: why, empty for Ctrl-C.
-    """
+
+class Interrupted(Exception):
+    """One or several runs that were stopped, with a checkpoint written; `because` is empty for Ctrl-C."""
 
     def __init__(self, where: str, command: str, exit_status: int, because: str = "") -> None:
         reason = f"{because}; " if because else ""
@@ -70,10 +85,9 @@ class Interrupted(Exception):
 
 
 class RunFolder:
-    """Holds one run; made by `create` or, for a run that goes on, `reopen`.
+    """Holds one run, for a ``with`` statement; made by `create` or, for a run that goes on, `reopen`.
 
-    history.jsonl is locked while the object lives, so that two processes never write one run.
-    Close it, or use it in a ``with`` statement.
+    history.jsonl is locked while it is open, so that two processes never write one run.
     """
 
     def __init__(self, path: Path, history: IO[bytes], provenance: Provenance) -> None:
@@ -84,14 +98,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any]) -> RunFolder:
-        """Make the folder and write config.toml.
-
-        A run that was killed before it had written that is started again.
-
-        Raises:
-            FolderError: the folder holds a run already, or is no folder.
-            OSError: no space or no permission.
-        """
+        """Make the folder and write config.toml; raises FolderError as `refuse_occupied`, OSError."""
         refuse_occupied(path)
         path.mkdir(parents=True, exist_ok=True)
         folder = cls(path, _locked(path), new_run())
@@ -124,9 +131,8 @@ class RunFolder:
             own_settings: the run goes on by its config.toml, which must then belong to it.
 
         Raises:
-            FolderError: the folder holds no run, another process is writing it or has gone on with it,
-                a line of its history before `next_step` is missing, doubled or changed, or a file
-                is of another run.
+            FolderError: no run there, another process is writing it or has gone on with it, a line
+                before `next_step` is missing or changed, or a file is of another run.
             OSError: no permission.
         """
         require_settings(path)
@@ -219,12 +225,28 @@ class RunFolder:
 
 def check_run_folder(path: Path) -> None:
     """Raise `FolderError` where a path is no folder that holds a run, with its settings unchanged."""
-    if not path.is_dir():
-        what = "is a file, not the folder of a run" if path.exists() else "no such folder"
-        raise FolderError(f"{path}: {what}")
+    require_folder(path)
+    refuse_series(path)
     if not (path / CONFIG).is_file():
         raise FolderError(f"{path}: holds no run ({CONFIG} is missing)")
     check_settings(path / CONFIG)
+
+
+def require_folder(path: Path) -> None:
+    """Raise `FolderError` where a path is no folder."""
+    if not path.is_dir():
+        what = "is a file, not the folder of a run" if path.exists() else "no such folder"
+        raise FolderError(f"{path}: {what}")
+
+
+def refuse_series(path: Path) -> None:
+    """Raise `FolderError`, with the runs that are in it, where a folder holds several runs."""
+    held = [what for name, what in SERIES.items() if (path / name).is_file()]
+    if not held:
+        return
+    runs = sorted(str(file.parent) for file in path.glob(f"*/{CONFIG}"))
+    tried = f"; try {' or '.join(repr(run) if ' ' in run else run for run in runs)}" if runs else ""
+    raise FolderError(f"{path}: holds {held[0]}{tried}")
 
 
 def check_settings(path: Path) -> None:
@@ -242,6 +264,7 @@ def check_settings(path: Path) -> None:
 
 def require_settings(path: Path) -> None:
     """Raise `FolderError` where a folder holds no settings to resume by."""
+    refuse_series(path)
     if (path / CONFIG).is_file():
         return
     if path.is_file():
@@ -294,10 +317,7 @@ def _locked(path: Path) -> IO[bytes]:
 
 
 def _kept(lines: Lines, path: Path, next_step: int | None) -> int:
-    """Count the lines of history.jsonl before `next_step`.
-
-    Raises FolderError where one of the lines that should stay is not there.
-    """
+    """Count the lines of history.jsonl before `next_step`, none of which may be missing."""
     n_steps = len(lines.records)
     if lines.bad is not None and not lines.torn and (next_step is None or n_steps < next_step):
         raise FolderError(
@@ -314,8 +334,6 @@ def _kept(lines: Lines, path: Path, next_step: int | None) -> int:
 def check_tied(path: Path) -> Provenance:
     """Give what the checkpoint of a run says of itself.
 
-    A history that is gone or damaged is compared as far as it can be read.
-
     Raises:
         FolderError: it, the settings, the history or the result are not of one run.
         StateFileError: a damaged checkpoint.
@@ -327,12 +345,7 @@ def check_tied(path: Path) -> Provenance:
 
 
 def provenance_at(path: Path, before: Provenance, step: int) -> Provenance:
-    """Give what a checkpoint said that was read a moment after one with `before`, at another step.
-
-    Raises:
-        FolderError: it was of another run.
-        StateFileError: a damaged checkpoint.
-    """
+    """Give what a checkpoint said that was read a moment after one with `before`, at another step."""
     if step == before.step:
         return before
     after, checks = read_provenance(path / CHECKPOINT), _readable_history(path).checks

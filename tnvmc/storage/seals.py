@@ -1,8 +1,10 @@
-"""Checksums by which a file that was changed after it was written is known.
+"""Checksums by which a changed file is known, and which run and step a file belongs to.
 
-JSON carries that of its content under the key "checksum", whatever its layout; a line of
-history.jsonl under "check" that of itself and all lines before it, the first one with the id of the
-run; TOML in a last line, a comment.
+JSON carries the checksum of its content under the key "checksum", whatever its layout; a line of
+history.jsonl under "check" that of itself and all lines before it; TOML in a last line, a comment.
+Under them stands the random id of the run: in config.toml, the first line of history.jsonl, the
+checkpoint and what is measured.  Two copies of a folder have one id and go different ways; the
+checksum of the last line of the history tells those apart.
 """
 
 from __future__ import annotations
@@ -10,9 +12,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
 
 CHECKSUM, CHECK, RUN_ID = "checksum", "check", "run_id"
 _LAST_LINE = "# sha256 "
@@ -38,12 +41,7 @@ def sealed_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:
 
 
 def unsealed_json(text: str) -> dict[str, Any]:
-    """Read a JSON file of `sealed_json`, without the checksum.
-
-    Raises:
-        SealBroken: its checksum is missing or another one.
-        ValueError: no JSON, or no object.
-    """
+    """Read a JSON file of `sealed_json`; `SealBroken` for another checksum, or ValueError."""
     content = json_object(text)
     if content.pop(CHECKSUM, None) != _digest(content):
         raise SealBroken
@@ -51,11 +49,7 @@ def unsealed_json(text: str) -> dict[str, Any]:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Read a JSON object.
-
-    Raises:
-        ValueError: no JSON, or no object.
-    """
+    """Read a JSON object; ValueError for anything else."""
     with contextlib.suppress(ValueError, RecursionError):
         if isinstance(content := json.loads(text), dict):
             return content
@@ -141,3 +135,63 @@ def _require(step: Any, expected: int) -> None:
     if step != expected:
         what = "is missing" if step > expected else "is followed by one that was there already"
         raise ValueError(f"step {expected if step > expected else expected - 1} {what}")
+
+
+PROVENANCE = "provenance"  #: key in JSON, attribute in HDF5, comment in TOML
+_COMMENT = f"# {PROVENANCE} "
+
+Mismatch = Literal["other_run", "other_steps", "ahead"]
+"""A file of another run; of this one, but of other steps; of steps that the history lacks."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """A run, and a step of it."""
+
+    run_id: str
+    step: int = 0  #: number of steps that were made
+    check: str = ""  #: of the last line of history.jsonl then
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give it for strict JSON."""
+        return asdict(self)
+
+    def as_comment(self) -> str:
+        """Give it as a line of a TOML file."""
+        return f"{_COMMENT}{json.dumps(self.as_dict())}\n"
+
+    @classmethod
+    def of(cls, content: Any) -> Self | None:
+        """Read `as_dict` back; None where there is none, ValueError where it is something else."""
+        if content is None:
+            return None
+        kinds = {"run_id": str, "step": int, "check": str}
+        if not isinstance(content, Mapping) or {k: type(v) for k, v in content.items()} != kinds:
+            raise ValueError(f"its {PROVENANCE} cannot be read")
+        return cls(**content)
+
+
+def new_run() -> Provenance:
+    """Give the beginning of a run that no other has."""
+    return Provenance(uuid.uuid4().hex)
+
+
+def in_toml(text: str) -> Provenance | None:
+    """Read `Provenance.as_comment` in a file, None where there is none."""
+    lines = [line for line in text.split("\n") if line.startswith(_COMMENT)]
+    return Provenance.of(json.loads(lines[-1].removeprefix(_COMMENT))) if lines else None
+
+
+def mismatch(found: Provenance | None, run_id: str | None, lines: Lines | None) -> Mismatch | None:
+    """Give how a file does not fit a run with this id and history; None where it does.
+
+    `found` in the file is None where it belongs to no run, `run_id` in a folder of an early version.
+    """
+    if (None if found is None else found.run_id) != run_id:
+        return "other_run"
+    if found is None or lines is None:
+        return None
+    if found.step > len(lines.checks):
+        return "ahead" if lines.bad is None else None  # else the damage is what is to be told
+    check = lines.checks[found.step - 1] if found.step else ""
+    return None if check == found.check else "other_steps"

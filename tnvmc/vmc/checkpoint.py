@@ -22,9 +22,8 @@ from tnvmc.storage.hdf5 import (
     encoded,
     opened,
 )
-from tnvmc.storage.identity import differences
-from tnvmc.storage.kept_files import ORTHOGONAL
-from tnvmc.storage.provenance import PROVENANCE, Provenance
+from tnvmc.storage.identity import ORTHOGONAL, differences
+from tnvmc.storage.seals import PROVENANCE, Provenance
 from tnvmc.vmc.controllers import MeanOfIterates
 from tnvmc.vmc.core import Controller, Iterate, Method, State
 from tnvmc.vmc.guard import Recent

@@ -18,7 +18,7 @@ from tnvmc.backend import progress
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.reweighting import ChiPoint, Remeasured, chi_points
 from tnvmc.sampling.snapshots import measure_configs
 from tnvmc.shown import Shown, Table, data_frame, drawn, fixed, with_error

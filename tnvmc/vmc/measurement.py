@@ -103,9 +103,7 @@ class MeasurementPlan:
         n_burn = self.n_burn
         if n_burn is None:
             n_burn = sweeps_before(step)
-        sampler = given.for_measurement(
-            self.n_samples, n_burn, self.n_thin, in_double=bool(self.symmetries)
-        )
+        sampler = given.for_measurement(self.n_samples, n_burn, self.n_thin)
         if method.orthogonal_to:
             sampler = everywhere(sampler)
         if self.symmetries:
@@ -164,7 +162,6 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
             *of_excited((energy.mean, energy.error), applied.orthogonal_to, overlaps, DIAGONALISED),
             *ground,
         ),
-        precision_shift=seen.precision_shift,
         magnetisation=sector,
         n_independent=independent(method.problem, sector),
         chi=chi_of(problem.ansatz),

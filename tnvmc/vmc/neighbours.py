@@ -19,7 +19,7 @@ from tnvmc.ansatz.metropolis import local_states, replaced
 from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.operators.term import Operator

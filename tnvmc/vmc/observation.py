@@ -10,8 +10,8 @@ from typing import Any
 
 from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.estimate.local import local_energy, off_diagonal_energy
-from tnvmc.estimate.statistics import Estimate, effective_samples, estimate, estimate_samples
+from tnvmc.estimate.observables import local_energy, off_diagonal_energy
+from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples, Wanted
 from tnvmc.vmc.orthogonal import LowerState, Overlap, SampledState, penalties
 
@@ -73,13 +73,6 @@ class Observation:
             "effective_samples": effective_samples(weight) if weighted else None,
             "overlaps": self.overlaps,
         }
-
-    @property
-    def precision_shift(self) -> float | None:
-        """By how much the weights for single precision move the energy; None without them."""
-        if not self.info.single_precision or self.snapshot.weight is None:
-            return None
-        return self.energy.mean - estimate(self.local, self.info.n_walkers).mean
 
 
 NOTHING_SEEN: dict[str, Any] = {

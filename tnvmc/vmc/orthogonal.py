@@ -19,7 +19,7 @@ import numpy as np
 from tnvmc.ansatz.metropolis import amplitude_ratio
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import Estimate, estimate_samples
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
@@ -81,7 +81,7 @@ class LowerState:
 
     def draw(self, n_samples: int, stream: int) -> tuple[Snapshot, SampleInfo]:
         """Draw configurations of |phi|^2, with amplitudes and nothing else."""
-        sampler = everywhere(self.sampler).for_measurement(n_samples, _BURN, in_double=True)
+        sampler = everywhere(self.sampler).for_measurement(n_samples, _BURN)
         problem = replace(self.problem, targets={})
         snapshot, _, info = sampler.draw(problem, self.point, stream, jacobian=False)
         return snapshot, info
@@ -89,7 +89,7 @@ class LowerState:
     @cached_property
     def energy(self) -> Estimate:
         """Its energy, from a fourth of as many samples."""
-        sampler = everywhere(self.sampler).for_measurement(POOL // 4, _BURN, in_double=True)
+        sampler = everywhere(self.sampler).for_measurement(POOL // 4, _BURN)
         snapshot, _, info = sampler.draw(self.problem, self.point, streams.KEPT + 2, jacobian=False)
         local = local_energy(self.problem.operator, snapshot)
         return estimate_samples(local, snapshot.weight, info)

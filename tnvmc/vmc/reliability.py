@@ -65,7 +65,7 @@ def of_energy(
     Args:
         seen: the draw.
         problem: what was drawn from.
-        off_diagonal: part of the energy (`estimate.local.off_diagonal_energy`).
+        off_diagonal: part of the energy (`estimate.observables.off_diagonal_energy`).
         moved: of `neighbours.widened`.
 
     Cost: that of diagonalising a sector of at most `DIAGONALISED` states (`DIAGONALISED_IN_DOUBT`

@@ -113,7 +113,6 @@ class Measurement(Shown):
     diagnostics: tuple[Diagnostic, ...] = ()
     effective_samples: float | None = None  #: of weighted draws, see `sampling.direct`
     acceptance_by_move: Mapping[str, float] | None = None  #: for each kind (`MOVE_KINDS`)
-    precision_shift: float | None = None  #: of the energy by the weights of `ansatz.wrappers.mixed`
     bulk_ess: float | None = None  #: effective samples of chains, for the mean (`estimate.mixing`)
     tail_ess: float | None = None  #: the same for the 5 % and 95 % quantiles
     magnetisation: int | None = None  #: twice the total Sz of the sector; None: all of them

@@ -15,7 +15,6 @@ import numpy as np
 
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.vacancies import on_grid
-from tnvmc.ansatz.wrappers.mixed import Mixed
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import to_host
@@ -246,8 +245,6 @@ def _costs(operator: Operator, D: int, sector: int | None, when: When) -> dict[i
 def _state(measured: Measured) -> PEPS:
     """The PEPS whose energy was measured."""
     ansatz = measured.problem.ansatz
-    if isinstance(ansatz, Mixed):
-        ansatz = ansatz.ansatz
     if not isinstance(ansatz, PEPS):
         kind = kind_in(ansatz.description())
         raise LeftOut(

@@ -32,7 +32,7 @@ from tnvmc.ansatz.peps.starts.simple_update import simple_update
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.exact import exact_ground_state
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.sampling.moves import moves_for
@@ -335,7 +335,7 @@ def test_bonds_that_do_not_fit_are_refused(lattice: Any, bonds: Any) -> None:
 
 def test_what_belongs_to_the_state_is_kept() -> None:
     peps = ring((3, 3), 2)
-    for other in (peps.with_scheme(SRC(3)), peps.single, peps._of_type("complex128")):
+    for other in (peps.with_scheme(SRC(3)), peps._of_type("complex128")):
         assert other.bonds == "periodic"
     assert "periodic" in repr(peps)
     assert peps.description()["bonds"] == "periodic"

@@ -15,7 +15,7 @@ from tnvmc import PEPS, SRC, Exact, ZipUp, chain, heisenberg, j1j2, rydberg, squ
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.lattice import Lattice, from_bonds, honeycomb, kagome, triangular
 from tnvmc.operators.spin import exchange_matrix
 from tnvmc.operators.term import Operator, Term

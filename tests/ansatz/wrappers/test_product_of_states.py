@@ -27,7 +27,7 @@ from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.jacobian.dense import as_base
 from tnvmc.jacobian.hstack import HStackJacobian
 from tnvmc.jacobian.slices import SliceJacobian

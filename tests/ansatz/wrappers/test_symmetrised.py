@@ -22,7 +22,7 @@ from tnvmc.ansatz.wrappers.images import moved_patch, moved_table
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate
 from tnvmc.exact import symmetric_levels
 from tnvmc.lattice import chain, square

@@ -14,9 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from tnvmc.ansatz.neural.architectures import CNNConfig
+from tnvmc.ansatz.neural.architectures import CNNConfig, noted
 from tnvmc.ansatz.neural.rbm import log_cosh, sum_log_cosh
-from tnvmc.ansatz.neural.recipe import noted
 from tnvmc.ansatz.neural.symmetry_average import shifts
 from tnvmc.lattice.lattice import Lattice, require_full_grid
 

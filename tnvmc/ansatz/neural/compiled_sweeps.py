@@ -20,12 +20,15 @@ from tnvmc.ansatz.metropolis import CAP, MoveCounts, PlainSweep, kind_table
 from tnvmc.ansatz.neural.batches import (
     MOST_IN_BLOCK,
     ONE_THREAD,
+    beside,
+    called,
     even,
+    from_jax,
     padded,
     padded_size,
     side_by_side,
+    to_jax,
 )
-from tnvmc.ansatz.neural.dlpack import beside, called, from_jax, to_jax
 from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, SweepInfo, Targets, Walkers
 from tnvmc.backend.namespace import array_namespace, is_cupy, to_host
 

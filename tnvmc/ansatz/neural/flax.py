@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz
+from tnvmc.ansatz.neural.architectures import rebuild_of
 from tnvmc.ansatz.neural.batches import (
     MOST_DRAWN,
     ONE_THREAD,
@@ -35,17 +36,13 @@ from tnvmc.ansatz.neural.functional import (
     InvariantModule,
     NetworkParameters,
     SectorModule,
-)
-from tnvmc.ansatz.neural.recipe import rebuild_of
-from tnvmc.ansatz.neural.single_precision import SinglePrecisionNetwork
-from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
-from tnvmc.ansatz.neural.validation import (
     check_dtype,
     check_groups,
     check_holomorphic,
     check_output,
     check_rows,
 )
+from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
 from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import spelt
@@ -105,9 +102,8 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
             `holomorphic` and `dtype`; an unknown group in `freeze`; signs other than 0 and 1.
         TypeError: a network that is no Flax module and makes none.
 
-    What it does not do: single precision, but for sweeps (`wrappers.mixed`); modules that change
-    while they are called (dropout, statistics that are updated); functions that are not
-    differentiable.
+    What it does not do: single precision; modules that change while they are called (dropout,
+    statistics that are updated); functions that are not differentiable.
 
     Source: log-derivatives with real, holomorphic and other parameters as in Vicentini et al.,
     SciPost Phys. Codebases 7 (2022), with the convention of `optimize.rule` (no factor 2).
@@ -187,11 +183,6 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
     def orbit_classes(self, configs: np.ndarray, operator: Operator) -> Any:
         """Give one configuration of each orbit and how many it stands for."""
         return self.orbits.classes(configs, operator)
-
-    @cached_property
-    def single(self) -> SinglePrecisionNetwork:
-        """What can `start` and `sweep` from a theta in single precision."""
-        return SinglePrecisionNetwork(self)
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N); one evaluation for each orbit of a small lattice."""

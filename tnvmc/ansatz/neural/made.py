@@ -9,14 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from tnvmc.ansatz.neural.architectures import MADEConfig
+from tnvmc.ansatz.neural.architectures import MADEConfig, noted
 from tnvmc.ansatz.neural.autoregressive import (
     Autoregressive,
     one_hot,
     phase_of,
     snake,
 )
-from tnvmc.ansatz.neural.recipe import noted
 from tnvmc.lattice.lattice import Lattice
 
 

@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from tnvmc.ansatz.neural.architectures import PatchedTransformerConfig
+from tnvmc.ansatz.neural.architectures import PatchedTransformerConfig, noted
 from tnvmc.ansatz.neural.autoregressive import Autoregressive
 from tnvmc.ansatz.neural.decoder import REAL, Block, sinusoidal_positions
-from tnvmc.ansatz.neural.recipe import noted
 from tnvmc.lattice.lattice import Lattice, require_full_grid
 
 MOST_STATES = 1024

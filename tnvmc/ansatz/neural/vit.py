@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from tnvmc.ansatz.neural.architectures import ViTConfig
+from tnvmc.ansatz.neural.architectures import ViTConfig, noted
 from tnvmc.ansatz.neural.rbm import sum_log_cosh
-from tnvmc.ansatz.neural.recipe import noted
 from tnvmc.ansatz.neural.relative_attention import (
     RelativeAttention,
     input_dependence,

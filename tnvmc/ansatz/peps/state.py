@@ -102,11 +102,6 @@ class PEPS(RowContraction):
     def _with(self, scheme: Scheme | None, dtype: str | None) -> PEPS:
         return PEPS(self.lattice, self.D, dtype, scheme, self.local_dim, self.bonds, self.sharing)
 
-    @property
-    def single(self) -> PEPS:
-        """The same state for a theta in single precision."""
-        return self._of_type("complex64" if self.dtype.kind == "c" else "float32")
-
     def save(self, path: str | Path, theta: Array, *, overwrite: bool = False) -> None:
         """Write the state to an HDF5 file that `load` and ansatz.init read, whole or not at all.
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from tnvmc.ansatz.peps.rings import check_bonds
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
-from tnvmc.ansatz.peps.starts.product_states import mean_energy, product_starts, start_vectors
-from tnvmc.ansatz.peps.starts.tensors import bond_sizes
+from tnvmc.ansatz.peps.starts.tensors import bond_sizes, mean_energy, product_starts, start_vectors
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.permutations import Permutation, point_group, space_group, translations

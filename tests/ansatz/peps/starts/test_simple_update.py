@@ -15,7 +15,7 @@ from tnvmc.ansatz.peps.starts.tensors import bond_sizes, random_positive
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.contraction.double_layer import log_amplitude
 from tnvmc.contraction.schemes import SRC
-from tnvmc.estimate.local import local_energy
+from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import estimate
 from tnvmc.lattice.embedding import embedding
 from tnvmc.lattice.grids import chain, shastry_sutherland, square

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.oracles import all_configs, dense_state
-from tnvmc.ansatz.peps.starts.tensors import bond_sizes, grow, random_positive
+from tnvmc.ansatz.peps.starts.tensors import bond_sizes, grow, product_starts, random_positive
 from tnvmc.lattice import chain, honeycomb, kagome, square
 from tnvmc.lattice.embedding import embedding
 
@@ -78,3 +78,10 @@ def test_bad_input():
         grow(random_positive(GRID, 3), embedding(GRID), 2)
     with pytest.raises(ValueError, match="6 tensors"):
         grow(random_positive(GRID, 2), embedding(square(3, 3)), 3)
+
+
+def test_product_starts_are_normalised() -> None:
+    starts = product_starts(square(2, 3), 3)
+    assert set(starts) >= {"neel x", "neel z", "uniform x", "row stripes z"}
+    for vectors in starts.values():
+        assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0)

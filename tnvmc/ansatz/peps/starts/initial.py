@@ -9,9 +9,8 @@ import numpy as np
 
 from tnvmc.ansatz.peps.layout import TensorLayout
 from tnvmc.ansatz.peps.sharing import SharedTensors
-from tnvmc.ansatz.peps.starts.product_states import start_vectors
 from tnvmc.ansatz.peps.starts.simple_update import ImaginaryTime, SimpleUpdateInfo, simple_update
-from tnvmc.ansatz.peps.starts.tensors import noisy, random_positive
+from tnvmc.ansatz.peps.starts.tensors import noisy, random_positive, start_vectors
 from tnvmc.ansatz.protocol import real_state
 from tnvmc.operators.term import Operator
 

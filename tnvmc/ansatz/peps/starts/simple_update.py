@@ -44,7 +44,7 @@ from tnvmc.ansatz.peps.starts.gates import (
     mean_fields,
     plan_gates,
 )
-from tnvmc.ansatz.peps.starts.product_states import start_vectors
+from tnvmc.ansatz.peps.starts.tensors import start_vectors
 from tnvmc.ansatz.peps.starts.vidal_form import (
     VidalPEPS,
     equilibrate,

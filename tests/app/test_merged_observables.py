@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tnvmc.app.merge import enough_pairs, merged
+from tnvmc.app.measure import merged
 
 
 def record(n_samples: int = 64, chi: int | None = 8, **more: Any) -> dict[str, Any]:
@@ -101,20 +101,9 @@ def test_other_states_are_never_mixed(differs: dict[str, Any], why: str) -> None
     fresh, held = content(), content(record(), {"ring": record()}, mark="old", **differs)
     found = merged(fresh, held)
     assert (found.content, found.kept, found.aside) == (fresh, (), why)
-    assert not enough_pairs(fresh, held, record())
 
 
 def test_a_file_that_does_not_tell_its_state_is_set_aside() -> None:
     held = content(record())
     del held["measured"]
     assert merged(content(), held).aside == "unknown"
-
-
-def test_pairs_that_are_as_good_need_not_be_measured_again() -> None:
-    state = content()
-    held = content(record(512, 8))
-    assert enough_pairs(state, held, record(500, 8))
-    for planned in (record(1024, 8), record(512, 16), record(512, 8, drawn="enumerate")):
-        assert not enough_pairs(state, held, planned)
-    assert not enough_pairs(state, content(), record())
-    assert not enough_pairs(state, None, record())

@@ -11,7 +11,7 @@ import pytest
 
 from tests.oracles import all_configs, dense_hamiltonian, dense_local_energy
 from tnvmc.ansatz.mps import PeriodicMPS
-from tnvmc.estimate.local import local_energy, off_diagonal_energy
+from tnvmc.estimate.observables import local_energy, off_diagonal_energy
 from tnvmc.lattice import Lattice, chain, shastry_sutherland, square
 from tnvmc.operators import models
 from tnvmc.operators.spin import SIGMA_X, SIGMA_Y, SIGMA_Z, kron, spin_matrices

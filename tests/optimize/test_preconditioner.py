@@ -16,8 +16,7 @@ from tnvmc.jacobian.centered import (
 )
 from tnvmc.jacobian.dense import DenseJacobian, as_base
 from tnvmc.jacobian.slices import SliceJacobian
-from tnvmc.optimize.conjugate_gradients import ConjugateGradients
-from tnvmc.optimize.nystroem import preconditioner
+from tnvmc.optimize.conjugate_gradients import ConjugateGradients, preconditioner
 
 M = 200
 TIGHT = ConjugateGradients(1e-11)

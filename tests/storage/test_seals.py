@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tnvmc.storage.provenance import Provenance, in_toml, mismatch, new_run
 from tnvmc.storage.run_folder import FolderError, FolderInUse, RunFolder
-from tnvmc.storage.seals import Lines, read_lines
+from tnvmc.storage.seals import Lines, Provenance, in_toml, mismatch, new_run, read_lines
 
 
 @pytest.fixture

@@ -1,0 +1,213 @@
+"""How the command line works: options, one line for an error, exit statuses, ranks."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from tnvmc._version import __version__
+from tnvmc.backend.process import OutputLost
+from tnvmc.backend.ranks import Ranks, launched, using_ranks
+
+BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+
+FORMAT = warnings.formatwarning
+
+
+def warning_line(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
+    """Tell what Python would be warned of in one line; other warnings as ever."""
+    ours = category.__module__.startswith("tnvmc.")
+    return f"tnvmc: {message}\n" if ours else FORMAT(message, category, *place, **line)
+
+
+def open_streams() -> None:
+    """Let what is printed go nowhere where the process was started without standard streams."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+
+
+def give_up_lost_streams() -> None:
+    """Keep Python from complaining, at its end, that it cannot write what nobody reads."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def explain(error: Exception) -> int:
+    """Print errors that users can do something about; let others through with their traceback."""
+    told, failed = f"{error}", False
+    if isinstance(error, MemoryError):
+        told = f"not enough memory: {error}"
+    elif isinstance(error, OSError):  # of the system; mistakes of the program are others
+        told = f"{error.filename or 'output'}: {error.strerror or error}"
+    elif not isinstance(error, ValueError):
+        from tnvmc.app.run import DiskError, Interrupted
+        from tnvmc.vmc.step import OptimisationFailed
+
+        failed = isinstance(error, OptimisationFailed)
+        if not failed and not isinstance(error, DiskError | Interrupted):
+            raise error
+    lines = getattr(error, "lines", [told])
+    return complain(getattr(error, "exit_status", FAILED if failed else BAD_INPUT), *lines)
+
+
+def complain(status: int, *lines: str) -> int:
+    """Print lines on stderr and give the exit status back."""
+    for line in lines:
+        with contextlib.suppress(OSError):  # nobody reads it
+            print(f"tnvmc: {' '.join(line.split())}", file=sys.stderr, flush=True)
+    return status
+
+
+EXAMPLE = """\
+example, heisenberg.toml:
+
+  [lattice]
+  shape = [4, 4]             # kind = "square", boundary = "open"
+
+  [hamiltonian]
+  model = "heisenberg"       # J = 1.0
+
+  [ansatz]
+  D = 4                      # kind = "peps"
+
+  tnvmc run heisenberg.toml --set optimizer.steps=60 --out runs/first
+  tnvmc run --resume runs/first --set optimizer.steps=100
+  tnvmc exact heisenberg.toml
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Complain in one line."""
+        self.exit(BAD_INPUT, f"tnvmc: {message} (see {self.prog} --help)\n")
+
+
+Command = Callable[[argparse.Namespace], int | None]
+Argument = tuple[tuple[str, ...], dict[str, Any]]
+
+_COMMANDS: list[tuple[Command, str, tuple[Argument, ...]]] = []
+
+
+def command(text: str, *arguments: Argument) -> Callable[[Command], Command]:
+    """Make a command of a function ``_name``; its docstring, if any, ends the help."""
+
+    def register(function: Command) -> Command:
+        _COMMANDS.append((function, text, (*arguments, _TRACEBACK)))
+        return function
+
+    return register
+
+
+def option(*names: str, **rest: Any) -> Argument:
+    """Give the arguments of `argparse.ArgumentParser.add_argument`."""
+    return names, rest
+
+
+def repeated(*names: str, help: str, **rest: Any) -> Argument:
+    """Give an option that may stand several times."""
+    return names, {"action": "append", "default": [], "help": f"{help}; may be repeated", **rest}
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of all commands that are registered."""
+    verbatim: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+    about = "Ground states of lattice Hamiltonians: PEPS and variational Monte Carlo."
+    parser = _Parser(prog="tnvmc", description=about, epilog=EXAMPLE, **verbatim)
+    parser.add_argument("--version", action="version", version=f"tnvmc {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for function, text, arguments in _COMMANDS:
+        name, about = function.__name__[1:], text[0].upper() + text[1:] + "."
+        end = function.__doc__ or (EXAMPLE if SET in arguments else None)
+        added = commands.add_parser(name, help=text, description=about, epilog=end, **verbatim)
+        for names, rest in arguments:
+            added.add_argument(*names, **rest)
+        added.set_defaults(command=function)
+    return parser
+
+
+CHANGE = {"metavar": "KEY=VALUE", "dest": "overrides"}
+SET = repeated("--set", help="change one setting, e.g. --set ansatz.D=6", **CHANGE)
+OUT = option("--out", metavar="DIR", help="folder to write (default: runs/NAME OF FILE)")
+FOLDER = option("folder", metavar="RUNDIR", help="folder of a run")
+_TRACEBACK = option("--traceback", action="store_true", help="show the traceback of an error")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command of `app.cli`, on all ranks there are, and give its exit status; bad input: 2."""
+    open_streams()
+    return on_all_ranks(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        options = make_parser().parse_args(arguments)
+        warnings.formatwarning = warning_line
+        try:
+            status = options.command(options) or 0
+            sys.stdout.flush()
+            return status
+        except (OutputLost, BrokenPipeError):  # the reader of our output has gone
+            return FAILED
+        except KeyboardInterrupt as stop:
+            status = getattr(stop, "exit_status", INTERRUPTED)
+            return complain(status, "stopped; no result was written")
+        except Exception as error:
+            if options.traceback:
+                raise
+            return explain(error)
+    finally:
+        warnings.formatwarning = FORMAT
+        give_up_lost_streams()
+
+
+def on_all_ranks(command: Callable[[], int]) -> int:
+    """Run a command on the ranks that a launcher (mpiexec, srun) started; alone where there is none.
+
+    Rank 0 runs it and the others help; its exit status is given on every rank.
+    """
+    rank, size = launched()
+    if size == 1:
+        return command()
+    ranks = _world(size)
+    if isinstance(ranks, str):
+        return complain(BAD_INPUT, ranks) if rank == 0 else BAD_INPUT
+    if ranks.rank:
+        return int(ranks.follow())
+    status = FAILED
+    try:
+        with using_ranks(ranks):
+            status = command()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else FAILED
+    finally:
+        ranks.end(status)
+    return status
+
+
+def _world(size: int) -> Ranks | str:
+    """All ranks, or why there are none."""
+    try:
+        from tnvmc.backend.mpi import world
+
+        ranks = world()
+    except (ImportError, RuntimeError) as error:  # mpi4py raises the second where it finds no MPI
+        return (
+            f"started as one of {size} processes, and mpi4py is not to be had ({error}): "
+            "pip install mpi4py mpich, or start one process"
+        )
+    if ranks.size == size:
+        return ranks
+    return (
+        f"the launcher started {size} processes, of which the MPI of mpi4py sees {ranks.size}; use the "
+        "mpiexec or srun that belongs to it, or build mpi4py with the MPI of this cluster"
+    )
