@@ -60,9 +60,6 @@ def test_namespaces_do_not_mix() -> None:
     assert isinstance(to_host(to_namespace(np.arange(3), strict)), np.ndarray)
 
 
-ROUNDING = 1e-12
-
-
 @pytest.mark.parametrize("equation", ["ij,jk,kl->il", "abc,dbe,cef->adf", "xi,xj->xij", "ij->ji"])
 @pytest.mark.parametrize("is_complex", [False, True])
 def test_contractions_agree_with_einsum(equation: str, is_complex: bool) -> None:

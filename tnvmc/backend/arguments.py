@@ -25,13 +25,9 @@ def whole(where: str, name: str, value: Any, least: int | None = 1) -> int:
     """Give back a whole number, at least `least`, as int; ValueError otherwise."""
     if not is_whole(value):
         hint = ""
-        if (
-            isinstance(value, float | np.floating)
-            and value == np.round(value)
-            and abs(value) < 1e18
-            or isinstance(value, str)
-            and value.strip().isdecimal()
-        ):
+        decimal = isinstance(value, str) and value.strip().isdecimal()
+        number = isinstance(value, float | np.floating) and math.isfinite(value)
+        if decimal or number and value == int(value):
             hint = f"; write {int(value)}"
         raise ValueError(f"{where}: {name} must be a whole number, got {shortly(value)}{hint}")
     if least is not None and value < least:

@@ -8,7 +8,6 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.operators.properties import check_magnetisation, rotation_invariant
@@ -29,6 +28,7 @@ from tnvmc.settings.quantum_numbers import QuantumNumbers, quantum_numbers
 from tnvmc.settings.series_settings import SectorSettings
 from tnvmc.shown import fixed, with_error
 from tnvmc.storage.run_files import Run
+from tnvmc.trust.reference import Reference
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.operators.test_sectors import field
+from tests.operators.test_properties import field
 from tnvmc import PEPS, VMC, Enumerate, UnreliableWarning, heisenberg, square, tfim
 from tnvmc.app.cli import main
 from tnvmc.exact import exact_ground_state
@@ -16,7 +16,7 @@ from tnvmc.operators.models import xxz
 from tnvmc.operators.properties import energy_bound, polarised
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.term import Operator
-from tnvmc.vmc.sectors import elsewhere
+from tnvmc.trust.other_sectors import elsewhere
 
 LATTICE = square(2, 3)
 LARGE = square(6, 6)
