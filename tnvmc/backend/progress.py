@@ -104,7 +104,8 @@ def raise_if_stopped() -> None:
 
 def tell(share: float) -> None:
     """Report the share of a task that is done, from within it; raises as `raise_if_stopped`."""
-    raise_if_stopped()
+    if (stop := _STOP.get()) is not None and stop.is_set():
+        raise Stopped
     if (report := _TELL.get()) is not None:
         report(share)
 
@@ -133,7 +134,11 @@ class Shares:
             if stop is None and self._watch is not None:
                 self.show()
 
-        with _set(_TELL, report), _set(_STOP, stop or _STOP.get()):
+        telling, stopping = _TELL.set(report), _STOP.set(stop or _STOP.get())
+        try:
             result = task(chunk)
+        finally:
+            _TELL.reset(telling)
+            _STOP.reset(stopping)
         report(1.0)
         return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -56,14 +57,17 @@ def known_energy(operator: Operator, magnetisation: int = 0) -> KnownEnergy | No
         return _tfim_chain(lattice.n_sites, lattice.boundary == "periodic", **couplings)
     if model == "shastry_sutherland":
         return None if magnetisation else _dimer_singlets(lattice, **couplings)
-    for table in published():
-        if table.magnetisation != abs(magnetisation) or not _matches(table, model, ratios, lattice):
-            continue
-        for n_rows, n_cols in _shapes(lattice):
-            if found := table.energies.get(f"{n_rows}x{n_cols}"):
-                unit = scale * (lattice.n_sites if table.unit == "per site" else 1)
-                error = unit * found[1] if len(found) > 1 else None
-                return KnownEnergy(unit * found[0], error, table.source, table.method)
+    place = model, lattice.kind, lattice.boundary, abs(magnetisation)
+    shapes = [lattice.shape]
+    if lattice.boundary != "cylinder":  # others may be turned by 90 degrees
+        shapes.append((lattice.n_cols, lattice.n_rows))
+    tables = (each for each in published() if each.place == place)
+    for table, (n_rows, n_cols) in itertools.product(tables, shapes):
+        found = table.energies.get(f"{n_rows}x{n_cols}")
+        if found and np.allclose(table.ratios, ratios, rtol=1e-9, atol=0):
+            unit = scale * (lattice.n_sites if table.unit == "per site" else 1)
+            error = unit * found[1] if len(found) > 1 else None
+            return KnownEnergy(unit * found[0], error, table.source, table.method)
     return None
 
 
@@ -81,6 +85,11 @@ class Published:
     lattice: str = "square"
     magnetisation: int = 0
 
+    @property
+    def place(self) -> tuple[str, str, str, int]:
+        """What a problem must agree in, its couplings apart."""
+        return self.model, self.lattice, self.boundary, self.magnetisation
+
 
 @cache
 def published() -> tuple[Published, ...]:
@@ -96,22 +105,6 @@ def _canonical(name: str, couplings: dict[str, float]) -> tuple[str, dict[str, f
     if name == "j1j2" and couplings["J2"] == 0:
         return "heisenberg", {"J": couplings["J1"]}
     return name, couplings
-
-
-def _shapes(lattice: Lattice) -> tuple[tuple[int, int], ...]:
-    """Open and periodic grids may be turned by 90 degrees; a cylinder may not."""
-    if lattice.boundary == "cylinder":
-        return (lattice.shape,)
-    return lattice.shape, (lattice.n_cols, lattice.n_rows)
-
-
-def _matches(table: Published, model: str, ratios: tuple[float, ...], lattice: Lattice) -> bool:
-    return (
-        table.model == model
-        and lattice.kind == table.lattice
-        and table.boundary == lattice.boundary
-        and np.allclose(table.ratios, ratios, rtol=1e-9, atol=0)
-    )
 
 
 def _tfim_chain(n_sites: int, periodic: bool, J: float, h: float) -> KnownEnergy | None:
