@@ -11,7 +11,7 @@ import numpy as np
 from tnvmc._version import __version__
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.series import kind as series_kind
 from tnvmc.series.blocks import ansatz_blocks, check_alike, check_threads, sections_of
 from tnvmc.series.budget import budget_of, measured_samples, samples_per_step, within

@@ -18,8 +18,7 @@ from tnvmc.backend.calls import level_of_caller, refuse, shortly
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import available_cores
 from tnvmc.backend.ranks import Ranks, using_ranks
-from tnvmc.operators.required import require_operator
-from tnvmc.operators.term import NonHermitian, Operator
+from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.optimize import average
 from tnvmc.optimize.pace import AUTOMATIC
 from tnvmc.optimize.rule import Rule

@@ -18,7 +18,7 @@ from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.namespace import array_namespace, is_gpu
 from tnvmc.lattice import Lattice
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.optimize import schedules
 from tnvmc.optimize.average import most_parameters
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
