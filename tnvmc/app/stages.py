@@ -26,8 +26,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_ansatz, build_arguments, build_theta
-from tnvmc.settings.config import Settings
-from tnvmc.settings.rules import measured_chi
+from tnvmc.settings.config import Settings, measured_chi
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError
 from tnvmc.storage.run_files import orthogonal_hashes

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tnvmc.app.stages import StagedRun
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Point

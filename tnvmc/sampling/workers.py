@@ -18,9 +18,8 @@ import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend import progress
-from tnvmc.backend.device import out_of_room, walkers_that_fit
+from tnvmc.backend.device import out_of_room, ranks_per_device, take_own_device, walkers_that_fit
 from tnvmc.backend.namespace import is_gpu
-from tnvmc.backend.own_device import ranks_per_device, take_own_device
 from tnvmc.backend.process import available_cores, keep_freed_memory, one_blas_thread
 from tnvmc.backend.ranks import ALONE, Ranks, in_use, shares, using_ranks
 

@@ -11,7 +11,7 @@ import numpy as np
 from tnvmc._version import __version__
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.series import kind as series_kind
 from tnvmc.series.blocks import ansatz_blocks, check_alike, check_threads, sections_of
 from tnvmc.series.budget import budget_of, measured_samples, samples_per_step, within
@@ -20,11 +20,10 @@ from tnvmc.series.kind import Column, Found, Row, Series, SeriesKind, SeriesTabl
 from tnvmc.series.pictures import Histories
 from tnvmc.series.sample_costs import median, seconds_per_effective_sample
 from tnvmc.settings.build import build_operator
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import Budget, Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError, conflict
-from tnvmc.settings.series_settings import Budget
 from tnvmc.shown import fixed, scientific, with_error
 from tnvmc.storage.run_files import Run, as_array, is_finished, read_run, steps_done
 from tnvmc.storage.run_folder import CONFIG

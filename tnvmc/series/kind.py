@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from tnvmc._version import __version__
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.series.pictures import Picture
 from tnvmc.settings.config import Settings

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tnvmc.backend.arguments import real
-from tnvmc.operators.bounds import energy_bound, off_diagonal_bound
+from tnvmc.operators.properties import energy_bound, off_diagonal_bound
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.rule import Rule
