@@ -22,10 +22,9 @@ from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms, uniforms_of_passes
 from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo, Wanted
-from tnvmc.sampling.snapshots import join, kept, tables_in
 from tnvmc.sampling.streams import EXCHANGE_PASS
 from tnvmc.sampling.tempering import coldest, exchanged, flattened, followed, powers, tempered
-from tnvmc.sampling.workers import chunks, in_chunks
+from tnvmc.sampling.workers import chunks, in_chunks, join, kept, tables_in
 
 Array = Any
 

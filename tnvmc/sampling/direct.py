@@ -22,9 +22,8 @@ from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Wanted
-from tnvmc.sampling.snapshots import join, kept, measured, tables_in
 from tnvmc.sampling.streams import DRAW_PASS
-from tnvmc.sampling.workers import chunks, in_chunks, split
+from tnvmc.sampling.workers import chunks, in_chunks, join, kept, measured, split, tables_in
 
 Array = Any
 

@@ -15,8 +15,7 @@ from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo, Wanted
-from tnvmc.sampling.snapshots import join, measure_configs, measured, tables_in
-from tnvmc.sampling.workers import chunks, in_chunks
+from tnvmc.sampling.workers import chunks, in_chunks, join, measure_configs, measured, tables_in
 
 Array = Any
 
