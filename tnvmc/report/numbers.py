@@ -78,7 +78,9 @@ def in_columns(lines: Lines, last: str = "<", width: int | None = None) -> list[
 
 
 def _within(width: int | None, widths: Sequence[int]) -> list[list[int]]:
-    """Group columns so that each group, with the first column before it, is no wider than `width`; a column is never cut."""
+    """Group columns so that each group, with the first column before it, is no wider than `width`;
+    a column is never cut.
+    """
     groups, used = [[0]], widths[0]
     for column, own in enumerate(widths[1:], 1):
         used += _BETWEEN + own

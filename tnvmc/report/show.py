@@ -185,7 +185,8 @@ def _measured(run: Run) -> str:
     old = ""
     if not run_files.is_current(run):
         last = run_files.steps_done(run) == result.get("steps")
-        old = f"; after {result.get('steps')} steps, {'with other settings' if last else 'not the last'}"
+        why = "with other settings" if last else "not the last"
+        old = f"; after {result.get('steps')} steps, {why}"
     samples = f", {result['n_samples']} samples" if result.get("n_samples") else ""
     units = ", ".join(filter(None, [f"{result['units']} units", words.sector_text(result)]))
     return f"energy per site {energy} ({units}){samples}{old}"

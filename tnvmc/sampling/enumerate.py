@@ -33,8 +33,8 @@ class Enumerate:
             the problem.
         threads, chunk: as for `Sampler`.
         by_orbit: measure one configuration of each orbit, with the weight of all, where the ansatz
-            knows its symmetries (`orbit_classes`) and the operator has them too: enough for the energy,
-            and for nothing that is not symmetric itself.
+            knows its symmetries (`orbit_classes`) and the operator has them too: enough for the
+            energy, and for nothing that is not symmetric itself.
     """
 
     magnetisation: int | None = None

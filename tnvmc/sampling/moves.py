@@ -270,7 +270,7 @@ def connected(n_sites: int, bonds: Iterable[Patch]) -> bool:
 
 
 def _changes(moves: Targets, d: int, n_sites: int) -> np.ndarray:
-    """What moves change of the occupations of the local states of all sites, (n, N d), each once."""
+    """What moves change of the occupations of all local states, (n, N d), each once."""
 
     def rows() -> Iterator[np.ndarray]:
         for patch, table in moves.items():

@@ -35,7 +35,7 @@ DEFAULT_CHUNK = 64
 
 
 def one_after_another(ansatz: Ansatz, xp: Any) -> bool:
-    """Whether chunks wait for each other: with threads of its own, or one queue of work on a GPU."""
+    """Whether chunks wait for each other: with own threads, or one queue of work on a GPU."""
     return xp is not np or ansatz.execution.own_threads
 
 

@@ -135,7 +135,9 @@ Course = tuple[np.ndarray, np.ndarray]
 
 
 def _mark_under(axes: Any, courses: Sequence[Course]) -> None:
-    """Mark at the edge which steps lie below a logarithmic axis: where a run crosses the exact energy."""
+    """Mark at the edge which steps lie below a logarithmic axis: where a run crosses the exact
+    energy.
+    """
     if axes.get_yscale() != "log":
         return
     count = 0

@@ -252,7 +252,9 @@ def _energy(axes: Any, curves: Sequence[Curve]) -> None:
 
 
 def _known(axes: Any, curves: Sequence[Curve]) -> None:
-    """Draw the known energies; several in the colours of their first runs, and with the names of all."""
+    """Draw the known energies; several in the colours of their first runs, and with the names of
+    all.
+    """
     of_energy: dict[float, list[Curve]] = {}
     for curve in curves:
         if curve.history.exact is not None:
@@ -261,7 +263,8 @@ def _known(axes: Any, curves: Sequence[Curve]) -> None:
         first, several = found[0], len(of_energy) > 1
         of = f" ({', '.join(curve.history.label for curve in found)})" if several else ""
         axes.axhline(
-            first.history.exact, color=first.line["color"] if several else style.INK, ls="--", lw=1.1,
+            first.history.exact, color=first.line["color"] if several else style.INK,
+            ls="--", lw=1.1,
             label=first.history.exact_label + of,
         )  # fmt: skip
 

@@ -47,7 +47,7 @@ class PairCorrelations:
 
 
 def pair_correlations(run: Run, site: int | None = None) -> PairCorrelations | str:
-    """Give the correlation of a site, by default the central one, or a line saying what is lacking."""
+    """Give the correlation of a site, by default the central one, or what is lacking."""
     measured = (run.observables or {}).get("correlations") or {}
     name = next((name for name in _PAIRS if name in measured), None)
     if run.observables is None or run.shape is None or name is None:

@@ -1,4 +1,4 @@
-"""How pictures look: one ink, a palette that colour-blind people can tell apart, and file formats."""
+"""How pictures look: ink, colours that all people can tell apart, axes, file formats."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ SKY, PURPLE, GREY = "#56B4E9", "#CC79A7", "#6B7280"
 CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
 DASHES = ("-", "--", "-.", ":")
 INK = "#23272E"
-"""Of all text and axes (templates/pictures.mplstyle); on a web page it becomes the colour of the text around the picture."""
+"""Of all text and axes (templates/pictures.mplstyle); on a web page it becomes the colour of the
+text around the picture.
+"""
 
 DIVERGING, SEQUENTIAL, DENSITY = "RdBu_r", "viridis", "Oranges"
 
