@@ -81,7 +81,7 @@ def resume_series(
     file: str | Path | None = None,
     kind: SeriesKind | None = None,
 ) -> SeriesTable:
-    """Go on with the runs in a folder, by their own settings or those of a file; see `series_file`."""
+    """Go on with the runs in a folder, by their own settings or those of a file."""
     kind = kind or _kind(folder)
     return _write(*resumed_series(kind, Path(folder), overrides, file, Runs()))
 

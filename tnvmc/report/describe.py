@@ -272,8 +272,6 @@ def damage_text(damage: Damage) -> str:
         "other_steps": f"{name} was written after other steps than those of {HISTORY}, by a copy of "
         f"this run or before an older checkpoint was put back ({unused})",
         "ahead": f"{name} is of {detail} steps, of which {HISTORY} does not tell all",
-        "untied": f"{name} is of an earlier version, which did not tie the files of a run together: "
-        "whether they belong to each other is not known",
     }
     return texts.get(damage.code, f"{name} is damaged: {detail or 'no text'}")
 
