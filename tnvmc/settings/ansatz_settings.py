@@ -31,6 +31,8 @@ Characters = Annotated[
 class _Ansatz(Section):
     """What all kinds take."""
 
+    is_network: ClassVar[bool] = False
+    is_autoregressive: ClassVar[bool] = False
     kind: str
     """`mps` needs a lattice of one row; `product` and `dimer` have no bond dimension. `product` is
     one of single sites, `product_of_states` of two wave functions."""
@@ -56,6 +58,26 @@ class _Ansatz(Section):
     reweight: StrictBool | None = None
     """With `symmetrise`: `true` lets chains walk on psi itself, and weighs the samples; `false`
     accepts every move by amplitudes of the sum: slower, without weights. Default: `true`."""
+
+    @property
+    def factors(self) -> dict[str, Any]:
+        """The states of a product, by key; of anything else none."""
+        return {}
+
+    @property
+    def single_states(self) -> dict[str, Any]:
+        """The states that are no products, by key: "ansatz", or "ansatz.first" and so on."""
+        return {f"ansatz.{key}": each for key, each in self.factors.items()} or {"ansatz": self}
+
+    @property
+    def leading(self) -> Any:
+        """The state that is contracted and walked on: the first one of a product."""
+        return self.factors.get("first", self)
+
+    @property
+    def is_contracted(self) -> bool:
+        """Whether amplitudes are contracted, those of the first state of a product."""
+        return self.leading.kind in ("peps", "mps")
 
 
 class PEPSSettings(_Ansatz):
@@ -119,6 +141,7 @@ class _WithoutBonds(_Ansatz):
 class NetworkSettings(_WithoutBonds):
     """What all networks take; the other keys are arguments of the network."""
 
+    is_network: ClassVar[bool] = True
     architecture: ClassVar[type[architectures.Architecture]]
     dtype: Literal["float64"] = "float64"
     """Type of the parameters. With complex output psi can still have phases."""
@@ -148,6 +171,7 @@ class NetworkSettings(_WithoutBonds):
 class AutoregressiveSettings(NetworkSettings):
     """Networks that are normalised, and drawn from directly."""
 
+    is_autoregressive: ClassVar[bool] = True
     magnetisation: StrictInt | Literal[False] | None = None
     """psi is 0 unless twice the total Sz is this number; `false` for no restriction. Default:
     `sampler.magnetisation` if the Hamiltonian conserves it."""
@@ -220,28 +244,9 @@ class ProductOfStatesSettings(_WithoutBonds):
     `both`: every move is accepted by full amplitudes of both; no weights. Default: `first` for a
     PEPS or MPS, else `both`."""
 
-
-def leading(ansatz: Any) -> Any:
-    """Give the state that is contracted and walked on: the first one of a product."""
-    return ansatz.first if isinstance(ansatz, ProductOfStatesSettings) else ansatz
-
-
-def factors(ansatz: Any) -> dict[str, Any]:
-    """Give the states of a product, by key; of anything else none."""
-    if not isinstance(ansatz, ProductOfStatesSettings):
-        return {}
-    return {"first": ansatz.first, "second": ansatz.second}
-
-
-def single_states(ansatz: Any) -> dict[str, Any]:
-    """Give the states that are no products, by key: "ansatz", or "ansatz.first" and so on."""
-    parts = {f"ansatz.{key}": state for key, state in factors(ansatz).items()}
-    return parts or {"ansatz": ansatz}
-
-
-def is_contracted(ansatz: Any) -> bool:
-    """Tell whether amplitudes are contracted, those of the first state of a product."""
-    return leading(ansatz).kind in ("peps", "mps")
+    @property
+    def factors(self) -> dict[str, Any]:
+        return {"first": self.first, "second": self.second}
 
 
 def named(kind: str) -> str:
