@@ -23,7 +23,7 @@ LEVELS = {
     "optimize": 6,
     "vmc": 7,
     "settings": 8,
-    "analysis": 8,
+    "trust": 8,
     "callbacks": 8,
     "series": 9,
     "report": 10,

@@ -57,7 +57,7 @@ _NAMES_OF = {
     "tnvmc.app.load_run": ("LoadedRun", "load_run"),
     "tnvmc.app.run": ("run_file",),
     "tnvmc.app.series": ("series_file",),
-    "tnvmc.analysis.gaps": ("energy_gap",),
+    "tnvmc.trust.gaps": ("energy_gap",),
     "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau", "TensorBoard"),
     "tnvmc.storage.run_folder": ("FolderError",),
     "tnvmc.ansatz.initial": ("initial_parameters",),

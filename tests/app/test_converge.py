@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.run_files import read_json
-from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.app.cli import main
 from tnvmc.report.texts import line
+from tnvmc.trust.finished_run import diagnostics_of
 
 SETTINGS = """
 [lattice]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tnvmc import lattice as lattices
-from tnvmc.analysis.reference import find_reference
 from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square, triangular
 from tnvmc.operators import heisenberg, j1j2, known_energy, models, rydberg, tfim, xxz
 from tnvmc.operators.reference import published
+from tnvmc.trust.reference import find_reference
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.optimize import sr
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.rule import NonFiniteError
-from tnvmc.optimize.sr import SR, unsolved
+from tnvmc.optimize.sr import SR
 
 KINDS = [("real", "real"), ("real", "complex"), ("complex", "complex")]
 KEY = (0, 0)
@@ -148,6 +148,6 @@ def test_a_singular_matrix_leaves_the_best_solution_and_says_so() -> None:
     assert info.residual == pytest.approx(np.linalg.norm(np.ones(3) - x * [1, 0, 0]) / np.sqrt(3))
     assert ConjugateGradients().tolerance < info.residual <= 1.0
     told = {"iterations": info.iterations, "residual": info.residual}
-    assert unsolved(told, SR(solver=ConjugateGradients())) == info.residual  # type: ignore[arg-type]
-    assert unsolved({"residual": 1e-4}, SR(solver=ConjugateGradients())) is None
-    assert unsolved({}, SR()) is None
+    assert SR(solver=ConjugateGradients()).unsolved(told) == info.residual
+    assert SR(solver=ConjugateGradients()).unsolved({"residual": 1e-4}) is None
+    assert SR().unsolved({}) is None

@@ -10,7 +10,6 @@ import pytest
 from tests.optimize.problems import random_problem
 from tnvmc.optimize.first_order import GradientDescent
 from tnvmc.optimize.pace import Paced, along
-from tnvmc.optimize.rule import Follows
 from tnvmc.optimize.solve import least_squares
 from tnvmc.optimize.sr import SR
 
@@ -103,7 +102,6 @@ def test_the_slope_of_the_last_direction_is_told_by_its_samples_and_by_new_ones(
 def test_a_step_that_was_cut_takes_back_what_the_rate_grew_by_at_most() -> None:
     rule = Paced(SR(), rate=0.4)
     state = rule.init(np.ones(3))
-    assert isinstance(rule, Follows)
     for factor, left in ((0.01, math.exp(-rule.gain)), (0.95, 0.95)):
         assert rule.shortened(state, factor)["rate"] == pytest.approx(0.4 * left)
         assert set(rule.shortened(state, factor)) == set(state)

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from tnvmc.analysis.gaps import Gap
-from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.figures.series import draw_series
 from tnvmc.report.series import headline, markdown, plain_text
@@ -18,6 +16,8 @@ from tnvmc.series.kinds import COMPARISON, KINDS, SCAN, SECTORS, STARTS
 from tnvmc.series.level_checks import SectorRow
 from tnvmc.series.scan import ScanRow
 from tnvmc.series.several_starts import StartRow, StartTable
+from tnvmc.trust.gaps import Gap
+from tnvmc.trust.reference import Reference
 
 LATTICE = {"kind": "square", "shape": [2, 3], "boundary": "open"}
 HEISENBERG = {"model": "heisenberg", "J": 1.0}

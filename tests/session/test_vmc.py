@@ -18,6 +18,7 @@ from tnvmc.backend.device import DeviceError
 from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg, tfim
+from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
@@ -62,7 +63,7 @@ def codes(reported: Any) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Sabotage:
+class Sabotage(Rule):
     """SR whose direction is replaced at some steps; steps are counted by the state."""
 
     replaced: dict[int, float]

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from tests.oracles import dense_sector, finite_difference
-from tnvmc.analysis.reference import find_reference
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
@@ -25,7 +24,9 @@ from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Point, Problem
 from tnvmc.session.arguments import lower_states
 from tnvmc.session.vmc import VMC
-from tnvmc.vmc.excited import excited_level, of_excited
+from tnvmc.trust.energies import DIAGONALISED
+from tnvmc.trust.excited import excited_level, of_excited
+from tnvmc.trust.reference import find_reference
 from tnvmc.vmc.observation import observe
 from tnvmc.vmc.orthogonal import (
     LowerState,
@@ -35,7 +36,6 @@ from tnvmc.vmc.orthogonal import (
     overlap,
     penalties,
 )
-from tnvmc.vmc.reliability import DIAGONALISED
 
 ROUNDING = 1e-10
 """Of sums over some tens of configurations, amplitudes through logarithms."""

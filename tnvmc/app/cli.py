@@ -172,11 +172,11 @@ def _measure(options: argparse.Namespace) -> None:
 def _converge(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
-    from tnvmc.analysis.diagnostics import diagnostics_of
     from tnvmc.app.converge import converge_run
     from tnvmc.report.live import told_in_logs, work
     from tnvmc.report.texts import line
     from tnvmc.settings.problems import ConfigError
+    from tnvmc.trust.finished_run import diagnostics_of
 
     with termination_as_exception():
         when = {"auto": None, "yes": True, "no": False}[options.double_layer]
@@ -271,10 +271,10 @@ def _tell_pictures(files: Sequence[Path]) -> None:
     option("--varbench", action="store_true", help="print the row for the VarBench table instead"),
 )
 def _report(options: argparse.Namespace) -> None:
-    from tnvmc.analysis.varbench import varbench_row
     from tnvmc.app.series import retabulate_series
     from tnvmc.report.describe import damage_text
     from tnvmc.report.page import ReportError, write_report
+    from tnvmc.report.varbench import varbench_row
     from tnvmc.series.machine import kind_of_folder
     from tnvmc.storage.run_files import read_run
 

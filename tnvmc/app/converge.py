@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tnvmc.analysis.convergence import convergence
-from tnvmc.analysis.diagnostics import measured_chi
 from tnvmc.app.stages import plan_of, restored
 from tnvmc.report.describe import damage_text
 from tnvmc.session.vmc import converge
@@ -21,8 +19,10 @@ from tnvmc.storage.run_folder import (
     check_tied,
     disk_errors,
 )
-from tnvmc.vmc.chi_scan import ONE_IN, Convergence, checked_chis, default_chis
-from tnvmc.vmc.second_opinion import When
+from tnvmc.trust.chi_scan import ONE_IN, Convergence, checked_chis, default_chis
+from tnvmc.trust.convergence import convergence
+from tnvmc.trust.double_layer import When
+from tnvmc.trust.finished_run import measured_chi
 
 
 def converge_run(

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.analysis.reference import find_reference
 from tnvmc.ansatz.protocol import chi_of
 from tnvmc.app.recording import Recorder, save_measured, scanned
 from tnvmc.backend.calls import as_path
@@ -33,11 +32,12 @@ from tnvmc.storage.run_folder import (
     require_provenance,
 )
 from tnvmc.storage.seals import Provenance
+from tnvmc.trust.energies import judged
+from tnvmc.trust.reference import find_reference
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.controllers import GrowingChi
 from tnvmc.vmc.core import Made, controlled
 from tnvmc.vmc.measurement import Measured, MeasurementPlan
-from tnvmc.vmc.reliability import group_of
 from tnvmc.vmc.results import StepRecord
 
 START = "start.h5"
@@ -89,8 +89,10 @@ def steps(vmc: Made, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], 
 
 
 @contextmanager
-def result(vmc: Made, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[Measured], None]]:
-    """Keep what a block measures as result.json of the folder of the run, and draw energy.png.
+def result(
+    vmc: Made, out: Path_, plan: MeasurementPlan
+) -> Iterator[Callable[[Measured], Measured]]:
+    """Judge what a block measures, keep it as result.json of the folder, and draw energy.png.
 
     Section [measure] of config.toml then says how it was measured.  Raises FolderError where the
     folder does not hold this state or the disk refuses, ValueError for a sampler of its own.
@@ -106,17 +108,19 @@ def result(vmc: Made, out: Path_, plan: MeasurementPlan) -> Iterator[Callable[[M
     before = _require_state(vmc, path)
     started = perf_counter()
 
-    def keep(measured: Measured) -> None:
+    def keep(measured: Measured) -> Measured:
         with disk_errors(path), RunFolder.reopen(path, vmc.state.step, before) as folder:
             section, held = _measure_section(vmc, plan), read_toml(path / CONFIG)
             config = described(vmc, str(path), vmc.state.step, measure=section, before=held)
             folder.write_settings(config)
             problem = controlled(vmc.method, vmc.state).problem
-            group, lower = group_of(vmc.ansatz), vmc.method.orthogonal_to
+            group, lower = vmc.ansatz.group, vmc.method.orthogonal_to
             reference = find_reference(vmc.operator, problem.magnetisation, group, lower)
+            measured = judged(measured, lower, reference.bound)
             since = started - sum(line["seconds"] for line in folder.history())
             recorder, scan = Recorder(_OneStage(vmc), folder), scanned(vmc, measured)
             recorder.finish(config, measured, scan, reference, since)
+            return measured
 
     yield keep
 

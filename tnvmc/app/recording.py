@@ -10,8 +10,6 @@ from time import monotonic, perf_counter
 from typing import Any, Protocol
 
 from tnvmc._version import __version__
-from tnvmc.analysis.convergence import convergence
-from tnvmc.analysis.reference import Reference
 from tnvmc.ansatz.peps.sharing import shared_counts
 from tnvmc.operators.bounds import energy_bound
 from tnvmc.report.describe import orthogonal_to
@@ -20,8 +18,10 @@ from tnvmc.storage.files import write_atomically
 from tnvmc.storage.run_files import Run
 from tnvmc.storage.run_folder import CHECKPOINT, MEASURED, PICTURE, RunFolder
 from tnvmc.storage.seals import Provenance
+from tnvmc.trust.chi_scan import default_chis, scan_chi
+from tnvmc.trust.convergence import convergence
+from tnvmc.trust.reference import Reference
 from tnvmc.vmc import checkpoint
-from tnvmc.vmc.chi_scan import default_chis, scan_chi
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
 from tnvmc.vmc.core import Iterate, Made, State, controlled
 from tnvmc.vmc.measurement import Measured

@@ -10,7 +10,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.ansatz.peps.sharing import shared_counts
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
@@ -50,8 +49,9 @@ from tnvmc.storage.run_folder import (
     require_provenance,
     require_settings,
 )
+from tnvmc.trust.energies import judged
+from tnvmc.trust.reference import Reference, find_reference
 from tnvmc.vmc.measurement import measure
-from tnvmc.vmc.reliability import group_of
 from tnvmc.vmc.results import StepRecord
 
 _FAILED = 1  # exit status of what is not the fault of the input
@@ -210,8 +210,7 @@ def _carry_on(
     try:
         recorder.save()
         if reference is None:
-            group = group_of(run.vmc.ansatz)
-            sector = settings.sampler.magnetisation
+            group, sector = run.vmc.ansatz.group, settings.sampler.magnetisation
             reference = find_reference(run.operator, sector, group, run.kept)
         console.used = run.seconds
         with console.live(run.vmc.state.step, reference.energy):
@@ -221,6 +220,7 @@ def _carry_on(
             vmc, chi = run.vmc, chi_to_measure(settings, run.vmc.problem.ansatz)
             plan = plan_of(settings, settings.measure.n_samples, chi)
             measured = measure(vmc.method, vmc.state, plan)
+            measured = judged(measured, vmc.method.orthogonal_to, reference.bound)
             scan = scanned(vmc, measured) if settings.measure.ladder else ()
         result = recorder.finish(settings.as_dict(), measured, scan, reference, started - earlier)
     except (KeyboardInterrupt, MemoryError) as stop:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tnvmc.analysis.reference import Reference
 from tnvmc.app.measure import Asked, measure_run
 from tnvmc.app.run import continued_run, new_run
 from tnvmc.report.figures import style
@@ -30,6 +29,7 @@ from tnvmc.settings.config import Settings
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.run_folder import CONFIG, FolderError
 from tnvmc.storage.seals import sealed_json
+from tnvmc.trust.reference import Reference
 
 _FORMATS = ("png", "pdf")
 _OF_PAIRS = ("SS", "staggered_magnetisation_squared")

@@ -48,6 +48,7 @@ from tnvmc.storage.run_folder import (
     stage_file,
 )
 from tnvmc.storage.seals import Provenance
+from tnvmc.trust.energies import judged
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
 from tnvmc.vmc.core import Iterate, State
@@ -208,7 +209,8 @@ class StagedRun:
             _BRIEFLY * self._n_samples, chi, own.measure.n_burn,
             symmetries=tuple(own.measure.symmetrise),
         )  # fmt: skip
-        state, measured = self.vmc.state, measure(self.vmc.method, self.vmc.state, plan)
+        state, lower = self.vmc.state, self.vmc.method.orthogonal_to
+        measured = judged(measure(self.vmc.method, state, plan), lower, final=False)
         point, record = measured.point, self._record(measured.measurement)
         vmc, lost = self._next_vmc(self.stages[len(self.done) + 1], point, state.step)
         done = (*self.done, record if lost is None else {**record, "lost_weight": lost})

@@ -9,8 +9,8 @@ import numpy as np
 
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.mixing import bins_or_walkers, error_of_mean
 from tnvmc.estimate.reliability import slowest
-from tnvmc.estimate.scatter import bins_or_walkers, error_of_mean
 from tnvmc.sampling.problem import FEWEST_WALKERS
 
 Array = Any
@@ -58,7 +58,7 @@ class Blocks:
         w = np.ones(n_samples) if weight is None else np.asarray(to_host(weight), np.float64)
         if not self.exact and n_samples % n_walkers:
             raise ValueError(
-                f"Blocks: {n_samples} samples are not a whole number of draws of {n_walkers} walkers"
+                f"Blocks: {n_samples} samples are no whole number of draws of {n_walkers} walkers"
             )
         # Values without weight may be anything (psi = 0), and 0 * inf would spoil the sum.
         x = np.where((w > 0)[:, None], x, 0.0)

@@ -46,7 +46,8 @@ class UnreliableWarning(UserWarning):
 
 
 def warn_of(diagnostics: Iterable[Diagnostic], where: str) -> None:
-    """Emit one `UnreliableWarning`, code and sentence, for each diagnostic that is a warning or an error.
+    """Emit one `UnreliableWarning`, code and sentence, for each diagnostic that is a warning or an
+    error.
 
     Args:
         diagnostics: any; those that are good or open are told in reports only.

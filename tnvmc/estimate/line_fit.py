@@ -41,14 +41,14 @@ def fit_line(x: Sequence[float], y: Sequence[float], error: Sequence[float]) -> 
     them) count alike and their scatter is their error.
 
     Raises:
-        ValueError: fewer than two points, or all at the same x; lists of different lengths; numbers that
-            are not finite; an error below 0.
+        ValueError: fewer than two points, or all at the same x; lists of different lengths; numbers
+            that are not finite; an error below 0.
     """
     xs, ys, es = (np.asarray(values, dtype=np.float64) for values in (x, y, error))
     if not xs.shape == ys.shape == es.shape:
         raise ValueError(
-            f"fit_line: x, y and error have shapes {xs.shape}, {ys.shape}, {es.shape}; give one number "
-            "of each for every point"
+            f"fit_line: x, y and error have shapes {xs.shape}, {ys.shape}, {es.shape}; give "
+            "one number of each for every point"
         )
     if not np.isfinite([xs, ys, es]).all() or (es < 0).any():
         raise ValueError(
@@ -191,7 +191,9 @@ def on_plateau(energies: Sequence[float], errors: Sequence[float]) -> bool:
 
 
 def cost(line: Mapping[str, Any]) -> float:
-    """What a step lowers: the energy, and penalties for overlaps with kept states where there are any."""
+    """What a step lowers: the energy, and penalties for overlaps with kept states where there are
+    any.
+    """
     added = (each["penalty"] * each["squared"] for each in line.get("overlaps", ()))
     return float(line["energy"] + sum(added))
 

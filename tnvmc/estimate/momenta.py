@@ -1,4 +1,6 @@
-"""The momenta at which S(q) is given: of chains, of Brillouin zones of grids and hexagons, of a plane."""
+"""The momenta at which S(q) is given: of chains, of Brillouin zones of grids and hexagons, of a
+plane.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from tnvmc.lattice.colouring import colouring
 from tnvmc.lattice.lattice import Lattice, nearest_images
 
 Zone = Literal["chain", "square", "hexagon", "plane"]
-"""Where S(q) is given: along a chain; at 2 pi k / L of the Brillouin zone of a grid; over the extended zone of a
-triangular, honeycomb or kagome lattice; over the plane."""
+"""Where S(q) is given: along a chain; at 2 pi k / L of the Brillouin zone of a grid; over the
+extended zone of a triangular, honeycomb or kagome lattice; over the plane."""
 
 _REACH = 2 * np.pi
-"""Over the shortest distance of two sites: the largest qx and qy of a plane.  Peaks of honeycomb and kagome
-patches lie at 4 pi / 3 of it."""
+"""Over the shortest distance of two sites: the largest qx and qy of a plane.  Peaks of honeycomb
+and kagome patches lie at 4 pi / 3 of it."""
 
 _MOST = 16  # points of a plane on each side of 0
 
@@ -33,11 +35,12 @@ def zone_of(lattice: Lattice) -> Zone:
 def momenta(lattice: Lattice) -> np.ndarray:
     """All q at which S(q) is given: (n_q, 2), qx along x; qy runs slowly.
 
-    Of a square grid q = 2 pi (kx / n_cols, ky / n_rows) with -pi < q <= pi, so that S(q) of these reshapes
-    to (n_rows, n_cols).  Of a lattice with a `period` those of its extended zone, its rim included
-    (`symmetric_points`).  Sites elsewhere: q up to 2 pi over the shortest distance.  Along a periodic
-    direction those that fit the ring, which are the only ones that S(q) has a meaning at; elsewhere a grid
-    that is fine enough for a patch of that extent, on which the symmetric points lie.
+    Of a square grid q = 2 pi (kx / n_cols, ky / n_rows) with -pi < q <= pi, so that S(q) of these
+    reshapes to (n_rows, n_cols).  Of a lattice with a `period` those of its extended zone, its rim
+    included (`symmetric_points`).  Sites elsewhere: q up to 2 pi over the shortest distance.  Along
+    a periodic direction those that fit the ring, which are the only ones that S(q) has a meaning
+    at; elsewhere a grid that is fine enough for a patch of that extent, on which the symmetric
+    points lie.
 
     Raises:
         ValueError: a list of bonds without coordinates.
@@ -94,11 +97,12 @@ _FLAT = 1e-9  # of the shortest distance, of a zone: what is rounding
 
 
 def symmetric_points(lattice: Lattice) -> dict[str, np.ndarray]:
-    """Give the points of high symmetry of a lattice with a `period`, each name with its q (n, 2); else none.
+    """Give the points of high symmetry of a lattice with a `period`, each name with its q (n, 2);
+    else none.
 
-    "Gamma", "M" (middles of the edges) and "K" (corners) of the first Brillouin zone.  Sites of honeycomb and
-    kagome, with the centres of their hexagons, form a triangular lattice of spacing 1, so S(q) repeats with
-    the zone of that one only: "extended M" and "extended K" are its points.
+    "Gamma", "M" (middles of the edges) and "K" (corners) of the first Brillouin zone.  Sites of
+    honeycomb and kagome, with the centres of their hexagons, form a triangular lattice of spacing
+    1, so S(q) repeats with the zone of that one only: "extended M" and "extended K" are its points.
     """
     if zone_of(lattice) != "hexagon":
         return {}
@@ -114,7 +118,9 @@ def _has_hexagon(lattice: Lattice) -> bool:
 
 
 def _of_zone(vector: np.ndarray) -> dict[str, np.ndarray]:
-    """M and K, six each, of a triangular lattice that a vector (x, y) and those turned by 60 degrees span."""
+    """M and K, six each, of a triangular lattice that a vector (x, y) and those turned by 60
+    degrees span.
+    """
     spacing, turned = np.hypot(*vector), math.atan2(vector[1], vector[0])
     sixths = turned + np.pi / 3 * np.arange(6)
     corners = np.stack([np.cos(sixths), np.sin(sixths)], axis=1)
@@ -154,7 +160,9 @@ def _in_hexagon(lattice: Lattice) -> np.ndarray:
 
 _SIXTHS = 6  # M lies at halves, K at thirds of the vectors of the reciprocal lattice
 _FINER, _LONGEST = 4.0, 24.0
-"""Of an open patch: length of the rings whose momenta are taken, over its own and in distances at most."""
+"""Of an open patch: length of the rings whose momenta are taken, over its own and in distances at
+most.
+"""
 
 
 def correlation_matrix(values: np.ndarray) -> np.ndarray:

@@ -46,7 +46,8 @@ class ObservableSet:
     """The observables of one model, by name; those of `pairs` cost a source for each site.
 
     Atoms (units "n"): n and n n.  Everything else is taken as spins, in units of S: Sz, Sx, Sz Sz,
-    S.S, and z dimers where the lattice has bonds.  What has no meaning on the lattice is `left_out`.
+    S.S, and z dimers where the lattice has bonds.  What has no meaning on the lattice is
+    `left_out`.
     """
 
     operator: Operator

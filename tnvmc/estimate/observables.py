@@ -166,8 +166,8 @@ def site_terms(n_sites: int, matrix: np.ndarray) -> LocalTerms:
 def two_point(n_sites: int, pair: np.ndarray, square: np.ndarray) -> LocalTerms:
     """A_i A_j of all pairs i < j, in the order of `combinations`, and then A_i A_i of all sites.
 
-    `pair` is (d^2, d^2), `square` (d, d).  `estimate.momenta.correlation_matrix` puts the means into a
-    matrix.
+    `pair` is (d^2, d^2), `square` (d, d).  `estimate.momenta.correlation_matrix` puts the means
+    into a matrix.
     """
     pairs = (Term(sites, pair) for sites in combinations(range(n_sites), 2))
     return LocalTerms((*pairs, *site_terms(n_sites, square).terms))
@@ -285,8 +285,8 @@ def local_energy(operator: Operator, snapshot: Snapshot) -> Array:
 def off_diagonal_energy(operator: Operator, snapshot: Snapshot, local: Array) -> float:
     """Give the part of the energy that elements of H between two configurations make.
 
-    It is the mean of E_loc(s) - <s|H|s>: exchange, flips in a transverse field, drives of atoms.  A constant in H is
-    no part of it.
+    It is the mean of E_loc(s) - <s|H|s>: exchange, flips in a transverse field, drives of atoms.  A
+    constant in H is no part of it.
 
     Args:
         operator: H.

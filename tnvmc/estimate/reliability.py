@@ -8,18 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.mixing import OUTLASTED, r_hat_limit, r_hat_of
-from tnvmc.estimate.scatter import ENOUGH, MANY
+from tnvmc.estimate.mixing import ENOUGH, MANY, OUTLASTED, r_hat_limit, r_hat_of
 from tnvmc.estimate.statistics import BINS_FOR_AN_ERROR, TAUS_PER_BIN, Estimate
 
 _HEAVY_TAIL = 0.85
-"""Of the variance, in one of `MANY` samples or more.  Local energies close to an eigenstate have more than
-0.5 in one of 512 samples in 7.5 % of measurements (Heisenberg 3x4, 16 walkers) and more than 0.8 in 0.5 %,
-and their error bars, which are widened from 0.2 on, hold."""
+"""Of the variance, in one of `MANY` samples or more.  Local energies close to an eigenstate have
+more than 0.5 in one of 512 samples in 7.5 % of measurements (Heisenberg 3x4, 16 walkers) and more
+than 0.8 in 0.5 %, and their error bars, which are widened from 0.2 on, hold."""
 
 LEAST_CHANGED = 0.35
-"""Part of the draws that differ from the one before, at least.  XXZ 3x4, Delta = 3, where half of the
-measurements of 256 samples miss what matters: 0.13 to 0.33."""
+"""Part of the draws that differ from the one before, at least.  XXZ 3x4, Delta = 3, where half of
+the measurements of 256 samples miss what matters: 0.13 to 0.33."""
 
 _LEAST_PART, _LEAST_EFFECTIVE = 0.1, 30.0
 """Effective samples of a weighted draw: part of all, and number, at least."""
@@ -130,8 +129,8 @@ def changed_part(configs: np.ndarray, n_walkers: int) -> float | None:
 def _long_enough(n_walkers: int, draws: float, tau: float) -> bool:
     """Whether chains of few walkers can be cut into parts that are independent for sure.
 
-    Four walkers and more need not be cut, so a tau that is known will do.  Of fewer, what is seen of
-    tau is too small where chains are short, so there must be as many parts as make an error.
+    Four walkers and more need not be cut, so a tau that is known will do.  Of fewer, what is seen
+    of tau is too small where chains are short, so there must be as many parts as make an error.
     """
     parts = 1 if n_walkers >= _FEWEST_ALONE else BINS_FOR_AN_ERROR / n_walkers
     return draws >= parts * TAUS_PER_BIN * tau
@@ -140,9 +139,10 @@ def _long_enough(n_walkers: int, draws: float, tau: float) -> bool:
 def slowest(ratios: np.ndarray, n_draws: float, n_walkers: int) -> Diagnostic | None:
     """Judge many quantities by how far walkers disagree: the worst one, where it is too far.
 
-    The limit grows with their number: the worst of 500 is farther off by chance than one.  And a tau of 2
-    draws is well mixed for any length: correlations are slower than the energy (TFIM 3x3 at h = 3: 20 %
-    of healthy measurements of 4 draws were told), and burn-in outlasts it.
+    The limit grows with their number: the worst of 500 is farther off by chance than one.  And a
+    tau of 2
+    draws is well mixed for any length: correlations are slower than the energy (TFIM 3x3 at h = 3:
+    20 % of healthy measurements of 4 draws were told), and burn-in outlasts it.
 
     Args:
         ratios: (T,), n_draws times the variance between over that within walkers; 2 tau.
@@ -162,17 +162,20 @@ def slowest(ratios: np.ndarray, n_draws: float, n_walkers: int) -> Diagnostic | 
 
 
 def closure_threshold(off_diagonal: float, error: float) -> float:
-    """Give the closure spread above which truncation may show in the energy; `LARGEST_SPREAD` at most.
+    """Give the closure spread above which truncation may show in the energy; `LARGEST_SPREAD` at
+    most.
 
-    Errors eta(s) of ln|psi(s)| that differ from one configuration to the next without aim add
-    noise to local energies at first order and raise the energy at second, by sum_ss' psi H psi
-    (eta - eta')^2 / 2: by about s^2 |E'| for a spread s, with the part E' of the energy that off-diagonal
-    elements of H make.  So s^2 is to stay below the error of the energy over that, s < sqrt(sigma / |E'|).  Measured: Heisenberg 4x4, D = 4,
-    enumerated, chi = 2, 3, 4: biases of 0.15, 0.04 and 0.25 s^2; 6x6, D = 4, chi = 4: 1.0(7) s^2;
-    below a spread of 1e-3 the bias is first order and under 4e-4 s, which no run resolves.
+    Errors eta(s) of ln|psi(s)| that differ from one configuration to the next without aim add noise
+    to local energies at first order and raise the energy at second, by sum_ss' psi H psi (eta -
+    eta')^2 / 2: by about s^2 |E'| for a spread s, with the part E' of the energy that off-diagonal
+    elements of H make.  So s^2 is to stay below the error of the energy over that, s < sqrt(sigma /
+    |E'|).  Measured: Heisenberg 4x4, D = 4, enumerated, chi = 2, 3, 4: biases of 0.15, 0.04 and
+    0.25 s^2; 6x6, D = 4, chi = 4: 1.0(7) s^2; below a spread of 1e-3 the bias is first order and
+    under 4e-4 s, which no run resolves.
 
-    It is no bound: errors that go with the sign of an element, where signs differ and E' is a small sum of large terms, may do
-    more, and so may those of the weights |psi|^2 where H is diagonal.  The scan of chi after a run sees both.
+    It is no bound: errors that go with the sign of an element, where signs differ and E' is a small
+    sum of large terms, may do more, and so may those of the weights |psi|^2 where H is diagonal.
+    The scan of chi after a run sees both.
     """
     threshold = math.sqrt(error / max(abs(off_diagonal), 1e-300))
     return min(max(threshold, _SPREAD_OF_ROUNDING), LARGEST_SPREAD)

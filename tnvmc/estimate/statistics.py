@@ -15,8 +15,7 @@ import numpy as np
 
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.mixing import split_r_hat
-from tnvmc.estimate.scatter import ENOUGH, bins_or_walkers, error_of_mean, largest_share
+from tnvmc.estimate.mixing import ENOUGH, bins_or_walkers, error_of_mean, largest_share, split_r_hat
 from tnvmc.sampling.problem import SampleInfo
 from tnvmc.shown import Shown, Table, with_error
 
@@ -75,7 +74,7 @@ class Estimate(Shown):
 
 @dataclass(frozen=True, repr=False)
 class ComplexEstimate(Shown):
-    """The mean of an operator that is not Hermitian: real and imaginary part, each with its error."""
+    """The mean of an operator that is not Hermitian: two parts, each with its error."""
 
     real: Estimate
     imaginary: Estimate
@@ -108,9 +107,9 @@ def estimate(values: Array, n_walkers: int = 1, weight: Array | None = None) -> 
     than the walkers' means allow.
 
     The chains of fewer walkers are cut into bins of 1, 2, 4, ... draws.  Bins count as independent
-    from the first length that is at least 16 tau and 8 draws, tau = error^2 M / (2 variance) of that
-    same length, with 16 bins at least; whole walkers take their place where they scatter more than
-    chance allows.  Where no length is long enough the largest error over all lengths and over
+    from the first length that is at least 16 tau and 8 draws, tau = error^2 M / (2 variance) of
+    that same length, with 16 bins at least; whole walkers take their place where they scatter more
+    than chance allows.  Where no length is long enough the largest error over all lengths and over
     whole walkers is given, which may be too small (`reliability.doubts`).
 
     `tau` is that of such bins for any number of walkers, and of whole walkers where none is long
@@ -178,7 +177,7 @@ def binning(values: Array, n_walkers: int = 1) -> tuple[np.ndarray, np.ndarray, 
 
 
 def _errors(series: np.ndarray, variance: float) -> tuple[float, float]:
-    """Errors of the mean of (n_draws, W) deviations, as `estimate` describes: for tau, and to give."""
+    """Errors of the mean of (n_draws, W) deviations, as `estimate` says: for tau, and to give."""
     walkers = series.shape[1]
     lengths, errors, counts = binning(series, walkers)
     taus = np.maximum(0.5 * errors**2 * series.size / variance, _LEAST_TAU)
@@ -202,7 +201,7 @@ def _errors(series: np.ndarray, variance: float) -> tuple[float, float]:
 
 
 def _bins(series: np.ndarray, length: int) -> np.ndarray:
-    """Deviations of independent bins of (n_draws, W) from their mean, for the error of all draws."""
+    """Deviations of independent bins of (n_draws, W) from their mean, for the error of all."""
     n_draws, walkers = series.shape
     used = n_draws // length * length
     bins = series[n_draws - used :].reshape(-1, length, walkers).mean(axis=1).ravel()
@@ -254,11 +253,11 @@ def weighted_estimate(values: Array, weight: Array, n_walkers: int = 1) -> Estim
     to any common factor); an enumeration goes to `estimate`.  The bias of order one over
     `effective_samples`, - sum h^2 (x - mean) with the shares h of walkers in the weight, is taken
     off.  The error is made as in `estimate` of the pseudo-values of the jackknife that leaves out
-    walkers, w (x - mean) / <w> times (1 - 1 / W) / (1 - h), so chains and correlations of weight and
-    value count, and a walker that dominates is not mistaken for certainty.  (The draws of a single
-    walker stand for walkers there.)  `variance` is that of x under the wanted distribution, freed of
-    bias by the effective number of samples; `tau`, `r_hat` and `largest_share` are those of the
-    pseudo-values.  Values without weight may be anything.
+    walkers, w (x - mean) / <w> times (1 - 1 / W) / (1 - h), so chains and correlations of weight
+    and value count, and a walker that dominates is not mistaken for certainty.  (The draws of a
+    single walker stand for walkers there.)  `variance` is that of x under the wanted distribution,
+    freed of bias by the effective number of samples; `tau`, `r_hat` and `largest_share` are those
+    of the pseudo-values.  Values without weight may be anything.
 
     Values may be complex, as for `estimate`.  All weight on one sample: error inf, variance 0.
 

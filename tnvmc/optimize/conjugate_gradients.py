@@ -28,9 +28,9 @@ class ConjugateGradients:
     """Solves (A + shift) x = b by products with A alone (Hestenes and Stiefel 1952).
 
     No matrix is formed, and all ranks share the products.  In the space of samples, on NumPy, some
-    columns of the matrix make a preconditioner (`optimize.conjugate_gradients`).  Heisenberg 8x8, D = 4, 4,096
-    samples, a relative shift of 1e-2: 37 iterations, 51 to a residual of 1e-2 (184 without the
-    columns).
+    columns of the matrix make a preconditioner (`optimize.conjugate_gradients`).  Heisenberg 8x8, D
+    = 4, 4,096 samples, a relative shift of 1e-2: 37 iterations, 51 to a residual of 1e-2 (184
+    without the columns).
 
     The direction is off by less than the residual: 3.5 % of its length with the default tolerance.
     Noise of the samples is larger than the direction there (1.3 between halves).  The error of x is
@@ -62,7 +62,7 @@ class ConjugateGradients:
     def in_samples(
         self, a: CenteredJacobian, rhs: Array, shift: float, trace: float
     ) -> tuple[Array, SolveInfo]:
-        """Solve (A A^dagger + shift) x = b, preconditioned where it can be; `trace` of A A^dagger."""
+        """Solve (A A^dagger + shift) x = b, preconditioned if it can be; `trace` of A A^dagger."""
 
         def solved(space: SampleSpace) -> tuple[Array, SolveInfo]:
             return self.solve(space.gram_times, rhs, shift, preconditioner(space, shift, trace))

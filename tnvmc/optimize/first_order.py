@@ -12,7 +12,7 @@ from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.jacobian.base import Jacobian, is_complex
-from tnvmc.optimize.rule import Info, State, require_finite
+from tnvmc.optimize.rule import Info, Rule, State, require_finite
 from tnvmc.optimize.solve import least_squares
 
 Array = Any
@@ -23,7 +23,7 @@ RANDOM_PASS = 2**32 - 1
 
 @spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
 @dataclass(frozen=True, kw_only=True)
-class GradientDescent:
+class GradientDescent(Rule):
     """The force itself: theta -= learning_rate * O^dagger W (E - <E>)."""
 
     clip: float | None = None
@@ -52,7 +52,7 @@ class GradientDescent:
 
 @spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
 @dataclass(frozen=True, kw_only=True)
-class RandomSign:
+class RandomSign(Rule):
     """A random part of a step against the sign of each component of the force.
 
     d_k = r_k sign(F_k) with r_k uniform in [0, 1), one per real number (Liu, Dong, Han, Guo, He,
@@ -94,7 +94,7 @@ class RandomSign:
 
 @spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
 @dataclass(frozen=True, kw_only=True)
-class Adam:
+class Adam(Rule):
     """Adaptive moments (Kingma, Ba, ICLR 2015), bias-corrected.
 
     For complex theta the second moment is that of |F_k|, so that a rotation of the phase of a

@@ -1,22 +1,22 @@
 """A learning rate that follows what the last step has shown.
 
-With E the energy and d the last direction, the slope of E along d, at the point that d has led to, is
-2 Re(F^dagger d): still downhill means that the step was too short, uphill that it was too long.  The
-samples there are new, so noise that d has followed shows up as uphill, and the rate falls
-as the force sinks into noise: a hypergradient (Baydin et al., ICLR 2018), relative to the spread of
+With E the energy and d the last direction, the slope of E along d, at the point that d has led to,
+is 2 Re(F^dagger d): still downhill means that the step was too short, uphill that it was too long.
+The samples there are new, so noise that d has followed shows up as uphill, and the rate falls as
+the force sinks into noise: a hypergradient (Baydin et al., ICLR 2018), relative to the spread of
 the local energies, which makes it a number between -1 and 1 whatever the units.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tnvmc.backend.arguments import positive
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
-from tnvmc.optimize.rule import Info, Rounds, Rule, State
+from tnvmc.optimize.rule import Info, Rule, State
 from tnvmc.optimize.solve import LeastSquares, least_squares
 from tnvmc.optimize.sr import SR
 
@@ -30,17 +30,17 @@ OF_RULE = "rule_"
 
 
 @dataclass(frozen=True)
-class Paced:
+class Paced(Rule):
     """Another rule, whose directions are multiplied by a rate that adapts itself.
 
     Use it with a learning rate of 1.  The rate is multiplied by exp(gain * c) at each step, with c
-    the correlation of the local energies with what the last direction makes of them.  Reports both as
-    `paced_rate` and `correlation`.
+    the correlation of the local energies with what the last direction makes of them.  Reports both
+    as `paced_rate` and `correlation`.
 
-    Reports the slope Re(F^dagger d) along the last direction twice: `expected_slope`, from the samples
-    that gave the direction, and `confirmed_slope`, with an error, from new samples where it has led to.  They differ by
-    noise that d has followed and by curvature; `analysis.steps` tells them apart.  Both are of energies
-    that are not clipped, whatever `clip` of the rule says.
+    Reports the slope Re(F^dagger d) along the last direction twice: `expected_slope`, from the
+    samples that gave the direction, and `confirmed_slope`, with an error, from new samples where it
+    has led to.  They differ by noise that d has followed and by curvature; `trust.steps` tells them
+    apart.  Both are of energies that are not clipped, whatever `clip` of the rule says.
 
     Raises ValueError or TypeError for settings that are not positive numbers.
     """
@@ -85,22 +85,28 @@ class Paced:
         kept = {"rate": rate, "last": found, "expected": expected}
         return rate * found, {**_named(after), **kept}, info
 
+    def averaged(self, most: int) -> Paced:
+        """With the rule averaged."""
+        return replace(self, rule=self.rule.averaged(most))
+
     def takes_single(self, theta: Array, n_samples: int, state: State) -> bool:
-        """Whether the rule does; see `Rounds`."""
-        rule = self.rule
-        return isinstance(rule, Rounds) and rule.takes_single(theta, n_samples, _of_rule(state))
+        """Whether the rule does."""
+        return self.rule.takes_single(theta, n_samples, _of_rule(state))
 
     def in_double(self, state: State) -> State:
-        """See `Rounds`."""
-        if not isinstance(self.rule, Rounds):
-            return state
+        """State with that of the rule in double precision."""
         return {**state, **_named(self.rule.in_double(_of_rule(state)))}
+
+    def unsolved(self, info: Info) -> float | None:
+        """What the rule has not solved."""
+        return self.rule.unsolved(info)
 
     def shortened(self, state: State, factor: float) -> State:
         """A rate that does not grow against a limit: less by what a step adds to it, at most.
 
-        A limit relative to theta says little of the energy.  A network starts at a small theta, where its first
-        steps are a hundred times too long for it; a rate of what was taken needed twenty steps to recover.
+        A limit relative to theta says little of the energy.  A network starts at a small theta,
+        where its first steps are a hundred times too long for it; a rate of what was taken needed
+        twenty steps to recover.
         """
         return {**state, "rate": max(factor, math.exp(-self.gain)) * float(state["rate"])}
 
@@ -114,7 +120,9 @@ def _named(state: State) -> State:
 
 
 def _all_equal(target: Array, local_energy: Array) -> bool:
-    """Whether local energies differ by rounding alone, as those of an eigenstate do, and say nothing of a rate."""
+    """Whether local energies differ by rounding alone, as those of an eigenstate do, and say
+    nothing of a rate.
+    """
     xp = array_namespace(local_energy)
     spread = float(xp.sqrt(xp.sum(xp.abs(target) ** 2)))
     return spread <= _ROUNDING * float(xp.max(xp.abs(local_energy)))

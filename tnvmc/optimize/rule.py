@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self
 
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
@@ -15,25 +16,30 @@ State = Mapping[str, Any]
 ADDED: Mapping[str, Any] = {
     "single": 0, "averaged": 0, "counted": 0.0, "squares": 0.0, "at": None, "covariance": None,
 }  # fmt: skip
-"""What states of rules have had in some versions only, and what stands for it in the checkpoints of others;
-None for what it is before the first step.  A run that was begun with log-derivatives in double precision goes on
-so, and one that counted steps of an average begins it anew."""
+"""What states of rules have had in some versions only, and what stands for it in the checkpoints of
+others; None for what it is before the first step.  A run that was begun with log-derivatives in
+double precision goes on so, and one that counted steps of an average begins it anew."""
 
 Info = dict[str, float | int | str]
 """What a rule reports of one step; it never comes back."""
 
 
 class Rule(Protocol):
-    """Turns log-derivatives and local energies into a direction: theta -= learning_rate * direction.
+    """Turns log-derivatives and local energies into a direction: theta -= learning_rate *
+    direction.
 
     One convention for all rules: the force is F = O^dagger W (E - <E>) with W the weights (1/M
     for samples) and no factor 2; for real theta its real part.  Along -F the energy falls by
     2 |F|^2 per unit of learning rate.
+
+    A rule of your own inherits from this class, and has `init` and `direction`.
     """
 
+    @abstractmethod
     def init(self, theta: Array) -> State:
         """State before the first step."""
 
+    @abstractmethod
     def direction(
         self,
         theta: Array,
@@ -53,30 +59,30 @@ class Rule(Protocol):
             state: as `init` or the last call gave it; not changed.
             uniforms_key: (seed, step), the address of random numbers where a rule needs them.
 
-        Raises NonFiniteError for input, or a result, that holds NaN or infinities.
+        Raises:
+            NonFiniteError: input, or a result, that holds NaN or infinities.
+            PrecisionError: log-derivatives in single precision are too coarse.
         """
 
-
-@runtime_checkable
-class Follows(Protocol):
-    """A rule with a rate of its own, which has to know where its step was cut."""
-
-    def shortened(self, state: State, factor: float) -> State:
-        """State after a step of which only this factor < 1 was taken."""
-
-
-@runtime_checkable
-class Rounds(Protocol):
-    """A rule that can do with log-derivatives in single precision, and tells when it cannot.
-
-    `direction` then raises `optimize.rounded.PrecisionError` for those that are too coarse.
-    """
+    def averaged(self, most: int) -> Self:
+        """The rule with S averaged up to so many parameters, where that is left open."""
+        return self
 
     def takes_single(self, theta: Array, n_samples: int, state: State) -> bool:
         """Whether to store the log-derivatives of so many samples in single precision."""
+        return False
 
     def in_double(self, state: State) -> State:
         """State of a run that takes them in double precision from now on."""
+        return state
+
+    def shortened(self, state: State, factor: float) -> State:
+        """State after a step of which only this factor < 1 was taken."""
+        return state
+
+    def unsolved(self, info: Info) -> float | None:
+        """Residual of a system that was not solved to its tolerance; None: it was."""
+        return None
 
 
 class NonFiniteError(ValueError):

@@ -31,7 +31,7 @@ from tnvmc.jacobian.dense import as_base
 from tnvmc.optimize import average
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.rounded import TOLERANCE, Lengths, PrecisionError, change_of, likely, refined
-from tnvmc.optimize.rule import Info, NonFiniteError, State, require_finite
+from tnvmc.optimize.rule import Info, NonFiniteError, Rule, State, require_finite
 from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver, least_squares
 
 Array = Any
@@ -62,7 +62,7 @@ LEAST_APPLIED = 1e-2
 
 @spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
 @dataclass(frozen=True)
-class SR:
+class SR(Rule):
     """The rule theta -= learning_rate * d with d the (regularised) natural gradient.
 
     Raises ValueError for settings out of range; see also `Rule.direction`.
@@ -150,8 +150,12 @@ class SR:
         many = theta.shape[0] > LEAST_PARAMETERS and not self._averages(theta)
         return self.precision != "double" and bounded and many and is_numpy(xp) and bool(double)
 
+    def averaged(self, most: int) -> SR:
+        """See `Rule`."""
+        return self if self.averaged_up_to != "auto" else replace(self, averaged_up_to=most)
+
     def takes_single(self, theta: Array, n_samples: int, state: State) -> bool:
-        """See `Rounds`."""
+        """See `Rule`."""
         if not state.get("single"):
             return False
         n = theta.shape[0]
@@ -162,8 +166,17 @@ class SR:
         )
 
     def in_double(self, state: State) -> State:
-        """See `Rounds`."""
+        """See `Rule`."""
         return {**state, "single": 0} if "single" in state else state
+
+    def unsolved(self, info: Info) -> float | None:
+        """Residual of iterations that ended above their tolerance."""
+        residual, solver = info.get("residual"), self.solver
+        if not isinstance(solver, ConjugateGradients):
+            solver = ConjugateGradients()
+        if residual is None or float(residual) <= solver.tolerance:
+            return None
+        return float(residual)
 
     def direction(
         self,
@@ -352,18 +365,6 @@ def _iterated(solved: SolveInfo) -> Info:
     if solved.iterations is None or solved.residual is None:
         return {}
     return {"iterations": solved.iterations, "residual": solved.residual}
-
-
-def unsolved(info: Info, rule: object) -> float | None:
-    """Give the residual of a system that its solver has not solved to its tolerance, or None."""
-    residual = info.get("residual")
-    inner = getattr(rule, "rule", rule)
-    solver = getattr(inner, "solver", None)
-    tolerance = solver.tolerance if isinstance(solver, ConjugateGradients) else _TOLERANCE
-    return float(residual) if residual is not None and not float(residual) <= tolerance else None
-
-
-_TOLERANCE = ConjugateGradients().tolerance
 
 
 def _effective_rows(a: CenteredJacobian) -> float:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.ansatz.initial import start_described
 from tnvmc.backend.device import describe
 from tnvmc.backend.process import OutputLost
@@ -28,6 +27,7 @@ from tnvmc.report.texts import line, step_sentence
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
 from tnvmc.shown import fixed, with_error
+from tnvmc.trust.finished_run import diagnostics_of
 from tnvmc.vmc.results import StepRecord
 
 _PLAIN_LINES = 20

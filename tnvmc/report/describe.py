@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from tnvmc.analysis.diagnostics import of_last_stage
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.operators.reference import known_energy
 from tnvmc.operators.term import Operator
@@ -17,6 +16,7 @@ from tnvmc.settings.model_settings import COUPLINGS, PerBond
 from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Damage, Json, Run, is_current, is_outdated, steps_done
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY
+from tnvmc.trust.finished_run import of_last_stage
 
 _NO_PART = (
     "kind",

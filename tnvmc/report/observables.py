@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.console import rows_table
 from tnvmc.report.describe import sector_text
 from tnvmc.report.texts import line
 from tnvmc.shown import fixed, with_error
 from tnvmc.storage.run_files import OBSERVABLES, Json, as_array
+from tnvmc.trust.finished_run import diagnostics_of
 
 _NOTHING = 1e-12  # what rounding leaves of a mean that vanishes
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc._version import __version__
-from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.report import describe
 from tnvmc.report.figures import NAMES, draw, style
 from tnvmc.report.numbers import duration, known_energy, per_site, short, signed, ten_digits
@@ -23,6 +22,7 @@ from tnvmc.shown import with_error
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import Json, Run, is_current, read_run, steps_asked, steps_done
 from tnvmc.storage.run_folder import CONFIG
+from tnvmc.trust.finished_run import diagnostics_of
 
 REPORT = "report.html"
 MADE_BY = "tnvmc report"

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.report import describe as words
 from tnvmc.report.numbers import duration, known_energy, per_site
 from tnvmc.report.observables import observed
@@ -18,6 +17,7 @@ from tnvmc.storage.hdf5 import StateFileError, opened, parameters_in
 from tnvmc.storage.identity import kind_in
 from tnvmc.storage.run_files import OBSERVABLES, Damage, Json, Run
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, PICTURE, RESULT
+from tnvmc.trust.finished_run import diagnostics_of
 
 _LAST = 3  # steps whose energies are shown
 _WIDTH = 13  # of the names on the left

@@ -119,8 +119,8 @@ class Sampler:
         ansatz = problem.ansatz
         parts = chunks(self.n_walkers, ansatz, xp, self.chunk, self.n_replicas)
         run = _Chunk(
-            replace(self, power=power), ansatz, point, tables_in(problem.targets, xp), tables_in(problem.moves, xp),
-            (problem.seed, stream), jacobian, max(1, _AT_ONCE // self.n_walkers) if len(parts) == 1 else 1,
+            self, ansatz, point, tables_in(problem.targets, xp), tables_in(problem.moves, xp),
+            (problem.seed, stream), power, jacobian, max(1, _AT_ONCE // self.n_walkers) if len(parts) == 1 else 1,
         )  # fmt: skip
         results = in_chunks(run, parts, ansatz, xp, self.threads)
         draws = [
@@ -229,6 +229,7 @@ class _Chunk:
     targets: Targets
     moves: Targets
     stream: tuple[int, int]  #: seed, stream
+    power: float  #: of the draw
     jacobian: Wanted
     together: int  #: sweeps in one call, of an ansatz that walks
 
@@ -255,7 +256,7 @@ class _Chunk:
         for begin in range(0, n_sweeps, length):
             passes = range(begin, min(begin + length, n_sweeps))
             numbers = uniforms_of_passes(seed, (stream, passes), chunk, len(self.moves), xp=xp)
-            found, info = ansatz.walk(theta, walkers, self.moves, numbers, float(sampler.power))
+            found, info = ansatz.walk(theta, walkers, self.moves, numbers, self.power)
             proposed = proposed + _summed(info.proposed, 1)
             accepted = accepted + _summed(info.accepted, 1)
             walkers = _after(found, n_walkers, [len(passes) - 1])
@@ -303,9 +304,9 @@ class _Chunk:
         theta, n_replicas = self.point.theta, self.sampler.n_replicas
         seed, stream = self.stream
         numbers = uniforms(seed, (stream, number), rows, len(self.moves), xp=xp)
-        if n_replicas == 1 and self.sampler.power == 1:
+        if n_replicas == 1 and self.power == 1:
             return self.ansatz.sweep(theta, walkers, self.moves, numbers)
-        power = powers(len(rows) // n_replicas, n_replicas, xp) * float(self.sampler.power)
+        power = powers(len(rows) // n_replicas, n_replicas, xp) * self.power
         walkers, info = tempered(self.ansatz, "power").tempered_sweep(
             theta, walkers, self.moves, numbers, power
         )

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tnvmc._version import __version__
-from tnvmc.analysis.reference import Reference, find_reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.operators.fingerprint import fingerprint
@@ -28,6 +27,7 @@ from tnvmc.settings.problems import ConfigError, conflict
 from tnvmc.shown import fixed, scientific, with_error
 from tnvmc.storage.run_files import Run, as_array, is_finished, read_run, steps_done
 from tnvmc.storage.run_folder import CONFIG
+from tnvmc.trust.reference import Reference, find_reference
 
 
 @dataclass(frozen=True)

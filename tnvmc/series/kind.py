@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tnvmc._version import __version__
-from tnvmc.analysis.diagnostics import diagnostics_of
-from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.operators.fingerprint import fingerprint
@@ -22,6 +20,8 @@ from tnvmc.series.pictures import Picture
 from tnvmc.settings.config import Settings
 from tnvmc.shown import Shown, Table, with_error
 from tnvmc.storage.run_files import Run, is_current
+from tnvmc.trust.finished_run import diagnostics_of
+from tnvmc.trust.reference import Reference
 
 MEASURED = ("energy", "energy_error", "variance", "v_score")
 """Numbers of result.json without which a run has no row."""

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tnvmc.analysis.gaps import SIGNIFICANT, Gap, energy_gap, smallest_gap
-from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.series.kind import Row, Series
@@ -16,7 +14,9 @@ from tnvmc.settings.build import QuantumNumbers
 from tnvmc.storage.hdf5 import StateFileError
 from tnvmc.storage.run_files import has_changed, orthogonal_hashes
 from tnvmc.storage.run_folder import CHECKPOINT
-from tnvmc.vmc.reliability import ABOVE_EXACT, FAR_ABOVE
+from tnvmc.trust.energies import ABOVE_EXACT, FAR_ABOVE
+from tnvmc.trust.gaps import SIGNIFICANT, Gap, energy_gap, smallest_gap
+from tnvmc.trust.reference import Reference
 
 _ROUNDING = 1e-9  # of an exact energy: the difference of two that are one level
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.series.changes import asks_no_more
@@ -31,6 +30,7 @@ from tnvmc.storage.run_folder import (
     refuse_occupied,
 )
 from tnvmc.storage.seals import sealed_toml
+from tnvmc.trust.reference import Reference
 from tnvmc.vmc.step import OptimisationFailed
 
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from tnvmc.analysis.gaps import SIGNIFICANT
-from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.series import kind as series_kind
@@ -31,6 +29,8 @@ from tnvmc.settings.load import parse, validate
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Run, is_outdated
+from tnvmc.trust.gaps import SIGNIFICANT
+from tnvmc.trust.reference import Reference
 
 SIZE = "lattice.shape"
 _OF_ATOMS = ("n", "nn")

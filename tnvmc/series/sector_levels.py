@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tnvmc.analysis.reference import DIAGONALISED_AT_ONCE, Reference, find_reference
 from tnvmc.exact_symmetric import MOST_IMAGES, symmetric_levels
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
 from tnvmc.operators.term import Operator
 from tnvmc.series.kind import Series
 from tnvmc.settings.build import QuantumNumbers
+from tnvmc.trust.reference import DIAGONALISED_AT_ONCE, Reference, find_reference
 
 _SPARE = 3  # levels beyond those that are needed, among which degenerate ones are counted
 _SAME = 1e-8  # relative difference of energies that are one level

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tnvmc.analysis.gaps import SIGNIFICANT, smallest_gap
-from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import MOST_STARTS, Json
 from tnvmc.series import kind as series_kind
@@ -28,6 +26,8 @@ from tnvmc.shown import with_error
 from tnvmc.storage.hdf5 import StateFileError
 from tnvmc.storage.run_files import Run, measured_file, measured_hash
 from tnvmc.storage.run_folder import CONFIG
+from tnvmc.trust.gaps import SIGNIFICANT, smallest_gap
+from tnvmc.trust.reference import Reference
 
 WRONG = frozenset({"below_reference", "below_level", "not_orthogonal"})
 """Codes of energies that are too low, or of another level: they would be the lowest first."""

@@ -8,7 +8,6 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from tnvmc.analysis.reference import Reference
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.operators.sectors import check_magnetisation, rotation_invariant
@@ -27,6 +26,7 @@ from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 from tnvmc.settings.rules import conflicts
 from tnvmc.shown import fixed, with_error
 from tnvmc.storage.run_files import Run
+from tnvmc.trust.reference import Reference
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from tnvmc.backend.ranks import Ranks, using_ranks
 from tnvmc.operators.required import require_operator
 from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.optimize import average
-from tnvmc.optimize.pace import AUTOMATIC, Paced
+from tnvmc.optimize.pace import AUTOMATIC
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
@@ -63,15 +62,17 @@ def check_parts(operator: Any, ansatz: Any, sampler: Any, optimizer: Any) -> Non
     if not isinstance(ansatz, Ansatz):
         example = "a wave function, as PEPS(lattice, D=4)"
         raise refuse("VMC", "ansatz", ansatz, example, _to_state(ansatz))
-    of_each = {"sampler": ("draw", sampler), "optimizer": ("direction", optimizer)}
+    of_each = {"sampler": ("draw", sampler), "optimizer": ("unsolved", optimizer)}
     examples = {"sampler": "one, as Sampler(n_walkers=64)", "optimizer": "one, as SR()"}
     for name, (method, value) in of_each.items():
         if value is None or hasattr(value, method) and not isinstance(value, type):
             continue
-        other, its_method = ("optimizer", "direction") if name == "sampler" else ("sampler", "draw")
+        other, its_method = ("optimizer", "unsolved") if name == "sampler" else ("sampler", "draw")
         hint = ""
         if isinstance(value, type):
             hint = f"make one: {name}={value.__name__}(...)"
+        elif hasattr(value, "direction") and name == "optimizer":
+            hint = "let its class inherit from tnvmc.optimize.rule.Rule"
         elif hasattr(value, its_method):
             hint = f"write {other}={_kind(value)}(...)"
         elif isinstance(value, int | float) and not isinstance(value, bool) and value < 1:
@@ -363,13 +364,8 @@ def _require_step(schedule: Callable[..., Any]) -> None:
 
 def averaging(rule: Rule | None, ansatz: Ansatz, sampler: Samples) -> Rule:
     """Give a rule, by default `AUTOMATIC`, that knows up to how many parameters it averages S."""
-    if isinstance(rule, Paced):
-        return replace(rule, rule=averaging(rule.rule, ansatz, sampler))
-    rule = AUTOMATIC if rule is None else rule
-    if not isinstance(rule, SR) or rule.averaged_up_to != "auto":
-        return rule
     most = average.most_parameters(sampler.n_samples, shares_tensors(ansatz))
-    return replace(rule, averaged_up_to=most)
+    return (AUTOMATIC if rule is None else rule).averaged(most)
 
 
 def growing_samples(

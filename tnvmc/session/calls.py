@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from tnvmc.backend import host
 from tnvmc.backend.ranks import in_use, using_ranks
+from tnvmc.trust.energies import judged
 from tnvmc.vmc.core import Made
 from tnvmc.vmc.measurement import Measured, MeasurementPlan
 from tnvmc.vmc.results import StepRecord
@@ -86,10 +87,10 @@ def steps_kept(
 
 def result_kept(
     vmc: Made, out: Out, plan: MeasurementPlan
-) -> AbstractContextManager[Callable[[Measured], None]]:
-    """Keep what a block measures in the folder of the run, if there is one."""
+) -> AbstractContextManager[Callable[[Measured], Measured]]:
+    """Judge what a block measures, and keep it in the folder of the run, if there is one."""
     if out is None:
-        return nullcontext(lambda measured: None)
+        return nullcontext(lambda measured: judged(measured, vmc.method.orthogonal_to))
     from tnvmc.app import python_run
 
     return python_run.result(vmc, out, plan)

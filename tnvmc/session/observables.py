@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,6 @@ from tnvmc.backend.calls import refuse, spelt
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
-from tnvmc.estimate.statistics import Estimate
 from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.required import require_operator
 from tnvmc.operators.term import NonHermitian, Operator
@@ -26,12 +25,12 @@ from tnvmc.session.arguments import check_sector
 from tnvmc.session.calls import work_shown
 from tnvmc.session.vmc import VMC
 from tnvmc.shown import Shown, Table, drawn, with_error
+from tnvmc.trust.energies import of_level
+from tnvmc.trust.reference import Place
 from tnvmc.vmc.core import Method, controlled
 from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import MeasurementPlan, collect
-from tnvmc.vmc.reliability import DIAGONALISED, above_exact, below_exact
 from tnvmc.vmc.results import finite_or_none
-from tnvmc.vmc.sectors import elsewhere
 
 PAIR_SAMPLES = 2**16
 """Over N: most samples that S.S of all pairs is measured on where no number is given (1024 of 64
@@ -282,7 +281,11 @@ def measured_observables(
         progress.begin("pairs")
         blocks |= collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
     sector = magnetisation_of(method.problem.operator, point.configs)
-    told = (*reasons, *_of_total(energy, method, sector), *of_terms(blocks))
+    place = Place(
+        method.problem.operator, sector, method.problem.ansatz, tuple(method.orthogonal_to)
+    )
+    of_energy = (*energy.diagnostics, *of_level((energy.mean, energy.error), place))
+    told = (*reasons, *of_energy, *of_terms(blocks))
     samples, pairs = blocks[ENERGY], blocks.get(ALL_PAIRS)
     found = {
         "magnetisation": sector,
@@ -312,19 +315,6 @@ def description(operator: Operator) -> dict[str, Any]:
         "units": operator.units,
         "model": operator.name,
     }
-
-
-def _of_total(energy: Estimate, method: Method, sector: int | None) -> Iterator[Diagnostic]:
-    """Yield what speaks against an energy: its own doubts, the exact one, other sectors.
-
-    Of an excited state other sectors say nothing.
-    """
-    value, operator = (energy.mean, energy.error), method.problem.operator
-    yield from energy.diagnostics
-    yield from below_exact(value, operator, sector, DIAGONALISED)
-    if not method.orthogonal_to:
-        yield from elsewhere(value, operator, sector)
-    yield from above_exact(value, operator, sector, method.problem.ansatz, method.orthogonal_to)
 
 
 def of_terms(blocks: Mapping[str, Blocks]) -> list[Diagnostic]:

@@ -45,8 +45,10 @@ from tnvmc.session.arguments import (
     start_configs,
 )
 from tnvmc.session.calls import Out, collective, result_kept, steps_kept, steps_shown, work_shown
+from tnvmc.trust.chi_scan import Convergence, checked_chis, scan_chi
+from tnvmc.trust.double_layer import When, chosen_chis, scan_double_layer
+from tnvmc.trust.energies import judged, of_steps
 from tnvmc.vmc import checkpoint, step
-from tnvmc.vmc.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.vmc.controllers import MeanOfIterates
 from tnvmc.vmc.core import Given, Iterate, Method, State, controlled
 from tnvmc.vmc.history import History
@@ -54,10 +56,7 @@ from tnvmc.vmc.learning_rate import Rates, paced
 from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure, names_of
 from tnvmc.vmc.orthogonal import LowerState, everywhere
-from tnvmc.vmc.reliability import compared, of_steps
 from tnvmc.vmc.results import Expectation, Measurement, StepRecord
-from tnvmc.vmc.second_opinion import When, chosen_chis, scan_double_layer
-from tnvmc.vmc.sectors import of_other_sectors
 
 Array = Any
 
@@ -228,8 +227,9 @@ class VMC:
             FolderError: `out` holds another run, which stays as it is; see `tnvmc.app.python_run`.
 
         Warns:
-            UnreliableWarning: at the end, for each code of `tnvmc.vmc.reliability.of_steps` and
-                `tnvmc.vmc.sectors.elsewhere`.
+            UnreliableWarning: at the end, for each code of `tnvmc.trust.energies.of_steps`.  For it
+                sectors of up to 65,536 states are diagonalised, once for an operator, where that is
+                expected to take less than a tenth of the run.
         """
         steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
         callbacks, stop = as_callbacks(callback), False
@@ -248,8 +248,7 @@ class VMC:
                 show(records[-1])
                 if stop:
                     break
-        found = of_steps(records, self.problem, self.method.sampler, self.state)
-        warn_of((*found, *of_other_sectors(records, self.problem)), "VMC.run")
+        warn_of(of_steps(records, self.problem, self.method.sampler, self.state), "VMC.run")
         return records
 
     @collective
@@ -303,15 +302,13 @@ class VMC:
 
         Warns:
             UnreliableWarning: for each of its `diagnostics` that is a warning or an error; see
-                `tnvmc.vmc.reliability.of_energy` and `tnvmc.vmc.sectors.elsewhere`.
+                `tnvmc.trust.energies.judged`.
         """
         plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, names_of(symmetries), sampler)
         with result_kept(self, out, plan) as keep, work_shown(progress):
-            found = measure(self.method, self.state, plan)
-            keep(found)
-        measured = compared(found.measurement, self.problem, self.method.orthogonal_to)
-        warn_of(measured.diagnostics, "VMC.measure")
-        return measured
+            found = keep(measure(self.method, self.state, plan)).measurement
+        warn_of(found.diagnostics, "VMC.measure")
+        return found
 
     @overload
     def expect(
@@ -424,5 +421,6 @@ def converge(
     chis = checked_chis(vmc.problem.ansatz, chis)
     chosen_chis(double_layer)  # refused before anything is drawn
     measured = measure(vmc.method, vmc.state, replace(plan, chi=max(chis)))
+    measured = judged(measured, vmc.method.orthogonal_to, final=False)
     samples = scan_chi(measured, chis, vmc.method.sampler.threads, one_in=1)
     return Convergence(samples, scan_double_layer(measured, double_layer))

@@ -35,14 +35,11 @@ from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.core import Iterate, Method, State, controlled
-from tnvmc.vmc.excited import of_excited
 from tnvmc.vmc.measured_iterate import BURN, measured_iterate
 from tnvmc.vmc.neighbours import energy_with_neighbours, widened, with_distance
 from tnvmc.vmc.observation import Observation, observe
 from tnvmc.vmc.orthogonal import Overlap, SampledState, everywhere, overlap
-from tnvmc.vmc.reliability import DIAGONALISED, of_energy, only_configuration
 from tnvmc.vmc.results import Expectation, Measurement
-from tnvmc.vmc.sectors import elsewhere
 
 Array = Any
 
@@ -118,10 +115,12 @@ class MeasurementPlan:
 class Measured:
     """A measurement of the energy, and what it was made from."""
 
-    measurement: Measurement
+    measurement: Measurement  #: whose `diagnostics` say which iterate it is of, until it is judged
     point: Iterate  #: whose parameters were measured; the walkers as they were before
     observation: Observation
     problem: Problem  #: with the ansatz as it was measured
+    moved: float | None = None
+    """By how many errors configurations that were not drawn move the energy (`neighbours.widened`)."""
 
 
 def names_of(symmetries: Sequence[str]) -> tuple[str, ...]:
@@ -130,7 +129,10 @@ def names_of(symmetries: Sequence[str]) -> tuple[str, ...]:
 
 
 def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
-    """Measure the energy of the measured iterate; see `measured_iterate`."""
+    """Measure the energy of the measured iterate; see `measured_iterate`.
+
+    What it does not do: judge it, see `tnvmc.trust.energies.judged`.
+    """
     method = controlled(method, state)
     point, diagnostics = measured_iterate(method, state)
     started = perf_counter()
@@ -140,13 +142,9 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     seen = observe(problem, applied.sampler, point, streams.MEASURE + state.step, jacobian=False)
     seen, moved = widened(seen, problem, applied.sampler.threads)
     energy, operator = seen.energy, problem.operator
-    part = seen.off_diagonal_energy
     sector = magnetisation_of(operator, seen.snapshot.configs)
     overlaps = _overlaps(applied, seen)
     statistics = seen.statistics() | {"overlaps": overlaps}
-    # The ground state of another sector, or the one kept away from, says nothing of an excited
-    # state.
-    ground = () if overlaps else elsewhere((energy.mean, energy.error), operator, sector)
     measurement = Measurement(
         **statistics,
         v_score=v_score(
@@ -157,19 +155,14 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         n_samples=int(seen.snapshot.configs.shape[0]),
         seconds=perf_counter() - started,
         units=operator.units,
-        diagnostics=(
-            *diagnostics,
-            *of_energy(seen, problem, part, moved),
-            *of_excited((energy.mean, energy.error), applied.orthogonal_to, overlaps, DIAGONALISED),
-            *ground,
-        ),
+        diagnostics=tuple(diagnostics),
         magnetisation=sector,
         n_independent=independent(method.problem, sector),
         chi=chi_of(problem.ansatz),
-        off_diagonal_energy=part,
+        off_diagonal_energy=seen.off_diagonal_energy,
         **_effective(seen),
     )
-    return Measured(measurement, point, seen, problem)
+    return Measured(measurement, point, seen, problem, moved)
 
 
 def _overlaps(method: Method, seen: Observation) -> tuple[Overlap, ...]:
@@ -269,6 +262,12 @@ def _on_one_scale(snapshot: Snapshot, info: SampleInfo, first: float) -> Snapsho
     return replace(snapshot, weight=weight * scale)
 
 
+def _only_one(operator: Operator, configs: np.ndarray) -> bool:
+    """Tell whether the sector of configurations holds no other, so that nothing can change."""
+    n, d, sector = operator.n_sites, operator.local_dim, magnetisation_of(operator, configs)
+    return sector is not None and count_states(n, d, (n * (d - 1) - sector) // 2) == 1
+
+
 @dataclass
 class Total:
     """The sum of terms, collected over parts: one number per sample is kept."""
@@ -287,7 +286,7 @@ class Total:
             self._weights.append(to_host(snapshot.weight))
         configs = np.asarray(to_host(snapshot.configs))
         changed = changed_part(configs, info.n_walkers)
-        if self.operator is not None and only_configuration(self.operator, configs[0]):
+        if self.operator is not None and _only_one(self.operator, configs):
             changed = None
         self._changed += [] if changed is None else [changed]
         if changed is not None and changed < LEAST_CHANGED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -95,6 +95,9 @@ def observe(
     snapshot, point, info = sampler.draw(problem, point, stream, jacobian)
     local = local_energy(problem.operator, snapshot)
     energy = estimate_samples(local, snapshot.weight, info)
+    seen = Observation(problem, point, snapshot, local, energy, info)
+    if not orthogonal_to:
+        return seen
     psi = SampledState(problem.ansatz, point.theta, snapshot, info, sampler.threads)
-    added, overlaps = penalties(orthogonal_to, psi, stream)
-    return Observation(problem, point, snapshot, local, energy, info, added, overlaps)
+    penalty, overlaps = penalties(orthogonal_to, psi, stream)
+    return replace(seen, penalty=penalty, overlaps=overlaps)

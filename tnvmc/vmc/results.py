@@ -93,7 +93,7 @@ class Measurement(Shown):
     `energy` is the total, `energy_per_site` that divided by N.
 
     `diagnostics` hold what makes the energy less certain than its error bar
-    (`vmc.reliability.of_energy`), and measured_before_last_update where the last update led astray:
+    (`trust.energies.of_energy`), and measured_before_last_update where the last update led astray:
     the numbers are those of the state before it.
     """
 

@@ -16,8 +16,7 @@ from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import one_blas_thread, using_threads
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.optimize.rounded import TOLERANCE, PrecisionError
-from tnvmc.optimize.rule import Follows, NonFiniteError, Rounds
-from tnvmc.optimize.sr import unsolved
+from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.sampling.problem import Wanted
 from tnvmc.vmc.core import Iterate, Method, State, controlled
 from tnvmc.vmc.guard import PATIENCE
@@ -39,6 +38,7 @@ class _Update:
     step_norm: float = 0.0
     diagnostics: tuple[Diagnostic, ...] = ()
     info: Mapping[str, Any] | None = None  #: of the rule; None where theta has not moved
+    too_coarse: Diagnostic | None = None  #: why log-derivatives in single precision do not do
 
 
 def advance(base: Method, state: State) -> tuple[State, StepRecord]:
@@ -59,11 +59,10 @@ def advance(base: Method, state: State) -> tuple[State, StepRecord]:
         update = _undone(state, state.good or state.here, objection)
     else:
         assert seen is not None
-        tried = _moved_or_too_coarse(method, state, seen, learning_rate)
-        if isinstance(tried, Diagnostic):
+        update = _moved(method, state, seen, learning_rate)
+        if update.too_coarse is not None:
             del seen  # or log-derivatives would be there twice
-            seen, tried = _moved_in_double(method, state, learning_rate, tried)
-        update = tried
+            seen, update = _moved_in_double(method, state, learning_rate, update.too_coarse)
     controllers = tuple(each.after(seen, update.info) for each in state.controllers)
     changes = [
         found
@@ -118,43 +117,29 @@ def _can_undo(state: State, seen: Observation | None) -> bool:
 
 def _precision_wanted(method: Method, state: State) -> Wanted:
     """In which precision the rule can take the log-derivatives of this step."""
-    rule, n_samples = method.rule, method.sampler.n_samples
-    if n_samples is None or not isinstance(rule, Rounds):
+    n_samples, here = method.sampler.n_samples, state.here
+    if n_samples is None:
         return True
-    here = state.here
-    return "single" if rule.takes_single(here.theta, n_samples, here.optimizer) else True
-
-
-def _moved_or_too_coarse(
-    method: Method, state: State, seen: Observation, learning_rate: float
-) -> _Update | Diagnostic:
-    """Change theta, or tell that log-derivatives in single precision do not do."""
-    try:
-        return _moved(method, state, seen, learning_rate)
-    except PrecisionError as error:
-        change = error.change if math.isfinite(error.change) else None
-    return Diagnostic("log_derivatives_in_double", "open", {"rounding": change, "limit": TOLERANCE})
+    single = method.rule.takes_single(here.theta, n_samples, here.optimizer)
+    return "single" if single else True
 
 
 def _moved_in_double(
     method: Method, state: State, learning_rate: float, reason: Diagnostic
 ) -> tuple[Observation, _Update]:
     """Draw again and change theta, from now on with log-derivatives in double precision."""
-    assert isinstance(method.rule, Rounds)
     optimizer = method.rule.in_double(state.here.optimizer)
     state = replace(state, here=replace(state.here, optimizer=optimizer))
     seen = observe(
         method.problem, method.sampler, state.here, state.step, orthogonal_to=method.orthogonal_to
     )
     update = _moved(method, state, seen, learning_rate)
+    assert update.too_coarse is None
     return seen, replace(update, diagnostics=(reason, *update.diagnostics))
 
 
 def _moved(method: Method, state: State, seen: Observation, learning_rate: float) -> _Update:
-    """Solve for a direction and change theta along it, or undo the step where neither is finite.
-
-    Raises PrecisionError where log-derivatives in single precision do not determine the direction.
-    """
+    """Solve for a direction and change theta along it, or undo the step where neither is finite."""
     here, cost = cast(Iterate, seen.point), seen.cost
     not_finite = Diagnostic("direction_not_finite", "warning")
     assert seen.snapshot.jacobian is not None
@@ -168,11 +153,15 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
             )  # fmt: skip
     except NonFiniteError:
         return _undone(state, here, not_finite)
+    except PrecisionError as error:
+        change = error.change if math.isfinite(error.change) else None
+        values = {"rounding": change, "limit": TOLERANCE}
+        return _Update(state, too_coarse=Diagnostic("log_derivatives_in_double", "open", values))
     length = norm(direction)
     if not math.isfinite(length):
         return _undone(state, here, not_finite)
     factor = state.recent.shortened(length, learning_rate, norm(here.theta))
-    if factor < 1 and isinstance(method.rule, Follows):
+    if factor < 1:
         optimizer = method.rule.shortened(optimizer, factor)
     with np.errstate(over="ignore", invalid="ignore"):
         theta = here.theta - (learning_rate * factor) * direction
@@ -183,7 +172,7 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
         retried=state.good is None and state.recent.rollbacks > 0,
     )  # fmt: skip
     found = [Diagnostic("step_shortened", "open", {"factor": factor})] if factor < 1 else []
-    if (residual := unsolved(info, method.rule)) is not None:
+    if (residual := method.rule.unsolved(info)) is not None:
         found.append(Diagnostic("system_not_solved", "open", {"residual": residual}))
     moved = replace(here, theta=theta, optimizer=optimizer)
     after = replace(state, step=state.step + 1, here=moved, good=here, recent=recent)

@@ -36,7 +36,7 @@ from tnvmc.estimate.observables import local_energy
 from tnvmc.exact import exact_ground_state
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.sampling.moves import moves_for
-from tnvmc.vmc.second_opinion import LeftOut
+from tnvmc.trust.double_layer import LeftOut
 
 ROUNDING = 1e-10  # relative: sums of D^2 paths around every ring may cancel
 LOCAL_ENERGY = 1e-9  # as in test_state.py

@@ -17,8 +17,8 @@ from tnvmc.backend.random import uniforms
 from tnvmc.lattice import embedding, honeycomb, kagome
 from tnvmc.operators.models import tfim
 from tnvmc.sampling.moves import moves_for
+from tnvmc.trust.double_layer import scan_double_layer
 from tnvmc.vmc.measurement import MeasurementPlan, measure
-from tnvmc.vmc.second_opinion import scan_double_layer
 
 UNCUT = 10**4
 ROUNDING = 1e-9

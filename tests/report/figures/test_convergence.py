@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.analysis.test_steps import descent
 from tests.run_files import N, history, write_history, write_run
-from tnvmc.analysis.steps import noise_shares
+from tests.trust.test_steps import descent
 from tnvmc.report.figures import draw
 from tnvmc.report.figures.convergence import NAME
 from tnvmc.report.plots import plot_runs
 from tnvmc.storage.run_files import read_run
+from tnvmc.trust.steps import noise_shares
 
 ROUNDING = 1e-12
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.analysis.steps import noise_shares, zero_variance
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.figures import style
 from tnvmc.report.figures.history import (
@@ -20,6 +19,7 @@ from tnvmc.report.figures.history import (
 )
 from tnvmc.report.texts import sentence
 from tnvmc.shown import with_error
+from tnvmc.trust.steps import noise_shares, zero_variance
 
 NAME = "convergence"
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.analysis.diagnostics import diagnostics_of
 from tnvmc.lattice import GRIDS, Lattice
 from tnvmc.lattice.lattice import grid_coordinates
 from tnvmc.report.texts import sentence
 from tnvmc.storage.run_files import Json, Run, as_array
+from tnvmc.trust.finished_run import diagnostics_of
 
 CLEAR = 2.0
 """Errors that a value lies from 0 at least, to be painted as one that does."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tnvmc.analysis.gaps import SLOPE, Gap, energy_gap, residual_energy
 from tnvmc.estimate.statistics import v_score
+from tnvmc.trust.gaps import SLOPE, Gap, energy_gap, residual_energy
 
 
 @dataclass

@@ -50,7 +50,7 @@ def excited_level(lower: Sequence[LowerState], most: int) -> KnownEnergy | None:
 
 
 def _lowest_levels(lower: Sequence[LowerState], most: int) -> np.ndarray:
-    """The lowest levels of the sector, two more than lower states; none where they are not known."""
+    """The lowest levels of the sector, two more than lower states; none where not known."""
     if any(each.problem.ansatz.group is not None for each in lower):
         return np.zeros(0)
     problem, n_below = lower[0].problem, len(lower)

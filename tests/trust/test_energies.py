@@ -6,7 +6,6 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tnvmc import (
@@ -24,15 +23,9 @@ from tnvmc import (
     tfim,
 )
 from tnvmc.operators.models import xxz
-from tnvmc.vmc import reliability
-from tnvmc.vmc.reliability import (
-    above_exact,
-    below_exact,
-    lowest_energy,
-    of_steps,
-    only_configuration,
-    sector_of,
-)
+from tnvmc.trust import reference
+from tnvmc.trust.energies import affordable, of_level, of_steps
+from tnvmc.trust.reference import DIAGONALISED, Place, lowest_energy
 
 LATTICE = square(3, 2)
 
@@ -67,7 +60,7 @@ def test_an_energy_below_the_exact_one_is_told_first_of_all(
     true = lowest_energy(heisenberg(LATTICE), 0, 100)
     assert true is not None
     raised = replace(true, energy_total=true.energy_total + 5.0)
-    monkeypatch.setattr(reliability, "lowest_energy", lambda *_: raised)
+    monkeypatch.setattr(reference, "lowest_energy", lambda *_: raised)
     state = vmc(Sampler(64, 512, threads=1))
     with pytest.warns(UnreliableWarning, match="VMC.measure: below_reference"):
         found = state.measure()
@@ -78,25 +71,24 @@ def test_an_energy_below_the_exact_one_is_told_first_of_all(
 
 def test_the_exact_energy_of_a_sector() -> None:
     operator = xxz(LATTICE, Jz=3.0)
-    assert sector_of(operator, np.array([0, 1, 0, 1, 0, 0])) == 2
-    assert sector_of(tfim(LATTICE), np.zeros(6)) is None
     low, high = lowest_energy(operator, 0, 100), lowest_energy(operator, 4, 100)
     assert low is not None and high is not None
     assert low.energy_total < high.energy_total
     assert lowest_energy(operator, 0, 19) is None  # of 20 states
-    (told,) = below_exact((low.energy_total - 0.5, 0.1), operator, 0, 100)
-    assert told.values["sigmas"] == pytest.approx(5.0)
-    assert not list(below_exact((low.energy_total - 0.3, 0.1), operator, 0, 100))
+    place = Place(operator, 0, PEPS(LATTICE, 2))
+    (told,) = of_level((low.energy_total - 0.5, 0.1), place)
+    assert (told.code, told.values["sigmas"]) == ("below_reference", pytest.approx(5.0))
+    assert not list(of_level((low.energy_total - 0.3, 0.1), place))
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e9])
 def test_an_energy_below_the_exact_one_is_told_in_any_units(unit: float) -> None:
     operator = heisenberg(LATTICE, J=unit)
-    exact = lowest_energy(operator, 0, 100)
+    exact, place = lowest_energy(operator, 0, 100), Place(operator, 0, PEPS(LATTICE, 2))
     assert exact is not None
     for error in (0.1 * unit, 0.0):
-        assert list(below_exact((exact.energy_total - 0.5 * unit, error), operator, 0, 100))
-        assert not list(below_exact((exact.energy_total * (1 + 1e-14), error), operator, 0, 100))
+        assert list(of_level((exact.energy_total - 0.5 * unit, error), place))
+        assert not list(of_level((exact.energy_total * (1 + 1e-14), error), place))
 
 
 def test_few_walkers_and_their_operators() -> None:
@@ -137,13 +129,11 @@ def test_a_sum_over_truncated_amplitudes_is_not_exact(scheme: Any, told: bool) -
 def test_a_sector_of_one_configuration_is_no_reason_to_doubt() -> None:
     operator = heisenberg(LATTICE)
     state = VMC(operator, PEPS(LATTICE, 2), Sampler(16, 64, n_burn=1, threads=1), magnetisation=6)
-    assert only_configuration(operator, state.state.here.configs[0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found, other = state.measure(), state.expect(operator)
     assert found.diagnostics == other.diagnostics == ()
     assert found.energy == pytest.approx(7 / 4)  # of its 7 bonds
-    assert not only_configuration(operator, np.array([0, 1, 0, 1, 0, 1]))
 
 
 def test_draws_of_an_enumeration_have_no_number() -> None:
@@ -164,14 +154,48 @@ def test_an_energy_far_above_the_exact_one_is_told_in_python() -> None:
     exact = lowest_energy(heisenberg(LATTICE), 0, 100)
     assert exact is not None
     near = exact.energy_total * (1 - 0.009), exact.energy_total * (1 - 0.011)
-    operator, ansatz = heisenberg(LATTICE), PEPS(LATTICE, 1)
-    found_at = [list(above_exact((energy, 0.0), operator, 0, ansatz)) for energy in near]
+    place = Place(heisenberg(LATTICE), 0, PEPS(LATTICE, 1))
+    found_at = [list(of_level((energy, 0.0), place)) for energy in near]
     assert [len(each) for each in found_at] == [0, 1]
     sigmas = [
         found.values["sigmas"]
         for error in (0.0, 1e-12, 1e-3)
-        for found in above_exact((-1.0, error), operator, 0, ansatz)
+        for found in of_level((-1.0, error), place)
     ]
     assert sigmas[:2] == [None, None] and 1e2 < sigmas[2] < 1e4  # rounding is no error
     noisy = abs(exact.energy_total) * 0.011 / 4.9
-    assert not list(above_exact((near[1], noisy), operator, 0, ansatz))
+    assert not list(of_level((near[1], noisy), place))
+    assert not list(of_level((near[1], 0.0), place, final=False))
+
+
+@pytest.mark.parametrize(
+    ("state", "lacks"), [("peps", "D"), ("product", "kind"), ("rbm", "ansatz")]
+)
+def test_what_a_state_lacks(state: str, lacks: str) -> None:
+    if state == "rbm":
+        pytest.importorskip("flax")
+    from tnvmc import RBM, FlaxAnsatz, ProductState
+
+    made: dict[str, Any] = {
+        "peps": lambda: PEPS(LATTICE, 1),
+        "product": lambda: ProductState(LATTICE),
+        "rbm": lambda: FlaxAnsatz(LATTICE, lambda rngs: RBM(LATTICE, rngs=rngs)),
+    }
+    place = Place(heisenberg(LATTICE), 0, made[state]())
+    (told,) = of_level((-1.0, 1e-3), place)
+    assert (told.code, told.values["lacks"]) == ("above_reference", lacks)
+    raised = (reference_energy(place) - 1.0, 1e-3)
+    (told,) = of_level(raised, place)
+    assert told.values["raise"][0] == ("contraction.chi" if lacks == "D" else "sampler.n_burn")
+
+
+def reference_energy(place: Place) -> float:
+    found = place.level(DIAGONALISED)
+    assert found is not None
+    return found.energy_total
+
+
+def test_diagonalising_takes_a_small_part_of_a_run() -> None:
+    operator = tfim(square(4, 4), h=2.0)  # 65,536 states, no published energy
+    assert affordable(operator, 0.0) < 2**16 == affordable(operator, 60.0)
+    assert affordable(operator, 0.0) > 5000

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.analysis.test_convergence import lines
+from tests.trust.test_convergence import lines
 from tnvmc import PEPS, Exact, Sampler, heisenberg, square
-from tnvmc.analysis.steps import noise_shares, zero_variance
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import Line
 from tnvmc.estimate.observables import local_energy
@@ -18,6 +17,7 @@ from tnvmc.optimize.pace import along
 from tnvmc.optimize.solve import least_squares
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
+from tnvmc.trust.steps import noise_shares, zero_variance
 
 SIGMAS = 4.0
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tnvmc.analysis.diagnostics import diagnose
-from tnvmc.analysis.steps import points_of_steps, zero_variance
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import Line, fit_line
+from tnvmc.trust.finished_run import diagnose
+from tnvmc.trust.steps import points_of_steps, zero_variance
 from tnvmc.vmc.results import finite_or_none
 
 Json = Mapping[str, Any]
@@ -28,9 +28,9 @@ def convergence(
 
     "variance" extrapolates the energy to zero variance, E = E0 + a Var, through the ends of the
     stages (those with a chi and D of their own, two at least), else through the tail of the
-    optimisation where it is a line (`steps.zero_variance`).  It is an estimate and no bound; its error
-    is that without the point farthest from the end, and what that point moves.  "bond_dimension" goes
-    linearly to 1/D = 0 through the last stage of each D.
+    optimisation where it is a line (`steps.zero_variance`).  It is an estimate and no bound; its
+    error is that without the point farthest from the end, and what that point moves.
+    "bond_dimension" goes linearly to 1/D = 0 through the last stage of each D.
 
     Args:
         result: the rest of result.json.
@@ -89,10 +89,12 @@ def _bond_dimension(result: Json) -> dict[str, Any] | None:
 
 
 def _extrapolated(points: list[dict[str, Any]], x: list[float]) -> dict[str, Any] | None:
-    """Fit a line, with the error that it has without the point farthest from its end, and what that point moves.
+    """Fit a line, with the error that it has without the point farthest from its end, and what that
+    point moves.
 
-    Energies are a line near the ground state only, and a state of small D may lie far outside.  Its error of
-    energy can be so large that chi^2 shows no bend, while its place alone gives the slope a small error.
+    Energies are a line near the ground state only, and a state of small D may lie far outside.  Its
+    error of energy can be so large that chi^2 shows no bend, while its place alone gives the slope
+    a small error.
     """
     if len(set(x)) < FEWEST_FOR_A_LINE:
         return None

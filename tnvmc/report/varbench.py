@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tnvmc.analysis.diagnostics import final_D, measured_chi
 from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.trust.finished_run import final_D, measured_chi
 
 _DIGITS = 10
 """Significant digits of an energy without error (an enumeration)."""

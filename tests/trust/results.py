@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tnvmc.analysis.diagnostics import diagnose
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.texts import sentence
+from tnvmc.trust.finished_run import diagnose
 
 Json = dict[str, Any]
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 
-from tests.analysis.results import NOTHING, RESULT, SIGMA, found, warnings
-from tests.analysis.results import line as line_of
-from tnvmc.analysis.diagnostics import closure_threshold, diagnostics_of
+from tests.trust.results import NOTHING, RESULT, SIGMA, found, warnings
+from tests.trust.results import line as line_of
 from tnvmc.estimate.diagnostic import Diagnostic
-
-FOUR_WALKERS = RESULT["config"] | {"sampler": {"n_walkers": 4}}
+from tnvmc.trust.finished_run import diagnostics_of
 
 
 def point(chi: int, difference: float, error: float = 7e-5, **other: Any) -> dict[str, Any]:
@@ -86,12 +83,13 @@ def test_samples() -> None:
     assert samples.values == {
         "n_samples": 8192, "error_per_site": SIGMA / 36, "draws": 128.0, "tau": 0.7, "r_hat": 1.001
     }  # fmt: skip
-    (doubtful,) = found("samples_measured", r_hat=1.2)
+    told = Diagnostic("walkers_disagree", "warning", {"r_hat": 1.2, "limit": 1.1})
+    (doubtful,) = found("samples_measured", diagnostics=[told.as_dict()])
     assert doubtful.status == "open"
     assert not found("samples_measured", energy_error=0.0, tau=None, r_hat=None)
 
 
-def test_what_the_measurement_told_is_told_once() -> None:
+def test_what_both_parts_of_an_older_result_tell_is_told_once() -> None:
     told = Diagnostic("walkers_disagree", "warning", {"r_hat": 1.2, "limit": 1.1})
     only = Diagnostic("heavy_tail", "warning", {"share": 0.5, "n_samples": 8192})
     held = {"diagnostics": [told.as_dict(), only.as_dict()]}
@@ -178,70 +176,14 @@ def test_an_extrapolation_below_the_exact_energy() -> None:
     assert told.code == "zero_variance_energy"
 
 
-def test_an_energy_that_is_not_finite() -> None:
-    assert found(energy=None) == [Diagnostic("measured_energy_not_finite", "error", {"raise": []})]
-
-
-@pytest.mark.parametrize(
-    ("changed", "code", "values"),
-    [
-        ({"r_hat": 1.2}, "walkers_disagree", {"r_hat": 1.2}),
-        ({"config": FOUR_WALKERS, "n_samples": 256, "tau": 10.0}, "few_walkers", {"draws": 64.0}),
-        ({"closure_spread": 0.1}, "closure_spread_large", {"spread": 0.1}),
-        ({"signed_error": -1e-3}, "below_reference", {"method": "exact", "relative": 1e-3}),
-        ({"signed_error": -1e-3, "exact_method": "QMC"}, "below_reference", {"method": "QMC"}),
-        ({"effective_samples": 300.0}, "few_effective_samples", {"effective_samples": 300.0}),
-    ],
-)
-def test_warnings(changed: dict[str, Any], code: str, values: dict[str, Any]) -> None:
-    told = warnings(**changed)
-    assert list(told) == [code]
-    assert values.items() <= told[code].items()
-
-
-def above(error: float, part: float = 4.9e-2, **changed: Any) -> Any:
-    told = {"signed_error": part, "relative_error_error": error, "energy_error": error * 21.7}
-    return warnings(**told, **changed)
-
-
-@pytest.mark.parametrize(
-    ("ansatz", "lacks"),
-    [
-        ({"kind": "peps", "D": 2}, "D"),
-        ({"kind": "vit"}, "network"),
-        ({"kind": "product", "D": 1}, "kind"),
-    ],
-)
-def test_an_energy_far_above_the_exact_one(ansatz: dict[str, Any], lacks: str) -> None:
-    told = above(4.9e-2 / 68.7, config={**RESULT["config"], "ansatz": ansatz})
-    assert list(told) == ["above_reference"]
-    assert told["above_reference"]["lacks"] == lacks
-    assert told["above_reference"]["sigmas"] == pytest.approx(68.7)
-
-
-def test_how_far_above_counts() -> None:
-    assert above(1e-3, exact_method="QMC")["above_reference"]["method"] == "QMC"
-    assert above(0.0)["above_reference"]["sigmas"] is None  # an enumeration
-    assert not above(1e-2)  # 4.9 errors
-    assert not above(1e-4, 9e-3)
-    assert not above(1e-3, exact_method="variational")
-
-
-@pytest.mark.parametrize("signed", [0.5, -0.5])
-def test_an_energy_without_error(signed: float) -> None:
-    """None: not finite.  Nothing can be counted in it."""
-    assert list(warnings(energy_error=None, signed_error=signed)) == ["energy_without_error"]
+def test_an_energy_that_is_not_finite_has_nothing_to_compare() -> None:
+    assert found(energy=None) == []
 
 
 def test_no_warning_without_reason() -> None:
     assert not warnings()
     unknown = dict.fromkeys(("tau", "r_hat", "closure_spread", "exact_method", "signed_error"))
     assert not warnings(**unknown, relative_error_error=None)
-    # 3.9 errors below an exact energy; any number of them below a variational one.
-    assert not warnings(signed_error=-3.9 * 3.3e-5)
-    assert not warnings(signed_error=-1.0, exact_method="variational")
-    # A few draws say nothing about mixing.
-    assert not warnings(r_hat=1.2, tau=1.0, n_samples=128)
 
 
 @pytest.mark.parametrize(
@@ -255,14 +197,6 @@ def test_warnings_of_a_chi_scan(low: dict[str, Any], code: str, values: dict[str
     told = warnings(part={"chi": [{**point(8, 0), **low}, point(24, 0, 0)]})
     assert list(told) == [code]
     assert values.items() <= told[code].items()
-
-
-def test_the_threshold_of_the_closure_spread_is_that_of_the_off_diagonal_energy() -> None:
-    """Results of earlier versions have the energy alone."""
-    assert closure_threshold(RESULT) == pytest.approx(math.sqrt(7.2e-4 / 21.726))
-    result = {**RESULT, "energy": 1e-9, "off_diagonal_energy": -14.0}
-    assert closure_threshold(result) == pytest.approx(math.sqrt(7.2e-4 / 14.0))
-    assert closure_threshold({**RESULT, "energy_error": 0.0}) == pytest.approx(1e-3)
 
 
 def test_diagnostics_of_a_result() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.analysis.results import RESULT
-from tnvmc.analysis.convergence import convergence
-from tnvmc.analysis.diagnostics import good_lines
+from tests.trust.results import RESULT
+from tnvmc.trust.convergence import convergence
+from tnvmc.trust.finished_run import good_lines
 
 SIGMAS = 4.0
 OURS = RESULT | {"energy": -9.9, "energy_error": 1e-3, "n_sites": 16, "exact_method": None}

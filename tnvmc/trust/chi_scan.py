@@ -23,9 +23,9 @@ from tnvmc.estimate.reweighting import ChiPoint, Remeasured, chi_points
 from tnvmc.sampling.snapshots import measure_configs
 from tnvmc.shown import Shown, Table, data_frame, drawn, fixed, with_error
 from tnvmc.storage.identity import kind_in
+from tnvmc.trust.double_layer import DoubleLayerScan, agreement
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.results import finite_or_none
-from tnvmc.vmc.second_opinion import DoubleLayerScan, agreement
 
 Array = Any
 

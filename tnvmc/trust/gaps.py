@@ -10,8 +10,9 @@ from tnvmc.estimate.diagnostic import Diagnostic, Status
 from tnvmc.shown import Shown, Table, with_error
 
 SLOPE = 0.15
-"""Relative error of an energy over its V-score, typically: 0.08 to 0.23 for the 14 states of PEPS and networks on
-the page "Comparing states", whose exact energies are known.  So a residual is known within a factor of two."""
+"""Relative error of an energy over its V-score, typically: 0.08 to 0.23 for the 14 states of PEPS
+and networks on the page "Comparing states", whose exact energies are known.  So a residual is known
+within a factor of two."""
 
 SIGNIFICANT = 3.0
 """Errors of a gap beyond which its sign, or a bias, counts as seen."""
@@ -51,10 +52,10 @@ class MeasuredEnergy(Protocol):
 class Gap(Shown):
     """The energy of one state above that of another; both are totals.
 
-    `error` is that of the samples, the two errors in quadrature: both energies come from samples of their own.
-    Each energy is that of a variational state, and lies above the lowest one of its sector by a
-    residual, which no number of samples lowers.  `residual` and `residual_below` estimate them from the V-scores
-    (`residual_energy`); `bias` is what they do to the gap.
+    `error` is that of the samples, the two errors in quadrature: both energies come from samples of
+    their own. Each energy is that of a variational state, and lies above the lowest one of its
+    sector by a residual, which no number of samples lowers.  `residual` and `residual_below`
+    estimate them from the V-scores (`residual_energy`); `bias` is what they do to the gap.
     """
 
     energy: float
@@ -66,11 +67,12 @@ class Gap(Shown):
 
     @property
     def bias(self) -> float:
-        """Estimated distance of the gap above the true one, negative below; within a factor of two."""
+        """Estimate how far the gap lies above the true one, within a factor of two."""
         return self.residual - self.residual_below
 
     def __repr__(self) -> str:
-        told = f"{with_error(self.energy, self.error)} ({self.units} units), bias about {self.bias:+.1g}"
+        told = f"{with_error(self.energy, self.error)} ({self.units} units)"
+        told += f", bias about {self.bias:+.1g}"
         return f"<Gap {told}{''.join(f'; {x.status}: {x.code}' for x in self._doubts)}>"
 
     @property
@@ -97,22 +99,23 @@ def energy_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> Gap:
         below: that of the lower one, from other samples.
 
     Returns:
-        The gap, with codes: `gap_negative` where it lies below 0 by 3 errors, so that the two are the other way
-        round or one of them is not converged; `gap_bias_small`, or `gap_bias` where a residual is larger
-        than the error (a warning beyond 3 of them).
+        The gap, with codes: `gap_negative` where it lies below 0 by 3 errors, so that the two are
+        the other way round or one of them is not converged; `gap_bias_small`, or `gap_bias` where a
+        residual is larger than the error (a warning beyond 3 of them).
 
     Raises:
         ValueError: energies of different numbers of sites, or in different units.
 
-    What it cannot tell: that either state is the lowest one of its sector, or that the two are of different
-    sectors.  Of states that were kept orthogonal to approximate ones an energy may also be too low.
+    What it cannot tell: that either state is the lowest one of its sector, or that the two are of
+    different sectors.  Of states that were kept orthogonal to approximate ones an energy may also
+    be too low.
     """
     for name in ("n_sites", "units"):
         one, other = getattr(above, name), getattr(below, name)
         if one != other:
             raise ValueError(
-                f"energy_gap: {name} is {one!r} of the upper energy and {other!r} of the lower one; give two "
-                "measurements of one Hamiltonian"
+                f"energy_gap: {name} is {one!r} of the upper energy and {other!r} of the "
+                "lower one; give two measurements of one Hamiltonian"
             )
     gap = above.energy - below.energy
     error = math.hypot(above.energy_error, below.energy_error)
@@ -129,11 +132,12 @@ def smallest_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> float:
 
 
 def residual_energy(measured: MeasuredEnergy) -> float:
-    """Estimate how far an energy lies above that of the eigenstate, within a factor of two: `SLOPE` V |E - E_inf|.
+    """Estimate how far an energy lies above that of the eigenstate, within a factor of two: `SLOPE`
+    V |E - E_inf|.
 
-    V = N Var / (E - E_inf)^2 is the V-score, to which relative errors of variational energies are nearly
-    proportional (Wu et al., Science 386, 296 (2024)).  E_inf follows from V and the variance.  NaN where
-    one of them is not finite.
+    V = N Var / (E - E_inf)^2 is the V-score, to which relative errors of variational energies are
+    nearly proportional (Wu et al., Science 386, 296 (2024)).  E_inf follows from V and the
+    variance.  NaN where one of them is not finite.
     """
     return SLOPE * math.sqrt(measured.n_sites * measured.variance * measured.v_score)
 
@@ -147,8 +151,8 @@ def _sign(gap: float, error: float) -> list[Diagnostic]:
 def _bias(residuals: tuple[float, float], error: float, n_sites: int) -> list[Diagnostic]:
     largest = max(residuals)
     values = {
-        "residual": residuals[0], "residual_below": residuals[1], "bias": residuals[0] - residuals[1],
-        "error": error,
+        "residual": residuals[0], "residual_below": residuals[1],
+        "bias": residuals[0] - residuals[1], "error": error,
     }  # fmt: skip
     if not all(map(math.isfinite, (*residuals, error))):
         return []

@@ -10,23 +10,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tnvmc.estimate import reliability
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import change_over_last_quarter, cost
-from tnvmc.estimate.reliability import Drawn, doubts
-from tnvmc.vmc.reliability import (
-    ABOVE_EXACT,
-    BELOW_EXACT,
-    FAR_ABOVE,
-    FEWEST_STEPS,
-    UNSTABLE,
-)
-from tnvmc.vmc.second_opinion import agreement
+from tnvmc.trust.double_layer import agreement
+from tnvmc.trust.steps import SIGNIFICANT, good_lines, of_last_stage, unstable
 
 Json = Mapping[str, Any]
 
-SIGNIFICANT = 3.0
-"""Own errors that a change must have to count as seen."""
+DOUBTS = {"walkers_disagree", "few_walkers", "heavy_tail", "few_effective_samples"}
+"""Codes of a measurement whose samples may be worth less than they look."""
 
 _RELATIVE = 1e-6  # of the energy: what counts as sigma where there is none (enumeration)
 _EVEN_WEIGHTS = 0.5  # effective part of the samples of a chi scan, at least
@@ -43,6 +35,8 @@ _NAMED = 3  # steps of a diagnostic that are named one by one
 def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnostic]:
     """Judge chi, steps, samples and D, then give what makes the result less trustworthy.
 
+    The measured energy was judged when it was measured (`energies.judged`).
+
     Args:
         result: content of result.json.
         history: lines of history.jsonl.
@@ -50,9 +44,7 @@ def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnos
             result.json["convergence"].
     """
     if result["energy"] is None:
-        values = {"raise": ["chi"] if _contracted(result) else []}
-        not_finite = Diagnostic("measured_energy_not_finite", "error", values)
-        return [not_finite, *_exploded(result, history), *_unstable(result, history)]
+        return [*_exploded(result, history), *unstable(history)]
     return [
         *_chi(result, found["chi"]),
         *_double_layer(result, found.get("double_layer")),
@@ -60,22 +52,21 @@ def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnos
         *_samples(result),
         *_bond_dimension(result, found["bond_dimension"]),
         *_zero_variance(result, found["variance"]),
-        *_against_reference(result),
         *_exploded(result, history),
         *_made_worse(result, history),
         *_unmoved(history),
-        *_unstable(result, history),
-        *_truncation(result, found["chi"]),
+        *unstable(history),
+        *_scanned(result, found["chi"]),
     ]
 
 
 def diagnostics_of(result: Json) -> list[Diagnostic]:
     """Give all that stands in a result.json: of the measurement, then of its convergence.
 
-    What both tell is told once.
+    Results of earlier versions tell some of the first again in the second.
     """
     later = (result.get("convergence") or {}).get("diagnostics") or ()
-    told = {found["code"] for found in later}  # with the names of settings
+    told = {found["code"] for found in later}
     measured = [found for found in result.get("diagnostics") or () if found["code"] not in told]
     return [Diagnostic.from_dict(found) for found in (*measured, *later)]
 
@@ -85,31 +76,10 @@ def sigma(result: Json) -> float:
     return result["energy_error"] or _RELATIVE * abs(result["energy"])
 
 
-def of_last_stage(history: Sequence[Json]) -> list[Json]:
-    """Give the lines of the last stage that made steps; all of them in a run without stages."""
-    last = history[-1].get("stage") if history else None
-    return [line for line in history if line.get("stage") == last]
-
-
-def good_lines(history: Sequence[Json]) -> list[Json]:
-    """Give the steps of the last stage that were not undone and whose energy is finite."""
-    known = ("energy", "energy_error", "variance")
-    return [
-        line
-        for line in of_last_stage(history)
-        if not line["undone"] and all(line.get(key) is not None for key in known)
-    ]
-
-
-def closure_threshold(result: Json) -> float:
-    """Give the closure spread above which truncation may show; see `estimate.reliability`."""
-    part = result.get("off_diagonal_energy")  # results of earlier versions have none
-    part = result["energy"] if part is None else part
-    return reliability.closure_threshold(part, result["energy_error"] or _RELATIVE * abs(part))
-
-
 def measured_chi(result: Json) -> int | None:
-    """Give the chi that an energy was measured with; results of earlier versions have that of their settings alone."""
+    """Give the chi that an energy was measured with; results of earlier versions have that of their
+    settings alone.
+    """
     return result.get("chi") or result["config"].get("measure", {}).get("chi")
 
 
@@ -191,28 +161,24 @@ def _steps(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
 
 
 def _samples(result: Json) -> Iterator[Diagnostic]:
-    """Give what the samples are worth, and doubt the error bar where they are worth little."""
-    if result["energy_error"] is None:
-        yield Diagnostic("energy_without_error", "warning")
-    n_samples, n_walkers = result["n_samples"], result["config"]["sampler"]["n_walkers"]
-    drawn = Drawn(
-        n_samples, n_walkers, result["tau"], result["r_hat"],
-        effective_samples=result.get("effective_samples"),
-    )  # fmt: skip
-    keys = ("measure.n_samples", *(("chi",) if _contracted(result) else ()))
-    found = doubts(drawn, keys)
+    """Give what the samples are worth."""
     if result["energy_error"]:
-        by_measurement = {each["code"] for each in result.get("diagnostics") or ()}
-        values = {"n_samples": n_samples, "draws": drawn.draws, "tau": result["tau"]}
-        values |= {"r_hat": result["r_hat"]}
-        values["error_per_site"] = result["energy_error"] / result["n_sites"]
-        doubtful = found or by_measurement & {"heavy_tail", "walkers_disagree"}
-        yield Diagnostic("samples_measured", "open" if doubtful else "good", values)
-    yield from found
+        told = {each["code"] for each in result.get("diagnostics") or ()}
+        n_samples = result["n_samples"]
+        values = {
+            "n_samples": n_samples,
+            "draws": n_samples / result["config"]["sampler"]["n_walkers"],
+            "tau": result["tau"],
+            "r_hat": result["r_hat"],
+            "error_per_site": result["energy_error"] / result["n_sites"],
+        }
+        yield Diagnostic("samples_measured", "open" if told & DOUBTS else "good", values)
 
 
 def _bond_dimension(result: Json, fit: Json | None) -> Iterator[Diagnostic]:
-    """Compare the last two D of a run that was grown in stages, or the last one with what it was cut from."""
+    """Compare the last two D of a run that was grown in stages, or the last one with what it was
+    cut from.
+    """
     if fit is None:
         if D := final_D(result):
             yield Diagnostic("bond_dimension_single", "open", {"D": D})
@@ -268,32 +234,6 @@ def _zero_variance(result: Json, fit: Json | None) -> Iterator[Diagnostic]:
             yield Diagnostic("zero_variance_below_reference", "open", values)
         else:
             yield Diagnostic("zero_variance_energy", "good", values)
-
-
-def _against_reference(result: Json) -> Iterator[Diagnostic]:
-    """Compare with a known energy that no state lies below, where there is an error to count in."""
-    above, error = result["signed_error"], result["relative_error_error"]
-    method = result["exact_method"]
-    if method not in ("exact", "QMC") or above is None or result["energy_error"] is None:
-        return
-    if any(found["code"] == "not_orthogonal" for found in result.get("diagnostics") or ()):
-        return
-    values = {"method": method, "relative": abs(above)}
-    if -above > BELOW_EXACT * (error or 1e-9):
-        sampling = ["sampler.n_burn", "measure.n_thin", "measure.n_samples"]
-        values["sigmas"] = -above / (error or 1e-9)
-        values["raise"] = ["contraction.chi", "measure.chi"] if _contracted(result) else sampling
-        yield Diagnostic("below_reference", "warning", values)
-    if above > FAR_ABOVE and (not error or above > ABOVE_EXACT * error):
-        values |= {"sigmas": above / error if error else None, "lacks": _lacks(result)}
-        yield Diagnostic("above_reference", "warning", values)
-
-
-def _lacks(result: Json) -> str:
-    """Give what has more parameters than the state: a larger "D", "network" or another "kind"."""
-    if result["config"]["ansatz"].get("kind") in ("product", "dimer"):
-        return "kind"
-    return "D" if final_D(result) else "network"
 
 
 def _exploded(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
@@ -352,7 +292,8 @@ def _made_worse(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
 
 
 def _start_is_vague(result: Json, line: Json, rise: float) -> bool:
-    """Tell whether a rise that the measurement would show is lost in the noise of steps of few samples.
+    """Tell whether a rise that the measurement would show is lost in the noise of steps of few
+    samples.
 
     With more of them the comparison of the iterates, or the steps themselves, would have shown it.
     """
@@ -370,35 +311,16 @@ def _unmoved(history: Sequence[Json]) -> Iterator[Diagnostic]:
         yield Diagnostic("parameters_unchanged", "warning", values)
 
 
-def _unstable(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
-    """Warn where the guard held back too many steps of the last stage."""
-    own = of_last_stage(history)
-    held = sum(map(_held_back, own))
-    if len(own) >= FEWEST_STEPS and held > UNSTABLE * len(own):
-        of_sr = result["config"].get("optimizer", {}).get("kind") == "sr"
-        keys = ["sampler.n_samples", *(["optimizer.diag_shift"] if of_sr else [])]
-        values = {"held_back": held, "steps": len(own), "raise": keys}
-        yield Diagnostic("optimisation_unstable", "warning", values)
-
-
-def _held_back(line: Json) -> bool:
-    """Tell whether a step was undone or shortened."""
-    codes = {found["code"] for found in line.get("diagnostics") or ()}
-    return bool(line.get("undone")) or "step_shortened" in codes
-
-
 def _share(result: Json) -> float:
-    """Effective part of the measured samples, whose weights may be uneven before any chi is changed."""
+    """Effective part of the measured samples, whose weights may be uneven before any chi is
+    changed.
+    """
     worth, n_samples = result.get("effective_samples"), result.get("n_samples")
     return float(worth / n_samples) if worth and n_samples else 1.0
 
 
-def _truncation(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
-    """Warn of a closure spread or a change with chi beyond sigma, and of weights far from even."""
-    spread, threshold = result["closure_spread"] or 0.0, closure_threshold(result)
-    if spread > threshold:
-        values = {"spread": spread, "threshold": threshold}
-        yield Diagnostic("closure_spread_large", "warning", values)
+def _scanned(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
+    """Warn of a change with chi beyond sigma, and of weights far from even."""
     for point in points:
         if point["difference"] is None:
             continue

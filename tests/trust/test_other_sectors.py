@@ -17,7 +17,7 @@ from tnvmc.operators.models import xxz
 from tnvmc.operators.sectors import polarised
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.term import Operator
-from tnvmc.vmc.sectors import elsewhere
+from tnvmc.trust.other_sectors import elsewhere
 
 LATTICE = square(2, 3)
 LARGE = square(6, 6)

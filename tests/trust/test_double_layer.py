@@ -20,9 +20,9 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
-from tnvmc.vmc import second_opinion
+from tnvmc.trust import double_layer
+from tnvmc.trust.double_layer import LeftOut, agreement, scan_double_layer
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
-from tnvmc.vmc.second_opinion import LeftOut, agreement, scan_double_layer
 
 ROUNDING = 1e-9
 
@@ -80,7 +80,7 @@ def test_a_sampled_energy_agrees_within_its_error() -> None:
     found = study(operator, Sampler(n_walkers=64, n_samples=512, threads=1)).converge((4, 8))
     (told,) = [each for each in found.diagnostics if each.code.startswith("double_layer")]
     assert (told.code, told.status) == ("double_layer_agrees", "good")
-    assert told.values["sigmas"] < second_opinion.APART
+    assert told.values["sigmas"] < double_layer.APART
     assert told.values["chi"] == [point.chi for point in found.double_layer.points]
     # the scan ends where chi no longer matters beside the sampled error
     assert found.double_layer.truncation < 0.1 * found.samples.points[-1].energy_error
@@ -122,7 +122,7 @@ def test_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = replace(seen.observation, snapshot=down)
     elsewhere = replace(seen, observation=moved, point=replace(seen.point, theta=theta))
     assert reason(elsewhere)["reason"] == "empty"
-    monkeypatch.setattr(second_opinion, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(double_layer, "available_bytes", lambda: 1000)
     assert reason(seen)["reason"] == "memory"
     with pytest.raises(LeftOut):
         scan_double_layer(seen, [4])
@@ -130,7 +130,7 @@ def test_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_time_is_limited_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = measured(study(heisenberg(square(3, 3)), Sampler(4, 4, threads=1), magnetisation=1))
-    monkeypatch.setattr(second_opinion, "MAX_SECONDS", 0.0)
+    monkeypatch.setattr(double_layer, "MAX_SECONDS", 0.0)
     scan = scan_double_layer(seen)
     assert scan is not None and scan.left_out is not None
     assert (scan.left_out["reason"], scan.left_out["D"], scan.left_out["chi"]) == ("cost", 2, 4)
@@ -176,6 +176,6 @@ def test_python_warns_where_the_double_layer_disagrees(monkeypatch: pytest.Monke
         found = boundary_expectation(*args, **rest)
         return replace(found, value=found.value - 1.0)
 
-    monkeypatch.setattr(second_opinion, "boundary_expectation", off)
+    monkeypatch.setattr(double_layer, "boundary_expectation", off)
     with pytest.warns(UnreliableWarning, match="double_layer_disagrees"):
         vmc.converge((4, 8))

@@ -24,7 +24,7 @@ from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.snapshots import measure_configs
 from tnvmc.session.vmc import VMC
-from tnvmc.vmc.chi_scan import default_chis, scan_chi
+from tnvmc.trust.chi_scan import default_chis, scan_chi
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 
 OPERATOR = heisenberg(square(3, 4))

@@ -1,14 +1,13 @@
-"""What the steps of an optimisation tell beside their energies: where they point, and their noise."""
+"""What the steps of an optimisation tell: extrapolated energies, noise, instability."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from tnvmc.analysis.diagnostics import SIGNIFICANT, good_lines
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import (
     FEWEST_FOR_AN_ERROR,
@@ -20,12 +19,51 @@ from tnvmc.estimate.line_fit import (
 
 Json = Mapping[str, Any]
 
+SIGNIFICANT = 3.0
+"""Own errors that a change must have to count as seen."""
+
+FEWEST_STEPS, UNSTABLE = 8, 0.25
+"""Steps, and the part of them that the guard may hold back."""
+
 _BENT = 5.0
 """chi^2 per degree of freedom from which points do not lie on a line, whatever the error says."""
 
 _FEWEST_UPDATES = 5
 _ENOUGH, _VAGUE = 0.15, 0.5
 """Errors of a share of noise: where no more steps are taken for it, and that it has at most."""
+
+
+def of_last_stage(history: Sequence[Json]) -> list[Json]:
+    """Give the lines of the last stage that made steps; all of them in a run without stages."""
+    last = history[-1].get("stage") if history else None
+    return [line for line in history if line.get("stage") == last]
+
+
+def good_lines(history: Sequence[Json]) -> list[Json]:
+    """Give the steps of the last stage that were not undone and whose energy is finite."""
+    known = ("energy", "energy_error", "variance")
+    return [
+        line
+        for line in of_last_stage(history)
+        if not line["undone"] and all(line.get(key) is not None for key in known)
+    ]
+
+
+def unstable(history: Sequence[Json]) -> Iterator[Diagnostic]:
+    """Warn where the guard held back too many steps of the last stage."""
+    own = of_last_stage(history)
+    held = sum(map(_held_back, own))
+    if len(own) >= FEWEST_STEPS and held > UNSTABLE * len(own):
+        of_sr = any("shift" in (line.get("optimizer") or {}) for line in own)
+        keys = ["sampler.n_samples", *(["optimizer.diag_shift"] if of_sr else [])]
+        values = {"held_back": held, "steps": len(own), "raise": keys}
+        yield Diagnostic("optimisation_unstable", "warning", values)
+
+
+def _held_back(line: Json) -> bool:
+    """Tell whether a step was undone or shortened."""
+    codes = {found["code"] for found in line.get("diagnostics") or ()}
+    return bool(line.get("undone")) or "step_shortened" in codes
 
 
 def points_of_steps(history: Sequence[Json]) -> list[dict[str, Any]]:
@@ -46,13 +84,13 @@ def points_of_steps(history: Sequence[Json]) -> list[dict[str, Any]]:
 def zero_variance(history: Sequence[Json]) -> Line | Diagnostic:
     """Fit E = E0 + a variance (totals) through the steps, or tell why that is not to be shown.
 
-    E0 is an estimate of the energy of the ground state and no bound.  Energies that come to rest above
-    it are held there by D, by the noise of the steps, or by a minimum of their own.
+    E0 is an estimate of the energy of the ground state and no bound.  Energies that come to rest
+    above it are held there by D, by the noise of the steps, or by a minimum of their own.
 
     Returns:
-        The line; its intercept is E0.  Or variance_line_not_shown with a `reason`: "steps" (too few),
-        "tail" (the variance does not fall by enough in the last steps), "slope" (the energy does
-        not fall with it, within the noise), "bend" (the points do not lie on a line).
+        The line; its intercept is E0.  Or variance_line_not_shown with a `reason`: "steps" (too
+        few), "tail" (the variance does not fall by enough in the last steps), "slope" (the energy
+        does not fall with it, within the noise), "bend" (the points do not lie on a line).
     """
     steps, needed = len(good_lines(history)), FEWEST_FOR_AN_ERROR * STEPS_PER_BIN
     if steps < needed:
@@ -85,20 +123,21 @@ class NoiseShare:
 
 
 def noise_shares(history: Sequence[Json]) -> list[NoiseShare]:
-    """Give the part of the slope that steps expected of their directions which is not in the energy.
+    """Give the part of the slope that steps expected of their directions which is not in the
+    energy.
 
-    A step expects the energy to fall by 2 x per unit of learning rate, with x the slope that its own
-    samples, which have chosen the direction, give to it (`optimize.pace.Paced`); s is the slope
-    that it has, so that 1 - s / x is noise.  New samples give the slope y at the end of the step, of length
-    eta, where curvature has made it smaller: with that, and the energies of both ends,
-    E - E' = eta (s + y) to third order in eta.  So -(E + sum eta y) against sum eta x over
-    steps is a line of slope s / x, which needs no sample that has chosen a direction.  (y / x alone says
+    A step expects the energy to fall by 2 x per unit of learning rate, with x the slope that its
+    own samples, which have chosen the direction, give to it (`optimize.pace.Paced`); s is the slope
+    that it has, so that 1 - s / x is noise.  New samples give the slope y at the end of the step,
+    of length eta, where curvature has made it smaller: with that, and the energies of both ends, E
+    - E' = eta (s + y) to third order in eta.  So -(E + sum eta y) against sum eta x over steps is a
+    line of slope s / x, which needs no sample that has chosen a direction.  (y / x alone says
     little: a rate that follows it makes it 0 whatever the noise.)
 
-    Each share is of five steps or of as many as bring its error down to 0.15; those that end with more
-    than 0.5 are left out.  The error is that of the energies, or of the scatter about the line, and of y.  Steps can be
-    too long for third order, at the beginning from a random state: a share is then too small.  It is
-    left out where it is 2 errors below 0, which no share is.
+    Each share is of five steps or of as many as bring its error down to 0.15; those that end with
+    more than 0.5 are left out.  The error is that of the energies, or of the scatter about the
+    line, and of y.  Steps can be too long for third order, at the beginning from a random state: a
+    share is then too small.  It is left out where it is 2 errors below 0, which no share is.
 
     Args:
         history: lines of history.jsonl.
@@ -145,7 +184,7 @@ def _chains(history: Sequence[Json]) -> list[list[int]]:
 def _summed(
     history: Sequence[Json], places: Sequence[int]
 ) -> tuple[list[float], list[float], list[float]]:
-    """Sum of eta x up to each step of a chain, -(E + sum of eta y), and the variance of that sum."""
+    """Sums of eta x up to each step of a chain, -(E + sum of eta y), and its variance."""
     expected, confirmed, variance = [0.0], [0.0], [0.0]
     for before, place in pairwise(places):
         length, told = _length(history[before]), history[place]["optimizer"]

@@ -1,1 +1,0 @@
-"""Level 8: diagnostics of a run, convergence, leaderboard rows."""

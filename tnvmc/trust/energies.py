@@ -1,0 +1,236 @@
+"""Whether a measured energy can be trusted: what its samples, psi and exact energies say against
+it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tnvmc.ansatz.protocol import Ansatz, chi_of
+from tnvmc.backend.namespace import to_host
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.reliability import Drawn, changed_part, closure_threshold, doubts
+from tnvmc.operators.bounds import energy_bound
+from tnvmc.operators.reference import KnownEnergy
+from tnvmc.operators.term import Operator
+from tnvmc.sampling.configurations import magnetisation_of
+from tnvmc.sampling.problem import Problem, Samples
+from tnvmc.storage.identity import kind_in
+from tnvmc.trust.excited import of_excited
+from tnvmc.trust.other_sectors import BELOW_EXACT, elsewhere
+from tnvmc.trust.reference import DIAGONALISED, Place
+from tnvmc.trust.steps import unstable
+from tnvmc.vmc.core import State
+from tnvmc.vmc.measurement import Measured
+from tnvmc.vmc.orthogonal import LowerState
+from tnvmc.vmc.results import StepRecord
+
+ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
+"""Errors, and part of the lowest energy, that a measured one may lie above it before it is called
+far.
+"""
+
+DIAGONALISED_IN_DOUBT = 200_000
+"""Largest sector that is diagonalised where something else already speaks against the energy: some
+seconds.
+"""
+
+_SHARE_OF_A_RUN, _AT_ONCE = (
+    0.1,
+    0.05,
+)  # of its seconds, and seconds, that diagonalising may take after it
+_SECONDS = (
+    2e-7  # of diagonalising, for each state and term: half of that for 12,870 to 65,536 states
+)
+
+_SIGMA = 1e-6  # of the off-diagonal energy: what counts as the error of an enumeration
+
+_EXACT_ERROR = 1e-9  # of the largest energy there can be: what rounding may make
+
+
+def judged(
+    found: Measured,
+    lower: Sequence[LowerState],
+    known: KnownEnergy | None = None,
+    *,
+    final: bool = True,
+) -> Measured:
+    """Judge a measured energy: by its samples, the closures of psi, exact energies, other sectors.
+
+    Codes: those that the measurement has, of `of_samples`, `excited.of_excited`, `of_level` and
+    `other_sectors.elsewhere`.
+
+    Args:
+        found: the measurement.
+        lower: states that psi is kept orthogonal to.
+        known: the energy that no state lies below, where it has been looked up; otherwise it is
+            found where a sector of `DIAGONALISED` states (`DIAGONALISED_IN_DOUBT` where another
+            code is found) has it.
+        final: whether an energy far above the exact one is told, as it is not of an early stage or
+            of a scan of chi.
+
+    Cost: that of diagonalising, once for each operator.
+    """
+    measured, problem = found.measurement, found.problem
+    energy, overlaps = (measured.energy, measured.energy_error), measured.overlaps
+    told = [*measured.diagnostics, *of_samples(found)]
+    most = DIAGONALISED_IN_DOUBT if len(told) > len(measured.diagnostics) else DIAGONALISED
+    told += of_excited(energy, lower, overlaps, DIAGONALISED)
+    mixed = any(each.code == "not_orthogonal" for each in told)  # at no level then
+    if math.isfinite(measured.energy) and not mixed:
+        place = Place(problem.operator, measured.magnetisation, problem.ansatz, tuple(lower))
+        told += of_level(energy, place, most, known, final=final)
+    return replace(found, measurement=replace(measured, diagnostics=tuple(told)))
+
+
+def of_samples(found: Measured) -> Iterator[Diagnostic]:
+    """Judge an energy by its samples and by the closures of psi.
+
+    Codes: measured_energy_not_finite, energy_without_error, those of `estimate.reliability.doubts`,
+    closure_spread_large.
+    """
+    seen, measured = found.observation, found.measurement
+    chi = chi_of(found.problem.ansatz)
+    if not math.isfinite(measured.energy):
+        keys = [] if chi is None else ["contraction.chi"]
+        yield Diagnostic("measured_energy_not_finite", "error", {"raise": keys})
+        return
+    if not math.isfinite(measured.energy_error):
+        yield Diagnostic("energy_without_error", "warning")
+    if not seen.info.exact:
+        changed = changed_part(np.asarray(to_host(seen.snapshot.configs)), seen.info.n_walkers)
+        drawn = Drawn.of(seen.energy, seen.info.n_walkers, measured.effective_samples, changed)
+        keys = ["measure.n_samples", *([] if chi is None else ["measure.chi"])]
+        yield from doubts(replace(drawn, moved=found.moved), tuple(keys))
+    # A sum over all configurations has no error, but truncated amplitudes are not exact.
+    part = seen.off_diagonal_energy
+    sigma = _SIGMA * abs(part) if seen.info.exact else measured.energy_error
+    spread, threshold = measured.closure_spread or 0.0, closure_threshold(part, sigma)
+    if spread > threshold:
+        values = {"spread": spread, "threshold": threshold}
+        yield Diagnostic("closure_spread_large", "warning", values)
+
+
+def of_level(
+    energy: tuple[float, float],
+    place: Place,
+    most: int = DIAGONALISED,
+    known: KnownEnergy | None = None,
+    *,
+    final: bool = True,
+) -> Iterator[Diagnostic]:
+    """Compare an energy and its error with the level that it stands for, and with other sectors.
+
+    Codes: below_reference; above_reference, since few steps, a small bond dimension or a metastable
+    state leave a good variance and a curve that looks flat; those of `elsewhere`.
+
+    Args:
+        energy: total, with its error.
+        place: which level it stands for.
+        most: largest sector that is diagonalised.
+        known: the energy of the level, where it has been looked up.
+        final: whether an energy far above it is told, as it is not of steps and of early stages.
+    """
+    if known is None and final:
+        known = place.level(min(most, DIAGONALISED))
+    floor = place.floor(most) if known is None or place.lower else known
+    if floor is not None:
+        yield from below_exact(energy, place.operator, floor, chi_of(place.ansatz))
+    if known is not None and final:
+        yield from above_exact(energy, known, place.ansatz)
+    if not place.lower:  # of an excited state other sectors say nothing
+        yield from elsewhere(energy, place.operator, place.sector, most)
+
+
+def below_exact(
+    energy: tuple[float, float], operator: Operator, known: KnownEnergy, chi: int | None
+) -> Iterator[Diagnostic]:
+    """Tell that an energy lies below one that no state lies below."""
+    if not math.isfinite(energy[1]):
+        return
+    error = max(math.hypot(energy[1], known.error or 0.0), _EXACT_ERROR * energy_bound(operator))
+    below = known.energy_total - energy[0]
+    if below > BELOW_EXACT * error:
+        keys = ["contraction.chi", "measure.chi"]
+        if chi is None:
+            keys = ["sampler.n_burn", "measure.n_thin", "measure.n_samples"]
+        values = {
+            "sigmas": below / error,
+            "relative": below / max(abs(known.energy_total), 1e-300),
+            "method": known.method,
+            "reference": known.energy_total,
+            "raise": keys,
+        }
+        yield Diagnostic("below_reference", "warning", values)
+
+
+def above_exact(
+    energy: tuple[float, float], known: KnownEnergy, ansatz: Ansatz
+) -> Iterator[Diagnostic]:
+    """Tell that an energy lies far above the one that it stands for."""
+    above, size = energy[0] - known.energy_total, max(abs(known.energy_total), 1e-300)
+    error = math.hypot(energy[1], known.error or 0.0) if math.isfinite(energy[1]) else 0.0
+    if above > FAR_ABOVE * size and above > ABOVE_EXACT * error:
+        values = {
+            # What is left of rounding is no error.
+            "sigmas": above / error if error > _SIGMA * size else None,
+            "relative": above / size,
+            "method": "QMC" if known.method == "QMC" else "exact",
+            "lacks": _lacks(ansatz),
+        }
+        yield Diagnostic("above_reference", "warning", values)
+
+
+def _lacks(ansatz: Ansatz) -> str:
+    """Give what has more parameters than a state: a larger "D" or "ansatz", or another "kind"."""
+    if kind_in(ansatz.description()) in ("ProductState", "DimerCovering"):
+        return "kind"
+    return "D" if getattr(ansatz, "D", None) else "ansatz"
+
+
+def of_steps(
+    records: Sequence[StepRecord], problem: Problem, sampler: Samples, state: State
+) -> tuple[Diagnostic, ...]:
+    """Judge the steps of an optimisation: the last energy, and how many were held back.
+
+    Codes: energy_not_finite, optimisation_unstable, doubts of the samples, below_reference, and
+    those of `elsewhere`; what is above the exact energy, the spread of closures and heavy tails are
+    left to a measurement.  Exact energies that are not known are found by diagonalisation only
+    where that is expected to take less than a tenth of the seconds of the steps.
+    """
+    last = next((record for record in reversed(records) if not record.undone), None)
+    lines = [
+        {
+            "undone": record.undone,
+            "optimizer": record.optimizer,
+            "diagnostics": [{"code": each.code} for each in record.diagnostics],
+        }
+        for record in records
+    ]
+    found = list(unstable(lines))
+    if last is None:
+        return tuple(found)
+    if not math.isfinite(last.energy):
+        return (*found, Diagnostic("energy_not_finite", "error"))
+    if sampler.n_samples is not None and last.n_samples is not None:
+        drawn = Drawn(
+            last.n_samples, sampler.n_walkers, last.tau, last.r_hat,
+            effective_samples=last.effective_samples,
+        )  # fmt: skip
+        found += doubts(drawn, ("sampler.n_samples",))
+    if last.overlaps:
+        return tuple(found)
+    operator = problem.operator
+    most = affordable(operator, sum(record.seconds for record in records))
+    place = Place(operator, magnetisation_of(operator, state.here.configs), problem.ansatz)
+    return (*found, *of_level((last.energy, last.energy_error), place, most, final=False))
+
+
+def affordable(operator: Operator, seconds: float) -> int:
+    """Give the largest sector that is diagonalised in a small part of a run of so many seconds."""
+    least = max(_SHARE_OF_A_RUN * seconds, _AT_ONCE)
+    return min(DIAGONALISED, int(least / (_SECONDS * (len(operator.terms) + 1))))
