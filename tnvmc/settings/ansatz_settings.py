@@ -115,12 +115,17 @@ class PeriodicMPSSettings(PEPSSettings):
     init: Start = "random"
 
 
-class ProductSettings(_Ansatz):
+class _WithoutBonds(_Ansatz):
+    @property
+    def D(self) -> None:
+        """Not the bond dimension: there is none, or only in the tables of states."""
+        return None
+
+
+class ProductSettings(_WithoutBonds):
     """Product states."""
 
     kind: Literal["product"] = "product"
-    D: Annotated[StrictInt, Field(ge=1, le=1)] | None = None
-    """A product state has no bond dimension."""
     init: Start = "product"
 
 
@@ -129,13 +134,6 @@ class DimerSettings(ProductSettings):
 
     kind: Literal["dimer"] = "dimer"  # type: ignore[assignment]
     init: Start = "random"
-
-
-class _WithoutBonds(_Ansatz):
-    @property
-    def D(self) -> None:
-        """Not the bond dimension: there is none, or only in the tables of states."""
-        return None
 
 
 class NetworkSettings(_WithoutBonds):

@@ -296,9 +296,8 @@ def _of_sizes(
     """Say which D a stage cannot have after that of the stage before."""
     ansatz = settings.ansatz
     if not isinstance(ansatz, PEPSSettings):
-        network = ansatz.is_network
-        why = f"{named(ansatz.kind)}{'' if network else ' state'} has no bond dimension"
-        yield own is not None and (network or own > 1), where, why, own
+        why = f"{named(ansatz.kind)}{'' if ansatz.is_network else ' state'} has no bond dimension"
+        yield own is not None, where, why, own
         return
     D, before = own or ansatz.D, before or 0
     yield D is None, where, "missing, and so is ansatz.D; must be an integer >= 1"
