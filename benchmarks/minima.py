@@ -27,7 +27,6 @@ from threadpoolctl import threadpool_limits
 from tnvmc import PEPS, exact_ground_state, heisenberg, square
 from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.operators.basis import Basis
-from tnvmc.operators.sparse import sparse_matrix
 
 RESULT = Path(__file__).parent / "results" / "minima.json"
 RATE, SHIFT, STEPS = 0.2, 1e-2, 160
@@ -42,7 +41,7 @@ class Dense:
         self.operator = heisenberg(square(4, 4, boundary="cylinder"))
         self.peps = PEPS(self.operator.lattice, D)
         sector = Basis(self.operator.n_sites, 2, 0)
-        self.matrix, rows = sparse_matrix(self.operator, sector), sector.codes
+        self.matrix, rows = self.operator.sparse(sector.magnetisation), sector.codes
         places = [t.astype(int) for t in self.peps.tensors(np.arange(self.peps.n_params) * 1.0)]
 
         def psi(theta: Array) -> Array:

@@ -8,7 +8,6 @@ import numpy as np
 
 from tnvmc.contraction.double_layer import log_amplitude
 from tnvmc.operators.basis import Basis
-from tnvmc.operators.sparse import sparse_matrix
 from tnvmc.operators.term import Operator
 
 AT_ONCE = 4096  # amplitudes, for memory
@@ -24,4 +23,6 @@ def exact_energy(
     found = [log_amplitude(tensors, operator.lattice.shape, part) for part in parts]
     phase, log_abs = (np.concatenate(each) for each in zip(*found, strict=True))
     psi = phase * np.exp(log_abs - log_abs.max())
-    return float(np.vdot(psi, sparse_matrix(operator, basis) @ psi).real / np.vdot(psi, psi).real)
+    return float(
+        np.vdot(psi, operator.sparse(basis.magnetisation) @ psi).real / np.vdot(psi, psi).real
+    )

@@ -17,7 +17,6 @@ import tomli_w
 from tnvmc.lattice.grids import square
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg
-from tnvmc.operators.sparse import sparse_matrix
 from tnvmc.storage.hdf5 import sealed
 from tnvmc.storage.seals import (
     CHECK,
@@ -175,7 +174,7 @@ def exact_correlations() -> np.ndarray:
     from scipy.sparse.linalg import eigsh
 
     basis = Basis(N, 2, 0)
-    matrix = sparse_matrix(heisenberg(square(*SHAPE)), basis)
+    matrix = heisenberg(square(*SHAPE)).sparse(basis.magnetisation)
     _, vectors = eigsh(matrix, k=1, which="SA", v0=np.arange(basis.dimension) % 7.0)
     weights = np.abs(vectors[:, 0]) ** 2
     spins = 0.5 - basis.configs(basis.codes)

@@ -15,7 +15,6 @@ LEVELS = {
     "operators": 1,
     "contraction": 2,
     "exact": 2,
-    "exact_symmetric": 2,
     "jacobian": 3,
     "ansatz": 4,
     "sampling": 5,

@@ -93,8 +93,6 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "chi of VMC": (lambda: VMC(H, STATE, chi=9), ValueError, "SRC(chi=8)"),
     "chi of PEPS": (lambda: PEPS(LATTICE, 2, chi=9), TypeError, "SRC(chi=...)"),
     "name for Exact": (lambda: Exact(chi=4), TypeError, "it takes no arguments"),
-    "modulus": (lambda: ProductOfStates(STATE, STATE, modulus="first"), TypeError, "Phase(state)"),
-    "phase": (lambda: ProductOfStates(STATE, STATE, phase="first"), TypeError, "Modulus(state)"),
     "one factor": (lambda: ProductOfStates(STATE), TypeError, "second missing"),
     "bond_dim": (lambda: PEPS(LATTICE, bond_dim=2), TypeError, "'D'"),
     "walkers": (lambda: Sampler(walkers=8), TypeError, "'n_walkers'"),

@@ -25,7 +25,7 @@ _NAMES_OF = {
     "tnvmc.operators.models": (
         "heisenberg", "j1j2", "rydberg", "shastry_sutherland", "tfim", "xxz",
     ),
-    "tnvmc.operators.netket": ("from_netket",),
+    "tnvmc.operators.foreign": ("from_netket",),
     "tnvmc.operators.reference": ("known_energy",),
     "tnvmc.operators.symmetry": ("SymmetryGroup", "symmetry_group"),
     "tnvmc.exact": ("exact_ground_state", "exact_levels"),
@@ -38,7 +38,6 @@ _NAMES_OF = {
     "tnvmc.ansatz.load_state": ("from_quimb", "load_state"),
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
     "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
-    "tnvmc.ansatz.wrappers.polar": ("Modulus", "Phase"),
     "tnvmc.ansatz.wrappers.product_of_states": ("ProductOfStates",),
     "tnvmc.ansatz.wrappers.symmetrised": ("Symmetrised",),
     "tnvmc.contraction.schemes": ("SRC", "Exact", "ZipUp"),

@@ -1,9 +1,10 @@
-"""Level 2: ground states by sparse diagonalisation, as far as the memory goes."""
+"""Level 2: lowest levels by sparse diagonalisation, as far as the memory goes."""
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -13,35 +14,36 @@ from tnvmc.backend import host, progress
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import spelt
 from tnvmc.operators.assembly import Blocks, splits, spread
-from tnvmc.operators.basis import CODE_BITS, Basis, smallest_magnetisation
-from tnvmc.operators.bounds import energy_bound
+from tnvmc.operators.basis import CODE_BITS, Basis, count_elements, smallest_magnetisation
 from tnvmc.operators.foreign import as_operator
-from tnvmc.operators.required import require_operator
-from tnvmc.operators.sparse import count_elements
-from tnvmc.operators.term import Operator
+from tnvmc.operators.properties import energy_bound
+from tnvmc.operators.symmetry import SymmetryGroup
+from tnvmc.operators.term import Operator, require_operator
 from tnvmc.shown import Shown, Table
 
 Sector = int | Literal["auto", "full"]
 
 DENSE_DIMENSION = 256
-"""Up to here the whole spectrum by dense diagonalisation is quicker than Lanczos."""
+"""Up to here dense diagonalisation is quicker than Lanczos."""
 
 LANCZOS_VECTORS = 24
 """Vectors of the basis's length that Lanczos holds: 20 of ARPACK's and a few of work space."""
 
 TOLERANCE = 3e-10
-"""Residual at which Lanczos stops, relative to a bound on the operator's norm (at most three times that).
-The energy is off by its square over the distance to the next level, as long as that is larger."""
+"""Residual at which Lanczos stops, relative to a bound on the operator's norm (at most three times
+that).  The energy is off by its square over the distance to the next level, if that is larger."""
 
 FIRST_LOOK = 3e-4
-"""The same, at which the blocks of a matrix are compared: one whose level is higher by more than its
-residual is left alone."""
+"""The same, at which blocks of a matrix are compared: one that is higher by more is left out."""
 
 WORST_RESIDUAL = 1e-7
 """Largest residual of what is given, relative to the energy or a typical |H psi|."""
 
 MEMORY_SHARE = 0.8
 """Share of the available memory that a diagonalisation may plan with."""
+
+MOST_IMAGES = 20_000_000
+"""Configurations times elements of the group up to which `symmetric_levels` takes a few seconds."""
 
 
 class TooLargeError(ValueError):
@@ -60,21 +62,20 @@ class ExactResult(Shown):
     units: str
     vector: np.ndarray | None = field(default=None, repr=False)  #: (dimension,), basis order
     residual: float = 0.0
-    """|(H - E) psi| of the state found: some level of the sector is this close to the energy.  The lowest
-    one is as close as this divided by |<ground state|psi>|, which is 1 unless levels lie closer together
-    than the residual."""
+    """|(H - E) psi|: some level of the sector is this close to the energy, and the lowest one
+    unless levels lie closer together than that."""
     inversion: int | None = None
-    """What turning all spins over does to the state, +1 or -1; both were tried.  None where it was
-    not used: it is no symmetry, or the matrix is small."""
+    """What turning all spins over does to the state, +1 or -1; None where it was not used."""
 
     @property
     def _sector(self) -> str:
         return "all sectors" if self.sector is None else f"2 Sz = {self.sector}"
 
     def __repr__(self) -> str:
-        told = f"energy {self.energy:.10f}, per site {self.energy_per_site:.10f}"
+        energies = f"energy {self.energy:.10f}, per site {self.energy_per_site:.10f}"
         gap = "" if self.gap is None else f", gap {self.gap:.6g}"
-        return f"<ExactResult: {told} ({self.units} units, {self._sector}){gap}, dimension {self.dimension}>"
+        where = f"({self.units} units, {self._sector})"
+        return f"<ExactResult: {energies} {where}{gap}, dimension {self.dimension}>"
 
     def _table(self) -> Table:
         rows = [
@@ -99,22 +100,20 @@ def exact_ground_state(
 ) -> ExactResult:
     """Compute the lowest energy of an operator, to 1e-12 relative unless levels lie very close.
 
-    The result has the residual |(H - E) psi|, which is checked, and is at most 1e-9 of the sum of the norms
-    of all terms.  A level of the sector lies within it.  The energy is too high by about the residual's square over the
-    distance to the next level.  Where other levels are closer to the lowest one than the residual,
-    the state may be any mixture of theirs, and the energy lies between them: it may then be too high by
-    somewhat more than the residual, but by no more than these levels are apart.  Where turning all spins over is a symmetry and keeps the
-    sector, its even and its odd states are computed each by itself, both at least to a residual of
-    `FIRST_LOOK`, and the lower of the two energies is given.  The same call gives the same bits: the start vector of Lanczos is fixed.
+    The residual |(H - E) psi| is checked: at most 1e-9 of the sum of the norms of all terms.  A
+    level of the sector lies within it, and the energy is too high by about its square over the
+    distance to the next level.  Of levels closer together than the residual the state may be any
+    mixture, with an energy between them.  Where turning all spins over is a symmetry, even and odd
+    states are computed separately, and the lower energy is given.  The same call gives the same
+    bits.
 
     Args:
         operator: the Hamiltonian.
-        sector: "full", twice the total Sz, or "auto": that of the operator, if it has one (a Hilbert
-            space's total_sz); else, where the operator has off-diagonal elements and all of them keep
-            the magnetisation, the sector of smallest Sz (0, or 1/2 for an odd number of spins 1/2);
-            else the full space.  The smallest sector holds the ground state of antiferromagnets; not
-            so that of an Ising ferromagnet or of a model in a field along z, for which name a sector
-            or take "full".  An operator of another library that names no sector: the full space.
+        sector: "full", twice the total Sz, or "auto": that of the operator, if it has one; else the
+            sector of smallest Sz, where there are off-diagonal elements and all of them keep the
+            magnetisation; else, and for an operator of another library, the full space.  The
+            smallest sector holds the ground state of antiferromagnets, but not that of an Ising
+            ferromagnet or of a model in a field along z.
         max_bytes: memory that may be used; 80 % of what is available by default.
         gap: also compute the next level.
         vector: also return the ground state.
@@ -127,10 +126,9 @@ def exact_ground_state(
         ValueError: a sector that the lattice does not have or the operator does not keep.
         RuntimeError: Lanczos did not converge.
 
-    Cost: about 20 bytes per matrix element and 200 per basis state, twice that if complex; half of both
-    where spin inversion is used.  16 s of one core for J1-J2 on 24 sites (2.7 million states).
-
-    It does not use lattice symmetries.
+    Cost: about 20 bytes per matrix element and 200 per basis state, twice that if complex, half
+    where spin inversion is used; 16 s of one core for J1-J2 on 24 sites (2.7 million states).
+    Lattice symmetries are not used.
     """
     given, operator = operator, as_operator(operator)
     if operator is not given and sector == "auto" and operator.magnetisation is None:
@@ -156,10 +154,10 @@ def exact_ground_state(
 def exact_levels(
     operator: Operator, n_levels: int, sector: Sector = "auto", max_bytes: int | None = None
 ) -> np.ndarray:
-    """Compute the lowest energies of a sector, (n_levels,), increasing; a degenerate one as often as it is there.
+    """Compute the lowest energies of a sector, (n_levels,), increasing, with their degeneracies.
 
-    Fewer where the sector has fewer states.  As `exact_ground_state` in all else: arguments, errors, and
-    the cost, here for each level (one after another, each with those before lifted above all others).
+    Fewer where the sector has fewer states.  Arguments, errors and the cost, for each level, are
+    those of `exact_ground_state`.
     """
     operator = as_operator(operator)
     require_operator("exact_levels", "operator", operator)
@@ -170,31 +168,74 @@ def exact_levels(
     return np.array([level.energy for level in found])
 
 
-def check_size(n_sites: int, local_dim: int = 2) -> None:
-    """Raise `TooLargeError` for a lattice of which no sector can be diagonalised here.
+def symmetric_levels(
+    operator: Operator, group: SymmetryGroup, magnetisation: int | None, n_levels: int = 1
+) -> np.ndarray:
+    """Give the lowest energies of states with psi(g s) = chi(g) psi(s): at most `n_levels`,
+    increasing.
 
-    At once for any size: before the terms of a large Hamiltonian are built.
+    The operator commutes with the group, whose elements keep the sector; `magnetisation` is twice
+    the total Sz, None for all of the space.  Cost: |G| images of every configuration, of which the
+    caller allows `MOST_IMAGES`, and the matrix of the sector.
+
+    Raises:
+        ValueError: no state of the sector has these characters.
     """
+    from scipy.sparse.linalg import eigsh
+
+    states = Basis(operator.n_sites, operator.local_dim, magnetisation)
+    symmetric = _symmetric_states(states, group)
+    if not symmetric.shape[1]:
+        where = "the full space" if magnetisation is None else f"2 Sz = {magnetisation}"
+        raise ValueError(f"symmetric_levels: no state of {where} has these characters")
+    matrix = symmetric.T @ operator.sparse(magnetisation) @ symmetric
+    if matrix.shape[0] <= max(DENSE_DIMENSION, n_levels + 1):
+        return np.asarray(np.linalg.eigvalsh(matrix.toarray())[:n_levels])
+    start = np.random.default_rng(0).standard_normal(matrix.shape[0])
+    return np.sort(eigsh(matrix, k=n_levels, which="SA", v0=start, return_eigenvectors=False))
+
+
+def _symmetric_states(states: Basis, group: SymmetryGroup) -> Any:
+    """Orthonormal states sum_g chi(g) |g s>, one for each orbit that has any: sparse (n, K)."""
+    from scipy.sparse import coo_matrix, diags
+
+    configs = states.configs(states.codes)
+    first = np.arange(states.dimension)
+    for places in _images(states, configs, group):
+        first = np.minimum(first, places)
+    members = np.flatnonzero(first == np.arange(states.dimension))
+    rows = np.concatenate(list(_images(states, configs[members], group)))
+    columns = np.tile(np.arange(len(members)), len(group))
+    signs = np.repeat([float(g.character) for g in group.elements], len(members))
+    sums = coo_matrix((signs, (rows, columns)), (states.dimension, len(members))).tocsc()
+    lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=0)).ravel())
+    alive = np.flatnonzero(lengths > 0.5)  # whole numbers: what characters cancel is exactly 0
+    return sums[:, alive] @ diags(1 / lengths[alive])
+
+
+def _images(states: Basis, configs: np.ndarray, group: SymmetryGroup) -> Iterator[np.ndarray]:
+    """Yield where g s stands in the basis, for every element and configurations (n, N)."""
+    powers = states.local_dim ** np.arange(states.n_sites - 1, -1, -1, dtype=np.int64)
+    for g in group.elements:
+        image = configs[:, list(g.sites)].astype(np.int64)
+        yield states.positions((states.local_dim - 1 - image if g.inverts else image) @ powers)
+
+
+def check_size(n_sites: int, local_dim: int = 2) -> None:
+    """Raise `TooLargeError` for a lattice that is too large whatever its sectors and terms."""
     if n_sites * math.log2(local_dim) > CODE_BITS:
         raise TooLargeError(
-            f"exact diagonalisation of {n_sites} sites: they have {local_dim}^{n_sites} states, and "
-            f"at most 2^{CODE_BITS} can be numbered. Try a smaller lattice, or a variational run"
+            f"exact diagonalisation of {n_sites} sites: they have {local_dim}^{n_sites} states, "
+            f"and at most 2^{CODE_BITS} can be numbered. Try a smaller lattice, or a variational "
+            "run"
         )
 
 
 def estimate_bytes(operator: Operator, states: Basis) -> int:
-    """Estimate the peak memory of a diagonalisation, without building anything.
-
-    Args:
-        operator: the Hamiltonian.
-        states: the basis of its sector.
-
-    Returns:
-        Bytes.
-    """
+    """Estimate the peak memory of a diagonalisation in bytes, without building anything."""
     number = 16 if operator.is_complex else 8
-    # An element is a value, a column index and a sign; while it is put together, one is twice there.
-    matrix = count_elements(operator, states) * (2 * number + 5)
+    # An element is a value, a column index and a sign; one is there twice while it is put together.
+    matrix = count_elements(operator.replacements, states) * (2 * number + 5)
     if states.dimension <= DENSE_DIMENSION:
         return matrix + 3 * number * states.dimension**2
     vectors = states.dimension * LANCZOS_VECTORS * number
@@ -235,12 +276,11 @@ def _check_memory(operator: Operator, states: Basis, max_bytes: int | None) -> N
     allowed = int(MEMORY_SHARE * available_bytes()) if max_bytes is None else max_bytes
     if needed <= allowed:
         return
-    where = "full space" if states.magnetisation is None else f"2 Sz = {states.magnetisation}"
-    smaller = (
-        "name a magnetisation sector, "
-        if states.magnetisation is None and operator.conserves_magnetisation
-        else ""
-    )
+    full = states.magnetisation is None
+    where = "full space" if full else f"2 Sz = {states.magnetisation}"
+    smaller = ""
+    if full and operator.conserves_magnetisation:
+        smaller = "name a magnetisation sector, "
     raise TooLargeError(
         f"exact diagonalisation of {operator.name} on {operator.n_sites} sites: dimension "
         f"{_count(states.dimension)} ({where}) needs about {_readable(needed)}, "
@@ -298,29 +338,20 @@ def _lowest(operator: Operator, states: Basis, n_levels: int, precise: bool) -> 
     for level in levels[:n_levels]:
         if not level.residual <= WORST_RESIDUAL * max(abs(level.energy), typical):
             raise RuntimeError(
-                f"exact diagonalisation of {operator.name}: (H - E) psi has length {level.residual:.3g} at "
-                f"E = {level.energy:.12g}, so this is no eigenvalue. Couplings of very different "
-                "sizes may be the cause: try a smaller lattice, or a variational run"
+                f"exact diagonalisation of {operator.name}: (H - E) psi has length "
+                f"{level.residual:.3g} at E = {level.energy:.12g}, so this is no eigenvalue. "
+                "Couplings of very different sizes may be the cause: try a smaller lattice, or a "
+                "variational run"
             )
     return levels[:n_levels]
-
-
-def _begin(sign: int | None) -> None:
-    """Name the block that is diagonalised."""
-    if sign is None:
-        progress.begin("level", known=False)
-    elif sign > 0:
-        progress.begin("even", known=False)
-    else:
-        progress.begin("odd", known=False)
 
 
 @dataclass(frozen=True)
 class _Search:
     """Lanczos in the blocks of a matrix, all of whose levels are lowered by a number.
 
-    It is at least twice the size of any level, so that what Lanczos finds, and stops relative to, is never
-    near 0, whatever the energy is.
+    It is at least twice the size of any level, so that what Lanczos stops relative to is never near
+    0.
     """
 
     blocks: Blocks
@@ -328,10 +359,10 @@ class _Search:
     name: str
 
     def levels(self, start: _Level, n_levels: int, tolerance: float) -> list[_Level]:
-        """Lowest levels of one block; residuals relative to what they are lowered by, 0 for rounding."""
+        """Lowest levels of one block, to a residual relative to `lowered_by`, 0 for rounding."""
         from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-        _begin(start.sign)
+        progress.begin({None: "level", 1: "even", -1: "odd"}[start.sign], known=False)
         matrix, few = self.blocks.operator(start.sign), n_levels == 1 and tolerance > 0
         found: list[_Level] = []
         elsewhere = np.random.default_rng(1).normal(size=matrix.shape[0]).astype(matrix.dtype)
@@ -359,7 +390,7 @@ class _Search:
             ) from error
 
     def _lowered(self, matrix: Any, found: list[_Level]) -> Any:
-        """The matrix with all levels lowered, but those that were found, which lie above all others."""
+        """The matrix with all levels lowered but those that were found."""
         from scipy.sparse.linalg import LinearOperator
 
         def product(x: np.ndarray) -> Any:

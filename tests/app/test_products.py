@@ -11,7 +11,7 @@ import pytest
 import tomli_w
 
 from tests.settings.complaints import problems, told
-from tnvmc import PEPS, SRC, VMC, Jastrow, Modulus, Phase, ProductOfStates, Sampler, load_state
+from tnvmc import PEPS, SRC, VMC, Jastrow, ProductOfStates, Sampler, load_state
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.app.cli import main
 from tnvmc.lattice import square
@@ -166,9 +166,6 @@ def test_the_first_state_starts_from_a_file(tmp_path: Path) -> None:
 
 STATES = {
     "PEPS, Jastrow": ProductOfStates(PEPS(LATTICE, 2, "float64", SRC(3)), Jastrow(LATTICE)),
-    "signs": ProductOfStates(
-        Phase(PEPS(LATTICE, 2, "float64")), Modulus(Jastrow(LATTICE, "distance"))
-    ),
     "ring": ProductOfStates(PeriodicMPS(LATTICE, 2), Jastrow(LATTICE), "first"),
 }
 

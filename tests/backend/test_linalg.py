@@ -1,4 +1,4 @@
-"""Batched decompositions against their definitions."""
+"""Batched decompositions and contractions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
+from tnvmc.backend.linalg import contract, leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
 
 ROUNDING = 1e-12  # entries of order 1, sizes below 20
@@ -58,3 +58,21 @@ def test_namespaces_do_not_mix() -> None:
     with pytest.raises(TypeError, match="one device"):
         array_namespace(np.ones(2), strict.ones(2))
     assert isinstance(to_host(to_namespace(np.arange(3), strict)), np.ndarray)
+
+
+@pytest.mark.parametrize("equation", ["ij,jk,kl->il", "abc,dbe,cef->adf", "xi,xj->xij", "ij->ji"])
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_contractions_agree_with_einsum(equation: str, is_complex: bool) -> None:
+    rng = np.random.default_rng(0)
+    groups = equation.partition("->")[0].split(",")
+    for size in (2, 3):  # a plan per shape
+        tensors = [rng.normal(size=[size] * len(group)) for group in groups]
+        if is_complex:
+            tensors = [tensor + 1j * rng.normal(size=tensor.shape) for tensor in tensors]
+        expected = np.einsum(equation, *tensors)
+        assert np.allclose(contract(equation, *tensors), expected, atol=ROUNDING)
+
+
+def test_shapes_that_do_not_fit() -> None:
+    with pytest.raises(ValueError):
+        contract("ij,jk->ik", np.ones((2, 3)), np.ones((4, 2)))

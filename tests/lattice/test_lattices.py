@@ -269,11 +269,11 @@ def test_equality_looks_at_bonds_and_coordinates() -> None:
 @pytest.mark.parametrize(
     ("build", "said"),
     [
-        (lambda: chain(0), "length is 0"),
-        (lambda: chain(2.5), "length is 2.5"),  # type: ignore[arg-type]
-        (lambda: chain(True), "length is True"),
+        (lambda: chain(0), "length must be at least 1, got 0"),
+        (lambda: chain(2.5), "length must be a whole number, got 2.5"),  # type: ignore[arg-type]
+        (lambda: chain(True), "length must be a whole number, got True"),
         (lambda: chain(4, "cylinder"), "open, periodic"),
-        (lambda: square(-1, 2), "n_rows is -1"),
+        (lambda: square(-1, 2), "n_rows must be at least 1, got -1"),
         (lambda: square(2, 2, "torus"), "open, cylinder, periodic"),
         (lambda: shastry_sutherland(4, 5, "cylinder"), "n_cols is 5"),
         (lambda: shastry_sutherland(5, 4, "periodic"), "n_rows is 5"),

@@ -14,7 +14,7 @@ from tests.oracles import dense_hamiltonian, embed
 from tnvmc import NonHermitian, Operator, chain, commutator, heisenberg, square, tfim
 from tnvmc.operators.arithmetic import MAX_PAIRS, hermitian_parts
 from tnvmc.operators.models import rydberg
-from tnvmc.operators.products import MAX_WIDTH, most_sites
+from tnvmc.operators.spin import MAX_WIDTH, most_sites
 
 ROUNDING = 1e-12
 """Of the largest product of two elements: sums of a few hundred roundings of 1e-16."""

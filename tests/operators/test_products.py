@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from tests import oracles
 from tests.magnets import dzyaloshinskii_moriya, xyz
 from tnvmc.lattice import Lattice, chain, from_bonds, square
-from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim
 from tnvmc.operators.products import product_matrix
-from tnvmc.operators.sectors import rotation_invariant
+from tnvmc.operators.properties import fingerprint, rotation_invariant
 from tnvmc.operators.spin import named_matrices
 from tnvmc.operators.term import NonHermitian, Operator
 

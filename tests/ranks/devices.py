@@ -18,7 +18,7 @@ import numpy as np
 from mpi4py import MPI
 
 from tnvmc import MPS, PEPS, SR, SRC, VMC, Sampler, chain, heisenberg, square
-from tnvmc.backend import own_device
+from tnvmc.backend import device
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 
@@ -72,8 +72,8 @@ def states() -> dict[str, Any]:
 
 def main() -> None:
     devices: Any = Devices()
-    own_device.DEVICES = devices
-    own_device.is_gpu = lambda space: space is xp  # type: ignore[assignment]
+    device.DEVICES = devices
+    device.is_gpu = lambda space: space is xp  # type: ignore[assignment]
     found: dict[str, Any] = {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -12,8 +12,7 @@ from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.contraction.schemes import SRC, Exact, ZipUp
-from tnvmc.operators.marshall import marshall_character
-from tnvmc.operators.symmetry import symmetry_group
+from tnvmc.operators.symmetry import marshall_character, symmetry_group
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
 from tnvmc.optimize.solve import Cholesky
 from tnvmc.optimize.sr import SR

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tnvmc.exact_symmetric import symmetric_levels
+from tnvmc.exact import symmetric_levels
 from tnvmc.lattice.grids import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.symmetry import NotSymmetric, Symmetry, SymmetryGroup, symmetry_group

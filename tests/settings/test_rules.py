@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.settings.complaints import problems, told
-from tnvmc.series.kinds import SECTORS
+from tnvmc.series.machine import SECTORS
 from tnvmc.settings import checks
 from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
 from tnvmc.settings.checks import check_symmetries

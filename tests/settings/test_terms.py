@@ -10,8 +10,8 @@ import pytest
 
 from tests import oracles
 from tnvmc.lattice import from_bonds, square
-from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.products import product_matrix
+from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.load import validate

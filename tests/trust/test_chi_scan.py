@@ -17,12 +17,10 @@ from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observables import local_energy
 from tnvmc.lattice import chain, square
-from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg
-from tnvmc.operators.sparse import sparse_matrix
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.sampling.snapshots import measure_configs
+from tnvmc.sampling.workers import measure_configs
 from tnvmc.session.vmc import VMC
 from tnvmc.trust.chi_scan import default_chis, scan_chi
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
@@ -77,7 +75,7 @@ def test_enumerated_points_are_exact_expectations_of_the_truncated_amplitudes() 
         )
         assert (point.energy_error, point.difference_error) == (0, 0)
     psi, _ = truncated(UNCUT)
-    whole = float(psi @ (sparse_matrix(OPERATOR, Basis(12, 2, 0)) @ psi) / (psi @ psi))
+    whole = float(psi @ (OPERATOR.sparse(0) @ psi) / (psi @ psi))
     assert scan.points[-1].energy == pytest.approx(whole, abs=ROUNDING)
     assert abs(scan.points[0].difference) > 1e-4  # else nothing was tested
     assert f"chi {UNCUT:>4}" in str(scan)

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.operators.test_sectors import field
+from tests.operators.test_properties import field
 from tnvmc import PEPS, VMC, Enumerate, UnreliableWarning, heisenberg, square, tfim
 from tnvmc.app.cli import main
 from tnvmc.exact import exact_ground_state
-from tnvmc.operators.bounds import energy_bound
 from tnvmc.operators.models import xxz
-from tnvmc.operators.sectors import polarised
+from tnvmc.operators.properties import energy_bound, polarised
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.term import Operator
 from tnvmc.trust.other_sectors import elsewhere

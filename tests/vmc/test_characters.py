@@ -16,7 +16,7 @@ from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.app.run import run_file
 from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import estimate
-from tnvmc.exact_symmetric import symmetric_levels
+from tnvmc.exact import symmetric_levels
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim
 from tnvmc.operators.symmetry import NotSymmetric, symmetry_group

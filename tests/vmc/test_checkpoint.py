@@ -19,8 +19,8 @@ from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.covariance import Covariance
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.lattice import Lattice, from_bonds, square
-from tnvmc.operators.fingerprint import fingerprint
 from tnvmc.operators.models import heisenberg, tfim
+from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import average
 from tnvmc.optimize.first_order import GradientDescent

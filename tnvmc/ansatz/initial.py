@@ -19,8 +19,7 @@ from tnvmc.ansatz.wrappers.symmetrised import inner_description, inner_state
 from tnvmc.backend.calls import spelt
 from tnvmc.lattice.embedding import embedding
 from tnvmc.lattice.lattice import Lattice
-from tnvmc.operators.required import require_operator
-from tnvmc.operators.term import Operator
+from tnvmc.operators.term import Operator, require_operator
 from tnvmc.storage.hdf5 import StateFileError, opened, read_parameters
 from tnvmc.storage.identity import differences, kind_in, plain
 from tnvmc.storage.run_folder import CHECKPOINT

@@ -15,9 +15,9 @@ from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.slices import SliceJacobian
+from tnvmc.lattice.custom import as_lattice
 from tnvmc.lattice.grids import chain
 from tnvmc.lattice.lattice import Lattice, require_lattice
-from tnvmc.lattice.netket import as_lattice
 
 if TYPE_CHECKING:
     import quimb.tensor as qtn

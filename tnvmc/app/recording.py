@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from tnvmc._version import __version__
 from tnvmc.ansatz.peps.sharing import shared_counts
-from tnvmc.operators.bounds import energy_bound
+from tnvmc.operators.properties import energy_bound
 from tnvmc.report.describe import orthogonal_to
 from tnvmc.report.plots import energy_picture
 from tnvmc.storage.files import write_atomically

@@ -23,7 +23,7 @@ from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.app.recording import save_measured
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.line_fit import reached
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule
 from tnvmc.sampling.configurations import sector_of

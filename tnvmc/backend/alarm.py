@@ -1,20 +1,24 @@
-"""Ranks tell each other that what they are at is not wanted any more: one was interrupted, or failed."""
+"""How ranks learn that their work is not wanted any more: one was interrupted, or failed."""
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from threading import Event, current_thread, main_thread
 from typing import Any
+
+from tnvmc.backend.process import SIGNALS
 
 _BETWEEN_LOOKS = 0.05  # seconds
 
 
 class Alarm(Event):
-    """An event that is set on all ranks where one rings; messages are received when it is looked at.
+    """An event that is set on all ranks when one rings; messages are received in `is_set`.
 
-    It stands for one request at a time.  `settle` begins the next, once it is known who rang in the last: so a
-    message is never taken for one of another request.
+    It stands for one request at a time.  `settle` begins the next, once it is known who rang in the
+    last: so a message is never taken for one of another request.
 
     Args:
         comm: a communicator of its own.
@@ -23,26 +27,21 @@ class Alarm(Event):
     def __init__(self, comm: Any) -> None:
         super().__init__()
         self._comm = comm
-        self._rang = False
+        self.rang = False  #: whether this rank told the others
         self._heard: set[int] = set()  # ranks
         self._sending: list[Any] = []
         self._looked_at = -float("inf")
 
-    @property
-    def rang(self) -> bool:
-        """Whether this rank told the others."""
-        return self._rang
-
     def ring(self) -> None:
-        """Tell the other ranks, once, and not where they were told by another."""
-        if self._rang or self._heard:
+        """Tell the other ranks, once, unless another rank did."""
+        if self.rang or self._heard:
             return
-        self._rang = True
+        self.rang = True
         others = (rank for rank in range(self._comm.Get_size()) if rank != self._comm.Get_rank())
         self._sending += [self._comm.isend(self._comm.Get_rank(), rank) for rank in others]
 
     def is_set(self) -> bool:
-        """Whether it was set here, which is told to the others then, or another rank rang."""
+        """Whether it was set here, of which the others are told then, or another rank rang."""
         if current_thread() is not main_thread():
             return super().is_set()
         if super().is_set():
@@ -63,4 +62,27 @@ class Alarm(Event):
             sending.wait()
         self._sending.clear()
         self._heard.clear()
-        self._rang = False
+        self.rang = False
+
+
+@contextmanager
+def noted_signals(stop: Event) -> Iterator[list[int]]:
+    """Note signals by which this process is asked to end, instead of ending: rank 0 decides.
+
+    What this rank does ends early then: rank 0 has the signal too, or gets it with the answer.
+    """
+    noted: list[int] = []
+    if current_thread() is not main_thread():
+        yield noted
+        return
+
+    def note(number: int, frame: object) -> None:
+        noted.append(number)
+        stop.set()
+
+    before = {number: signal.signal(number, note) for number in SIGNALS}
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,6 +1,6 @@
-"""Arguments of public classes and functions: whole numbers, numbers and names, or one line that says why not.
+"""Values of arguments: whole numbers, numbers and names, or a ValueError of one line.
 
-NumPy's scalars are taken as Python's numbers; True and False are none, nor are texts that look like one.
+NumPy's scalars are taken as Python's numbers; True and False are none, nor are texts.
 """
 
 from __future__ import annotations
@@ -13,42 +13,34 @@ import numpy as np
 
 from tnvmc.backend.calls import shortly
 
+_TYPES = ("float64", "float32", "complex128", "complex64")
+
+
+def is_whole(value: Any) -> bool:
+    """Tell whether a value is a whole number of Python or NumPy; 2.0 is none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
 
 def whole(where: str, name: str, value: Any, least: int | None = 1) -> int:
-    """Give back a whole number as int.
-
-    Raises:
-        ValueError: no whole number (2.0 is none), or below `least`.
-    """
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        # One type for all that a value may be wrong in.
-        raise ValueError(  # noqa: TRY004
-            f"{where}: {name} must be a whole number, got {shortly(value)}{_meant(value)}"
-        )
+    """Give back a whole number, at least `least`, as int; ValueError otherwise."""
+    if not is_whole(value):
+        hint = ""
+        decimal = isinstance(value, str) and value.strip().isdecimal()
+        number = isinstance(value, float | np.floating) and math.isfinite(value)
+        if decimal or number and value == int(value):
+            hint = f"; write {int(value)}"
+        raise ValueError(f"{where}: {name} must be a whole number, got {shortly(value)}{hint}")
     if least is not None and value < least:
         raise ValueError(f"{where}: {name} must be at least {least}, got {shortly(value)}")
     return int(value)
 
 
-def _meant(value: Any) -> str:
-    """The whole number that is written in another way."""
-    if isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value):
-        return f"; write {int(value)}"
-    if isinstance(value, str) and value.strip().isdecimal():
-        return f"; write {int(value)}"
-    return ""
-
-
 def real(
     where: str, name: str, value: Any, least: float = -math.inf, most: float = math.inf
 ) -> float:
-    """Give back a finite number as float.
-
-    Raises:
-        ValueError: no real number, not finite, or beyond the limits.
-    """
-    number = isinstance(value, int | float | np.integer | np.floating)
-    if not number or isinstance(value, bool) or not math.isfinite(value):
+    """Give back a finite number within the limits as float; ValueError otherwise."""
+    number = is_whole(value) or isinstance(value, float | np.floating)
+    if not number or not math.isfinite(value):
         raise ValueError(f"{where}: {name} must be a finite number, got {shortly(value)}")
     if not least <= value <= most:
         limits = f"at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
@@ -78,8 +70,7 @@ def one_of(where: str, name: str, value: Any, known: Collection[Any]) -> None:
 
 
 def set_whole(owner: Any, least: Mapping[str, int | None]) -> None:
-    """Check attributes of a (frozen) object by `whole`, and keep them as int; None stays None where
-    it is the default of the class."""
+    """Make attributes of a (frozen) object whole numbers; None stays where the class has it."""
     for name, lowest in least.items():
         value = getattr(owner, name)
         if value is not None or getattr(type(owner), name, 0) is not None:
@@ -87,11 +78,7 @@ def set_whole(owner: Any, least: Mapping[str, int | None]) -> None:
 
 
 def numeric_type(where: str, value: Any) -> np.dtype[Any]:
-    """Give the dtype of parameters: real or complex, of single or double precision.
-
-    Raises:
-        ValueError: another one, or none.
-    """
+    """Give the dtype of parameters, real or complex, single or double; ValueError for others."""
     try:
         name = np.dtype(value).name
     except TypeError:
@@ -100,6 +87,3 @@ def numeric_type(where: str, value: Any) -> np.dtype[Any]:
         raise ValueError(f"{where}: dtype must be one of {', '.join(_TYPES)}, got {shortly(value)}")
     found: np.dtype[Any] = np.dtype(name)
     return found
-
-
-_TYPES = ("float64", "float32", "complex128", "complex64")

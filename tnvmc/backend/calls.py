@@ -1,9 +1,9 @@
-"""Calls of public classes and functions: what a wrong one is told, beside what `arguments` says of values."""
+"""Calls of public classes and functions: what a wrong one is told."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from os import PathLike
@@ -36,39 +36,38 @@ _MEANT: Mapping[str, tuple[str, ...]] = {
     "parameters": ("theta",),
     "params": ("theta",),
 }
-"""Words of other programs, and what may be meant by them here; those that look alike are found without."""
+"""Words of other programs, and what may be meant by them here, where they do not look alike."""
 
 
 def spelt(**elsewhere: str) -> Callable[[C], C]:
     """Let a class or function say of a wrong call what it takes, and which name was meant.
 
+    The decorated call raises TypeError for a name that is not known, an argument that is missing,
+    or too many without a name.  Cost: one look at the names of each call.
+
     Args:
         elsewhere: for names that belong to another object, what to write there.
-
-    The decorated call raises TypeError: a name that is not known, an argument that is missing, or too
-    many without a name.  Cost: one look at the names of each call.
     """
 
-    def decorate(called: C) -> C:
+    def decorate(called: Any) -> Any:
         if isinstance(called, type):
-            called.__init__ = _checked(called.__init__, called.__name__, elsewhere, 1)  # type: ignore[misc]
+            of_class: Any = called
+            of_class.__init__ = _checked(of_class.__init__, called.__name__, elsewhere)
             return called
-        function: Any = called
-        of_class = "." in function.__qualname__ and "<locals>" not in function.__qualname__
-        name = function.__qualname__ if of_class else function.__name__
-        checked: Any = _checked(function, name, elsewhere, int(of_class))
-        return checked  # type: ignore[no-any-return]
+        local = "<locals>" in called.__qualname__
+        return _checked(called, called.__name__ if local else called.__qualname__, elsewhere)
 
     return decorate
 
 
 def _checked(
-    function: Callable[..., Any], name: str, elsewhere: Mapping[str, str], skip: int
+    function: Callable[..., Any], name: str, elsewhere: Mapping[str, str]
 ) -> Callable[..., Any]:
     signature = inspect.signature(function)
-    taken = list(signature.parameters.values())[skip:]
-    whole = [each.kind for each in taken]
-    open_end = inspect.Parameter.VAR_KEYWORD in whole or inspect.Parameter.VAR_POSITIONAL in whole
+    taken = list(signature.parameters.values())
+    skip = int(taken[0].name in ("self", "cls")) if taken else 0
+    variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    open_end = any(each.kind in variable for each in taken)
 
     @wraps(function)
     def call(*given: Any, **named: Any) -> Any:
@@ -77,70 +76,60 @@ def _checked(
         except TypeError as error:
             if open_end:
                 raise
-            raise TypeError(_letter(name, taken, given[skip:], named, elsewhere, error)) from None
+            wrong = _what_is_wrong(name, taken[skip:], given[skip:], named, elsewhere)
+            raise TypeError(f"{name}: {wrong or error}") from None
         return function(*given, **named)
 
     return call
 
 
-def _letter(
+def _what_is_wrong(
     name: str,
-    taken: list[inspect.Parameter],
+    taken: Sequence[inspect.Parameter],
     given: tuple[Any, ...],
     named: Mapping[str, Any],
     elsewhere: Mapping[str, str],
-    error: TypeError,
 ) -> str:
-    """What is wrong with a call, and how to write it."""
+    """What is wrong with a call, and how to write it; nothing where it is not seen."""
     known = [each.name for each in taken]
-    required = [each for each in taken if each.default is inspect.Parameter.empty]
-    all_of = f"{name}({', '.join(map(_shown, taken))})"
-    takes = all_of if len(all_of) < _WIDE else f"{name}({', '.join(map(_shown, required))}, ...)"
+    required = [each.name for each in taken if each.default is inspect.Parameter.empty]
+    shown = [each if each in required else f"{each}=..." for each in known]
+    takes = f"{name}({', '.join(shown)})"
+    if len(takes) >= _WIDE:
+        takes = f"{name}({', '.join(required)}, ...)"
     for word in named:
-        if word in known:
-            continue
-        if word in elsewhere:
-            return f"{name}: no argument {word!r}; write {elsewhere[word]}"
-        meant = [each for each in _MEANT.get(word.lower(), ()) if each in known]
-        meant = meant or get_close_matches(word, known, 1, 0.6)
-        all_known = ", ".join(known) or "no arguments"
-        hint = f"did you mean {meant[0]!r}?" if meant else f"it takes {all_known}"
-        return f"{name}: no argument {word!r}; {hint}"
-    places = [each for each in taken if each.kind is not inspect.Parameter.KEYWORD_ONLY]
+        if word not in known:
+            return f"no argument {word!r}; {_meant(word, known, elsewhere)}"
+    places = [each.name for each in taken if each.kind is not inspect.Parameter.KEYWORD_ONLY]
     if len(given) > len(places):
         where = f"at most {len(places)} arguments go without a name" if places else "it takes none"
-        rest = [each for each in known if each not in [place.name for place in places]]
-        more = f"; give others by name: {', '.join(rest)}" if rest else ""
-        return f"{name}: {len(given)} arguments, {where}: {takes}{more}"
-    twice = [each.name for each in places[: len(given)] if each.name in named]
-    if twice:
-        first = given[[each.name for each in places].index(twice[0])]
+        rest = ", ".join(each for each in known if each not in places)
+        more = f"; give others by name: {rest}" if rest else ""
+        return f"{len(given)} arguments, {where}: {takes}{more}"
+    placed = dict(zip(places, given))
+    for twice in (each for each in placed if each in named):
         return (
-            f"{name}: {twice[0]} is given twice, as {shortly(first)} by its place and as "
-            f"{shortly(named[twice[0]])} by name; it is called as {takes}"
+            f"{twice} is given twice, as {shortly(placed[twice])} by its place and as "
+            f"{shortly(named[twice])} by name; it is called as {takes}"
         )
-    missing = [
-        each.name
-        for number, each in enumerate(taken)
-        if each.default is inspect.Parameter.empty
-        and each.name not in named
-        and not (number < len(given) and each in places)
-    ]
-    if missing:
-        hint = f"it is called as {takes}"
-        if (
-            len(given) == 1
-            and isinstance(given[0], tuple | list)
-            and len(given[0]) == len(missing) + 1
-        ):
-            hint = f"write {name}({', '.join(map(repr, given[0]))})"
-        return f"{name}: {' and '.join(missing)} missing; {hint}"
-    return f"{name}: {error}"
+    missing = [each for each in required if each not in named and each not in placed]
+    if not missing:
+        return ""
+    hint = f"it is called as {takes}"
+    if len(given) == 1 and isinstance(given[0], tuple | list) and len(given[0]) == len(missing) + 1:
+        hint = f"write {name}({', '.join(map(repr, given[0]))})"
+    return f"{' and '.join(missing)} missing; {hint}"
 
 
-def _shown(parameter: inspect.Parameter) -> str:
-    required = parameter.default is inspect.Parameter.empty
-    return parameter.name if required else f"{parameter.name}=..."
+def _meant(word: str, known: Sequence[str], elsewhere: Mapping[str, str]) -> str:
+    """What to write for a name that is not known."""
+    if word in elsewhere:
+        return f"write {elsewhere[word]}"
+    meant = [each for each in _MEANT.get(word.lower(), ()) if each in known]
+    meant = meant or get_close_matches(word, known, 1, 0.6)
+    return (
+        f"did you mean {meant[0]!r}?" if meant else f"it takes {', '.join(known) or 'no arguments'}"
+    )
 
 
 def shortly(value: Any) -> str:
@@ -172,9 +161,8 @@ def refuse(where: str, name: str, value: Any, example: str, hint: str = "") -> T
     """
     if not hint and isinstance(value, type):
         hint = f"make one of it: {value.__name__}(...)"
-    return TypeError(
-        f"{where}: {name} must be {example}, got {shortly(value)}{hint and f'; {hint}'}"
-    )
+    given = f"got {shortly(value)}{hint and f'; {hint}'}"
+    return TypeError(f"{where}: {name} must be {example}, {given}")
 
 
 def level_of_caller() -> int:

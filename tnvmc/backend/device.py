@@ -1,16 +1,24 @@
-"""Where arrays live: the host, or a GPU through CuPy."""
+"""Where arrays live: the host, or a GPU through CuPy; which GPU each of several ranks takes.
+
+A batch system may show a rank one GPU (Slurm: --gpus-per-task=1), or all of the machine: the place
+of a rank on its machine modulo the number of GPUs it sees is right for both.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
+from tnvmc.backend.namespace import is_gpu
+from tnvmc.backend.ranks import Ranks
+
 _INSTALL = "pip install cupy-cuda13x for CUDA 13, pip install cupy-cuda12x for CUDA 12"
 
 _SHARE = 0.6
-"""Part of the free memory that a chunk of walkers may take; the rest is for the log-derivatives of
-the chunks before it, and for the solver."""
+"""Part of the free memory for a chunk of walkers; log-derivatives and solver need some."""
 
 
 class DeviceError(ValueError):
@@ -18,13 +26,7 @@ class DeviceError(ValueError):
 
 
 def namespace_of(device: str) -> Any:
-    """Give the array namespace of a device.
-
-    Args:
-        device: "cpu", "gpu" or "auto" (a GPU if there is one).
-
-    Returns:
-        `numpy` or `cupy`.
+    """Give `numpy` or `cupy`, of "cpu", "gpu" or "auto" (a GPU if there is one).
 
     Raises:
         DeviceError: "gpu" where CuPy is missing or finds no GPU; anything else than these three.
@@ -44,11 +46,7 @@ def namespace_of(device: str) -> Any:
 
 
 def describe(device: str) -> str:
-    """Say in words where arrays of this device live, and why not on a GPU for "auto" without one.
-
-    Raises:
-        DeviceError: as `namespace_of`.
-    """
+    """Say in words where arrays of this device live, and why not on a GPU."""
     xp = namespace_of(device)
     if xp is not np:
         properties = xp.cuda.runtime.getDeviceProperties(xp.cuda.runtime.getDevice())
@@ -89,3 +87,71 @@ def _obstacle() -> str | None:
     except cupy.cuda.runtime.CUDARuntimeError as error:
         return f"CuPy finds no GPU ({error})"
     return None if count else "CuPy finds no GPU"
+
+
+class Devices:
+    """The GPUs that this process sees."""
+
+    def count(self) -> int:
+        """How many."""
+        import cupy
+
+        return int(cupy.cuda.runtime.getDeviceCount())
+
+    def use(self, number: int) -> None:
+        """Let arrays be made on one of them from here on, in this thread."""
+        import cupy
+
+        cupy.cuda.Device(number).use()
+
+    def address(self, number: int) -> str:
+        """Its address on the PCI bus, alike for all processes of the machine."""
+        import cupy
+
+        return str(cupy.cuda.Device(number).pci_bus_id)
+
+
+DEVICES = Devices()
+
+_PLACES: list[int] = []  # of this rank on its machine, where there are several
+
+
+def share_devices(place: int) -> None:
+    """Let this process take a GPU by its place among the ranks of its machine."""
+    _PLACES[:] = [place]
+
+
+def take_own_device(xp: Any) -> None:
+    """Go on with the GPU of this rank, if there are several ranks and `xp` has arrays on one."""
+    if _PLACES and is_gpu(xp):
+        DEVICES.use(_PLACES[0] % DEVICES.count())
+
+
+def on_own_device(xp: Any, array: Any) -> Any:
+    """An array of the host in the namespace of its sender, on the GPU of this rank."""
+    take_own_device(xp)
+    return xp.asarray(array)
+
+
+def ranks_per_device(ranks: Ranks, xp: Any) -> int:
+    """Ranks on the GPU that most of them share; 1 where arrays are not on one.
+
+    Asks once, and warns then of ranks that share one: on rank 0, which the others follow.
+    """
+    if ranks.size == 1 or not is_gpu(xp):
+        return 1
+    if ranks.devices is None:
+        ranks.devices = ranks.each(_own_address)
+        most, n = Counter(ranks.devices).most_common(1)[0]
+        if n > 1:
+            warnings.warn(
+                f"{n} of {len(ranks.devices)} ranks share the GPU {most[1]} and take turns; start "
+                "as many ranks on a machine as it has GPUs (Slurm: --ntasks-per-node, "
+                "--gpus-per-task=1)",
+                stacklevel=2,
+            )
+    return max(Counter(ranks.devices).values())
+
+
+def _own_address(ranks: Ranks) -> tuple[int, str]:
+    return ranks.machine, DEVICES.address(_PLACES[0] % DEVICES.count())

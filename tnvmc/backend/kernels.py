@@ -1,7 +1,6 @@
-"""Kernels of our own for a GPU, where CuPy loops on the host or moves more than it computes.
+"""Kernels for a GPU, where CuPy loops on the host or moves more than it computes.
 
-The CUDA sources lie in `backend/cuda` and are compiled at run time, by NVRTC, for each number
-type.  CuPy is imported when a kernel is first asked for.
+The CUDA sources in `backend/cuda` are compiled at run time, by NVRTC, for each number type.
 """
 
 from __future__ import annotations
@@ -32,27 +31,13 @@ _WARPS, _MOST_WARPS, _LANES = 8, 16, 32
 
 
 def source(name: str) -> str:
-    """Give the CUDA source of a kernel in `backend/cuda`, its number type in front.
-
-    Args:
-        name: of the file, without its ending.
-
-    Returns:
-        The text that NVRTC compiles with `options`.
-    """
+    """Give the CUDA source of a kernel in `backend/cuda`, which NVRTC compiles with `options`."""
     folder = files("tnvmc.backend") / "cuda"
     return (folder / "number.cuh").read_text() + (folder / f"{name}.cu").read_text()
 
 
 def options(dtype: str) -> tuple[str, ...]:
-    """Give the compiler options that make a source one for a number type.
-
-    Args:
-        dtype: "float32", "float64", "complex64" or "complex128".
-
-    Raises:
-        KeyError: another number type.
-    """
+    """Give the compiler options of a number type: float32, float64, complex64 or complex128."""
     real, is_complex = _NUMBERS[dtype]
     matrix_units = int(dtype == "float64")
     return (
@@ -67,15 +52,10 @@ def options(dtype: str) -> tuple[str, ...]:
 
 
 def orthonormal_basis(matrices: Array) -> Array | None:
-    """Give Q of each matrix on the GPU, by Householder QR in shared memory.
+    """Give Q of each matrix (B, m, k) on the GPU, by Householder QR in shared memory.
 
-    Args:
-        matrices: (B, m, k), a block of threads each.
-
-    Returns:
-        Orthonormal columns (B, m, min(m, k)); None where a matrix exceeds shared memory.
-
-    Cost: B m min(m, k)^2 operations; each matrix is read and written once.
+    A block of threads for each matrix, which is read and written once.  Gives orthonormal columns
+    (B, m, min(m, k)); None where a matrix exceeds shared memory.
     """
     import cupy
 
@@ -104,11 +84,8 @@ def transfer(
         bottom: (B or 1, vertical, in, out), or None to leave the lower legs open.
 
     Returns:
-        What `contraction.row.transfer` gives, or `open_column` without a bottom, flat (B, ...);
-        None where one slice of the top's outer leg exceeds shared memory.
-
-    Cost: that of the products; every operand is read once per slice, nothing but the result is
-    written.
+        The new environment, flat (B, ...); None where one slice of the top's outer leg exceeds
+        shared memory.  Every operand is read once per slice, nothing but the result is written.
     """
     import cupy
 
@@ -214,7 +191,7 @@ def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
 def acceptance(
     new: tuple[Array, Array], old: tuple[Array, Array], power: Array | float, cap: float
 ) -> Array:
-    """Give the acceptance (B,) from phases and log moduli; see `ansatz.metropolis.acceptance`."""
+    """Give the probability to accept a move (B,) from phases and log moduli."""
     import cupy
 
     return _elementwise(

@@ -1,9 +1,12 @@
-"""Batched decompositions, in one place so that a device may do them its own way."""
+"""Batched decompositions and contractions, which a device may do in its own way."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
+
+import opt_einsum
 
 from tnvmc.backend import kernels
 from tnvmc.backend.namespace import array_namespace, is_cupy
@@ -14,16 +17,8 @@ Array = Any
 def orthonormal_basis(matrices: Array) -> Array:
     """Give Q with orthonormal columns that span those of each matrix.
 
-    Householder QR, so a rank-deficient or zero matrix still yields orthonormal columns.  On a GPU
-    by a kernel of our own: CuPy's stacked QR forms Q matrix by matrix.
-
-    Args:
-        matrices: (B, m, k).
-
-    Returns:
-        Orthonormal columns (B, m, min(m, k)).
-
-    Cost: B m k^2.
+    Householder QR of (B, m, k): columns (B, m, min(m, k)), orthonormal for a rank-deficient or zero
+    matrix too.  On a GPU by a kernel of our own, as CuPy forms Q matrix by matrix.  Cost: B m k^2.
     """
     if is_cupy(matrices):
         basis = kernels.orthonormal_basis(matrices)
@@ -33,14 +28,7 @@ def orthonormal_basis(matrices: Array) -> Array:
 
 
 def leading_basis(matrices: Array, rank: int) -> Array:
-    """Give the `rank` leading left singular vectors of each matrix.
-
-    Args:
-        matrices: (B, m, k).
-        rank: how many; all of them where it exceeds min(m, k).
-
-    Returns:
-        Orthonormal columns (B, m, rank).
+    """Give the `rank` leading left singular vectors of (B, m, k), at most min(m, k): (B, m, rank).
 
     Cost: a stacked SVD, about five times `orthonormal_basis`.
     """
@@ -57,17 +45,10 @@ def diagonal(matrix: Array) -> Array:
 def absorbed_column(
     env: Array, top: Array | None, sites: Sequence[Array], bottom: Array | None
 ) -> Array | None:
-    """Absorb a column into environments by one kernel of our own, on a GPU.
+    """Absorb a column into environments by one kernel, on a GPU: see `kernels.transfer`.
 
-    Args:
-        env: (B, top, row_1, ..., row_k, bottom).
-        top: (B, out, vertical, in) or None.
-        sites: k arrays (B, out, down, up, in).
-        bottom: (B or 1, vertical, in, out), or None to leave the lower legs open.
-
-    Returns:
-        The new environment, flat (B, ...); None where there is no GPU, for more than two rows, and
-        where the column is too large for the kernel (see `tnvmc.backend.kernels.transfer`).
+    Gives the new environment, flat (B, ...); None where there is no GPU, for more than two rows,
+    and where the column is too large for the kernel.
     """
     if not is_cupy(env) or len(sites) > 2:
         return None
@@ -75,13 +56,9 @@ def absorbed_column(
 
 
 def normalise(arrays: Array) -> tuple[Array, Array]:
-    """Scale each array of a batch to largest modulus 1.
+    """Scale each array of a batch (B, ...) to largest modulus 1; zeros stay.
 
-    Args:
-        arrays: (B, ...); an array of zeros stays as it is.
-
-    Returns:
-        The scaled arrays and the logs of their scales (B,), 0 for an array of zeros.
+    Gives the scaled arrays and the logs of their scales (B,), 0 for zeros.
     """
     xp = array_namespace(arrays)
     rows = xp.reshape(arrays, (arrays.shape[0], -1))
@@ -95,15 +72,7 @@ def normalise(arrays: Array) -> tuple[Array, Array]:
 
 
 def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
-    """Write value * exp(log_scale) as (phase, log modulus), elementwise and without warnings.
-
-    Args:
-        value: (B,), real or complex.
-        log_scale: (B,), real.
-
-    Returns:
-        Phases (B,), 0 where the value vanishes, and log moduli (B,), -inf there; NaN of NaN.
-    """
+    """Write value * exp(log_scale), (B,) each, as phases (0 of 0) and log moduli (-inf of 0)."""
     if is_cupy(value):
         return kernels.split_scale(value, log_scale)
     xp = array_namespace(value)
@@ -112,3 +81,21 @@ def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
     safe = xp.where(alive, size, xp.ones_like(size))
     log_abs = xp.where(alive, xp.log(safe) + log_scale, xp.full_like(log_scale, -xp.inf))
     return value / xp.astype(safe, value.dtype), log_abs
+
+
+def contract(equation: str, *tensors: Array) -> Array:
+    """Contract tensors, all NumPy or all CuPy, by Einstein's summation ("ij,jk->ik").
+
+    Pair by pair by matrix products, in an order that opt_einsum (Smith and Gray, JOSS 3(26), 753
+    (2018)) finds once for an equation and the shapes, the best one for up to four tensors.  Not for
+    batches: an index that stays and stands in two tensors makes a loop without BLAS.
+
+    Raises:
+        ValueError: shapes that do not fit the equation.
+    """
+    return _planned(equation, *(tensor.shape for tensor in tensors))(*tensors)
+
+
+@cache
+def _planned(equation: str, *shapes: tuple[int, ...]) -> Any:
+    return opt_einsum.contract_expression(equation, *shapes, optimize="auto")

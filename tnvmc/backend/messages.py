@@ -1,72 +1,164 @@
-"""What messages between ranks are made of: pieces of memory, exceptions, signals that are noted."""
+"""Pickles of what ranks send each other: constants, what stays where it is, exceptions."""
 
 from __future__ import annotations
 
-import signal
+import hashlib
+import io
+import pickle
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Event
+import weakref
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-import numpy as np
+from tnvmc.backend.device import on_own_device
+from tnvmc.backend.namespace import elsewhere, to_host
+from tnvmc.backend.ranks import Place, Resident
 
-from tnvmc.backend.process import SIGNALS
-
-PIECE = 2**28
-"""Bytes of a message at most: counts of MPI have 32 bits."""
-
-
-def taken_apart(error: BaseException) -> tuple[Any, ...]:
-    """An exception as pickle takes it: by its arguments as they are, not by a call of its __init__."""
-    kind = type(error)
-    return rebuilt, (kind.__module__, kind.__qualname__, kind, error.args, error.__dict__)
+_CONSTANTS = 16  # that are kept
 
 
-def rebuilt(
-    module: str, name: str, kind: type[BaseException], given: tuple[Any, ...], state: dict[str, Any]
+class Store:
+    """What a rank keeps: what stays on it, and constants that were sent to it."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+        self.held: dict[int, Any] = {}
+        self._next_key = 0
+        self._dropped: list[int] = []  # of all ranks: rank + size * number
+        self._constants: dict[bytes, Any] = {}
+
+    def hold(self, value: Any) -> int:
+        """Keep something on this rank; its key, unique over all ranks."""
+        key = self.rank + self.size * self._next_key
+        self._next_key += 1
+        self.held[key] = value
+        return key
+
+    def place(self, rank: int, key: int, about: Any) -> Any:
+        """What stands for something that is held: itself where that is, a `Place` elsewhere.
+
+        On rank 0, the end of the place lets what is held go.
+        """
+        if rank == self.rank != 0:
+            return self.held[key]
+        place = Place(rank, key, about)
+        if self.rank == 0:
+            weakref.finalize(place, self._dropped.append, key).atexit = False
+        return place
+
+    def to_drop(self) -> tuple[int, ...]:
+        """Keys of what is not wanted any more, on any rank; each is given once."""
+        found = tuple(self._dropped)
+        del self._dropped[: len(found)]
+        return found
+
+    def drop(self, keys: Sequence[int]) -> None:
+        """Let go of those that are held here."""
+        for key in keys:
+            if key % self.size == self.rank:
+                self.held.pop(key, None)
+
+    def keep(self, digest: bytes, constant: object) -> None:
+        """Keep the constants that were used last, the same ones on every rank."""
+        self._constants.pop(digest, None)
+        self._constants[digest] = constant
+        while len(self._constants) > _CONSTANTS:
+            del self._constants[next(iter(self._constants))]
+
+    def constant_id(self, constant: object) -> tuple[str, bytes, bytes | None]:
+        """What a constant is sent as: its hash, and its content where it is new."""
+        import cloudpickle
+
+        content = cloudpickle.dumps(constant)
+        digest = hashlib.sha256(content).digest()
+        return "constant", digest, None if digest in self._constants else content
+
+    def constant(self, digest: bytes, content: bytes | None) -> Any:
+        """Something that was sent once, by its hash; the content where it is new here."""
+        known = self._constants.get(digest) if content is None else pickle.loads(content)
+        self.keep(digest, known)
+        return known
+
+    def pickled(self, value: Any, constant: object) -> list[Any]:
+        """A pickle and its buffers; constants are known elsewhere once all of it is pickled."""
+        file, buffers = io.BytesIO(), list[Any]()
+        pickler = _pickler()(file, buffers.append, self, constant)
+        pickler.dump(value)
+        for digest in pickler.digests:
+            self.keep(digest, None)
+        return [pickle.PickleBuffer(file.getbuffer()), *buffers]
+
+    def unpickled(self, parts: Sequence[Any]) -> Any:
+        """What was pickled, from its parts."""
+        unpickler = _Unpickler(io.BytesIO(parts[0]), buffers=parts[1:])
+        unpickler.store = self
+        return unpickler.load()
+
+
+def size_of(parts: Sequence[Any]) -> int:
+    return sum(memoryview(part).nbytes for part in parts)
+
+
+def writable(parts: list[Any]) -> list[Any]:
+    """Buffers that were received, for arrays that can be written to."""
+    return [bytearray(part) if memoryview(part).readonly else part for part in parts]
+
+
+@cache
+def _pickler() -> Any:
+    """The class that pickles messages; here, because cloudpickle is there only with ranks."""
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def __init__(self, file: Any, keep: Any, store: Store, constant: object) -> None:
+            super().__init__(file, protocol=5, buffer_callback=keep)
+            self.store, self.constant, self.digests = store, constant, list[bytes]()
+
+        def reducer_override(self, value: Any) -> Any:
+            if isinstance(value, BaseException):
+                kind = type(value)
+                name = kind.__module__, kind.__qualname__
+                return _exception, (*name, kind, value.args, value.__dict__)
+            if (xp := elsewhere(value)) is not None:
+                return on_own_device, (xp, to_host(value))
+            return super().reducer_override(value)
+
+        def persistent_id(self, value: Any) -> Any:
+            if value is self.constant and value is not None:
+                found = self.store.constant_id(value)
+                self.digests.append(found[1])
+                return found
+            if isinstance(value, Place):
+                return "place", value.rank, value.key, None
+            if isinstance(value, Resident):
+                return "place", self.store.rank, self.store.hold(value), value.about()
+            return None
+
+    return Pickler
+
+
+class _Unpickler(pickle.Unpickler):
+    store: Store
+
+    def persistent_load(self, pid: Any) -> Any:
+        kind, *rest = pid
+        return self.store.constant(*rest) if kind == "constant" else self.store.place(*rest)
+
+
+def _exception(
+    module: str, name: str, kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]
 ) -> BaseException:
-    """The exception again, of the class of that name here: that of a script is sent as another one."""
+    """An exception without a call of its __init__, of the class of that name here.
+
+    The class of a script is sent as another one.
+    """
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
     if isinstance(found, type) and issubclass(found, BaseException):
         kind = found
     error = kind.__new__(kind)
-    error.args = given
+    error.args = args
     error.__dict__.update(state)
     return error
-
-
-def bytes_of(array: np.ndarray) -> np.ndarray:
-    return array.reshape(-1).view(np.uint8)
-
-
-def pieces(part: Any) -> Iterator[Any]:
-    view = memoryview(part)
-    for begin in range(0, len(view), PIECE):
-        yield view[begin : begin + PIECE]
-
-
-@contextmanager
-def noted_signals(stop: Event) -> Iterator[list[int]]:
-    """Note signals by which this process is asked to end, instead of ending: rank 0 decides.
-
-    What this rank is at ends early then: rank 0 has the signal too, or gets it with the answer.
-    """
-    noted: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield noted
-        return
-
-    def note(number: int, frame: object) -> None:
-        noted.append(number)
-        stop.set()
-
-    before = {number: signal.signal(number, note) for number in SIGNALS}
-    try:
-        yield noted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,23 +1,21 @@
 """Ranks of MPI: rank 0 asks, all do their part, rank 0 gets the results.
 
 Every request is one broadcast, work on each rank, and one message from each rank back; errors are
-results too.  So no rank ever waits for one that is elsewhere.  Large messages go in pieces, whose length
-fits the 32-bit counts of every MPI.  Arrays of a GPU go through the memory of the host.  A rank that is killed is noticed by the launcher (mpiexec, srun), which
-ends the others; an error where ranks talk to each other ends them all by `MPI_Abort`.
+results too.  So no rank ever waits for one that is elsewhere.  Objects go by `mpi4py.util.pkl5`,
+whose large buffers are not copied.  Arrays of a GPU go through the memory of the host.  A rank that
+is killed is noticed by the launcher (mpiexec, srun), which ends the others; an error where ranks
+talk to each other ends them all by `MPI_Abort`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
 import os
 import pickle
 import socket
 import sys
 import warnings
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NoReturn, cast
@@ -25,19 +23,14 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from tnvmc.backend import progress
-from tnvmc.backend.alarm import Alarm
-from tnvmc.backend.collectives import Collectives
-from tnvmc.backend.messages import noted_signals, pieces, taken_apart
-from tnvmc.backend.namespace import elsewhere, to_host
-from tnvmc.backend.own_device import on_own_device, share_devices
+from tnvmc.backend.alarm import Alarm, noted_signals
+from tnvmc.backend.device import share_devices
+from tnvmc.backend.messages import Store, size_of, writable
 from tnvmc.backend.process import Terminated, own_cores, share_cores, uninterrupted
-from tnvmc.backend.ranks import ALONE, Place, Ranks, Resident, in_use, launched, using_ranks
+from tnvmc.backend.ranks import ALONE, Place, Ranks, in_use, launched, using_ranks
 
-_CONSTANTS = 16  # that are kept
-
-_SMALL = 2**12  # bytes of an array that is copied into the message of what holds it
-
-_AT_ONCE = 2**16  # bytes that are broadcast in one message with their sizes
+PIECE = 2**28
+"""Most bytes of an array in one message: counts of some MPI have 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -64,31 +57,97 @@ class _Request:
     arguments: tuple[Any, ...]
     collective: bool
     dropped: tuple[int, ...]  #: keys of what is not wanted any more
-    rang: tuple[
-        int, ...
-    ]  #: ranks that told the others to end in the request before; not all need have heard
+    rang: tuple[int, ...]  #: ranks that told the others to end the request before this one
 
 
-class MpiRanks(Collectives, Ranks):
+class Collectives(Ranks):
+    """What ranks do together, in tasks of `together`; all of them call it.
+
+    `sent`, `received` (bytes) and `messages` count the traffic of this rank.
+    """
+
+    comm: Any
+    sent = received = messages = 0
+
+    def exchange(self, sent: Sequence[np.ndarray], received: Sequence[np.ndarray]) -> None:
+        """See `Ranks.exchange`."""
+        from mpi4py import MPI
+
+        waiting = []
+        for step in range(1, self.size):
+            source, target = (self.rank - step) % self.size, (self.rank + step) % self.size
+            into, out_of = received[source], sent[target]
+            waiting += [self.comm.Irecv(piece, source) for piece in _pieces(into, np.uint8)]
+            waiting += [self.comm.Isend(piece, target) for piece in _pieces(out_of, np.uint8)]
+            self._count(out_of.nbytes, True, 1 if out_of.nbytes else 0)
+            self._count(into.nbytes, False, 0)
+        received[self.rank][...] = sent[self.rank].reshape(received[self.rank].shape)
+        MPI.Request.Waitall(waiting)
+
+    def told(self, value: Any) -> Any:
+        """See `Ranks.told`."""
+        sent = pickle.dumps(value, protocol=5) if self.rank == 0 else None
+        received = self.comm.bcast(sent)
+        self._count(len(received), self.rank == 0, self.size - 1)
+        return value if self.rank == 0 else pickle.loads(received)
+
+    def collected(self, value: Any) -> list[Any]:
+        """See `Ranks.collected`."""
+        sent = pickle.dumps(value, protocol=5)
+        received = self.comm.gather(sent)
+        self._count(len(sent), self.rank != 0, 1)
+        return [pickle.loads(each) for each in received or ()]
+
+    def broadcast(self, array: np.ndarray, root: int) -> None:
+        """See `Ranks.broadcast`."""
+        for piece in _pieces(array, np.uint8):
+            self.comm.Bcast(piece, root=root)
+        self._count(array.nbytes, self.rank == root, self.size - 1)
+
+    def add_up(self, array: np.ndarray, root: int = 0) -> None:
+        """See `Ranks.add_up`."""
+        from mpi4py import MPI
+
+        for piece in _pieces(array, array.real.dtype):
+            if self.rank == root:
+                self.comm.Reduce(MPI.IN_PLACE, piece, root=root)
+            else:
+                self.comm.Reduce(piece, None, root=root)
+        self._count(array.nbytes, self.rank != root, 1)
+
+    def largest(self, array: np.ndarray) -> None:
+        """See `Ranks.largest`."""
+        from mpi4py import MPI
+
+        for piece in _pieces(array, array.real.dtype):
+            self.comm.Allreduce(MPI.IN_PLACE, piece, op=MPI.MAX)
+        self._count(array.nbytes, True, 1)
+
+    def _count(self, n_bytes: int, sends: bool, messages: int) -> None:
+        if sends:
+            self.sent += n_bytes
+            self.messages += messages
+        else:
+            self.received += n_bytes
+
+
+class MpiRanks(Collectives):
     """The ranks of a communicator of mpi4py.
 
     Args:
-        comm: an intracommunicator; it is duplicated, so that messages of others do not mix with these.
-
-    Traffic so far is told by `sent`, `received` (bytes) and `messages`, of this rank.
+        comm: an intracommunicator; it is duplicated, so that messages of others do not mix with
+            these.
     """
 
     def __init__(self, comm: Any) -> None:
         from mpi4py import MPI
+        from mpi4py.util import pkl5
 
         self.comm = comm.Dup()
+        self._objects = pkl5.Intracomm(self.comm)
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
-        self.sent = self.received = self.messages = 0
         self._alarm, self._rang = Alarm(comm.Dup()), cast(tuple[int, ...], ())
-        self._held: dict[int, Any] = {}
-        self._next_key = 0
-        self._dropped: list[int] = []  # of all ranks: rank + size * number
-        self._constants: dict[bytes, Any] = {}
+        self._store = Store(self.rank, self.size)
         here = self.comm.Split_type(MPI.COMM_TYPE_SHARED)
         users = here.allgather((self.rank, own_cores()))
         self.machine, self.on_this_machine = users[0][0], len(users)
@@ -102,20 +161,17 @@ class MpiRanks(Collectives, Ranks):
 
     def each(self, task: Callable[..., Any], *arguments: Any, constant: object = None) -> list[Any]:
         """See `Ranks.each`; an interrupt of any rank is one of the whole."""
-        return self._asked(_Request(task, arguments, False, self._to_drop(), self._rang), constant)
+        return self._asked(
+            _Request(task, arguments, False, self._store.to_drop(), self._rang), constant
+        )
 
     def together(self, task: Callable[..., Any], *arguments: Any) -> list[Any]:
         """See `Ranks.together`; signals wait until it is done."""
-        return self._asked(_Request(task, arguments, True, self._to_drop(), self._rang), None)
-
-    def _to_drop(self) -> tuple[int, ...]:
-        found = tuple(self._dropped)
-        del self._dropped[: len(found)]
-        return found
+        return self._asked(_Request(task, arguments, True, self._store.to_drop(), self._rang), None)
 
     def _asked(self, request: _Request, constant: object) -> list[Any]:
         with uninterrupted() as allowed:
-            self._broadcast(self._pickled(request, constant))
+            self._broadcast(self._store.pickled(request, constant))
             self._alarm.settle(request.rang)
             if request.collective:
                 own = self._carried_out(request)
@@ -134,7 +190,7 @@ class MpiRanks(Collectives, Ranks):
     def end(self, value: Any = None) -> None:
         """Let the other ranks return from `follow` with a value."""
         with uninterrupted():
-            self._broadcast(self._pickled(_End(value, self._rang), None))
+            self._broadcast(self._store.pickled(_End(value, self._rang), None))
             self._alarm.settle(self._rang)
             self._rang = ()
 
@@ -146,7 +202,7 @@ class MpiRanks(Collectives, Ranks):
             while True:
                 message = self._broadcast(None)
                 try:
-                    request = self._unpickled(message)
+                    request = self._store.unpickled(message)
                 except Exception as error:  # noqa: BLE001 (rank 0 would wait for an answer)
                     self.abort(error)
                 self._alarm.settle(request.rang)
@@ -159,13 +215,9 @@ class MpiRanks(Collectives, Ranks):
                 self._gathered(outcome)
 
     def _carried_out(self, request: _Request) -> _Done | _Failed:
-        for key in request.dropped:
-            if key % self.size == self.rank:
-                self._held.pop(key, None)
+        self._store.drop(request.dropped)
+        stop = contextlib.nullcontext() if request.collective else progress.stopped_by(self._alarm)
         try:
-            stop = (
-                contextlib.nullcontext() if request.collective else progress.stopped_by(self._alarm)
-            )
             with using_ranks(ALONE), stop:
                 return _Done(request.task(self, *request.arguments))
         except BaseException as error:  # (raised by rank 0)
@@ -179,14 +231,11 @@ class MpiRanks(Collectives, Ranks):
 
     def abort(self, error: BaseException) -> NoReturn:
         """End all ranks, with one message."""
-        told = f"{type(error).__name__}: {error}".rstrip(": ")
+        why = f"{type(error).__name__}: {error}".rstrip(": ")
+        where = f"rank {self.rank} of {self.size} on {socket.gethostname()}"
         with contextlib.suppress(OSError, ValueError):
             stream = sys.__stderr__ or sys.stderr
-            print(
-                f"tnvmc: rank {self.rank} of {self.size} on {socket.gethostname()}: {told}; all "
-                "ranks are stopped",
-                file=stream, flush=True,
-            )  # fmt: skip
+            print(f"tnvmc: {where}: {why}; all ranks are stopped", file=stream, flush=True)
         self.comm.Abort(1)
         os._exit(1)
 
@@ -195,164 +244,64 @@ class MpiRanks(Collectives, Ranks):
     def found(self, value: Any) -> Any:
         """See `Ranks.found`."""
         if isinstance(value, Place) and value.rank == self.rank:
-            return self._held[value.key]
+            return self._store.held[value.key]
         return value
 
     def taken(self, key: int) -> Any:
         """What is kept here by a key, and is not any more."""
-        return self._held.pop(key)
+        return self._store.held.pop(key)
 
-    def hold(self, value: Any) -> int:
-        """Keep something on this rank; its key, unique over all ranks."""
-        key = self.rank + self.size * self._next_key
-        self._next_key += 1
-        self._held[key] = value
-        return key
-
-    def _place(self, rank: int, key: int, about: Any) -> Place:
-        """On rank 0: whose end lets what it stands for go."""
-        place = Place(rank, key, about)
-        weakref.finalize(place, self._dropped.append, key).atexit = False
-        return place
-
-    # --- messages
-
-    def _pickled(self, value: Any, constant: object) -> list[Any]:
-        import cloudpickle
-
-        ranks = self
-        sent: list[bytes] = []  # constants; known elsewhere once all of it is pickled
-
-        class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-            def reducer_override(self, each: Any) -> Any:
-                if isinstance(each, BaseException):
-                    return taken_apart(each)
-                if (xp := elsewhere(each)) is not None:
-                    return on_own_device, (xp, to_host(each))
-                return super().reducer_override(each)
-
-            def persistent_id(self, each: Any) -> Any:
-                if each is constant and constant is not None:
-                    return ranks._constant_id(constant, sent)
-                if isinstance(each, Place):
-                    return "place", each.rank, each.key, None
-                if isinstance(each, Resident):
-                    return "place", ranks.rank, ranks.hold(each), each.about()
-                return None
-
-        buffers: list[Any] = []
-
-        def stays(buffer: Any) -> bool:
-            """Whether a buffer stays with the rest of the pickle; the others are messages of their own."""
-            small: bool = buffer.raw().nbytes < _SMALL
-            if not small:
-                buffers.append(buffer)
-            return small
-
-        file = io.BytesIO()
-        Pickler(file, protocol=5, buffer_callback=stays).dump(value)
-        for digest in sent:
-            self._keep(digest, None)
-        return [file.getbuffer(), *(each.raw() for each in buffers)]
-
-    def _constant_id(self, constant: object, sent: list[bytes]) -> tuple[Any, ...]:
-        import cloudpickle
-
-        content = cloudpickle.dumps(constant)
-        digest = hashlib.sha256(content).digest()
-        known = digest in self._constants
-        sent.append(digest)
-        return "constant", digest, None if known else content
-
-    def _keep(self, digest: bytes, constant: object) -> None:
-        """Keep the constants that were used last, the same ones on every rank."""
-        self._constants.pop(digest, None)
-        self._constants[digest] = constant
-        while len(self._constants) > _CONSTANTS:
-            del self._constants[next(iter(self._constants))]
-
-    def _unpickled(self, parts: Sequence[Any]) -> Any:
-        ranks = self
-
-        class Unpickler(pickle.Unpickler):
-            def persistent_load(self, pid: Any) -> Any:
-                kind, *rest = pid
-                if kind == "constant":
-                    digest, content = rest
-                    known = ranks._constants.get(digest)
-                    ranks._keep(digest, known if content is None else pickle.loads(content))
-                    return ranks._constants[digest]
-                rank, key, about = rest
-                if ranks.rank == 0:
-                    return ranks._place(rank, key, about)
-                return ranks._held[key] if rank == ranks.rank else Place(rank, key, about)
-
-        return Unpickler(io.BytesIO(parts[0]), buffers=parts[1:]).load()
+    # --- messages of objects
 
     def _broadcast(self, parts: list[Any] | None) -> list[Any]:
         """The parts of a message of rank 0, on all ranks."""
-        sizes = None if parts is None else [len(part) for part in parts]
-        small = None
-        if parts is not None and sum(sizes or ()) <= _AT_ONCE:
-            small = [bytes(part) for part in parts]
-        sizes, small = self.comm.bcast((sizes, small))
-        self._count(sum(sizes), self.rank == 0, self.size - 1)
-        if small is not None:
-            return [bytearray(part) for part in small]  # arrays in it can be written to
-        found: list[Any] = [np.empty(size, np.uint8) for size in sizes] if parts is None else parts
-        for part in found:
-            for piece in pieces(part):
-                self.comm.Bcast(piece)
-        return found
+        received = self._objects.bcast(parts)
+        found = received if parts is None else parts
+        self._count(size_of(found), self.rank == 0, self.size - 1)
+        return found if self.rank == 0 else writable(found)
 
     def _gathered(self, outcome: _Done | _Failed) -> list[Any]:
-        """Outcomes of all ranks on rank 0; nothing elsewhere.  Where one failed the others need not go on."""
+        """Outcomes of all ranks on rank 0, nothing elsewhere; a failure rings the alarm."""
         if isinstance(outcome, _Failed) and not isinstance(outcome.error, progress.Stopped):
             self._alarm.ring()
         try:
-            parts = self._pickled(outcome, None)
+            parts = self._store.pickled(outcome, None)
         except Exception as error:  # noqa: BLE001 (a result that cannot be sent)
-            parts = self._pickled(_Failed(RuntimeError(f"rank {self.rank}: {error!r}")), None)
-        told = self.comm.gather(([len(part) for part in parts], self._alarm.rang))
+            parts = self._store.pickled(_Failed(RuntimeError(f"rank {self.rank}: {error!r}")), None)
         if self.rank:
-            self._count(sum(map(len, parts)), True, 1)
-            for part in parts:
-                for piece in pieces(part):
-                    self.comm.Send(piece, 0)
+            self._count(size_of(parts), True, 1)
+            self._objects.send((parts, self._alarm.rang), 0)  # its gather is ten times slower
             return []
-        messages: list[list[Any]] = [parts]
-        sizes = [each for each, _ in told]
-        self._rang = tuple(rank for rank, (_, rang) in enumerate(told) if rang)
+        messages, rang = [parts], [self._alarm.rang]
         for rank in range(1, self.size):
-            received = [np.empty(size, np.uint8) for size in sizes[rank]]
-            self._count(sum(sizes[rank]), False, 1)
-            for part in received:
-                for piece in pieces(part):
-                    self.comm.Recv(piece, rank)
-            messages.append(received)
+            received, its_own = self._objects.recv(source=rank)
+            self._count(size_of(received), False, 1)
+            messages.append(writable(received))
+            rang.append(its_own)
+        self._rang = tuple(rank for rank, told in enumerate(rang) if told)
         return [self._read(rank, message) for rank, message in enumerate(messages)]
 
     def _read(self, rank: int, message: list[Any]) -> Any:
-        """An outcome, once all have come: one that cannot be read leaves no message of others waiting."""
+        """An outcome, once all have come: one that cannot be read leaves no message waiting."""
         try:
-            return self._unpickled(message)
+            return self._store.unpickled(message)
         except Exception as error:  # noqa: BLE001
             return _Failed(RuntimeError(f"rank {rank}: its answer cannot be read: {error!r}"))
 
-    def _count(self, n_bytes: int, sends: bool, messages: int) -> None:
-        if sends:
-            self.sent += n_bytes
-            self.messages += messages
-        else:
-            self.received += n_bytes
+
+def _pieces(array: np.ndarray, dtype: Any) -> Iterator[np.ndarray]:
+    """A contiguous array as numbers of a type, in pieces that MPI can count."""
+    flat = array.reshape(-1).view(dtype)
+    step = PIECE // flat.itemsize
+    return (flat[begin : begin + step] for begin in range(0, flat.size, step))
 
 
 def _end_all_with_one(ranks: MpiRanks) -> None:
     """Let an exception that nothing catches end all ranks: the others would wait for this one."""
     shown = sys.excepthook
 
-    def end_all(*told: Any) -> None:
-        shown(*told)
+    def end_all(*error: Any) -> None:
+        shown(*error)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
@@ -381,14 +330,15 @@ def of(comm: Any) -> MpiRanks:
 def ranks_of(comm: Any) -> Ranks:
     """The ranks of a communicator of mpi4py; those in use for None.
 
-    Warns where there are none in use though a launcher started several processes, on the first of them.
+    Warns where there are none in use though a launcher started several processes, on the first.
     """
     if comm is None:
         rank, started = launched()
         if in_use() is ALONE and started > 1 and rank == 0:
             warnings.warn(
-                f"VMC: {started} processes were started, and each of them makes this run by itself; to share it "
-                "give comm=MPI.COMM_WORLD (from mpi4py import MPI), or use the command tnvmc run",
+                f"VMC: {started} processes were started, and each of them makes this run by "
+                "itself; to share it give comm=MPI.COMM_WORLD (from mpi4py import MPI), or use "
+                "the command tnvmc run",
                 stacklevel=4,
             )
         return in_use()
@@ -399,18 +349,15 @@ def ranks_of(comm: Any) -> Ranks:
     of_all, started = MPI.Comm.Compare(comm, MPI.COMM_WORLD), launched()[1]
     if started > 1 and of_all in (MPI.IDENT, MPI.CONGRUENT) and MPI.COMM_WORLD.Get_size() == 1:
         raise RuntimeError(
-            f"VMC: the launcher started {started} processes, of which the MPI of mpi4py sees one; use the mpiexec "
-            "or srun that belongs to it, or build mpi4py with the MPI of this cluster"
+            f"VMC: the launcher started {started} processes, of which the MPI of mpi4py sees one; "
+            "use the mpiexec or srun that belongs to it, or build mpi4py with the MPI of this "
+            "cluster"
         )
     return ALONE
 
 
 def world() -> MpiRanks:
-    """All ranks that a launcher started.
-
-    Raises:
-        ImportError: mpi4py is missing.
-    """
+    """All ranks that a launcher started; ImportError without mpi4py."""
     from mpi4py import MPI
 
     return of(MPI.COMM_WORLD)

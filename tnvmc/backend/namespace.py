@@ -10,13 +10,7 @@ Array = Any
 
 
 def array_namespace(*arrays: Array) -> Any:
-    """Give the namespace that the arguments share.
-
-    Args:
-        arrays: of numpy, array_api_strict or cupy; others, such as numbers, are left out.
-
-    Returns:
-        The module; numpy where no argument is an array.
+    """Give the namespace of arrays (numpy, array_api_strict or cupy); numpy where there are none.
 
     Raises:
         TypeError: two arguments belong to different libraries; nothing is moved silently.

@@ -1,10 +1,9 @@
 """This process: BLAS at one thread, memory that stays, signals that wait for the end of a record.
 
-BLAS at one thread gives the same bits for any number of workers, and no idle threads.  Every product of
-a pass allocates its result; glibc serves arrays above 128 KiB from fresh pages and returns them at
-once, so each product would fault its pages in anew: a third of the time of a sample, measured (8x8,
-D = 4, chi = 8).  Ctrl-C and termination come at once in the middle of a step, never in the middle of a
-record.
+BLAS at one thread gives the same bits for any number of workers, and no idle threads.  Every
+product of a pass allocates its result; glibc serves arrays above 128 KiB from fresh pages and
+returns them at once, which would cost a third of the time of a sample (8x8, D = 4, chi = 8).
+Ctrl-C and termination come at once in the middle of a step, never in the middle of a record.
 """
 
 from __future__ import annotations
@@ -30,16 +29,13 @@ R = TypeVar("R")
 
 
 def one_blas_thread() -> Any:
-    """Give a context manager in which the BLAS of NumPy and SciPy runs on the thread that calls it.
-
-    The libraries of the process are looked up once, and again when SciPy has brought its own: the
-    look-up alone takes milliseconds in a process with many libraries, such as one with JAX.
-    """
+    """Give a context in which the BLAS of NumPy and SciPy runs on the thread that calls it."""
     return _controller("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
 
 
 @cache
 def _controller(with_scipy: bool) -> ThreadpoolController:
+    """The libraries of the process, looked up again only when SciPy has brought its own."""
     return ThreadpoolController()
 
 
@@ -83,11 +79,10 @@ def threads_in_use() -> int:
 
 
 def side_by_side(task: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Apply a function to every item of a list, in threads: results in order.
+    """Apply a function to every item of a list, on `threads_in_use` threads: results in order.
 
-    For NumPy calls that leave the interpreter lock alone, on `threads_in_use` threads.  The items are
-    cut by the caller, so that nothing depends on the number of threads.  The first error is raised, when
-    all that has begun has ended.
+    For NumPy calls that leave the interpreter lock alone.  The first error is raised, when all that
+    has begun has ended.
     """
     n_threads = threads_in_use()
     if n_threads == 1 or len(items) < 2:
@@ -103,14 +98,11 @@ def side_by_side(task: Callable[[T], R], items: Sequence[T]) -> list[R]:
         wait(futures)
 
 
-_KEPT_THREADS = threading.local()
+_KEPT_THREADS = threading.local()  # each thread that asks has its own, so that tasks give out tasks
 
 
 def _kept_threads(n: int) -> ThreadPoolExecutor:
-    """Threads that stay: to start them takes longer than the work of a small step.
-
-    Each thread that asks has its own, so that tasks may give out tasks.
-    """
+    """Threads that stay: to start them takes longer than the work of a small step."""
     if getattr(_KEPT_THREADS, "n", None) != (n, os.getpid()):  # a fork has no threads
         _KEPT_THREADS.pool = ThreadPoolExecutor(n, thread_name_prefix="side by side")
         _KEPT_THREADS.n = (n, os.getpid())
@@ -118,18 +110,19 @@ def _kept_threads(n: int) -> ThreadPoolExecutor:
     return pool
 
 
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
-_LARGEST_KEPT = 2**25  # the most that every version of glibc accepts
-_KEPT = 2**29
-_AHEAD = 2**26
+_MALLOPT = (  # options of glibc and their values
+    (-3, 2**25),  # M_MMAP_THRESHOLD: the most that every version of glibc accepts
+    (-1, 2**29),  # M_TRIM_THRESHOLD
+    (-2, 2**26),  # M_TOP_PAD
+)
 
 
 @cache
 def keep_freed_memory() -> bool:
-    """Tell the C allocator to reuse freed arrays; True if it accepted.
+    """Tell the C allocator to reuse freed arrays; True if it accepted, as that of glibc does.
 
     Changes the whole process, once: arrays up to 32 MiB come from the heap, up to 512 MiB of
-    freed heap stay with the process.  Does nothing where the allocator is not glibc's.
+    freed heap stay with the process.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -137,17 +130,12 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):  # musl has none
         return False
-    options = (
-        (_M_MMAP_THRESHOLD, _LARGEST_KEPT),
-        (_M_TRIM_THRESHOLD, _KEPT),
-        (_M_TOP_PAD, _AHEAD),
-    )
-    accepted = [bool(mallopt(option, value)) for option, value in options]
+    accepted = [bool(mallopt(option, value)) for option, value in _MALLOPT]
     return all(accepted)
 
 
 def give_back_freed_memory() -> None:
-    """Give what was freed, and `keep_freed_memory` keeps, back to the system; of glibc's allocator."""
+    """Give freed memory that glibc's allocator keeps back to the system."""
     if not sys.platform.startswith("linux"):
         return
     with suppress(AttributeError, OSError):  # musl has none
@@ -155,7 +143,7 @@ def give_back_freed_memory() -> None:
 
 
 def memory_limit() -> float:
-    """Bytes that this process may have at most: of the machine, or of its control group; inf if not known."""
+    """Bytes that this process may have, by machine and control group; inf if not known."""
     found = []
     with suppress(AttributeError, OSError, ValueError):  # Windows knows none of it
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -170,11 +158,11 @@ SIGNALS = tuple(
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
     if hasattr(signal, name)
 )
-"""Those by which a process is asked to end; SIGUSR1 by batch systems, ahead of the limit of a job."""
+"""Those by which a process is asked to end; SIGUSR1 by batch systems, ahead of a job's limit."""
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end, as batch systems (SIGTERM, SIGUSR1) or terminals that close (SIGHUP) do."""
+    """The process was asked to end, by a batch system (SIGTERM, SIGUSR1) or a terminal (SIGHUP)."""
 
     def __init__(self, number: int = signal.SIGTERM) -> None:
         super().__init__()
@@ -187,11 +175,8 @@ class OutputLost(KeyboardInterrupt):
     exit_status = 128 + 13  # that of a process that SIGPIPE ends
 
 
-Allowed = Callable[[], AbstractContextManager[None]]
-
-
 @contextmanager
-def uninterrupted() -> Iterator[Allowed]:
+def uninterrupted() -> Iterator[Callable[[], AbstractContextManager[None]]]:
     """Hold back `SIGNALS` inside the block; they arrive when it ends.
 
     Yields:
@@ -201,7 +186,8 @@ def uninterrupted() -> Iterator[Allowed]:
         yield nullcontext
         return
     held: list[tuple[int, FrameType | None]] = []
-    before: dict[signal.Signals, Any] = {}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    before: dict[int, Any] = {number: each for number, each in handlers.items() if callable(each)}
 
     def hold() -> None:
         for number in before:
@@ -213,7 +199,7 @@ def uninterrupted() -> Iterator[Allowed]:
         if held:
             first = held[0]
             held.clear()
-            before[signal.Signals(first[0])](*first)
+            before[first[0]](*first)
 
     @contextmanager
     def allowed() -> Iterator[None]:
@@ -223,10 +209,6 @@ def uninterrupted() -> Iterator[Allowed]:
         finally:
             hold()
 
-    for number in SIGNALS:
-        handler = signal.getsignal(number)
-        if callable(handler):
-            before[number] = handler
     hold()
     try:
         yield allowed
@@ -234,19 +216,17 @@ def uninterrupted() -> Iterator[Allowed]:
         deliver()
 
 
+_UNTIL_AGAIN = 0.05  # seconds
+
+
 @contextmanager
 def termination_as_exception() -> Iterator[None]:
     """Turn SIGTERM, SIGHUP and SIGUSR1 into `Terminated` inside the block, the first of them.
 
-    What comes after it changes nothing: the process is about to end.  A SIGHUP that is ignored, as
-    under nohup, stays so.  An exception that comes up where Python can only print it, as within
-    ``__del__`` or the callback of a weak reference, comes again a moment later; so does Ctrl-C.
+    What comes after it changes nothing.  A SIGHUP that is ignored, as under nohup, stays so.  An
+    exception that comes up where Python can only print it, as within ``__del__``, comes again a
+    moment later; so does Ctrl-C.
     """
-    numbers = [
-        number
-        for number in SIGNALS
-        if number != signal.SIGINT and signal.getsignal(number) != signal.SIG_IGN
-    ]
     asked = False
 
     def raise_terminated(number: int, frame: FrameType | None) -> None:
@@ -258,7 +238,7 @@ def termination_as_exception() -> Iterator[None]:
     def once_more(lost: Any) -> None:
         nonlocal asked
         if lost.exc_type not in (Terminated, KeyboardInterrupt):
-            told(lost)
+            hook(lost)
             return
         asked = False
         number = getattr(lost.exc_value, "exit_status", 128 + signal.SIGINT) - 128
@@ -267,14 +247,15 @@ def termination_as_exception() -> Iterator[None]:
         again.daemon = True
         again.start()
 
-    before = {number: signal.signal(number, raise_terminated) for number in numbers}
-    told, sys.unraisablehook = sys.unraisablehook, once_more
+    before = {
+        number: signal.signal(number, raise_terminated)
+        for number in SIGNALS
+        if number != signal.SIGINT and signal.getsignal(number) != signal.SIG_IGN
+    }
+    hook, sys.unraisablehook = sys.unraisablehook, once_more
     try:
         yield
     finally:
-        sys.unraisablehook = told
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-_UNTIL_AGAIN = 0.05  # seconds

@@ -50,6 +50,10 @@ _STOP: ContextVar[Event | None] = ContextVar("stop", default=None)
 _TELL: ContextVar[Callable[[float], None] | None] = ContextVar("tell", default=None)
 
 
+class Stopped(Exception):
+    """The result of a task is not needed any more."""
+
+
 @contextmanager
 def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
     token = variable.set(value)
@@ -63,6 +67,13 @@ def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
 def watched(show: Show | None) -> Iterator[None]:
     """Show the computations inside the block, in this thread; None shows nothing there."""
     with _set(_WATCH, None if show is None else _Watch(show)):
+        yield
+
+
+@contextmanager
+def stopped_by(stop: Event) -> Iterator[None]:
+    """Let what this thread computes inside the block end at its next `tell` after `stop` is set."""
+    with _set(_STOP, stop):
         yield
 
 
@@ -85,17 +96,6 @@ def in_turn(parts: Sequence[T]) -> Iterator[T]:
         yield part
 
 
-class Stopped(Exception):
-    """The result of a task is not needed any more."""
-
-
-@contextmanager
-def stopped_by(stop: Event) -> Iterator[None]:
-    """Let what this thread computes inside the block end at its next `tell` after `stop` is set."""
-    with _set(_STOP, stop):
-        yield
-
-
 def raise_if_stopped() -> None:
     """Raise `Stopped` if the result of this thread is not needed any more; see `stopped_by`."""
     if (stop := _STOP.get()) is not None and stop.is_set():
@@ -103,12 +103,9 @@ def raise_if_stopped() -> None:
 
 
 def tell(share: float) -> None:
-    """Report the share of a task that is done, from within it; see `Shares.run`.
-
-    Raises:
-        Stopped: the result is not needed any more; see `stopped_by`.
-    """
-    raise_if_stopped()
+    """Report the share of a task that is done, from within it; raises as `raise_if_stopped`."""
+    if (stop := _STOP.get()) is not None and stop.is_set():
+        raise Stopped
     if (report := _TELL.get()) is not None:
         report(share)
 

@@ -21,17 +21,9 @@ _ROUNDS = 10
 
 
 def philox4x32(counter: tuple[Array, ...], key: tuple[int, int], xp: Any = np) -> tuple[Array, ...]:
-    """Encrypt a counter with a key.
+    """Encrypt a counter, four uint64 arrays of 32-bit words, with a key of two words.
 
-    Args:
-        counter: four uint64 arrays holding 32-bit words, broadcast together.
-        key: two 32-bit words.
-        xp: namespace of the arrays.
-
-    Returns:
-        Four uint64 arrays of 32-bit words.
-
-    Cost: 10 rounds of 2 multiplications; in the first ones of words that are not yet broadcast.
+    The arrays are broadcast together, the first rounds before that.
     """
     c0, c1, c2, c3 = counter
     k0, k1 = key

@@ -1,11 +1,12 @@
 """Ranks: processes that share the work of one program, on one machine or on many.
 
-Rank 0 runs the program; the others wait for what it asks them to do (`tnvmc.backend.mpi`).  So what looks at
-a clock, a signal or a file, and what decides, is in one process, and never differs.
+Rank 0 runs the program; the others wait for what it asks them to do (`tnvmc.backend.mpi`).  So what
+looks at a clock, a signal or a file, and what decides, is in one process, and never differs.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,9 +25,7 @@ class Ranks:
     machine = 0  #: its lowest rank
     devices: list[tuple[int, str]] | None = None
     """The GPU of each rank, its machine and address, once they were asked for."""
-    cores_here: int | None = (
-        None  #: of this machine, that its ranks may use; None where that does not matter
-    )
+    cores_here: int | None = None  #: of this machine, for its ranks; None for one process
 
     def each(self, task: Callable[..., Any], *arguments: Any, constant: object = None) -> list[Any]:
         """Results of ``task(ranks, *arguments)`` on every rank, in their order.
@@ -41,7 +40,7 @@ class Ranks:
         return [task(self, *arguments)]
 
     def together(self, task: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """The same for a task in which ranks talk to each other: an error of one ends them all."""
+        """The same for a task in which ranks talk to each other; an error of one ends them all."""
         return [task(self, *arguments)]
 
     def follow(self) -> Any:
@@ -66,20 +65,17 @@ class Ranks:
         return [value]
 
     def exchange(self, sent: Sequence[np.ndarray], received: Sequence[np.ndarray]) -> None:
-        """Send one contiguous array to each rank, and fill one from each; that of the own rank is copied."""
+        """Send one contiguous array to each rank, and fill one from each; the own one is copied."""
         received[0][...] = sent[0].reshape(received[0].shape)
 
     def broadcast(self, array: np.ndarray, root: int) -> None:
         """Fill contiguous arrays of all ranks with that of `root`."""
 
     def add_up(self, array: np.ndarray, root: int = 0) -> None:
-        """Sum contiguous arrays of all ranks, into that of `root`, in no fixed order.
-
-        For numbers whose sums are exact (`tnvmc.jacobian.exact_sums`).
-        """
+        """Sum contiguous arrays of all ranks into that of `root`, in any order: for exact sums."""
 
     def largest(self, array: np.ndarray) -> None:
-        """Replace contiguous arrays of real numbers, none of them NaN, by the largest of all ranks, on each."""
+        """Replace contiguous arrays of real numbers, none NaN, by the largest of all ranks."""
 
 
 ALONE = Ranks()
@@ -96,14 +92,14 @@ class Here:
 
 
 class Resident:
-    """What stays on the rank that made it, where a result is sent to rank 0: that is given a `Place`."""
+    """What stays on the rank that made it, while rank 0 gets a `Place` as the result."""
 
     def about(self) -> Any:
         """What rank 0 is told of it."""
 
 
 class Place:
-    """Where something `Resident` is; it is let go of with the last reference to its place."""
+    """Where something `Resident` is; it is freed with the last reference to its place."""
 
     def __init__(self, rank: int, key: int, about: Any) -> None:
         self.rank, self.key, self.about = rank, key, about
@@ -136,7 +132,7 @@ _LAUNCHERS = (  # names of the number of processes, and of the place among them
 
 
 def launched(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
-    """Tell (rank, size) as a launcher (mpirun, mpiexec, srun) told this process; (0, 1) without one."""
+    """Give (rank, size) of this process, as mpiexec or srun says; (0, 1) without a launcher."""
     for of_size, of_rank in _LAUNCHERS:
         size, rank = environment.get(of_size, ""), environment.get(of_rank, "")
         if size.isdecimal() and rank.isdecimal() and int(size) > 1:
@@ -145,18 +141,12 @@ def launched(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
 
 
 def shares(sizes: list[int], n: int) -> list[range]:
-    """Deal parts of such sizes out to n ranks: to each some that lie side by side, about equal in sum."""
-    total, ends, behind = sum(sizes), [], 0
-    places = [0]
-    for size in sizes:
-        behind += size
-        places.append(behind)
-    part = 0
+    """Deal parts of such sizes out to n ranks: to each some in a row, about equal in sum."""
+    places = [0, *itertools.accumulate(sizes)]
+    part, ends = 0, list[int]()
     for k in range(1, n + 1):
-        # The end that lies nearest to k/n of the whole.
-        while part < len(sizes) and abs(places[part + 1] * n - k * total) <= abs(
-            places[part] * n - k * total
-        ):
-            part += 1
+        distance = [abs(place * n - k * places[-1]) for place in places]
+        while part < len(sizes) and distance[part + 1] <= distance[part]:
+            part += 1  # to the end that lies nearest to k/n of the whole
         ends.append(len(sizes) if k == n else part)
     return [range(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.contract import contract
+from tnvmc.backend.linalg import contract
 
 Array = Any
 Grid = list[list[Array]]

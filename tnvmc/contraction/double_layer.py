@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.contract import contract
+from tnvmc.backend.linalg import contract
 from tnvmc.contraction.double_boundary import (
     Grid,
     boundaries,

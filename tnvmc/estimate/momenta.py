@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from tnvmc.lattice.colouring import colouring
 from tnvmc.lattice.lattice import Lattice, nearest_images
+from tnvmc.lattice.permutations import colouring
 
 Zone = Literal["chain", "square", "hexagon", "plane"]
 """Where S(q) is given: along a chain; at 2 pi k / L of the Brillouin zone of a grid; over the

@@ -30,8 +30,8 @@ from tnvmc.estimate.observables import (
     scalar_products,
     site_terms,
 )
-from tnvmc.lattice.colouring import colouring
 from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.lattice.permutations import colouring
 from tnvmc.operators.spin import NUMBER, spin_matrices
 from tnvmc.operators.term import Operator
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from tnvmc.backend.device import take_own_device
 from tnvmc.backend.namespace import to_host, to_namespace
-from tnvmc.backend.own_device import take_own_device
 from tnvmc.backend.process import (
     give_back_freed_memory,
     one_blas_thread,

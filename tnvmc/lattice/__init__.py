@@ -2,12 +2,19 @@
 
 from tnvmc.lattice.custom import from_bonds
 from tnvmc.lattice.embedding import Embedding, embedding
-from tnvmc.lattice.grids import chain, shastry_sutherland, square
+from tnvmc.lattice.grids import (
+    GRIDS,
+    chain,
+    checkerboard_lattice,
+    honeycomb,
+    kagome,
+    shastry_sutherland,
+    square,
+    triangular,
+)
 from tnvmc.lattice.lattice import Boundary, Lattice, Patch
-from tnvmc.lattice.named import GRIDS
-from tnvmc.lattice.planar import checkerboard_lattice, honeycomb, kagome, triangular
 
 __all__ = [
-    "GRIDS", "Boundary", "Embedding", "Lattice", "Patch", "chain", "checkerboard_lattice", "embedding",
-    "from_bonds", "honeycomb", "kagome", "shastry_sutherland", "square", "triangular",
+    "GRIDS", "Boundary", "Embedding", "Lattice", "Patch", "chain", "checkerboard_lattice",
+    "embedding", "from_bonds", "honeycomb", "kagome", "shastry_sutherland", "square", "triangular",
 ]  # fmt: skip

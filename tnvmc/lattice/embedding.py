@@ -13,7 +13,7 @@ UP, LEFT, DOWN, RIGHT = range(4)  # a leg's opposite is (leg + 2) % 4
 
 @dataclass(frozen=True)
 class Embedding:
-    """Places of the sites on the grid, and the neighbouring places that a bond of the network joins.
+    """Places of the sites on the grid, and the bonds of the network, between neighbouring places.
 
     All other bonds of the grid have dimension 1, and a vacant place holds no parameters.
     """
@@ -56,7 +56,7 @@ class Embedding:
         return tuple(self.places[site] for site in patch)
 
     def served(self, patches: Iterable[Patch]) -> tuple[int, int, int]:
-        """Count patches of several sites: pairs on a bond of the network, others in two rows, farther ones."""
+        """Count patches of several sites: on bonds of the network, in two rows, farther ones."""
         counts = [0, 0, 0]
         for patch in map(self.placed, patches):
             rows = [place // self.shape[1] for place in patch]
@@ -66,34 +66,33 @@ class Embedding:
 
 
 Bonds = Literal["open", "periodic"]
-"""Of a network: "periodic" ones lead from the last column to the first too, so that rows are rings."""
+"""Of a network: with "periodic" ones, from the last column to the first, rows are rings."""
 
 
 def embedding(lattice: Lattice, bonds: Bonds = "open") -> Embedding:
     """Lay a lattice on its grid, with bonds that end at the rim, or close the rows of a cylinder.
 
-    A bond of the grid is used where the lattice joins its two sites: by a bond of kind "nearest", in a
+    A bond of the grid is used where the lattice joins its sites: by a bond of kind "nearest", in a
     list by one of any kind.  If these alone would leave the network in parts, all bonds between
-    neighbouring sites are used.  So honeycomb lacks every second vertical bond, and a square lattice
-    none; a list that joins no neighbours of its grid gets the whole grid.
+    neighbouring sites are used.
     """
     rings = bonds == "periodic"
     near = _grid_bonds(lattice) | (_closing_bonds(lattice) if rings else set())
     every = [bond for of_kind in lattice.bonds.values() for bond in of_kind]
     wanted = every if lattice.kind in LISTED else lattice.bonds["nearest"]
     used = near & {(lattice.places[i], lattice.places[j]) for i, j in wanted}
-    chosen = used if _hangs_together(lattice.places, used) else near
+    connected = len(_reached(lattice.places[0], used)) == len(lattice.places)
+    chosen = used if connected else near
     return Embedding(lattice.shape, lattice.places, frozenset(chosen), rings)
 
 
 def sides(found: Embedding) -> dict[Patch, int]:
     """Give the number of sites on the smaller side of each bond that alone joins two parts.
 
-    Such a bond cannot be filled beyond d to that power.  Cost N for each bond; nothing on a complete
-    grid of more than one row, which has none.
+    Such a bond cannot be filled beyond d to that power.  Cost N for each bond.
     """
     if found.complete and (1 not in found.shape or found.rings):
-        return {}
+        return {}  # no bond of such a grid stands alone
     apart: dict[Patch, int] = {}
     for bond in found.bonds:
         reached = len(_reached(bond[0], found.bonds - {bond}))
@@ -114,11 +113,6 @@ def _closing_bonds(lattice: Lattice) -> set[Patch]:
     n_cols, taken = lattice.n_cols, set(lattice.places)
     ends = {(row * n_cols, (row + 1) * n_cols - 1) for row in range(lattice.n_rows)}
     return {(first, last) for first, last in ends if first in taken and last in taken}
-
-
-def _hangs_together(places: Iterable[int], bonds: Iterable[Patch]) -> bool:
-    wanted = set(places)
-    return len(_reached(min(wanted), bonds)) == len(wanted)
 
 
 def _reached(start: int, bonds: Iterable[Patch]) -> set[int]:

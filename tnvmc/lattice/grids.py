@@ -1,76 +1,83 @@
-"""Regular lattices: chain, square, Shastry-Sutherland.
+"""Lattices on a grid: chain, square, triangular, honeycomb, kagome and others.
 
-Along a periodic direction of length L the bond from the last site back to the first exists for
-L > 2 only: for L = 2 it would join two sites that are neighbours already (some papers count such
-a bond twice; give them the double coupling explicitly), for L = 1 a site to itself.
+Nearest neighbours are at distance 1.  `boundary` is "open"; "cylinder", where every row is a ring
+(column n_cols - 1 is joined to column 0), so that the circumference is n_cols; or "periodic" in
+both directions, without a twist.  Along a periodic direction of length L the bond from the last
+site back to the first exists for L > 2 only: for L = 2 it would join neighbours a second time.  All
+raise ValueError for a side below 1 and an unknown boundary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
+import numpy as np
+
+from tnvmc.backend.arguments import whole
 from tnvmc.backend.calls import spelt
 from tnvmc.lattice.lattice import (
     Boundary,
     Lattice,
     Patch,
     check_boundary,
-    check_length,
     grid_coordinates,
+    separations,
 )
 
+Shape = tuple[int, int]
+Steps = tuple[tuple[int, int], ...]
 
-@spelt(pbc="boundary = 'periodic'", periodic="boundary = 'periodic'")
+_RING = {"pbc": "boundary = 'periodic'", "periodic": "boundary = 'periodic'"}
+
+_FURTHER = {"nearest": 1.0, "next_nearest": math.sqrt(3), "third": 2.0}
+"""Kinds of bonds by distance: the same three on triangular, honeycomb and kagome lattices."""
+
+_SAME = 1e-6  # a difference of distances that is rounding
+
+_TILTED = ((math.sqrt(3) / 2, 0.5), (0.0, 1.0))  # (y, x) of one row, and of one column
+_BRICK = ((1.5, 0.0), (0.0, math.sqrt(3) / 2))
+_PERIODS = {
+    "triangular": ((1, 0), (0, 1)),
+    "honeycomb": ((1, 1), (0, 2)),
+    "kagome": ((2, 0), (0, 2)),
+}
+
+
+@spelt(**_RING)
 def chain(length: int, boundary: str = "open") -> Lattice:
-    """Build a chain: a grid of one row.
+    """Build a chain: a grid of one row, "open" or "periodic".
 
     Bonds: "nearest" (i, i+1), and "diagonal", which on a chain means next-nearest (i, i+2).
     On a periodic chain a pair that is joined both ways round is listed once, and as "nearest"
     where it is that as well (length 3).
-
-    Raises:
-        ValueError: length below 1; boundary neither "open" nor "periodic".
     """
-    length = check_length("length", length)
+    length = whole("lattice", "length", length)
     ends = check_boundary(boundary, ("open", "periodic"))
     nearest = _chain_bonds(length, 1, ends)
     farther = tuple(bond for bond in _chain_bonds(length, 2, ends) if bond not in nearest)
-    return Lattice(
-        kind="chain",
-        shape=(1, length),
-        boundary=ends,
-        coordinates=grid_coordinates((1, length)),
-        bonds={"nearest": nearest, "diagonal": farther},
-    )
+    bonds = {"nearest": nearest, "diagonal": farther}
+    return Lattice("chain", (1, length), ends, grid_coordinates((1, length)), bonds)
 
 
-@spelt(pbc="boundary = 'periodic'", periodic="boundary = 'periodic'")
+@spelt(**_RING)
 def square(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """Build a square lattice of n_rows x n_cols sites.
 
-    `boundary`: "open"; "cylinder", where every row is a ring (column n_cols - 1 is joined to
-    column 0) and the columns are open, so the circumference is n_cols; "periodic" in both
-    directions.  Bonds: "nearest", "diagonal" (both diagonals of every plaquette, distance
-    sqrt(2)), and "third" (two steps along a row or a column, J3 of J1-J2-J3 models).
-
-    Raises:
-        ValueError: a side below 1; an unknown boundary.
+    Bonds: "nearest", "diagonal" (both diagonals of every plaquette), and "third" (two steps along a
+    row or a column, J3 of J1-J2-J3 models).
     """
-    shape, edges = check_grid(n_rows, n_cols, boundary)
-    return Lattice(
-        kind="square",
-        shape=shape,
-        boundary=edges,
-        coordinates=grid_coordinates(shape),
-        bonds={
-            "nearest": grid_bonds(shape, edges, ((0, 1), (1, 0))),
-            "diagonal": grid_bonds(shape, edges, ((1, 1), (1, -1))),
-            "third": _two_steps(shape, edges),
-        },
-    )
+    shape, edges = _check_grid(n_rows, n_cols, boundary)
+    bonds = {
+        "nearest": _grid_bonds(shape, edges, ((0, 1), (1, 0))),
+        "diagonal": _grid_bonds(shape, edges, ((1, 1), (1, -1))),
+        "third": _two_steps(shape, edges),
+    }
+    return Lattice("square", shape, edges, grid_coordinates(shape), bonds)
 
 
-@spelt(pbc="boundary = 'periodic'", periodic="boundary = 'periodic'")
+@spelt(**_RING)
 def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """Build a square lattice with one diagonal ("dimer") in every other plaquette.
 
@@ -80,42 +87,122 @@ def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Latt
     Bonds: "nearest" and "dimer".
 
     Raises:
-        ValueError: a side below 1; an unknown boundary; a periodic direction whose length is
-            odd or below 4, which the pattern does not fit.
+        ValueError: a periodic direction whose length is odd or below 4.
 
     Source: B. S. Shastry, B. Sutherland, Physica B+C 108, 1069 (1981).
     """
-    shape, edges = check_grid(n_rows, n_cols, boundary)
-    lattice = square(n_rows, n_cols, edges)
-    for name, length, wraps in zip(("n_rows", "n_cols"), shape, lattice.periodic, strict=True):
-        if wraps and (length % 2 or length < 4):
-            raise ValueError(
-                f"Shastry-Sutherland lattice: {name} is {length} along a periodic direction; the "
-                "pattern of dimers repeats after 2 sites and needs an even length of at least 4. "
-                "Change the length, or take boundary = 'open'"
-            )
-    falling = grid_bonds(shape, edges, ((1, 1),), parity=0)
-    rising = grid_bonds(shape, edges, ((1, -1),), parity=1)
-    return Lattice(
-        kind="shastry_sutherland",
-        shape=shape,
-        boundary=edges,
-        coordinates=lattice.coordinates,
-        bonds={
-            "nearest": lattice.bonds["nearest"],
-            "dimer": tuple(sorted(falling + rising)),
-        },
-    )
+    shape, edges = _check_grid(n_rows, n_cols, boundary)
+    _check_period("Shastry-Sutherland", shape, edges)
+    falling = _grid_bonds(shape, edges, ((1, 1),), parity=0)
+    rising = _grid_bonds(shape, edges, ((1, -1),), parity=1)
+    bonds = {
+        "nearest": _grid_bonds(shape, edges, ((0, 1), (1, 0))),
+        "dimer": tuple(sorted(falling + rising)),
+    }
+    return Lattice("shastry_sutherland", shape, edges, grid_coordinates(shape), bonds)
 
 
-def check_grid(n_rows: int, n_cols: int, boundary: str) -> tuple[tuple[int, int], Boundary]:
-    """Give (n_rows, n_cols) and the boundary of a lattice of two dimensions.
+@spelt(**_RING)
+def triangular(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
+    """Build a triangular lattice: a square grid with one diagonal in every plaquette.
+
+    The diagonal rises, from (r + 1, c) to (r, c + 1); in the plane each row is shifted by half a
+    site to the right of the one above.  Bonds: "nearest" (the grid and the diagonals, 6 for a site
+    inside), "next_nearest" at distance sqrt(3), "third" at 2.
+    """
+    shape, edges = _check_grid(n_rows, n_cols, boundary)
+    return _by_distance("triangular", shape, edges, grid_coordinates(shape) @ _TILTED, _TILTED)
+
+
+@spelt(**_RING)
+def honeycomb(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
+    """Build a honeycomb lattice as a brick wall: zigzag rows, joined at every second site.
+
+    (r, c) and (r + 1, c) are joined where r + c is even; two sites of a unit cell lie side by side
+    in a row.  Bonds: "nearest", "next_nearest" at distance sqrt(3), "third" at 2 (across a
+    hexagon).  In a PEPS the vertical bonds that are missing have dimension 1.
 
     Raises:
-        ValueError: a side below 1; an unknown boundary.
+        ValueError: a periodic direction whose length is odd or below 4.
     """
-    shape = (check_length("n_rows", n_rows), check_length("n_cols", n_cols))
+    shape, edges = _check_grid(n_rows, n_cols, boundary)
+    _check_period("honeycomb", shape, edges)
+    places = grid_coordinates(shape)
+    below = np.where(places.sum(axis=1) % 2 == 0, 0.25, -0.25)
+    points = places @ _BRICK + np.stack([below, np.zeros_like(below)], axis=1)
+    return _by_distance("honeycomb", shape, edges, points, _BRICK)
+
+
+@spelt(**_RING)
+def kagome(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
+    """Build a kagome lattice: a triangular one without the sites of odd row and odd column.
+
+    A unit cell is a block of 2 x 2 of the grid, so 4 x 4 are four cells and 12 sites; odd sides end
+    in half a cell, as 5 x 5 with 21 sites, where every triangle at the rim is whole.  Bonds:
+    "nearest", "next_nearest" at distance sqrt(3), "third" at 2 (along a line and across a hexagon).
+    In a PEPS the vacant places have bonds of dimension 1, and two of the three bonds of a triangle
+    are its bonds.
+
+    Raises:
+        ValueError: a periodic direction whose length is odd or below 4.
+    """
+    shape, edges = _check_grid(n_rows, n_cols, boundary)
+    _check_period("kagome", shape, edges)
+    places = grid_coordinates(shape)
+    empty = (places % 2).all(axis=1)
+    vacant = tuple(int(place) for place in np.flatnonzero(empty))
+    return _by_distance("kagome", shape, edges, places[~empty] @ _TILTED, _TILTED, vacant)
+
+
+@spelt(**_RING)
+def checkerboard_lattice(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
+    """Build a checkerboard lattice: a square one with both diagonals in every second plaquette.
+
+    The plaquettes are those whose upper left corner has r + c even.  Bonds: "nearest", the sides of
+    the plaquettes, and "diagonal"; a Heisenberg model on all of them is `j1j2` with J2 = J1.
+
+    Raises:
+        ValueError: a periodic direction whose length is odd or below 4.
+    """
+    shape, edges = _check_grid(n_rows, n_cols, boundary)
+    _check_period("checkerboard", shape, edges)
+    diagonals = {
+        bond
+        for parity in (0, 1)
+        for step in ((1, 1), (1, -1))
+        for bond in _grid_bonds(shape, edges, (step,), parity)
+    }
+    nearest = _grid_bonds(shape, edges, ((0, 1), (1, 0)))
+    bonds = {"nearest": nearest, "diagonal": tuple(sorted(diagonals))}
+    return Lattice("checkerboard", shape, edges, grid_coordinates(shape), bonds)
+
+
+GRIDS: Mapping[str, Callable[[int, int, str], Lattice]] = {
+    "square": square,
+    "triangular": triangular,
+    "honeycomb": honeycomb,
+    "kagome": kagome,
+    "checkerboard": checkerboard_lattice,
+    "shastry_sutherland": shastry_sutherland,
+}
+"""By the names that files have for them.  Each takes (n_rows, n_cols, boundary)."""
+
+
+def _check_grid(n_rows: int, n_cols: int, boundary: str) -> tuple[Shape, Boundary]:
+    shape = whole("lattice", "n_rows", n_rows), whole("lattice", "n_cols", n_cols)
     return shape, check_boundary(boundary, ("open", "cylinder", "periodic"))
+
+
+def _check_period(kind: str, shape: Shape, edges: Boundary) -> None:
+    """Raise ValueError for a ring that the pattern of 2 x 2 places does not fit."""
+    wraps = edges == "periodic", edges != "open"
+    for name, length, closed in zip(("n_rows", "n_cols"), shape, wraps, strict=True):
+        if closed and (length % 2 or length < 4):
+            raise ValueError(
+                f"{kind} lattice: {name} is {length} along a periodic direction; the pattern "
+                "repeats after 2 places of the grid and needs an even length of at least 4. "
+                "Change the length, or take boundary = 'open'"
+            )
 
 
 def _chain_bonds(length: int, distance: int, ends: Boundary) -> tuple[Patch, ...]:
@@ -124,11 +211,19 @@ def _chain_bonds(length: int, distance: int, ends: Boundary) -> tuple[Patch, ...
     return tuple(sorted(pair for pair in pairs if pair[0] != pair[1]))
 
 
-def grid_bonds(
-    shape: tuple[int, int],
-    edges: Boundary,
-    steps: tuple[tuple[int, int], ...],
-    parity: int | None = None,
+def _two_steps(shape: Shape, edges: Boundary) -> tuple[Patch, ...]:
+    """Pairs two steps apart in a row or a column; not on a ring of 3, where they are neighbours."""
+    n_rows, n_cols = shape
+    rows = _chain_bonds(n_cols, 2, "open" if edges == "open" or n_cols < 4 else "periodic")
+    columns = _chain_bonds(n_rows, 2, "periodic" if edges == "periodic" and n_rows > 3 else "open")
+    near = set(_grid_bonds(shape, edges, ((0, 1), (1, 0))))
+    pairs = [(r * n_cols + i, r * n_cols + j) for r in range(n_rows) for i, j in rows]
+    pairs += [(i * n_cols + c, j * n_cols + c) for c in range(n_cols) for i, j in columns]
+    return tuple(sorted(set(pairs) - near))
+
+
+def _grid_bonds(
+    shape: Shape, edges: Boundary, steps: Steps, parity: int | None = None
 ) -> tuple[Patch, ...]:
     """Bonds that the given (row, column) steps reach from every site, each pair once.
 
@@ -138,34 +233,17 @@ def grid_bonds(
     return tuple(sorted(set(_walk(shape, edges, steps, parity))))
 
 
-def _two_steps(shape: tuple[int, int], edges: Boundary) -> tuple[Patch, ...]:
-    """Pairs two steps apart in a row or a column; on a ring of 3 they are neighbours, and left out."""
+def _walk(shape: Shape, edges: Boundary, steps: Steps, parity: int | None) -> Iterator[Patch]:
     n_rows, n_cols = shape
-    rows = _chain_bonds(n_cols, 2, "open" if edges == "open" or n_cols < 4 else "periodic")
-    columns = _chain_bonds(n_rows, 2, "periodic" if edges == "periodic" and n_rows > 3 else "open")
-    near = set(grid_bonds(shape, edges, ((0, 1), (1, 0))))
-    pairs = [(r * n_cols + i, r * n_cols + j) for r in range(n_rows) for i, j in rows]
-    pairs += [(i * n_cols + c, j * n_cols + c) for c in range(n_cols) for i, j in columns]
-    return tuple(sorted(set(pairs) - near))
-
-
-def _walk(
-    shape: tuple[int, int],
-    edges: Boundary,
-    steps: tuple[tuple[int, int], ...],
-    parity: int | None,
-) -> Iterator[Patch]:
-    n_rows, n_cols = shape
-    for row in range(n_rows):
-        for col in range(n_cols):
-            for down, right in steps:
-                corner = (row, min(col, col + right))
-                if parity is not None and (corner[0] % 2 != parity or corner[1] % 2 != parity):
-                    continue
-                to_row = _neighbour(row + down, n_rows, edges == "periodic")
-                to_col = _neighbour(col + right, n_cols, edges != "open")
-                if to_row is not None and to_col is not None:
-                    yield _pair(row * n_cols + col, to_row * n_cols + to_col)
+    for row, col in np.ndindex(shape):
+        for down, right in steps:
+            corner = (row, min(col, col + right))
+            if parity is not None and (corner[0] % 2 != parity or corner[1] % 2 != parity):
+                continue
+            to_row = _neighbour(row + down, n_rows, edges == "periodic")
+            to_col = _neighbour(col + right, n_cols, edges != "open")
+            if to_row is not None and to_col is not None:
+                yield _pair(row * n_cols + col, to_row * n_cols + to_col)
 
 
 def _neighbour(position: int, length: int, wraps: bool) -> int | None:
@@ -176,3 +254,23 @@ def _neighbour(position: int, length: int, wraps: bool) -> int | None:
 
 def _pair(i: int, j: int) -> Patch:
     return (i, j) if i < j else (j, i)
+
+
+def _by_distance(
+    kind: str,
+    shape: Shape,
+    edges: Boundary,
+    points: np.ndarray,
+    cell: tuple[tuple[float, float], tuple[float, float]],
+    vacant: tuple[int, ...] = (),
+) -> Lattice:
+    """A lattice whose bonds join all sites at one of the three distances."""
+    bare = Lattice(kind, shape, edges, points, {}, vacant=vacant, cell=cell)
+    apart = separations(points[:, None, :] - points[None, :, :], bare)
+    bonds = {name: _pairs(apart, length) for name, length in _FURTHER.items()}
+    return replace(bare, bonds=bonds, period=_PERIODS[kind])
+
+
+def _pairs(apart: np.ndarray, length: float) -> tuple[Patch, ...]:
+    first, second = np.nonzero(np.triu(np.abs(apart - length) < _SAME, k=1))
+    return tuple(zip(first.tolist(), second.tolist(), strict=True))

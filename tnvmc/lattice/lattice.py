@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tnvmc.backend.arguments import is_whole
 from tnvmc.backend.calls import refuse
 from tnvmc.shown import Table
 
@@ -18,27 +19,26 @@ Patch = tuple[int, ...]
 
 Boundary = Literal["open", "cylinder", "periodic"]
 
-
 _UNIT_CELL = ((1.0, 0.0), (0.0, 1.0))
+
+LISTED = ("custom", "graph")
+"""Kinds of lattices that were made from a list of bonds, with a grid and without."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """N sites on an n_rows x n_cols grid, and bonds by kind.
+    """N sites on an n_rows x n_cols grid, which is that of a PEPS, and bonds by kind.
 
-    Sites are numbered row by row.  A place of the grid that is `vacant` has no site and is not counted;
-    without such places the site index is row * n_cols + column.  The grid is that of a PEPS; where the
-    sites are in the plane say the coordinates.  A pair of sites carries at most one bond of a kind.  Two
-    lattices are equal when their grid, boundary, coordinates and bonds are.  Build one with
-    `chain`, `square`, `triangular`, `honeycomb`, `kagome`, `checkerboard_lattice`, `shastry_sutherland`
-    or `from_bonds`.
+    Sites are numbered row by row; a `vacant` place of the grid has no site and is not counted.  A
+    pair of sites carries at most one bond of a kind.  Two lattices are equal when their grid,
+    boundary, coordinates and bonds are.
     """
 
     kind: str
     shape: tuple[int, int]  #: (n_rows, n_cols)
     boundary: Boundary  #: "cylinder": the rows are rings, the columns are open
     coordinates: np.ndarray | None = field(repr=False)
-    """(N, 2) (y, x) in lattice constants, (row, column) of a square grid; None for a list of bonds without."""
+    """(N, 2), (y, x) in lattice constants; None for a list of bonds without."""
     bonds: Mapping[str, tuple[Patch, ...]] = field(repr=False)  #: {"nearest": ((0, 1), ...), ...}
     directions: Mapping[str, tuple[Patch, ...]] | None = field(default=None, repr=False)
     """Of a list of bonds: each bond as it was given, in the order of `bonds`."""
@@ -46,7 +46,7 @@ class Lattice:
     cell: tuple[tuple[float, float], tuple[float, float]] = field(default=_UNIT_CELL, repr=False)
     """(y, x) that one row, and one column, lead further: what periodic boundaries repeat."""
     period: tuple[tuple[int, int], tuple[int, int]] | None = field(default=None, repr=False)
-    """(rows, columns) that the two shortest translations of the sites lead, of a lattice with hexagonal zones."""
+    """(rows, columns) of the two shortest translations, of a lattice with hexagonal zones."""
 
     @property
     def n_rows(self) -> int:
@@ -55,7 +55,7 @@ class Lattice:
 
     @property
     def n_cols(self) -> int:
-        """Number of columns of the grid, the fast direction of the site index."""
+        """Number of columns of the grid."""
         return self.shape[1]
 
     @property
@@ -71,7 +71,7 @@ class Lattice:
 
     @property
     def grid(self) -> tuple[tuple[int, int], tuple[int, ...]]:
-        """Shape and vacant places: lattices that are alike in them number the same sites."""
+        """Shape and vacant places, which say how sites are numbered."""
         return self.shape, self.vacant
 
     @property
@@ -82,7 +82,7 @@ class Lattice:
 
     @property
     def periodic(self) -> tuple[bool, bool]:
-        """Whether one comes back when walking down a column, and along a row."""
+        """Whether the columns, and the rows, are rings."""
         return self.boundary == "periodic", self.boundary != "open"
 
     @property
@@ -95,8 +95,8 @@ class Lattice:
     def directed(self, kind: str) -> tuple[Patch, ...] | None:
         """Give the bonds of a kind as (from, to), None where their directions are not known.
 
-        Those of a list lead as they were given; those of a grid down, or to the right within a row, and
-        over the boundary where they close a ring.
+        Those of a list lead as they were given; those of a grid down, or to the right within a row,
+        and over the boundary where they close a ring.
         """
         if self.directions is not None:
             return self.directions[kind]
@@ -118,9 +118,7 @@ class Lattice:
         return self.coordinates[:, ::-1]
 
     def distances(self) -> np.ndarray:
-        """Give all distances between sites, (N, N), in lattice constants.
-
-        In a periodic direction the shorter way round counts (minimum image).
+        """Give all distances between sites, (N, N), the shorter way round a periodic direction.
 
         Raises:
             ValueError: a list of bonds without coordinates.
@@ -141,19 +139,15 @@ class Lattice:
             and self.boundary == other.boundary
             and (self.vacant, self.cell) == (other.vacant, other.cell)
             and dict(self.bonds) == dict(other.bonds)
-            and _same(self.coordinates, other.coordinates)
+            and np.array_equal(np.asarray(self.coordinates), np.asarray(other.coordinates))
         )
 
     def __hash__(self) -> int:
         return hash((self.shape, self.boundary))
 
 
-LISTED = ("custom", "graph")
-"""Kinds of lattices that were made from a list of bonds, with a grid and without."""
-
-
 def separations(offsets: np.ndarray, lattice: Lattice) -> np.ndarray:
-    """Give the lengths (...) of offsets (..., 2) in (y, x), the shortest way round a periodic boundary."""
+    """Give the lengths (...) of offsets (..., 2), see `nearest_images`."""
     return np.asarray(np.linalg.norm(nearest_images(offsets, lattice), axis=-1))
 
 
@@ -172,12 +166,6 @@ def nearest_images(offsets: np.ndarray, lattice: Lattice) -> np.ndarray:
         images[..., 1] -= right[1] * np.round(images[..., 1] / right[1])
     nearest = (images**2).sum(axis=-1).argmin(axis=-1)
     return np.take_along_axis(images, nearest[..., None, None], axis=-2)[..., 0, :]
-
-
-def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
 
 
 def _forward(lattice: Lattice, bond: Patch) -> Patch:
@@ -200,12 +188,13 @@ def require_lattice(where: str, value: Any) -> None:
     """Raise TypeError, with what to write, for what is no lattice."""
     if isinstance(value, Lattice):
         return
-    inner, hint = getattr(value, "lattice", None), ""
+    hint = ""
     sizes = value if isinstance(value, tuple | list) else (value,)
-    if all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in sizes):
-        by_size = {1: f"chain({sizes[0]})" if sizes else "", 2: f"square{tuple(map(int, sizes))}"}
-        hint = f"write {by_size[len(sizes)]}" if by_size.get(len(sizes)) else ""
-    elif isinstance(inner, Lattice):
+    if all(map(is_whole, sizes)):
+        if 1 <= len(sizes) <= 2:
+            square = f"square{tuple(map(int, sizes))}"
+            hint = f"write {square if len(sizes) == 2 else f'chain({sizes[0]})'}"
+    elif isinstance(getattr(value, "lattice", None), Lattice):
         hint = "its .lattice is one"
     elif callable(value):
         hint = f"call it with its sizes, as {getattr(value, '__name__', 'square')}(4, 4)"
@@ -216,34 +205,15 @@ def require_full_grid(where: str, lattice: Lattice) -> None:
     """Raise ValueError for a lattice with vacant places, of what needs a spin at every place."""
     if lattice.vacant:
         raise ValueError(
-            f"{where}: the {lattice.kind} lattice leaves {len(lattice.vacant)} places of its grid of "
-            f"{lattice.n_rows} x {lattice.n_cols} without a spin, and this wave function reads the whole "
-            "grid; take PEPS, or a network without one: RBM, MADE, RNN with order = 'snake'"
+            f"{where}: the {lattice.kind} lattice leaves {len(lattice.vacant)} places of its grid "
+            f"of {lattice.n_rows} x {lattice.n_cols} without a spin, and this wave function reads "
+            "the whole grid; take PEPS, or a network without one: RBM, MADE, RNN with order = "
+            "'snake'"
         )
-
-
-def check_length(name: str, value: object) -> int:
-    """Give back a number of sites, rows or columns as int.
-
-    Raises:
-        ValueError: not a whole number, or below 1.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        hint = ""
-        if isinstance(value, tuple | list) and all(isinstance(n, int) for n in value):
-            hint = f"; give the numbers one by one: {', '.join(map(str, value))}"
-        raise ValueError(
-            f"lattice: {name} is {value!r}; it must be a whole number, 1 or larger{hint}"
-        )
-    return int(value)
 
 
 def check_boundary(value: str, allowed: tuple[Boundary, ...]) -> Boundary:
-    """Give back the name of a boundary condition if it is one of `allowed`.
-
-    Raises:
-        ValueError: it is none of them.
-    """
+    """Give back the name of a boundary condition; ValueError unless it is one of `allowed`."""
     for name in allowed:
         if value == name:
             return name

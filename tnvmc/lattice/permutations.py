@@ -1,14 +1,17 @@
-"""Symmetries of a lattice: rearrangements of its sites that keep every bond."""
+"""Symmetries of a lattice, which rearrange its sites and keep every bond, and its sublattices."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.lattice import Lattice, Patch
+
+_IDENTITY = "identity"
 
 
 @dataclass(frozen=True)
@@ -22,20 +25,17 @@ class Permutation:
 def point_group(lattice: Lattice) -> tuple[Permutation, ...]:
     """Give the reflections and rotations of the grid that map the bonds of each kind on themselves.
 
-    The grid of a square has eight (C4v), of a rectangle four (C2v), of a chain two; what the
-    bonds or vacant places break is left out (Shastry-Sutherland dimers leave two of eight), and what moves
-    nothing is given once (a chain has no rows to reflect).  Rotations by 60 degrees are not among them.  The identity comes first.  Those of a
-    periodic lattice beside these have a translation in them: `translations`, `space_group`.
-    Couplings are those of a Hamiltonian: see `tnvmc.operators.symmetry`.
+    The grid of a square has eight (C4v), of a rectangle four (C2v), of a chain two; what bonds or
+    vacant places break is left out.  Rotations by 60 degrees are not among them.  The identity
+    comes first.  Couplings are not looked at: see `tnvmc.operators.symmetry`.
     """
     return _kept(lattice, _grid_symmetries(lattice))
 
 
 def translations(lattice: Lattice) -> tuple[Permutation, ...]:
-    """Give the translations along periodic directions that map the bonds of each kind on themselves.
+    """Give the translations along periodic directions that keep the bonds of each kind.
 
-    All N of a torus, n_cols of a cylinder or ring, a quarter of N for Shastry-Sutherland dimers,
-    and the identity alone of an open lattice.  The identity comes first.
+    All N of a torus, n_cols of a cylinder or ring, the identity alone of an open lattice.
     """
     return _kept(lattice, _shifts(lattice))
 
@@ -48,23 +48,6 @@ def space_group(lattice: Lattice) -> tuple[Permutation, ...]:
     """
     shifts = tuple(_shifts(lattice))
     return _kept(lattice, (_after(shift, g) for shift in shifts for g in _grid_symmetries(lattice)))
-
-
-def checkerboard(lattice: Lattice) -> np.ndarray:
-    """Give 0 or 1 for every site, (row + column) modulo 2: the sublattices of the grid, (N,).
-
-    Raises:
-        ValueError: a bond of kind "nearest" joins two sites of one sublattice.
-    """
-    rows, columns = np.divmod(np.array(lattice.places), lattice.n_cols)
-    board = (rows + columns) % 2
-    for i, j in lattice.bonds.get("nearest", ()):
-        if board[i] == board[j]:
-            raise ValueError(
-                f"sites {i} and {j} of the {lattice.kind} lattice are neighbours on one sublattice "
-                "of the checkerboard; it needs rings of even length and bonds between unlike sites"
-            )
-    return board
 
 
 def _kept(lattice: Lattice, candidates: Iterable[Permutation]) -> tuple[Permutation, ...]:
@@ -101,9 +84,6 @@ def _after(second: Permutation, first: Permutation) -> Permutation:
     return Permutation(name, tuple(first.sites[i] for i in second.sites))
 
 
-_IDENTITY = "identity"
-
-
 def _numbered(lattice: Lattice) -> np.ndarray:
     """The grid with the index of the site at each place, -1 where there is none."""
     grid = np.full(lattice.shape[0] * lattice.shape[1], -1)
@@ -112,7 +92,7 @@ def _numbered(lattice: Lattice) -> np.ndarray:
 
 
 def _of_picture(name: str, picture: np.ndarray, lattice: Lattice) -> Iterator[Permutation]:
-    """The rearrangement that a moved grid shows, nothing where a site has moved to a vacant place."""
+    """The rearrangement that a moved grid shows, if no site has moved to a vacant place."""
     sites = picture.ravel()[list(lattice.places)]
     if (sites >= 0).all():
         yield Permutation(name, tuple(int(site) for site in sites))
@@ -136,3 +116,82 @@ def _grid_symmetries(lattice: Lattice) -> Iterator[Permutation]:
         }
     for name, picture in moved.items():
         yield from _of_picture(name, picture, lattice)
+
+
+# --- sublattices
+
+
+def checkerboard(lattice: Lattice) -> np.ndarray:
+    """Give 0 or 1 for every site, (row + column) modulo 2: the sublattices of the grid, (N,).
+
+    Raises:
+        ValueError: a bond of kind "nearest" joins two sites of one sublattice.
+    """
+    rows, columns = np.divmod(np.array(lattice.places), lattice.n_cols)
+    board = (rows + columns) % 2
+    for i, j in lattice.bonds.get("nearest", ()):
+        if board[i] == board[j]:
+            raise ValueError(
+                f"sites {i} and {j} of the {lattice.kind} lattice are neighbours on one sublattice "
+                "of the checkerboard; it needs rings of even length and bonds between unlike sites"
+            )
+    return board
+
+
+@dataclass(frozen=True, eq=False)
+class Colouring:
+    """Two sublattices, such that every bond joins unlike sites, or why there are none."""
+
+    sublattice: np.ndarray | None  #: 0 or 1 for every site, (N,); site 0 has 0
+    odd_ring: tuple[int, ...] = ()  #: sites of a closed path of odd length, if there is one
+    n_parts: int = 1  #: parts that no bond joins: their colours are not related
+
+
+def colouring(lattice: Lattice) -> Colouring:
+    """Colour the sites by the bonds of kind "nearest", or by all bonds where there are none of it.
+
+    An odd ring has none, and parts that no bond joins could be coloured in several ways.
+    """
+    bonds = lattice.bonds.get("nearest") or [b for kind in lattice.bonds.values() for b in kind]
+    neighbours: dict[int, list[int]] = {site: [] for site in range(lattice.n_sites)}
+    for i, j in bonds:
+        neighbours[i].append(j)
+        neighbours[j].append(i)
+    colour, parent, n_parts = np.full(lattice.n_sites, -1), dict[int, int](), 0
+    for start in range(lattice.n_sites):
+        if colour[start] >= 0:
+            continue
+        n_parts += 1
+        if clash := _spread(start, neighbours, colour, parent):
+            return Colouring(None, _ring(clash, parent))
+    return Colouring(colour if n_parts == 1 else None, (), n_parts)
+
+
+def _spread(
+    start: int, neighbours: Mapping[int, list[int]], colour: np.ndarray, parent: dict[int, int]
+) -> Patch | None:
+    """Colour all that hangs together with a site, breadth first; give a bond within one colour."""
+    colour[start] = 0
+    waiting = deque([start])
+    while waiting:
+        site = waiting.popleft()
+        for other in neighbours[site]:
+            if colour[other] < 0:
+                colour[other], parent[other] = 1 - colour[site], site
+                waiting.append(other)
+            elif colour[other] == colour[site]:
+                return site, other
+    return None
+
+
+def _ring(clash: Patch, parent: Mapping[int, int]) -> tuple[int, ...]:
+    """The ring that a bond closes: the paths of its two sites back to where they meet."""
+    paths = []
+    for site in clash:
+        path = [site]
+        while path[-1] in parent:
+            path.append(parent[path[-1]])
+        paths.append(path)
+    meet = next(site for site in paths[0] if site in paths[1])
+    left, right = (path[: path.index(meet)] for path in paths)
+    return (*left, meet, *reversed(right))

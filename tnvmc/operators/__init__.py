@@ -1,4 +1,4 @@
-"""Level 1: operators, which are sums of local terms; model Hamiltonians, sparse matrices, known energies."""
+"""Level 1: operators, which are sums of local terms; models, symmetries, known energies."""
 
 from tnvmc.operators.basis import Basis, basis, smallest_magnetisation
 from tnvmc.operators.models import heisenberg, j1j2, rydberg, shastry_sutherland, tfim, xxz

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Complex, Real
 from typing import Any, Self
 
@@ -13,19 +13,20 @@ import numpy as np
 from tnvmc.backend.arguments import whole
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.operators.local_term import ROUNDING, chopped
-from tnvmc.operators.products import MAX_WIDTH, in_site_order, most_sites
+from tnvmc.operators.products import joined, placed_products
+from tnvmc.operators.spin import MAX_WIDTH, in_site_order, most_sites, real_if_possible
 
 Matrices = Mapping[Patch, np.ndarray]
 """Sites in increasing order, and the sum (d^k, d^k) of what acts on them."""
 
 MAX_PAIRS = 100_000
-"""Most products of two terms that one product is made of: some 20 seconds, and a matrix for each."""
+"""Most products of two terms in a product: some 20 seconds, and a matrix for each."""
 
 
 class Arithmetic:
     """What an `Operator` and a `NonHermitian` can do with each other.
 
-    Which of the two comes out the matrices decide: i (S+ S- - S- S+) is an `Operator`, S+ S- is not.
+    The matrices decide which one comes out: i (S+ S- - S- S+) is an `Operator`, S+ S- is not.
     """
 
     lattice: Lattice
@@ -34,6 +35,45 @@ class Arithmetic:
     units: str
     magnetisation: int | None
     __array_ufunc__ = None  # NumPy's numbers and arrays leave what they do not know to this class
+
+    @classmethod
+    @abstractmethod
+    def from_terms(
+        cls,
+        lattice: Lattice,
+        terms: Iterable[Any],
+        *,
+        local_dim: int = 2,
+        units: str = "custom",
+        name: str = "operator",
+    ) -> Self:
+        """Build an operator from (sites, matrix) pairs, sites in any order."""
+
+    @classmethod
+    def from_products(
+        cls,
+        lattice: Lattice,
+        products: Iterable[Sequence[Any]],
+        *,
+        local_dim: int = 2,
+        units: str = "custom",
+        name: str = "operator",
+    ) -> Self:
+        """Build an operator from texts: ("Sx Sx + Sy Sy", "nearest", 1.0), ("Sz", "all", 0.3).
+
+        Args:
+            lattice: of which sites and bonds are meant.
+            products: (text, where) or (text, where, coupling), see `products.place`: numbers before
+                names, Sx Sy Sz S+ S- I for any spin, X Y Z n for d = 2; a kind of bonds, "all"
+                sites, or a list of tuples of sites; a number, or one for each place.
+            local_dim, units, name: of the operator.
+
+        Raises:
+            ValueError: as `products.place`; as an `Operator` a sum that is not Hermitian on some
+                sites, which is a `NonHermitian`.
+        """
+        terms = joined(placed_products(lattice, products, local_dim))
+        return cls.from_terms(lattice, terms, local_dim=local_dim, units=units, name=name)
 
     @property
     @abstractmethod
@@ -108,9 +148,10 @@ class Arithmetic:
 
 
 def commutator(left: Arithmetic, right: Arithmetic) -> Any:
-    """Give [A, B] = A B - B A: a `NonHermitian`, as Hermitian A and B have an anti-Hermitian one.
+    """Give [A, B] = A B - B A, from the pairs of terms that share a site.
 
-    Only pairs of terms that share a site are multiplied, so it reaches where A @ B - B @ A is too wide.
+    Of two Hermitian operators it is a `NonHermitian`; one that vanishes is an `Operator` without
+    terms.
 
     >>> from tnvmc import Operator, chain, commutator
     >>> x, y = (Operator.from_products(chain(2), [(s, [0])]) for s in ("Sx", "Sy"))
@@ -118,14 +159,9 @@ def commutator(left: Arithmetic, right: Arithmetic) -> Any:
     array([[ 0.5,  0. ],
            [ 0. , -0.5]])
 
-    Args:
-        left, right: A and B, an `Operator` or a `NonHermitian` each, on one lattice.
-
-    Returns:
-        The commutator; one that vanishes is an `Operator` without terms.
-
     Raises:
-        ValueError: as A @ B, for pairs that share a site.
+        ValueError: other lattices or local states; a pair of terms on too many sites; too many
+            pairs.
     """
     _check_alike(left, right, "commute")
     pairs = [(p, q) for p in left.matrices for q in right.matrices if set(p) & set(q)]
@@ -139,22 +175,17 @@ def commutator(left: Arithmetic, right: Arithmetic) -> Any:
 
 
 def hermitian_parts(matrices: Matrices, tolerance: float) -> tuple[Matrices, Matrices]:
-    """Split O = A + i B into its Hermitian parts; what is rounding of an element is left out of B.
+    """Split O = A + i B into its Hermitian parts A and B; patches without one are left out of it.
 
-    Args:
-        matrices: O, patch by patch.
-        tolerance: largest |O - O^dagger| of a patch, over its largest |O|, that is rounding.
-
-    Returns:
-        A and B; a patch without B is not in the second one.
+    `tolerance` is the largest |O - O^dagger| of a patch, over its largest |O|, that is rounding.
     """
     real, imaginary = {}, {}
     for patch, matrix in matrices.items():
         back = matrix.conj().T
         gap = np.abs(matrix - back).max()
-        real[patch] = _plain((matrix + back) / 2)
+        real[patch] = real_if_possible((matrix + back) / 2)
         if gap > tolerance * np.abs(matrix).max():
-            imaginary[patch] = _plain((matrix - back) / 2j)
+            imaginary[patch] = real_if_possible((matrix - back) / 2j)
     return {patch: matrix for patch, matrix in real.items() if np.any(matrix)}, imaginary
 
 
@@ -228,19 +259,16 @@ def _check_pairs(left: Arithmetic, right: Arithmetic, pairs: list[tuple[Patch, P
     what = f"product of {left.name} and {right.name}"
     if len(pairs) > MAX_PAIRS:
         raise ValueError(
-            f"{what}: terms on {len(left.matrices)} and on {len(right.matrices)} patches of sites make "
-            f"{len(pairs)} products, at most {MAX_PAIRS} are made. Multiply the parts that matter, or "
-            "take commutator(A, B), which makes those that share a site"
+            f"{what}: terms on {len(left.matrices)} and on {len(right.matrices)} patches of sites "
+            f"make {len(pairs)} products, at most {MAX_PAIRS} are made. Multiply the parts that "
+            "matter, or take commutator(A, B), which makes those that share a site"
         )
     widest = max(pairs, key=lambda pair: len({*pair[0], *pair[1]}), default=((), ()))
     n_sites = len({*widest[0], *widest[1]})
     if n_sites > most_sites(left.local_dim):
         raise ValueError(
-            f"{what}: the terms on {widest[0]} and {widest[1]} act on {n_sites} sites together; with "
-            f"local dimension {left.local_dim} a term may act on {most_sites(left.local_dim)}, where "
-            f"its matrix is at most {MAX_WIDTH} wide. Multiply parts that lie closer together"
+            f"{what}: the terms on {widest[0]} and {widest[1]} act on {n_sites} sites together; "
+            f"with local dimension {left.local_dim} a term may act on "
+            f"{most_sites(left.local_dim)}, where its matrix is at most {MAX_WIDTH} wide. Multiply "
+            "parts that lie closer together"
         )
-
-
-def _plain(matrix: np.ndarray) -> np.ndarray:
-    return matrix if np.any(matrix.imag) else matrix.real

@@ -1,32 +1,28 @@
 """The matrix of an operator for one diagonalisation: in blocks, by a kernel where there is one.
 
-Where turning all spins over keeps the operator and the basis, the first half of the rows tells all: the
-state at position p is turned into that at n - 1 - p, and in the even and odd combinations
-(|p> +- |n - 1 - p>) / sqrt(2) the matrix falls into two blocks of n / 2 states.
+Where turning all spins over keeps the operator and the basis, it turns the state at position p into
+that at n - 1 - p, and in the even and odd combinations (|p> +- |n - 1 - p>) / sqrt(2) the matrix
+falls into two blocks of n / 2 states, of which the first half of the rows tells all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tnvmc.backend import host
-from tnvmc.operators.basis import Basis
-from tnvmc.operators.sectors import flip_invariant
-from tnvmc.operators.sparse import sparse_matrix
+from tnvmc.operators.basis import Basis, digits_of
+from tnvmc.operators.properties import flip_invariant
 from tnvmc.operators.term import Operator
-
-if TYPE_CHECKING:
-    from tnvmc.backend.host.elements import Terms
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Where each row begins, columns, values; a column may come more than once in a row."""
 
 
 def splits(operator: Operator, basis: Basis) -> bool:
-    """Tell whether turning all spins over keeps the operator and the basis, but none of its states."""
+    """Tell whether turning all spins over keeps operator and basis, but none of its states."""
     whole = basis.magnetisation in (None, 0) and basis.dimension % 2 == 0
     return whole and flip_invariant(operator)
 
@@ -34,9 +30,8 @@ def splits(operator: Operator, basis: Basis) -> bool:
 class Blocks:
     """The blocks of a matrix, as linear operators; they share memory, so one is there at a time.
 
-    Cost: 30 ns for each state and patch.  Memory: 21 bytes for each element that is stored while they
-    are put together, 9 to 13 later (16 and 20 more if complex); half of the elements are where the
-    matrix `splits`.
+    Cost: 30 ns for each state and patch.  Memory: 21 bytes for each stored element while they are
+    put together, 9 to 13 later (16 and 20 more if complex); half of it where the matrix `splits`.
     """
 
     def __init__(self, operator: Operator, basis: Basis) -> None:
@@ -101,10 +96,9 @@ def spread(vector: np.ndarray, sign: int | None) -> np.ndarray:
 
 def _rows(operator: Operator, basis: Basis, n_rows: int) -> Rows:
     """The first rows of the matrix."""
-    if basis.magnetisation is not None and not operator.conserves_magnetisation:
-        sparse_matrix(operator, basis)  # raises
-    if not host.available():
-        matrix = sparse_matrix(operator, basis)[:n_rows]
+    keeps = basis.magnetisation is None or operator.conserves_magnetisation
+    if not keeps or not host.available():  # the former raises
+        matrix = operator.sparse(basis.magnetisation)[:n_rows]
         return matrix.indptr.astype(np.int64), matrix.indices, matrix.data
     from tnvmc.backend.host.elements import Places, count, fill
 
@@ -120,7 +114,7 @@ def _rows(operator: Operator, basis: Basis, n_rows: int) -> Rows:
     return starts, columns, values
 
 
-def _terms(operator: Operator, basis: Basis, n_tails: int) -> Terms:
+def _terms(operator: Operator, basis: Basis, n_tails: int) -> Any:
     """The tables of the kernel."""
     from tnvmc.backend.host.elements import Terms
 
@@ -142,8 +136,7 @@ def _terms(operator: Operator, basis: Basis, n_tails: int) -> Terms:
         counts.append((replacement.elements != 0).sum(axis=1))
         n_choices[i] = replacement.targets.shape[1]
         elements.append(replacement.elements.reshape(-1))
-        states = np.arange(d ** len(patch))
-        digits = states[:, None] // d ** np.arange(len(patch) - 1, -1, -1) % d
+        digits = digits_of(len(patch), d)
         change = digits[np.maximum(replacement.targets, 0)] - digits[:, None, :]
         place = np.array([d ** (basis.n_sites - 1 - site) for site in patch])
         parts = np.stack([place // n_tails, np.where(place < n_tails, place, 0)])
@@ -154,5 +147,6 @@ def _terms(operator: Operator, basis: Basis, n_tails: int) -> Terms:
     n_elements = n_choices * n_states
     return Terms(
         sites, n_choices, np.cumsum(n_elements) - n_elements, np.cumsum(n_states) - n_states,
-        np.concatenate(elements).astype(dtype), head_shift, tail_shift, np.concatenate(diagonals), np.concatenate(counts),
+        np.concatenate(elements).astype(dtype), head_shift, tail_shift,
+        np.concatenate(diagonals), np.concatenate(counts),
     )  # fmt: skip

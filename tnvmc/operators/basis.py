@@ -1,25 +1,32 @@
-"""Basis states of N sites as integer codes: all of them, or those of one magnetisation.
+"""Basis states of N sites as integer codes, all or of one magnetisation, and matrices over them.
 
-The code of a configuration is sum_i s_i d^(N-1-i), so sorted codes are configurations in
-lexicographic order.
+The code of a configuration is sum_i s_i d^(N-1-i): sorted codes are configurations in lexicographic
+order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
+
+from tnvmc.lattice.lattice import Patch
+from tnvmc.operators.local_term import Replacement
 
 CODE_BITS = 62
 """Codes are int64; d^N may use this many bits."""
 
+CHUNK_ENTRIES = 2**21
+"""Matrix slots looked at in one go; bounds the temporary memory to about 100 MB."""
+
 
 def basis(n_sites: int, local_dim: int = 2, magnetisation: int | None = None) -> np.ndarray:
-    """Give all configurations, or those of one magnetisation, in lexicographic order.
+    """Give all configurations, or those of one magnetisation, in lexicographic order: int8 (n, N).
 
-    `magnetisation` is twice the total Sz, N (d - 1) - 2 sum_i s_i, an integer; None means the
-    full space.  Returns int8 (n, N).
+    `magnetisation` is twice the total Sz, N (d - 1) - 2 sum_i s_i; None means the full space.
 
     Raises:
         ValueError: no configuration has this magnetisation; d^N beyond 2^62.
@@ -29,8 +36,7 @@ def basis(n_sites: int, local_dim: int = 2, magnetisation: int | None = None) ->
 
 
 def smallest_magnetisation(n_sites: int, local_dim: int = 2) -> int:
-    """Give the smallest twice-total-Sz >= 0 that N sites can have: 0, or 1 for an odd number of
-    half-integer spins."""
+    """Give the smallest twice-total-Sz >= 0: 0, or 1 for an odd number of half-integer spins."""
     return n_sites * (local_dim - 1) % 2
 
 
@@ -56,11 +62,12 @@ def _counts_by_total(n_sites: int, local_dim: int) -> tuple[int, ...]:
 class Basis:
     """The states of N sites with a given magnetisation (None: all), and where each one stands.
 
-    Positions come from two tables, one for the first and one for the second half of the sites,
-    instead of a search: position = first[head] + rank[tail].  Memory: 8 bytes per state for the
-    codes and 16 d^(N/2) bytes for the tables.
+    Positions come from two tables, one for the first and one for the second half of the sites:
+    position = first[head] + rank[tail].  Memory: 8 bytes per state for the codes, 16 d^(N/2) bytes
+    for the tables.  Source: H. Q. Lin, Phys. Rev. B 42, 6561 (1990).
 
-    Source: H. Q. Lin, Phys. Rev. B 42, 6561 (1990).
+    Raises:
+        ValueError: no configuration has this magnetisation.
     """
 
     n_sites: int
@@ -102,7 +109,11 @@ class Basis:
     @cached_property
     def codes(self) -> np.ndarray:
         """All codes in increasing order: int64 (n,)."""
-        self._check_bits()
+        if self.local_dim**self.n_sites > 2**CODE_BITS:
+            raise ValueError(
+                f"basis of {self.n_sites} sites with local dimension {self.local_dim}: "
+                f"{self.local_dim}^{self.n_sites} states do not fit the {CODE_BITS} bits of a code"
+            )
         if self.total is None:
             return np.arange(self.dimension, dtype=np.int64)
         tails_by_sum, start, _ = self._tails
@@ -120,7 +131,7 @@ class Basis:
         return configs
 
     def positions(self, codes: np.ndarray) -> np.ndarray:
-        """Give where codes stand in `codes`, for codes that belong to the basis: int64."""
+        """Give where codes of the basis stand in `codes`: int64."""
         if self.total is None:
             return codes
         head, tail = np.divmod(codes, self._n_tails)
@@ -134,13 +145,6 @@ class Basis:
             return np.arange(n_heads) * self._n_tails, np.arange(self._n_tails)
         return self._first, self._rank
 
-    def _check_bits(self) -> None:
-        if self.local_dim**self.n_sites > 2**CODE_BITS:
-            raise ValueError(
-                f"basis of {self.n_sites} sites with local dimension {self.local_dim}: "
-                f"{self.local_dim}^{self.n_sites} states do not fit the {CODE_BITS} bits of a code"
-            )
-
     @property
     def _n_tail_sites(self) -> int:
         return self.n_sites // 2
@@ -152,9 +156,8 @@ class Basis:
     @cached_property
     def _missing(self) -> np.ndarray:
         """Digit sum that a tail must add to each head; -1 where no tail can."""
-        missing = np.asarray(self.total) - _digit_sums(
-            self.n_sites - self._n_tail_sites, self.local_dim
-        )
+        heads = _digit_sums(self.n_sites - self._n_tail_sites, self.local_dim)
+        missing = np.asarray(self.total) - heads
         most = self._n_tail_sites * (self.local_dim - 1)
         return np.where((missing >= 0) & (missing <= most), missing, -1)
 
@@ -190,3 +193,104 @@ def _digit_sums(n_digits: int, local_dim: int) -> np.ndarray:
     for _ in range(n_digits):
         sums = (np.arange(local_dim)[:, None] + sums[None, :]).reshape(-1)
     return sums
+
+
+def digits_of(n_digits: int, local_dim: int) -> np.ndarray:
+    """Give the base-d digits of 0..d^n - 1, first digit most significant: (d^n, n)."""
+    powers = local_dim ** np.arange(n_digits - 1, -1, -1)
+    return np.arange(local_dim**n_digits)[:, None] // powers % local_dim
+
+
+def sparse_matrix(
+    replacements: Mapping[Patch, Replacement],
+    diagonal: Callable[[np.ndarray], np.ndarray],
+    states: Basis,
+) -> Any:
+    """Build <s|H|s'> over a basis: scipy.sparse.csr_matrix, rows and columns in basis order.
+
+    Cost and memory are proportional to the number of elements, see `count_elements` (12 bytes each,
+    20 if complex, 4 more beyond 2^31 of them; and as much again while it is put together).
+
+    Args:
+        replacements: off-diagonal elements by patch, which stay in the basis.
+        diagonal: <s|H|s> (B,) of configurations (B, N).
+        states: the basis.
+    """
+    from scipy.sparse import csr_matrix
+
+    chunks = zip(*_row_chunks(replacements, diagonal, states), strict=True)
+    counts, columns, values = (list(parts) for parts in chunks)
+    n_elements = sum(map(len, values))
+    index_type = np.int32 if max(n_elements, states.dimension) < 2**31 else np.int64
+    starts = np.zeros(states.dimension + 1, dtype=index_type)
+    np.cumsum(np.concatenate(counts), out=starts[1:])
+    matrix = csr_matrix(
+        (_joined(values), _joined(columns).astype(index_type, copy=False), starts),
+        shape=(states.dimension, states.dimension),
+    )
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """Concatenate and free the parts at once: they are as large as the matrix."""
+    whole = np.concatenate(parts)
+    parts.clear()
+    return whole
+
+
+def count_elements(replacements: Mapping[Patch, Replacement], states: Basis) -> int:
+    """Count the elements of `sparse_matrix` without building it.
+
+    Exact where no two patches connect the same pair of states, otherwise slightly too many.
+    """
+    total, d = states.dimension, states.local_dim
+    for patch, replacement in replacements.items():
+        n_others = states.n_sites - len(patch)
+        sums = digits_of(len(patch), d).sum(axis=1)
+        for digits, n_targets in zip(sums, (replacement.targets >= 0).sum(axis=1), strict=True):
+            if states.total is None:
+                total += int(n_targets) * d**n_others
+            else:
+                total += int(n_targets) * count_states(n_others, d, states.total - int(digits))
+    return total
+
+
+def _row_chunks(
+    replacements: Mapping[Patch, Replacement],
+    diagonal: Callable[[np.ndarray], np.ndarray],
+    states: Basis,
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Per chunk of rows: elements per row, their columns, their values, row by row."""
+    slots = list(_slots(replacements, states))
+    is_complex = any(np.iscomplexobj(r.elements) for r in replacements.values())
+    column_type = np.int32 if states.dimension < 2**31 else np.int64
+    rows_at_once = max(1, CHUNK_ENTRIES // (len(slots) + 1))
+    for begin in range(0, states.dimension, rows_at_once):
+        codes = states.codes[begin : begin + rows_at_once]
+        columns = np.empty((len(codes), len(slots) + 1), dtype=column_type)
+        values = np.empty(columns.shape, dtype=np.complex128 if is_complex else np.float64)
+        filled = np.ones(columns.shape, dtype=bool)
+        configs = states.configs(codes)
+        columns[:, 0] = np.arange(begin, begin + len(codes))
+        values[:, 0] = diagonal(configs)
+        for k, (patch, shift, element) in enumerate(slots, start=1):
+            local = np.zeros(len(configs), dtype=np.int64)
+            for site in patch:
+                local = local * states.local_dim + configs[:, site]
+            values[:, k] = element[local]
+            filled[:, k] = active = element[local] != 0
+            columns[active, k] = states.positions(codes[active] + shift[local[active]])
+        yield filled.sum(axis=1), columns[filled], values[filled]
+
+
+def _slots(
+    replacements: Mapping[Patch, Replacement], states: Basis
+) -> Iterator[tuple[Patch, np.ndarray, np.ndarray]]:
+    """Per patch and column of its table: change of the code and element, by local state."""
+    for patch, replacement in replacements.items():
+        place = np.array([states.local_dim ** (states.n_sites - 1 - site) for site in patch])
+        digits = digits_of(len(patch), states.local_dim)
+        for targets, element in zip(replacement.targets.T, replacement.elements.T, strict=True):
+            shift = (digits[np.maximum(targets, 0)] - digits) @ place
+            yield patch, shift, element

@@ -1,13 +1,19 @@
-"""Terms of an operator: matrices on a few sites, and what they turn local states into."""
+"""Terms of an operator: matrices on a few sites, their elements, sums of their diagonals."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tnvmc.backend.arguments import whole
-from tnvmc.operators.products import MAX_WIDTH, in_site_order, most_sites
+from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.lattice.lattice import Patch
+from tnvmc.operators.spin import MAX_WIDTH, in_site_order, most_sites
+
+Array = Any
 
 ROUNDING = 1e-14
 """Elements of a term below this part of its largest are taken for rounding, and are 0."""
@@ -20,13 +26,13 @@ HERMITIAN_TOLERANCE = 1e-12
 class Term:
     """A Hermitian matrix on one site or several different ones, at most `most_sites` of them.
 
-    `matrix` is (d^k, d^k) in the basis kron(first site, second site, ...), so the first site
-    named is the most significant digit of a row or column index.  Elements below `ROUNDING` times
-    the largest count as 0; what is that small and meant is a term of its own.
+    `matrix` is (d^k, d^k) in the basis kron(first site, second site, ...): the first site is the
+    most significant digit of an index.  Elements below `ROUNDING` times the largest count as 0;
+    what is that small and meant is a term of its own.
 
     Raises:
-        ValueError: no site, one twice, a matrix that is not square, not d^k wide for any d >= 2, wider
-            than `MAX_WIDTH`, not finite or not Hermitian.
+        ValueError: no site, one twice, a matrix that is not square, not d^k wide for any d >= 2,
+            wider than `MAX_WIDTH`, not finite or not Hermitian.
     """
 
     sites: tuple[int, ...]
@@ -85,8 +91,7 @@ def replacement_of(matrix: np.ndarray) -> Replacement | None:
 
 
 def chopped(matrix: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
-    """Drop parts below a tolerance (a number, or one for each element), and the imaginary part
-    altogether if nothing is left."""
+    """Set parts below a tolerance (one number, or one per element) to 0; real where it can be."""
     real = np.where(np.abs(matrix.real) > tolerance, matrix.real, 0.0)
     imaginary = np.where(np.abs(matrix.imag) > tolerance, matrix.imag, 0.0)
     return real + 1j * imaginary if np.any(imaginary) else real
@@ -99,32 +104,102 @@ def is_hermitian(matrix: np.ndarray) -> bool:
 
 
 def _check_term(sites: tuple[int, ...], matrix: np.ndarray) -> None:
-    k = len(sites)
+    k, where = len(sites), f"term on sites {sites}: "
     if k < 1 or len(set(sites)) != k:
-        raise ValueError(
-            f"term on sites {sites}: it must act on one site, or on several different sites"
-        )
+        raise ValueError(f"{where}it must act on one site, or on several different sites")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"term on sites {sites}: matrix of shape {matrix.shape} is not square")
+        raise ValueError(f"{where}matrix of shape {matrix.shape} is not square")
     d = round(len(matrix) ** (1 / k)) if len(matrix) else 0
     if d < 2 or d**k != len(matrix):
         raise ValueError(
-            f"term on sites {sites}: a matrix {len(matrix)} wide does not fit {k} site(s); it must "
-            f"be d^{k} wide for a local dimension d of 2 or more"
+            f"{where}a matrix {len(matrix)} wide does not fit {k} site(s); it must be d^{k} wide "
+            "for a local dimension d of 2 or more"
         )
     if len(matrix) > MAX_WIDTH:
         raise ValueError(
-            f"term on sites {sites}: {k} sites of local dimension {d}; the matrix of a term is at most "
-            f"{MAX_WIDTH} wide, which is {most_sites(d)} such sites"
+            f"{where}{k} sites of local dimension {d}; the matrix of a term is at most {MAX_WIDTH} "
+            f"wide, which is {most_sites(d)} such sites"
         )
     if matrix.dtype.kind not in "iufc" or not np.isfinite(matrix).all():
-        raise ValueError(f"term on sites {sites}: the matrix must hold finite numbers only")
+        raise ValueError(f"{where}the matrix must hold finite numbers only")
     if not is_hermitian(matrix):
         gap = np.abs(matrix - matrix.conj().T)
         row, col = (int(index) for index in np.unravel_index(gap.argmax(), gap.shape))
         raise ValueError(
-            f"term on sites {sites}: the matrix is not Hermitian: h[{row}, {col}] = "
-            f"{matrix[row, col]:.6g} but h[{col}, {row}] = {matrix[col, row]:.6g}. Add the "
-            "Hermitian conjugate, or check the order of sites in kron(first, second, ...); an "
-            "observable that is meant so is a NonHermitian"
+            f"{where}the matrix is not Hermitian: h[{row}, {col}] = {matrix[row, col]:.6g} but "
+            f"h[{col}, {row}] = {matrix[col, row]:.6g}. Add the Hermitian conjugate, or check the "
+            "order of sites in kron(first, second, ...); an observable that is meant so is a "
+            "NonHermitian"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalForm:
+    """f(s) = constant + phi . linear + phi Q phi + sum over patches of table[local state].
+
+    phi is the one-hot code of a configuration without its state 0: entry (a - 1) * N + i is 1 where
+    s_i = a.  All terms on one or two sites so become one matrix product; others are looked up.
+    """
+
+    n_sites: int
+    local_dim: int
+    constant: float
+    linear: np.ndarray  #: (F,), F = N (d - 1)
+    quadratic: np.ndarray  #: (F, F) upper triangular, or (0, 0) where no pair interacts
+    tables: Mapping[Patch, np.ndarray]  #: patches of 3 sites and more -> (d^k,)
+
+    def evaluate(self, configs: Array) -> Array:
+        """Give f for configurations (B, N): float64 (B,), in the namespace of `configs`.
+
+        Cost B F^2 for pairs and B per larger patch; memory 2 B F floats.  Values of `configs`
+        outside 0..d-1 are not noticed.
+        """
+        xp = array_namespace(configs)
+        total = xp.full((configs.shape[0],), self.constant, dtype=xp.float64)
+        if np.any(self.linear) or self.quadratic.size:
+            codes = [
+                xp.asarray(configs == state, dtype=xp.float64) for state in range(1, self.local_dim)
+            ]
+            phi = codes[0] if len(codes) == 1 else xp.concat(codes, axis=1)
+            total = total + phi @ to_namespace(self.linear, xp)
+            if self.quadratic.size:
+                total = total + xp.sum((phi @ to_namespace(self.quadratic, xp)) * phi, axis=1)
+        for patch, table in self.tables.items():
+            states = xp.zeros((configs.shape[0],), dtype=xp.int64)
+            for site in patch:
+                states = states * self.local_dim + xp.asarray(configs[:, site], dtype=xp.int64)
+            total = total + xp.take(to_namespace(table, xp), states)
+        return total
+
+
+def diagonal_form(
+    diagonals: Mapping[Patch, np.ndarray], n_sites: int, local_dim: int
+) -> DiagonalForm:
+    """Collect the diagonals (d^k,) of local matrices by patch into a `DiagonalForm`."""
+    n_features = n_sites * (local_dim - 1)
+    constant = 0.0
+    linear = np.zeros((local_dim - 1, n_sites))
+    quadratic = np.zeros((local_dim - 1, n_sites, local_dim - 1, n_sites))
+    tables: dict[Patch, np.ndarray] = {}
+    for patch, diagonal in diagonals.items():
+        table = diagonal.reshape((local_dim,) * len(patch))
+        if len(patch) == 1:
+            constant += table[0]
+            linear[:, patch[0]] += table[1:] - table[0]
+        elif len(patch) == 2:
+            i, j = patch
+            constant += table[0, 0]
+            linear[:, i] += table[1:, 0] - table[0, 0]
+            linear[:, j] += table[0, 1:] - table[0, 0]
+            quadratic[:, i, :, j] += table[1:, 1:] - table[1:, :1] - table[:1, 1:] + table[0, 0]
+        elif np.any(diagonal):
+            tables[patch] = diagonal
+    pairs = quadratic.reshape(n_features, n_features)
+    return DiagonalForm(
+        n_sites=n_sites,
+        local_dim=local_dim,
+        constant=float(constant),
+        linear=linear.reshape(n_features),
+        quadratic=pairs if np.any(pairs) else np.zeros((0, 0)),
+        tables=tables,
+    )

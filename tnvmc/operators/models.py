@@ -1,19 +1,21 @@
 """Model Hamiltonians, one function each.
 
-A lattice may be a graph of NetKet.  Couplings are numbers, or one number per bond or site: a mapping (i, j) -> number (site ->
-number for fields), or an array in the order of `lattice.bonds[kind]` (of the sites).
+A lattice may be a graph of NetKet.  Couplings are numbers, or one number per bond or site: a
+mapping (i, j) -> number (site -> number for fields), or an array in the order of
+`lattice.bonds[kind]` (of the sites).  All raise ValueError for a lattice without the bonds, and for
+couplings that do not fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from tnvmc.backend.calls import spelt
+from tnvmc.lattice.custom import as_lattice
 from tnvmc.lattice.lattice import Lattice, require_lattice
-from tnvmc.lattice.netket import as_lattice
-from tnvmc.operators.couplings import Coupling, bonds_of_kind, per_bond, per_site, plain_couplings
+from tnvmc.operators.products import Coupling, bonds_of_kind, per_bond, per_site, plain_couplings
 from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Z, exchange_matrix, kron
 from tnvmc.operators.term import ROUNDING, Operator, Term
 
@@ -24,14 +26,8 @@ def heisenberg(lattice: Lattice, J: Coupling = 1.0) -> Operator:
 
     S = sigma / 2 ("S.S" units); J > 0 is antiferromagnetic.  Divide energies published for
     sum sigma . sigma by 4 to compare.
-
-    Raises:
-        ValueError: couplings that do not fit the bonds.
     """
-    lattice = as_lattice(lattice)
-    terms = tuple(_bond_terms(lattice, "nearest", "heisenberg", "J", J, exchange_matrix()))
-    couplings = plain_couplings(lattice, J=(J, "nearest"))
-    return Operator(lattice, terms, 2, "S.S", "heisenberg", couplings)
+    return _exchange_model("heisenberg", lattice, {"nearest": ("J", J)})
 
 
 @spelt()
@@ -39,9 +35,6 @@ def xxz(lattice: Lattice, J: Coupling = 1.0, Jz: Coupling = 1.0) -> Operator:
     """Build H = sum_<ij> J_ij (Sx_i Sx_j + Sy_i Sy_j) + Jz_ij Sz_i Sz_j over nearest neighbours.
 
     S = sigma / 2 ("S.S" units); J = Jz is the Heisenberg model, Jz = 0 the XY model.
-
-    Raises:
-        ValueError: couplings that do not fit the bonds.
     """
     lattice = as_lattice(lattice)
     along_z = kron(SIGMA_Z, SIGMA_Z) / 4
@@ -65,17 +58,8 @@ def j1j2(lattice: Lattice, J1: Coupling = 1.0, J2: Coupling = 0.5) -> Operator:
     The second sum runs over the bonds of kind "diagonal": both diagonals of every plaquette, or
     next-nearest neighbours of a chain (at J2 = J1 / 2 the Majumdar-Ghosh point).  S = sigma / 2
     ("S.S" units), J > 0 antiferromagnetic.
-
-    Raises:
-        ValueError: a lattice without diagonals; couplings that do not fit the bonds.
     """
-    lattice = as_lattice(lattice)
-    terms = [
-        *_bond_terms(lattice, "nearest", "j1j2", "J1", J1, exchange_matrix()),
-        *_bond_terms(lattice, "diagonal", "j1j2", "J2", J2, exchange_matrix()),
-    ]
-    couplings = plain_couplings(lattice, J1=(J1, "nearest"), J2=(J2, "diagonal"))
-    return Operator(lattice, tuple(terms), 2, "S.S", "j1j2", couplings)
+    return _exchange_model("j1j2", lattice, {"nearest": ("J1", J1), "diagonal": ("J2", J2)})
 
 
 @spelt()
@@ -84,9 +68,6 @@ def tfim(lattice: Lattice, J: Coupling = 1.0, h: Coupling = 1.0) -> Operator:
 
     Pauli matrices with eigenvalues +-1 ("Pauli" units); J > 0 is ferromagnetic.  The square
     lattice is critical at h/J = 3.044, the chain at h/J = 1.
-
-    Raises:
-        ValueError: couplings that do not fit the bonds or sites.
     """
     lattice = as_lattice(lattice)
     terms = [
@@ -109,8 +90,7 @@ def rydberg(
     elements non-positive; the other sign has the same spectrum.  Tr H is not zero.
 
     Raises:
-        ValueError: V is not one real number; fields that do not fit the sites; two sites at the
-            same position.
+        ValueError: V is not one real number; two sites at the same position.
 
     Source: K. Sprague, S. Czischek, Commun. Phys. 7, 90 (2024).
     """
@@ -145,19 +125,25 @@ def shastry_sutherland(lattice: Lattice, J: Coupling = 0.5, J_dimer: Coupling = 
     the product of dimer singlets is the ground state for J / J_dimer below about 0.675, with
     energy -3/8 J_dimer per site.
 
-    Raises:
-        ValueError: a lattice without dimers; couplings that do not fit the bonds.
-
     Source: B. S. Shastry, B. Sutherland, Physica B+C 108, 1069 (1981); the bound on J:
     P. Corboz, F. Mila, Phys. Rev. B 87, 115144 (2013).
     """
-    lattice, name = as_lattice(lattice), "shastry_sutherland"
+    couplings = {"nearest": ("J", J), "dimer": ("J_dimer", J_dimer)}
+    return _exchange_model("shastry_sutherland", lattice, couplings)
+
+
+def _exchange_model(
+    model: str, lattice: Lattice, couplings: Mapping[str, tuple[str, Coupling]]
+) -> Operator:
+    """S . S on bonds of some kinds, each with the name and the value of its coupling."""
+    lattice = as_lattice(lattice)
     terms = [
-        *_bond_terms(lattice, "nearest", name, "J", J, exchange_matrix()),
-        *_bond_terms(lattice, "dimer", name, "J_dimer", J_dimer, exchange_matrix()),
+        term
+        for kind, (name, value) in couplings.items()
+        for term in _bond_terms(lattice, kind, model, name, value, exchange_matrix())
     ]
-    couplings = plain_couplings(lattice, J=(J, "nearest"), J_dimer=(J_dimer, "dimer"))
-    return Operator(lattice, tuple(terms), 2, "S.S", name, couplings)
+    values = {name: (value, kind) for kind, (name, value) in couplings.items()}
+    return Operator(lattice, tuple(terms), 2, "S.S", model, plain_couplings(lattice, **values))
 
 
 def _bond_terms(

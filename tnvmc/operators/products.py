@@ -9,28 +9,33 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.arguments import whole
-from tnvmc.lattice.lattice import Lattice, Patch
-from tnvmc.lattice.netket import as_lattice
-from tnvmc.operators.couplings import Coupling, bonds_of_kind, per_place
-from tnvmc.operators.spin import kron, named_matrices
+from tnvmc.backend.arguments import is_whole, whole
+from tnvmc.lattice.custom import as_lattice
+from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
+from tnvmc.operators.spin import (
+    in_site_order,
+    kron,
+    most_sites,
+    named_matrices,
+    real_if_possible,
+)
 
 Where = Any
-"""A kind of bonds ("nearest", "diagonal"), "all" (sites), or a list of sites or of tuples of sites."""
+"""A kind of bonds ("nearest"), "all" (sites), or a list of sites or of tuples of sites."""
 
-MAX_WIDTH = 1024
-"""Largest d^k of a term on k sites: ten spins 1/2, six spins 1.  Its matrix has that many rows."""
+Coupling = Any
+"""A number, a mapping from bond (i, j) or site i to number, or an array in the order of
+`lattice.bonds[kind]` or of the sites."""
 
 LEAST_RATIO = 1e-13
 """Of the numbers of one text: what is smaller would pass for rounding beside the largest."""
 
 EVERY_SITE = "all"
-NEXT_NEAREST = "next_nearest"  # what others call the bonds of kind "diagonal"
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _TOKEN = re.compile(
@@ -73,8 +78,7 @@ def product_matrix(text: str, local_dim: int = 2) -> np.ndarray:
             "would pass for rounding; give them as terms of their own"
         )
     factors = (number * kron(*(known[name] for name in names)) for number, names in products)
-    matrix = np.asarray(sum(factors))
-    return matrix if np.any(matrix.imag) else matrix.real
+    return real_if_possible(np.asarray(sum(factors)))
 
 
 def placed_products(
@@ -88,11 +92,8 @@ def placed_products(
     lattice = as_lattice(lattice)
     local_dim = whole("Operator", "local_dim", local_dim, 2)
     for number, product in enumerate(products, 1):
-        if (
-            isinstance(product, str)
-            or not isinstance(product, Sequence)
-            or len(product) not in _2_3
-        ):
+        listed = isinstance(product, Sequence) and not isinstance(product, str)
+        if not listed or not 2 <= len(product) <= 3:
             raise ValueError(
                 f"term {number}: {product!r} is no (text, where) or (text, where, coupling), as "
                 '("Sx Sx + Sy Sy", "nearest", 1.0)'
@@ -103,24 +104,20 @@ def placed_products(
             raise ValueError(f"term {number}: {error}") from None
 
 
-_2_3 = (2, 3)
-
-
 def place(
     lattice: Lattice, text: str, where: Where, coupling: Coupling = 1.0, *, local_dim: int = 2
 ) -> list[Placed]:
     """Put a product on bonds or sites, each times its coupling.
 
-    Bonds of a list have the direction in which they are given: the first factor acts on the first
-    site.  So have those of a kind on a lattice `from_bonds`; on grids they lead down, or to the right
-    within a row, and over the boundary where they close a ring (`Lattice.directed`).
+    The first factor acts on the first site of a bond.  Bonds of a list, and of a lattice
+    `from_bonds`, have the direction in which they are given; for grids see `Lattice.directed`.
 
     Args:
         lattice: whose sites and bonds are meant.
         text: see the module.
-        where: a kind of bonds; "all" sites; a list of tuples of sites, of site indices for a product
-            on one site; one tuple for one place.
-        coupling: a number, which may be complex; one for each place; a mapping from place to number.
+        where: a kind of bonds; "all" sites; a list of tuples of sites, or of sites for a product on
+            one site; one tuple for one place.
+        coupling: a number, also a complex one; one for each place; a mapping from place to number.
         local_dim: number of states of a site.
 
     Raises:
@@ -135,17 +132,13 @@ def place(
         keys = [sites[0] for sites in places] if n_factors == 1 else places
     except ValueError as error:
         raise ValueError(f"{text!r}: {error}") from None
-    numbers = per_place(f"of {text!r}", coupling, keys, "site" if n_factors == 1 else "bond")
+    what = "site" if n_factors == 1 else "bond"
+    numbers = _one_each(f"of {text!r}", coupling, keys, what, allowed="iufc")
     return [(sites, number * matrix) for sites, number in zip(places, numbers, strict=True)]
 
 
-def most_sites(local_dim: int) -> int:
-    """Give the largest number of sites k of one term: d^k is at most `MAX_WIDTH`."""
-    return max(k for k in range(1, MAX_WIDTH.bit_length()) if local_dim**k <= MAX_WIDTH)
-
-
 def joined(terms: Iterable[Placed]) -> list[Placed]:
-    """Sum up, by sites, those matrices that are not Hermitian alone: S+ S- of one term, S- S+ of another."""
+    """Sum up, by sites, the matrices that are not Hermitian alone, as S+ S- and S- S+."""
     alone: list[Placed] = []
     sums: dict[Patch, np.ndarray] = {}
     for sites, matrix in terms:
@@ -157,17 +150,6 @@ def joined(terms: Iterable[Placed]) -> list[Placed]:
     return alone + list(sums.items())
 
 
-def in_site_order(sites: Patch, matrix: np.ndarray) -> Placed:
-    """Give sites in increasing order, and the matrix to match."""
-    k = len(sites)
-    order = sorted(range(k), key=sites.__getitem__)
-    if order == list(range(k)):
-        return tuple(sites), matrix
-    d = round(len(matrix) ** (1 / k))
-    legs = matrix.reshape((d,) * (2 * k)).transpose(order + [k + j for j in order])
-    return tuple(sorted(sites)), legs.reshape(matrix.shape)
-
-
 def _products(text: str, known: dict[str, np.ndarray]) -> Iterator[tuple[complex, list[str]]]:
     """Read a text: number and names of each product."""
     number, names, expects = complex(1), list[str](), "a number or a name"
@@ -177,9 +159,8 @@ def _products(text: str, known: dict[str, np.ndarray]) -> Iterator[tuple[complex
         found = _TOKEN.match(stripped, at)
         if found is None:
             blanks = len(stripped[at:]) - len(stripped[at:].lstrip())
-            raise _unreadable(
-                text, at + blanks, "cannot be read here; give names, numbers, + and -"
-            )
+            why = "cannot be read here; give names, numbers, + and -"
+            raise _unreadable(text, at + blanks, why)
         start, token = found.start(found.lastgroup or 0), found.group().strip()
         if found.lastgroup == "sign":
             if names:
@@ -218,22 +199,19 @@ def _unreadable(text: str, at: int, why: str) -> ValueError:
 def _unknown(name: str, known: dict[str, np.ndarray]) -> str:
     lowered = {word.lower(): word for word in known}
     close = difflib.get_close_matches(name.lower(), lowered, 1, cutoff=0.5)
-    local_dim = len(known["I"])
     if name in named_matrices(2):
         meant = f"; {name} is for local dimension 2"
     else:
         meant = f"; did you mean {lowered[close[0]]!r}?" if close else ""
-    told = " ".join(known)
-    return f"unknown operator {name!r}{meant} (for local dimension {local_dim} there are {told})"
+    there_are = f"for local dimension {len(known['I'])} there are {' '.join(known)}"
+    return f"unknown operator {name!r}{meant} ({there_are})"
 
 
 def _places(lattice: Lattice, where: Where, matrix: np.ndarray, n_factors: int) -> list[Patch]:
     if isinstance(where, str):
         return _of_kind(lattice, where, matrix, n_factors)
     given = where.tolist() if isinstance(where, np.ndarray) else where
-    if not isinstance(given, Iterable):
-        given = [given]
-    given = list(given)
+    given = list(given) if isinstance(given, Iterable) else [given]
     if given and all(not isinstance(each, Iterable) for each in given):  # sites, or one place
         given = [(each,) for each in given] if n_factors == 1 else [given]
     return [_checked(each, lattice.n_sites, n_factors) for each in given]
@@ -252,7 +230,7 @@ def _of_kind(lattice: Lattice, kind: str, matrix: np.ndarray, n_factors: int) ->
             f"bonds of kind {kind!r} join two sites, and the product is on {n_factors}; give "
             + ("'all' or a list of sites" if n_factors == 1 else "a list of tuples of sites")
         )
-    if kind == NEXT_NEAREST and kind not in lattice.bonds:
+    if kind == "next_nearest" and kind not in lattice.bonds:  # what others call "diagonal"
         kind = "diagonal"
     bonds = list(bonds_of_kind(lattice, kind, "product"))
     if np.array_equal(matrix, in_site_order((1, 0), matrix)[1]):
@@ -269,8 +247,7 @@ def _of_kind(lattice: Lattice, kind: str, matrix: np.ndarray, n_factors: int) ->
 
 def _checked(sites: Any, n_sites: int, n_factors: int) -> Patch:
     given = tuple(sites) if isinstance(sites, Iterable) and not isinstance(sites, str) else (sites,)
-    whole = all(isinstance(s, int | np.integer) and not isinstance(s, bool) for s in given)
-    if not whole:
+    if not all(map(is_whole, given)):
         raise ValueError(f"{sites!r} is no tuple of site indices")
     if len(given) != n_factors or len(set(given)) != n_factors:
         raise ValueError(f"sites {given}; the product is on {n_factors} different sites")
@@ -281,14 +258,117 @@ def _checked(sites: Any, n_sites: int, n_factors: int) -> Patch:
 
 def _check_twice(places: list[Patch], matrix: np.ndarray) -> None:
     """Refuse a place that is given again, also in another order that changes the sign at most."""
-    seen: dict[Patch, list[tuple[Patch, np.ndarray]]] = {}
+    known: dict[Patch, list[tuple[Patch, np.ndarray]]] = {}
     for sites in places:
         patch, here = in_site_order(sites, matrix)
-        for other, there in seen.get(patch, ()):
+        for other, there in known.get(patch, ()):
             if np.array_equal(here, there) or np.array_equal(here, -there):
-                told = "counted twice" if np.array_equal(here, there) else "nothing"
+                sum_is = "counted twice" if np.array_equal(here, there) else "nothing"
                 raise ValueError(
-                    f"{sites} and {other} are the same sites, and the product on both is {told}; "
+                    f"{sites} and {other} are the same sites, and the product on both is {sum_is}; "
                     "give it once"
                 )
-        seen.setdefault(patch, []).append((sites, here))
+        known.setdefault(patch, []).append((sites, here))
+
+
+# --- couplings
+
+
+def bonds_of_kind(lattice: Lattice, kind: str, model: str) -> tuple[Patch, ...]:
+    """Give the bonds of a kind that a model needs.
+
+    Raises:
+        ValueError: the lattice has no such kind.
+    """
+    require_lattice(model, lattice)
+    if kind not in lattice.bonds:
+        terms = "; for other kinds of bonds take Operator.from_products, in a file model = 'terms'"
+        other = terms if lattice.bonds and model != "product" else ""
+        raise ValueError(
+            f"{model}: lattice {lattice.kind!r} has no bonds of kind {kind!r}, only "
+            f"{', '.join(map(repr, lattice.bonds)) or 'none at all'}. Choose a lattice that has "
+            f"them, or from_bonds with a mapping from kind to bonds{other}"
+        )
+    return lattice.bonds[kind]
+
+
+def per_bond(name: str, value: Coupling, bonds: Sequence[Patch]) -> np.ndarray:
+    """Give the coupling of every bond: (n_bonds,).
+
+    Raises:
+        ValueError: a bond without a coupling, a coupling without a bond, or no finite real number.
+    """
+    if isinstance(value, Mapping):
+        given = value
+        value = {_sorted_bond(name, bond): number for bond, number in given.items()}
+        if len(value) != len(given):
+            raise ValueError(f"coupling {name}: a bond is given in both directions; give it once")
+    return _one_each(name, value, bonds, "bond")
+
+
+def per_site(name: str, value: Coupling, n_sites: int) -> np.ndarray:
+    """Give the coupling of every site: (N,); ValueError as `per_bond`."""
+    return _one_each(name, value, range(n_sites), "site")
+
+
+def plain_couplings(
+    lattice: Lattice, **values: tuple[Coupling, str]
+) -> dict[str, float | list[float]]:
+    """Give couplings as numbers, or lists in the order of their places.
+
+    Args:
+        lattice: of the model.
+        **values: of each name the coupling, and "site" or the kind of its bonds.
+    """
+    found: dict[str, float | list[float]] = {}
+    for name, (value, kind) in values.items():
+        if kind == "site":
+            each = per_site(name, value, lattice.n_sites)
+        else:
+            each = per_bond(name, value, lattice.bonds[kind])
+        one = np.ndim(value) == 0 and not isinstance(value, Mapping)
+        found[name] = float(value) if one else each.tolist()
+    return found
+
+
+def _one_each(
+    name: str, value: Coupling, places: Sequence[Any], what: str, allowed: str = "iuf"
+) -> np.ndarray:
+    """The coupling of every place, a "site" or a "bond": (n,), of the allowed kinds of dtype."""
+    if isinstance(value, Mapping):
+        _check_keys(name, value, places, what)
+        value = [value[place] for place in places]
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in allowed and numbers.size:
+        real = "" if "c" in allowed else "real "
+        raise ValueError(f"coupling {name}: {value!r} is not a {real}number, nor {real}numbers")
+    if numbers.ndim and numbers.shape != (len(places),):
+        raise ValueError(
+            f"coupling {name}: an array of shape {numbers.shape} for {len(places)} {what}s; give "
+            f"one number, or one per {what} in the lattice's order"
+        )
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"coupling {name}: it holds an infinite or undefined number")
+    dtype = np.complex128 if numbers.dtype.kind == "c" else np.float64
+    return np.broadcast_to(numbers.astype(dtype), (len(places),))
+
+
+def _check_keys(name: str, value: Mapping[Any, Any], places: Sequence[Any], what: str) -> None:
+    missing = [place for place in places if place not in value]
+    known = set(places)
+    unknown = [place for place in value if place not in known]
+    if missing or unknown:
+        raise ValueError(
+            f"coupling {name}: {len(missing)} of {len(places)} {what}s have none"
+            + (f" (first: {missing[0]})" if missing else "")
+            + f" and {len(unknown)} entries name no {what} of this kind"
+            + (f" (first: {unknown[0]})" if unknown else "")
+        )
+
+
+def _sorted_bond(name: str, bond: Any) -> Patch:
+    try:
+        i, j = bond
+        return (min(i, j), max(i, j))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"coupling {name}: key {bond!r} is not a bond (i, j)") from error

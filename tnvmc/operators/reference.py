@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,7 @@ from typing import Literal
 import numpy as np
 
 from tnvmc.lattice.lattice import Lattice
-from tnvmc.operators.required import require_operator
-from tnvmc.operators.term import Operator
+from tnvmc.operators.term import Operator, require_operator
 
 Method = Literal["exact", "QMC", "extrapolated", "variational"]
 
@@ -23,9 +23,9 @@ Method = Literal["exact", "QMC", "extrapolated", "variational"]
 class KnownEnergy:
     """A published or exactly computable ground-state energy.
 
-    `error` is one standard deviation (or the last digit kept) and None where none is known.
-    Only "exact" and "QMC" numbers stand for the ground state; a "variational" one is an upper
-    bound that a better state may go below, an "extrapolated" one an estimate without a bound.
+    `error` is one standard deviation (or the last digit given), None where none is known.  Only
+    "exact" and "QMC" numbers stand for the ground state; a "variational" one is an upper bound, an
+    "extrapolated" one an estimate.
     """
 
     energy_total: float
@@ -35,16 +35,12 @@ class KnownEnergy:
 
 
 def known_energy(operator: Operator, magnetisation: int = 0) -> KnownEnergy | None:
-    """Look up the lowest energy of a model with uniform couplings in a sector, or give None.
+    """Look up the lowest energy of a model with uniform couplings in a sector (2 Sz), or give None.
 
     Found by model, lattice shape, boundary and ratios of couplings: J1-J2 without J2 and XXZ
-    with Jz = J count as Heisenberg, and a common positive factor scales the energy.  Covers free
-    fermions (TFIM chains of any length) and dimer singlets (Shastry-Sutherland) by formula, and
-    the published numbers in `known_energies.toml`.
-
-    Args:
-        operator: as its model made it; sums and multiples carry no couplings and are never found.
-        magnetisation: 2 Sz, where the operator conserves it; few energies beyond 0 are known.
+    with Jz = J count as Heisenberg, and a common positive factor scales the energy.  Free fermions
+    (TFIM chains of any length) and dimer singlets (Shastry-Sutherland) by formula, the others from
+    `known_energies.toml`.  Sums and multiples of operators carry no couplings and are not found.
     """
     require_operator("known_energy", "operator", operator)
     given = operator.couplings or {}
@@ -61,14 +57,17 @@ def known_energy(operator: Operator, magnetisation: int = 0) -> KnownEnergy | No
         return _tfim_chain(lattice.n_sites, lattice.boundary == "periodic", **couplings)
     if model == "shastry_sutherland":
         return None if magnetisation else _dimer_singlets(lattice, **couplings)
-    for table in published():
-        if table.magnetisation != abs(magnetisation) or not _matches(table, model, ratios, lattice):
-            continue
-        for n_rows, n_cols in _shapes(lattice):
-            if found := table.energies.get(f"{n_rows}x{n_cols}"):
-                unit = scale * (lattice.n_sites if table.unit == "per site" else 1)
-                error = unit * found[1] if len(found) > 1 else None
-                return KnownEnergy(unit * found[0], error, table.source, table.method)
+    place = model, lattice.kind, lattice.boundary, abs(magnetisation)
+    shapes = [lattice.shape]
+    if lattice.boundary != "cylinder":  # others may be turned by 90 degrees
+        shapes.append((lattice.n_cols, lattice.n_rows))
+    tables = (each for each in published() if each.place == place)
+    for table, (n_rows, n_cols) in itertools.product(tables, shapes):
+        found = table.energies.get(f"{n_rows}x{n_cols}")
+        if found and np.allclose(table.ratios, ratios, rtol=1e-9, atol=0):
+            unit = scale * (lattice.n_sites if table.unit == "per site" else 1)
+            error = unit * found[1] if len(found) > 1 else None
+            return KnownEnergy(unit * found[0], error, table.source, table.method)
     return None
 
 
@@ -85,6 +84,11 @@ class Published:
     energies: Mapping[str, Sequence[float]]  #: of "rows x columns": energy, and error where known
     lattice: str = "square"
     magnetisation: int = 0
+
+    @property
+    def place(self) -> tuple[str, str, str, int]:
+        """What a problem must agree in, its couplings apart."""
+        return self.model, self.lattice, self.boundary, self.magnetisation
 
 
 @cache
@@ -103,29 +107,9 @@ def _canonical(name: str, couplings: dict[str, float]) -> tuple[str, dict[str, f
     return name, couplings
 
 
-def _shapes(lattice: Lattice) -> tuple[tuple[int, int], ...]:
-    """Open and periodic grids may be turned by 90 degrees; a cylinder may not."""
-    if lattice.boundary == "cylinder":
-        return (lattice.shape,)
-    return lattice.shape, (lattice.n_cols, lattice.n_rows)
-
-
-def _matches(table: Published, model: str, ratios: tuple[float, ...], lattice: Lattice) -> bool:
-    return (
-        table.model == model
-        and lattice.kind == table.lattice
-        and table.boundary == lattice.boundary
-        and np.allclose(table.ratios, ratios, rtol=1e-9, atol=0)
-    )
-
-
 def _tfim_chain(n_sites: int, periodic: bool, J: float, h: float) -> KnownEnergy | None:
-    """Free fermions: Pfeuty, Ann. Phys. 57, 79 (1970).
-
-    Half turns about z change the sign of h, so that its size alone counts; the momenta of the ground
-    state are those below for h > 0.
-    """
-    h = abs(h)
+    """Free fermions: Pfeuty, Ann. Phys. 57, 79 (1970)."""
+    h = abs(h)  # half turns about z change its sign; the momenta below are those of h > 0
     source = "free fermions (Pfeuty, Ann. Phys. 57, 79, 1970)"
     if periodic and n_sites < 3:
         return None  # no closing bond on two sites
@@ -141,9 +125,9 @@ def _tfim_chain(n_sites: int, periodic: bool, J: float, h: float) -> KnownEnergy
 def _dimer_singlets(lattice: Lattice, J: float, J_dimer: float) -> KnownEnergy | None:
     """All dimers in singlets, where every site has a dimer: an eigenstate for any J.
 
-    It is the ground state of any lattice for J <= J' / 2, since it is that of each triangle of two J
-    and half a J'.  Beyond that the infinite lattice has it up to 0.675, small ones leave it before
-    (4 x 4 has -6.077 at 0.674), and its energy is a bound.
+    It is the ground state of any lattice for J <= J' / 2, since it is that of each triangle of two
+    J and half a J'.  Beyond that the infinite lattice has it up to 0.675, small ones leave it
+    before (4 x 4 has -6.077 at 0.674), and its energy is a bound.
     """
     complete = lattice.kind == "shastry_sutherland" and lattice.boundary == "periodic"
     if not complete or J < 0 or J >= 0.675 * J_dimer:

@@ -1,4 +1,4 @@
-"""Spin matrices and products of them over neighbouring factors.
+"""Spin matrices, products of them over sites, and the order of sites in a product.
 
 Local state 0 is the highest weight: spin up (Sz = +1/2, sigma^z = +1) for spin-1/2.
 """
@@ -9,6 +9,11 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+
+from tnvmc.lattice.lattice import Patch
+
+MAX_WIDTH = 1024
+"""Largest d^k of a term on k sites: ten spins 1/2, six spins 1.  Its matrix has that many rows."""
 
 
 def _constant(rows: list[list[complex]]) -> np.ndarray:
@@ -58,3 +63,24 @@ def kron(*factors: Any) -> np.ndarray:
 def exchange_matrix(local_dim: int = 2) -> np.ndarray:
     """Give S_i . S_j on two sites: real (d^2, d^2)."""
     return np.asarray(np.sum([kron(s, s) for s in spin_matrices(local_dim)], axis=0).real)
+
+
+def most_sites(local_dim: int) -> int:
+    """Give the largest number of sites k of one term: d^k is at most `MAX_WIDTH`."""
+    return max(k for k in range(1, MAX_WIDTH.bit_length()) if local_dim**k <= MAX_WIDTH)
+
+
+def in_site_order(sites: Patch, matrix: np.ndarray) -> tuple[Patch, np.ndarray]:
+    """Give sites in increasing order, and the matrix (d^k, d^k) to match."""
+    k = len(sites)
+    order = sorted(range(k), key=sites.__getitem__)
+    if order == list(range(k)):
+        return tuple(sites), matrix
+    d = round(len(matrix) ** (1 / k))
+    legs = matrix.reshape((d,) * (2 * k)).transpose(order + [k + j for j in order])
+    return tuple(sorted(sites)), legs.reshape(matrix.shape)
+
+
+def real_if_possible(matrix: np.ndarray) -> np.ndarray:
+    """Give the real part of a matrix whose imaginary part is 0, others as they are."""
+    return matrix if np.any(matrix.imag) else matrix.real

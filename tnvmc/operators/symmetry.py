@@ -1,4 +1,4 @@
-"""Symmetries of a Hamiltonian: rearranged sites, inverted spins, and the groups they form."""
+"""Symmetries of a Hamiltonian: rearranged sites, inverted spins, their groups, Marshall's signs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
 from tnvmc.lattice.lattice import Lattice
-from tnvmc.lattice.permutations import Permutation, point_group, space_group, translations
+from tnvmc.lattice.permutations import (
+    Permutation,
+    checkerboard,
+    point_group,
+    space_group,
+    translations,
+)
 from tnvmc.operators.term import Operator, Term
-
-Array = Any
 
 COMMUTATOR_TOLERANCE = 1e-10
 """Largest change of a coefficient of the Hamiltonian allowed, relative to the largest one:
@@ -32,11 +35,7 @@ class NotSymmetric(ValueError):
 
 @dataclass(frozen=True)
 class Symmetry:
-    """An element g of a group: (g s)_i = s_sites[i], then local states a -> d-1-a if it inverts.
-
-    Inverting exchanges up and down for spins; for Rydberg atoms it would exchange ground and
-    excited states.
-    """
+    """An element g of a group: (g s)_i = s_sites[i], then local states a -> d-1-a if it inverts."""
 
     name: str
     sites: tuple[int, ...]
@@ -71,10 +70,8 @@ class SymmetryGroup:
     asked: tuple[str, ...] = field(default=(), compare=False)  #: names that `symmetry_group` got
 
     def __post_init__(self) -> None:
-        if (
-            len({element.key for element in self.elements}) < len(self.elements)
-            or not self.elements
-        ):
+        n_different = len({element.key for element in self.elements})
+        if n_different < len(self.elements) or not self.elements:
             raise ValueError(f"SymmetryGroup: {len(self.elements)} elements, some twice or none")
         for g, h, product in self._products():
             if product is None:
@@ -92,7 +89,7 @@ class SymmetryGroup:
 
     def _products(self) -> Iterator[tuple[Symmetry, Symmetry, Symmetry | None]]:
         """Yield g, h and what `h`, then `g` is, None where it is not here; |G|^2 of them."""
-        # Bytes as keys: the space group of 36 spins takes 0.5 s so, and 5 s by tuples.
+        # Bytes as keys are ten times faster than tuples.
         sites = np.array([element.sites for element in self.elements])
         known = {(r.tobytes(), g.inverts): g for r, g in zip(sites, self.elements, strict=True)}
         for g in self.elements:
@@ -122,7 +119,7 @@ def symmetry_group(
 
     "spin" is the inversion of all spins, "point" the point group of the lattice, "translation"
     those along its periodic directions; "point" and "translation" together make its space group.
-    `characters` gives -1 or +1 for some elements by their names; those of products and conjugates follow,
+    `characters` gives -1 or +1 for some elements by name; those of products and conjugates follow,
     and what is then free is +1, in the order of the elements.
 
     Raises:
@@ -135,26 +132,17 @@ def symmetry_group(
         raise ValueError(f"symmetries {', '.join(asked) or '(none)'}: known are {', '.join(NAMES)}")
     lattice = operator.lattice
     elements = _elements(lattice, asked)
-    broken = [
-        g.name
-        for g, kept in zip(elements, which_commute(operator, elements), strict=True)
-        if not kept
-    ]
+    commuting = which_commute(operator, elements)
+    broken = [g.name for g, commutes in zip(elements, commuting, strict=True) if not commutes]
     if broken:
-        lost = [
-            name for name in asked if not all(which_commute(operator, _elements(lattice, (name,))))
-        ]
+        alone = {name: which_commute(operator, _elements(lattice, (name,))) for name in asked}
+        lost = [name for name in asked if not all(alone[name])]
         raise NotSymmetric(
             f"{operator.name} changes under {_listed(broken)}, so {' and '.join(lost)} cannot be "
             f"{'a symmetry' if len(lost) == 1 else 'symmetries'} of its ground state. Leave out "
             "what it breaks"
         )
     return SymmetryGroup(_signed(elements, characters or {}), asked)
-
-
-def commutes(operator: Operator, symmetry: Symmetry) -> bool:
-    """Tell whether [H, g] = 0, to `COMMUTATOR_TOLERANCE`; however H is cut into terms."""
-    return next(iter(which_commute(operator, (symmetry,))))
 
 
 @lru_cache(maxsize=16)
@@ -164,13 +152,13 @@ def is_symmetric(operator: Operator, group: SymmetryGroup) -> bool:
 
 
 def which_commute(operator: Operator, elements: Sequence[Symmetry]) -> list[bool]:
-    """Tell for each element whether [H, g] = 0, <g s| H |g s'> = <s| H |s'>; see `commutes`."""
+    """Tell for each element whether [H, g] = 0, however H is cut into terms."""
     plain = _coefficients(operator.terms)
     inverted = plain
     if any(element.inverts for element in elements):
         inverted = _coefficients(Term(t.sites, t.matrix[::-1, ::-1]) for t in operator.terms)
     scale = max((abs(value) for value in plain.values()), default=0.0)
-    kept = []
+    found = []
     for element in elements:
         moved: dict[_String, complex] = {}
         for string, value in (inverted if element.inverts else plain).items():
@@ -179,8 +167,8 @@ def which_commute(operator: Operator, elements: Sequence[Symmetry]) -> list[bool
         change = max(
             (abs(moved.get(key, 0) - plain.get(key, 0)) for key in {*plain, *moved}), default=0
         )
-        kept.append(bool(change <= COMMUTATOR_TOLERANCE * scale))
-    return kept
+        found.append(bool(change <= COMMUTATOR_TOLERANCE * scale))
+    return found
 
 
 _String = tuple[tuple[int, int], ...]
@@ -188,7 +176,7 @@ _String = tuple[tuple[int, int], ...]
 
 
 def _coefficients(terms: Iterable[Term]) -> dict[_String, complex]:
-    """H as a sum of products of one-site operators, which tells operators apart, not their terms."""
+    """H as a sum of products of one-site operators, alike for equal operators."""
     total: dict[_String, complex] = defaultdict(complex)
     for term in terms:
         k, d = len(term.sites), term.local_dim
@@ -207,11 +195,7 @@ def _coefficients(terms: Iterable[Term]) -> dict[_String, complex]:
 
 
 def _operator_basis(d: int) -> np.ndarray:
-    """Real rows, inverse-transposed: coefficients on the identity (row 0) and on the others.
-
-    The basis is the identity, E_ab for a != b and E_aa for a > 0: not orthogonal, but a
-    coefficient does not depend on how an operator is cut into terms.
-    """
+    """Inverse transpose of the basis 1 (row 0), E_ab for a != b, and E_aa for a > 0."""
     matrices = [np.eye(d).ravel()]
     for a, b in itertools.product(range(d), repeat=2):
         if (a, b) != (0, 0):
@@ -229,26 +213,19 @@ def _permutations(lattice: Lattice, asked: Sequence[str]) -> tuple[Permutation, 
 
 def _elements(lattice: Lattice, asked: Sequence[str]) -> tuple[Symmetry, ...]:
     plain = [Symmetry(p.name, p.sites) for p in _permutations(lattice, asked)]
-    inverted = [
-        replace(
-            g,
-            inverts=True,
-            name=_INVERSION if g.name == "identity" else f"{g.name} with {_INVERSION}",
-        )
-        for g in plain
-        if "spin" in asked
-    ]
+    if "spin" not in asked:
+        return tuple(plain)
+    name = "spin inversion"
+    names = [name if g.name == "identity" else f"{g.name} with {name}" for g in plain]
+    inverted = (Symmetry(name, g.sites, True) for name, g in zip(names, plain, strict=True))
     return (*plain, *inverted)
 
 
-_INVERSION = "spin inversion"
-
-
 def _signed(elements: tuple[Symmetry, ...], characters: Mapping[str, int]) -> tuple[Symmetry, ...]:
-    """Spread the characters given over what follows from them, and +1 over what does not.
+    """Give the characters of what follows from those given, and +1 to what does not.
 
-    A square has +1 in every real representation of one dimension.  The quotient by all squares is a product of
-    groups of two elements, where any sign goes with what is independent of it.
+    A square has +1 in every real representation of one dimension.  The quotient by all squares is a
+    product of groups of two elements, where any sign goes with what is independent of it.
     """
     if not characters:  # +1 everywhere goes with any group
         return elements
@@ -265,16 +242,14 @@ def _signed(elements: tuple[Symmetry, ...], characters: Mapping[str, int]) -> tu
     for g in elements:
         _extend(known, g.after(g), 1)
     squares = set(known)
-    order = [by_name[name] for name in characters] + [
-        g for g in elements if g.name not in characters
-    ]
-    for g in order:
+    others = [g for g in elements if g.name not in characters]
+    for g in [by_name[name] for name in characters] + others:
         if g.key in known:
             if characters.get(g.name, known[g.key]) != known[g.key]:
-                others = "the group: it is a product of squares, which have +1"
+                group = "the group: it is a product of squares, which have +1"
                 raise NotSymmetric(
                     f"character {characters[g.name]:+d} of {g.name!r} contradicts "
-                    f"{others if g.key in squares else 'the others given'}"
+                    f"{group if g.key in squares else 'the others given'}"
                 )
             continue
         _extend(known, g.key, characters.get(g.name, 1))
@@ -286,7 +261,7 @@ _Key = tuple[tuple[int, ...], bool]
 
 
 def _extend(known: dict[_Key, int], key: _Key, character: int) -> None:
-    """Add an element to a subgroup with its characters, and all products that follow; nothing if it is there."""
+    """Add an element to a subgroup with its characters, and all products that follow."""
     if key in known:
         return
     known[key] = character
@@ -304,3 +279,96 @@ def _extend(known: dict[_Key, int], key: _Key, character: int) -> None:
 def _listed(names: Sequence[str], most: int = 3) -> str:
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+# --- Marshall's signs: the characters of an antiferromagnet's ground state
+
+
+def check_characters(operator: Operator, group: SymmetryGroup, magnetisation: int) -> None:
+    """Raise ValueError for an average with +1 where an antiferromagnet's ground state has -1.
+
+    Marshall's signs would give it its character.  `magnetisation` is twice the total Sz.
+    """
+    for name in odd_elements(operator, group, magnetisation):
+        raise ValueError(
+            f"the ground state of an antiferromagnet has character -1 under {name} at "
+            f"2 Sz = {magnetisation}, and without marshall psi has +1, so it is out of reach"
+        )
+
+
+def odd_elements(operator: Operator, group: SymmetryGroup, magnetisation: int) -> tuple[str, ...]:
+    """Name the elements under which an antiferromagnet's ground state has character -1.
+
+    None are known of other Hamiltonians than antiferromagnets on the checkerboard that conserve the
+    magnetisation.
+    """
+    if not operator.conserves_magnetisation or not _is_antiferromagnet(operator):
+        return ()
+    return tuple(
+        g.name for g in group.elements if marshall_character(operator, g, magnetisation) == -1
+    )
+
+
+def has_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: int) -> bool | None:
+    """Tell whether the ground state has the characters of a group; None where nothing is proven.
+
+    Without positive off-diagonal elements it has no signs (Perron and Frobenius), and all its
+    characters are +1; where Marshall's signs remove the positive ones, their characters are its
+    own.
+    """
+    if without_signs(operator, np.zeros(operator.n_sites, dtype=np.int64)):
+        return all(g.character == 1 for g in group.elements)
+    try:
+        board = checkerboard(operator.lattice)
+    except ValueError:
+        return None
+    if not operator.conserves_magnetisation or not without_signs(operator, board):
+        return None
+    ruled = [marshall_character(operator, g, magnetisation) for g in group.elements]
+    if None in ruled:
+        return None
+    return all(known == g.character for known, g in zip(ruled, group.elements, strict=True))
+
+
+def without_signs(operator: Operator, board: np.ndarray) -> bool:
+    """Whether no element off the diagonal is positive in the basis (-1)^(board . s) |s>."""
+    d = operator.local_dim
+    for patch, found in operator.replacements.items():
+        states = np.indices((d,) * len(patch)).reshape(len(patch), -1)
+        parity = np.asarray(board)[list(patch)] @ states % 2
+        signs = 1 - 2 * ((parity[:, None] + parity[found.targets]) % 2)
+        if np.iscomplexobj(found.elements) or (signs * found.elements > 0).any():
+            return False
+    return True
+
+
+def marshall_character(operator: Operator, element: Symmetry, magnetisation: int) -> int | None:
+    """Give chi of psi(g s) = chi psi(s), where psi has Marshall's signs and |psi| is symmetric.
+
+    An exchange of the sublattices gives (-1)^(sum of all states), (-1)^n_down for d = 2; spin
+    inversion (-1)^((d - 1) N_B).  None for an element that mixes the sublattices.
+
+    Source: W. Marshall, Proc. R. Soc. A 232, 48 (1955).
+    """
+    board, top = checkerboard(operator.lattice), operator.local_dim - 1
+    moved = board[list(element.sites)]
+    exchanged = bool((moved != board).all())
+    if not exchanged and not (moved == board).all():
+        return None
+    exponent = (operator.n_sites * top - magnetisation) // 2 if exchanged else 0
+    exponent += top * int(board.sum()) if element.inverts else 0
+    return -1 if exponent % 2 else 1
+
+
+def _is_antiferromagnet(operator: Operator) -> bool:
+    """Whether nearest neighbours, on a checkerboard, have positive elements and some have any."""
+    try:
+        checkerboard(operator.lattice)
+    except ValueError:
+        return False
+    found = [
+        operator.replacements[bond].elements
+        for bond in operator.lattice.bonds.get("nearest", ())
+        if bond in operator.replacements
+    ]
+    return bool(found) and all(np.isrealobj(e) and (e >= 0).all() for e in found)

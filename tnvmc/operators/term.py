@@ -1,9 +1,9 @@
-"""Local terms and the operators they sum to."""
+"""Operators: sums of local terms."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,48 +11,37 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.arguments import set_whole
+from tnvmc.backend.calls import refuse
+from tnvmc.lattice.custom import as_lattice
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
-from tnvmc.lattice.netket import as_lattice
 from tnvmc.operators.arithmetic import (
     Arithmetic,
     Matrices,
     common_magnetisation,
     hermitian_parts,
 )
-from tnvmc.operators.basis import Basis
-from tnvmc.operators.diagonal import DiagonalForm, diagonal_form
+from tnvmc.operators.basis import Basis, sparse_matrix
 from tnvmc.operators.local_term import (
     HERMITIAN_TOLERANCE,
     ROUNDING,
+    DiagonalForm,
     Replacement,
     Term,
     chopped,
+    diagonal_form,
     replacement_of,
 )
-from tnvmc.operators.products import joined, placed_products
-from tnvmc.operators.sparse import sparse_matrix
 from tnvmc.shown import Table
 
 __all__ = [
-    "NO_HAMILTONIAN",
-    "ROUNDING",
-    "NonHermitian",
-    "Operator",
-    "Replacement",
-    "Term",
-    "made_of",
-]
+    "ROUNDING", "NonHermitian", "Operator", "Replacement", "Term", "made_of", "require_operator",
+]  # fmt: skip
 
 Array = Any
 
-NO_HAMILTONIAN = (
-    "VMC: {} is a NonHermitian, an observable for VMC.expect; a Hamiltonian is an Operator. Add the "
-    "Hermitian conjugate, or take its Hermitian part, .real"
-)
-
 SMALLEST_SCALE = 1e-100
-"""Least size of the largest matrix element of an operator, if that is not 0.  Variances and errors go
-through squares: of energies of 1e-160 nothing is left, and an error of 0 would be printed."""
+"""Least size of the largest matrix element of an operator that is not 0: of the squares of energies
+of 1e-160 nothing is left, and an error of 0 would be printed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +54,8 @@ class Operator(Arithmetic):
         diagonal(s) + sum over patches and r of elements[a(s), r] * psi(s') / psi(s)
 
     where a(s) is the local state of the patch and s' has targets[a(s), r] in its place.
-    Operators on the same lattice can be added, subtracted and multiplied (A @ B), by numbers too; what
-    is not Hermitian then is a `NonHermitian`.
-    Tables are derived from the terms on first use and kept.
+    Operators on one lattice can be added, subtracted, multiplied (A @ B) and scaled; what is not
+    Hermitian then is a `NonHermitian`.  Tables are derived from the terms on first use and kept.
 
     Raises:
         ValueError: a term off the lattice, or of another local dimension; all matrix elements
@@ -80,7 +68,7 @@ class Operator(Arithmetic):
     units: str = "custom"  #: "S.S", "Pauli", "n"; "custom" for anything else
     name: str = "operator"
     couplings: Mapping[str, float | list[float]] | None = None  #: of a model; lists by place
-    magnetisation: int | None = None  #: twice the total Sz that is meant, where it is told
+    magnetisation: int | None = None  #: twice the total Sz of the sector that is meant, if one is
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lattice", as_lattice(self.lattice))
@@ -93,8 +81,8 @@ class Operator(Arithmetic):
         if 0 < largest < SMALLEST_SCALE:
             raise ValueError(
                 f"{self.name}: the largest matrix element is {largest:.3g}, the smallest that is "
-                f"taken is {SMALLEST_SCALE:g}, since squares of energies would underflow and errors "
-                "become 0. Give the couplings in other units"
+                f"taken is {SMALLEST_SCALE:g}, since squares of energies would underflow and "
+                "errors become 0. Give the couplings in other units"
             )
         object.__setattr__(self, "terms", terms)
 
@@ -126,32 +114,6 @@ class Operator(Arithmetic):
         made = (term if isinstance(term, Term) else Term(tuple(term[0]), term[1]) for term in terms)
         return cls(lattice, tuple(made), local_dim, units, name)
 
-    @classmethod
-    def from_products(
-        cls,
-        lattice: Lattice,
-        products: Iterable[Sequence[Any]],
-        *,
-        local_dim: int = 2,
-        units: str = "custom",
-        name: str = "operator",
-    ) -> Operator:
-        """Build an operator from texts: ("Sx Sx + Sy Sy", "nearest", 1.0), ("Sz", "all", 0.3).
-
-        Args:
-            lattice: of which sites and bonds are meant.
-            products: (text, where) or (text, where, coupling), of which `products.place` says what they
-                may be: numbers before names, Sx Sy Sz S+ S- I for any spin, X Y Z n for d = 2; a kind
-                of bonds, "all" sites, or a list of tuples of sites; a number, or one for each place.
-            local_dim, units, name: of the operator.
-
-        Raises:
-            ValueError: as `products.place` and `Operator`; a sum that is not Hermitian on some sites:
-                as an observable it is a `NonHermitian`.
-        """
-        terms = joined(placed_products(lattice, products, local_dim))
-        return cls.from_terms(lattice, terms, local_dim=local_dim, units=units, name=name)
-
     @property
     def n_sites(self) -> int:
         """Number of sites N."""
@@ -180,12 +142,8 @@ class Operator(Arithmetic):
     @cached_property
     def replacements(self) -> dict[Patch, Replacement]:
         """Off-diagonal elements, for each patch that has any."""
-        found = {}
-        for patch, matrix in self.matrices.items():
-            replacement = replacement_of(matrix)
-            if replacement is not None:
-                found[patch] = replacement
-        return found
+        tables = {patch: replacement_of(matrix) for patch, matrix in self.matrices.items()}
+        return {patch: table for patch, table in tables.items() if table is not None}
 
     @property
     def targets(self) -> dict[Patch, np.ndarray]:
@@ -211,14 +169,20 @@ class Operator(Arithmetic):
     def sparse(self, magnetisation: int | None = None) -> Any:
         """Build the matrix as scipy.sparse.csr_matrix, in the order of `basis`.
 
-        `magnetisation` is twice the total Sz; None takes the full space.  See
-        `tnvmc.operators.sparse.sparse_matrix` for cost; it does not look at the memory there is,
-        `exact_ground_state` does.
+        `magnetisation` is twice the total Sz; None takes the full space.  Cost: see
+        `operators.basis.sparse_matrix`; the memory there is, is not looked at.
 
         Raises:
             ValueError: no such sector, or the operator does not conserve the magnetisation.
         """
-        return sparse_matrix(self, Basis(self.n_sites, self.local_dim, magnetisation))
+        if magnetisation is not None and not self.conserves_magnetisation:
+            raise ValueError(
+                f"sparse matrix of {self.name}: it does not conserve the magnetisation, so there "
+                f"is no sector 2 Sz = {magnetisation}. Leave the magnetisation out for the "
+                "full space"
+            )
+        states = Basis(self.n_sites, self.local_dim, magnetisation)
+        return sparse_matrix(self.replacements, self.diagonal, states)
 
     @property
     def H(self) -> Operator:
@@ -268,31 +232,17 @@ class Operator(Arithmetic):
 class NonHermitian(Arithmetic):
     """An operator O = A + i B, held as two Hermitian ones: an observable for `VMC.expect`.
 
-    A = (O + O^dagger) / 2 gives the real part of a mean and B = (O - O^dagger) / 2i the imaginary one.
-    Sums, multiples and products are those of `Operator`; what is Hermitian comes out as one.
-    It is no Hamiltonian, and nothing but `VMC.expect` takes it.
+    A = (O + O^dagger) / 2 gives the real part of a mean and B = (O - O^dagger) / 2i the imaginary
+    one.  Sums, multiples and products are those of `Operator`.  It is no Hamiltonian.
     """
 
     real: Operator  #: A
     imaginary: Operator  #: B
 
-    @classmethod
-    def from_products(
-        cls,
-        lattice: Lattice,
-        products: Iterable[Sequence[Any]],
-        *,
-        local_dim: int = 2,
-        units: str = "custom",
-        name: str = "operator",
-    ) -> NonHermitian:
-        """Build an observable from texts, as `Operator.from_products` does: ("S+ S-", [(0, 5)]).
-
-        Raises:
-            ValueError: as `products.place` and `Operator`.
-        """
-        terms = joined(placed_products(lattice, products, local_dim))
-        return cls.from_terms(lattice, terms, local_dim=local_dim, units=units, name=name)
+    def __post_init__(self) -> None:
+        for name in ("lattice", "local_dim", "units", "magnetisation"):
+            object.__setattr__(self, name, getattr(self.real, name))
+        object.__setattr__(self, "name", self.real.name.removeprefix("real part of "))
 
     @classmethod
     def from_terms(
@@ -318,31 +268,6 @@ class NonHermitian(Arithmetic):
             for which, part in made.items()
         )
         return cls(real, imaginary)
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """Name, as it was given."""
-        return self.real.name.removeprefix("real part of ")
-
-    @property
-    def lattice(self) -> Lattice:  # type: ignore[override]
-        """The lattice of both parts."""
-        return self.real.lattice
-
-    @property
-    def local_dim(self) -> int:  # type: ignore[override]
-        """Number of states of a site."""
-        return self.real.local_dim
-
-    @property
-    def units(self) -> str:  # type: ignore[override]
-        """Units, as of an `Operator`."""
-        return self.real.units
-
-    @property
-    def magnetisation(self) -> int | None:  # type: ignore[override]
-        """Twice the total Sz that is meant, where a Hilbert space said so."""
-        return self.real.magnetisation
 
     @property
     def H(self) -> NonHermitian:
@@ -371,21 +296,42 @@ def made_of(
 ) -> Operator | NonHermitian:
     """Make an `Operator` of matrices that are Hermitian up to rounding, of others a `NonHermitian`.
 
-    Args:
-        lattice: of which sites are meant.
-        matrices: (d^k, d^k) by patch, the sites in increasing order.
-        local_dim, units, name, magnetisation: of the operator.
+    `matrices` are (d^k, d^k) by patch, the sites in increasing order.
     """
     parts = hermitian_parts(matrices, HERMITIAN_TOLERANCE)
     names = (f"real part of {name}", f"imaginary part of {name}") if parts[1] else (name, name)
     real, imaginary = (
         Operator(
-            lattice, tuple(Term(*placed) for placed in part.items()), local_dim, units, told,
+            lattice, tuple(Term(*placed) for placed in part.items()), local_dim, units, its_name,
             magnetisation=magnetisation,
         )
-        for part, told in zip(parts, names, strict=True)
+        for part, its_name in zip(parts, names, strict=True)
     )  # fmt: skip
     return NonHermitian(real, imaginary) if parts[1] else real
+
+
+def require_operator(where: str, name: str, value: Any) -> None:
+    """Raise TypeError, with what to write, for what is no Hermitian operator."""
+    if isinstance(value, Operator):
+        return
+    hint = ""
+    match value:
+        case NonHermitian():
+            raise TypeError(
+                f"VMC: {value.name} is a NonHermitian, an observable for VMC.expect; a Hamiltonian "
+                "is an Operator. Add the Hermitian conjugate, or take its Hermitian part, .real"
+            )
+        case Lattice():
+            hint = "a model makes one of a lattice: heisenberg(lattice)"
+        case Term() | list() | tuple():
+            hint = "write Operator.from_terms(lattice, [...])"
+        case str():
+            hint = "names are for files; call the model, as heisenberg(lattice)"
+        case _ if callable(value) and not isinstance(value, type) and hasattr(value, "__name__"):
+            hint = f"call it: {value.__name__}(lattice)"
+        case _ if hasattr(value, "shape"):
+            hint = "a matrix on some sites is Operator.from_terms(lattice, [(sites, matrix)])"
+    raise refuse(where, name, value, "an Operator, as heisenberg(square(4, 4))", hint)
 
 
 def _check_on_lattice(term: Term, lattice: Lattice, local_dim: int) -> None:

@@ -111,11 +111,12 @@ class RunConsole:
 
 
 def embedding_text(operator: Operator, bonds: Bonds = "open") -> str:
-    """Say in a line how a lattice lies on the grid of a PEPS and what that costs; empty on a plain grid.
+    """Say in a line how a lattice lies on the grid of a PEPS and what that costs; empty on a plain
+    grid.
 
-    "embedding: 12 sites on 4 x 4, 4 vacant; 12 bonds of D, 12 of dimension 1; terms: 12 on bonds of D, 5 in
-    windows of two rows, 0 beyond".  Terms beyond are carried row by row where they are measured, and take
-    contractions of the whole network where a move of them is tried.
+    "embedding: 12 sites on 4 x 4, 4 vacant; 12 bonds of D, 12 of dimension 1; terms: 12 on bonds of
+    D, 5 in windows of two rows, 0 beyond".  Terms beyond are carried row by row where they are
+    measured, and take contractions of the whole network where a move of them is tried.
     """
     found = embedding(operator.lattice, bonds)
     n_rows, n_cols = found.shape
@@ -164,7 +165,8 @@ def headline(
         steps = f"{settings.optimizer.seconds:g} s"
     return (
         f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
-        f"{number} from {chosen.init}{_resized(chosen.init, stages[0].D)}{_noisy(chosen.init_noise)}; {settings.optimizer.kind}, "
+        f"{number} from {chosen.init}{_resized(chosen.init, stages[0].D)}"
+        f"{_noisy(chosen.init_noise)}; {settings.optimizer.kind}, "
         + (f"{steps} in {len(stages)} stages" if settings.stage else steps)
         + "".join(f"; {part}" for part in sampling_parts(settings.sampler.model_dump()))
         + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tnvmc.exact_symmetric import MOST_IMAGES, symmetric_levels
+from tnvmc.exact import MOST_IMAGES, symmetric_levels
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
 from tnvmc.operators.term import Operator

@@ -18,8 +18,7 @@ from tnvmc.backend.calls import level_of_caller, refuse, shortly
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import available_cores
 from tnvmc.backend.ranks import Ranks, using_ranks
-from tnvmc.operators.required import require_operator
-from tnvmc.operators.term import NonHermitian, Operator
+from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.optimize import average
 from tnvmc.optimize.pace import AUTOMATIC
 from tnvmc.optimize.rule import Rule
@@ -35,9 +34,8 @@ from tnvmc.sampling.problem import InSector, Point, Problem, Samples
 from tnvmc.sampling.workers import chunks
 from tnvmc.vmc import step
 from tnvmc.vmc.characters import check_inversion
-from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, first_chi, first_n_samples
+from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, Rates, first_chi, first_n_samples
 from tnvmc.vmc.core import State
-from tnvmc.vmc.learning_rate import Rates
 from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
 
 Array = Any

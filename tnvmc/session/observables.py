@@ -16,8 +16,7 @@ from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
 from tnvmc.operators.foreign import as_operator
-from tnvmc.operators.required import require_operator
-from tnvmc.operators.term import NonHermitian, Operator
+from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point

@@ -24,9 +24,8 @@ from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.lattice.permutations import checkerboard
 from tnvmc.operators import models
 from tnvmc.operators.basis import Basis
-from tnvmc.operators.marshall import check_characters, odd_elements
 from tnvmc.operators.products import Placed, joined
-from tnvmc.operators.symmetry import SymmetryGroup, symmetry_group
+from tnvmc.operators.symmetry import SymmetryGroup, check_characters, odd_elements, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients

@@ -18,7 +18,7 @@ from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.namespace import array_namespace, is_gpu
 from tnvmc.lattice import Lattice
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.optimize import schedules
 from tnvmc.optimize.average import most_parameters
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
@@ -40,9 +40,8 @@ from tnvmc.settings.load import validate
 from tnvmc.settings.optimizer_settings import SRSettings
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.run_files import OWN_PARTS
-from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
+from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, Rates, paced
 from tnvmc.vmc.core import Made
-from tnvmc.vmc.learning_rate import Rates, paced
 
 Section = dict[str, Any]
 

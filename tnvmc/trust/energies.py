@@ -14,7 +14,7 @@ from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.reliability import Drawn, changed_part, closure_threshold, doubts
-from tnvmc.operators.bounds import energy_bound
+from tnvmc.operators.properties import energy_bound
 from tnvmc.operators.reference import KnownEnergy
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.configurations import magnetisation_of

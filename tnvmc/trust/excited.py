@@ -11,7 +11,7 @@ import numpy as np
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import Sector, exact_levels
 from tnvmc.operators.basis import Basis
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.reference import KnownEnergy
 from tnvmc.vmc.orthogonal import LowerState, Overlap
 

@@ -10,8 +10,13 @@ import math
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.operators.basis import Basis, smallest_magnetisation
-from tnvmc.operators.bounds import energy_bound
-from tnvmc.operators.sectors import flip_invariant, net_field, polarised, rotation_invariant
+from tnvmc.operators.properties import (
+    energy_bound,
+    flip_invariant,
+    net_field,
+    polarised,
+    rotation_invariant,
+)
 from tnvmc.operators.term import Operator
 from tnvmc.trust.reference import DIAGONALISED, lowest_energy
 

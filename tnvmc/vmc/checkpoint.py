@@ -9,7 +9,7 @@ from typing import Any
 
 from tnvmc.ansatz.files import LISTED_BONDS, listed
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.optimize import average
 from tnvmc.optimize.pace import OF_RULE
 from tnvmc.optimize.rule import ADDED

@@ -27,9 +27,8 @@ from tnvmc.estimate.observables import (
 from tnvmc.estimate.reliability import LEAST_CHANGED, Drawn, changed_part, doubts
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
 from tnvmc.operators.basis import count_states
-from tnvmc.operators.required import require_operator
 from tnvmc.operators.symmetry import NAMES
-from tnvmc.operators.term import Operator
+from tnvmc.operators.term import Operator, require_operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
@@ -120,7 +119,8 @@ class Measured:
     observation: Observation
     problem: Problem  #: with the ansatz as it was measured
     moved: float | None = None
-    """By how many errors configurations that were not drawn move the energy (`neighbours.widened`)."""
+    """By how many errors configurations that were not drawn move the energy (`neighbours.widened`).
+    """
 
 
 def names_of(symmetries: Sequence[str]) -> tuple[str, ...]:

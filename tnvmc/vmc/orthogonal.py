@@ -21,7 +21,7 @@ from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import Estimate, estimate_samples
-from tnvmc.operators.fingerprint import fingerprint
+from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.enumerate import Enumerate

@@ -24,7 +24,7 @@ from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate
-from tnvmc.exact_symmetric import symmetric_levels
+from tnvmc.exact import symmetric_levels
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg, tfim
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup, symmetry_group

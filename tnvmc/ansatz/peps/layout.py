@@ -22,10 +22,9 @@ from tnvmc.backend.calls import refuse
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.jacobian.slices import SliceJacobian
-from tnvmc.lattice.custom import follows_row
+from tnvmc.lattice.custom import as_lattice, follows_row
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding, sides
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
-from tnvmc.lattice.netket import as_lattice
 from tnvmc.operators.symmetry import Symmetry, which_commute
 from tnvmc.operators.term import Operator
 

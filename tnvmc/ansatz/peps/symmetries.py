@@ -13,10 +13,8 @@ from tnvmc.ansatz.peps.starts.tensors import bond_sizes, mean_energy, product_st
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.permutations import Permutation, point_group, space_group, translations
-from tnvmc.operators.marshall import without_signs
-from tnvmc.operators.required import require_operator
-from tnvmc.operators.symmetry import Symmetry, which_commute
-from tnvmc.operators.term import Operator
+from tnvmc.operators.symmetry import Symmetry, which_commute, without_signs
+from tnvmc.operators.term import Operator, require_operator
 
 SHARED_BY = ("point", "translation")
 """Symmetries whose elements may take tensors to each other."""

@@ -1,7 +1,9 @@
-"""Sectors of the total Sz: which exist, and in which one the ground state may lie."""
+"""What can be said of an operator at once: a hash, bounds, its sectors of the total Sz."""
 
 from __future__ import annotations
 
+import hashlib
+from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,6 +12,50 @@ from tnvmc.operators.spin import kron, spin_matrices
 from tnvmc.operators.term import Operator
 
 _ROUNDING = 1e-12  # relative to the largest element of a term
+
+SMALL = 1e-6
+"""Largest element below which 12 decimals tell too little."""
+
+
+def fingerprint(operator: Operator) -> str:
+    """Hash the terms of an operator: equal for equal Hamiltonians, to 12 decimals.
+
+    Of an operator without an element of `SMALL` they are decimals of the largest one.
+    """
+    digest = hashlib.sha256()
+    largest = max((float(np.abs(term.matrix).max()) for term in operator.terms), default=1.0)
+    unit = largest if 0 < largest < SMALL else 1.0
+    if unit < 1:
+        digest.update(f"{unit:.12e}".encode())
+    for term in sorted(operator.terms, key=lambda term: term.sites):
+        matrix = np.asarray(term.matrix, dtype=complex)
+        # Adding zero turns -0.0, which has other bytes, into 0.0.
+        digest.update(repr(tuple(map(int, term.sites))).encode())
+        digest.update((np.round(matrix / unit, 12) + 0.0).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def energy_bound(operator: Operator) -> float:
+    """Give a size that no energy exceeds: the sum of the spectral norms of all terms.
+
+    Cost: one SVD of each term.
+    """
+    return _norms([np.asarray(term.matrix) for term in operator.terms])
+
+
+def off_diagonal_bound(operator: Operator) -> float:
+    """The same for what is not on the diagonal: the size of what moves configurations."""
+    matrices = [np.asarray(term.matrix) for term in operator.terms]
+    return _norms([matrix - np.diag(np.diag(matrix)) for matrix in matrices])
+
+
+def _norms(matrices: list[np.ndarray]) -> float:
+    """Sum of the spectral norms."""
+    alike: dict[tuple[int, ...], list[np.ndarray]] = defaultdict(list)
+    for matrix in matrices:
+        alike[matrix.shape].append(matrix)
+    norms = (np.linalg.norm(np.array(found), 2, axis=(1, 2)) for found in alike.values())
+    return float(sum(found.sum() for found in norms))
 
 
 def check_magnetisation(n_sites: int, local_dim: int, magnetisation: int) -> None:
@@ -27,27 +73,24 @@ def check_magnetisation(n_sites: int, local_dim: int, magnetisation: int) -> Non
 
 
 def rotation_invariant(operator: Operator) -> bool:
-    """Tell whether every patch commutes with the total spin: each multiplet reaches the smallest Sz.
+    """Tell whether every patch commutes with the total spin.
 
-    The ground state of such an operator lies in the smallest sector, among others.
+    Each multiplet reaches the smallest Sz, that of the ground state too.
     """
     x, y, _ = spin_matrices(operator.local_dim)
     raising = x + 1j * y
-    totals = {
-        n: _summed(raising, n, operator.local_dim)
-        for n in {len(patch) for patch in operator.matrices}
-    }
+    widths = {len(patch) for patch in operator.matrices}
+    totals = {n: _summed(raising, n, operator.local_dim) for n in widths}
     for patch, matrix in operator.matrices.items():
         total = totals[len(patch)]
-        if np.abs(matrix @ total - total @ matrix).max() > _ROUNDING * np.abs(matrix).max(
-            initial=0
-        ):
+        change = np.abs(matrix @ total - total @ matrix).max()
+        if change > _ROUNDING * np.abs(matrix).max(initial=0):
             return False
     return True
 
 
 def flip_invariant(operator: Operator) -> bool:
-    """Tell whether turning all spins over leaves every patch as it is: sectors M and -M are alike."""
+    """Tell whether turning all spins over keeps every patch: sectors M and -M are alike."""
     return all(
         np.abs(matrix - matrix[::-1, ::-1]).max() <= _ROUNDING * np.abs(matrix).max()
         for matrix in operator.matrices.values()
@@ -77,9 +120,6 @@ def polarised(operator: Operator) -> Iterator[tuple[int, float]]:
 
 def _summed(matrix: np.ndarray, n_sites: int, local_dim: int) -> np.ndarray:
     """Sum of a matrix (d, d) over the sites of a patch: (d^k, d^k)."""
-    one = np.eye(local_dim)
-    terms = [
-        kron(*(matrix if site == here else one for site in range(n_sites)))
-        for here in range(n_sites)
-    ]
+    one, places = np.eye(local_dim), range(n_sites)
+    terms = [kron(*(matrix if site == here else one for site in places)) for here in places]
     return np.asarray(np.sum(terms, axis=0))

@@ -29,8 +29,8 @@ from tnvmc import (
     tfim,
 )
 from tnvmc.ansatz.mps import MPS
-from tnvmc.lattice.netket import as_lattice
-from tnvmc.operators.netket import Space
+from tnvmc.lattice.custom import as_lattice
+from tnvmc.operators.foreign import Space
 
 nk = pytest.importorskip("netket")
 G, S, H, O = nk.graph, nk.operator.spin, nk.hilbert, nk.operator

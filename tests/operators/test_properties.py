@@ -1,4 +1,4 @@
-"""What an operator tells of its sectors of the total Sz."""
+"""Sectors and bounds of operators against dense matrices."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim, xxz
-from tnvmc.operators.sectors import (
+from tnvmc.operators.properties import (
     check_magnetisation,
+    energy_bound,
     flip_invariant,
     net_field,
     polarised,
@@ -81,3 +82,12 @@ def test_no_such_sector() -> None:
     for wrong in (0, 5):
         with pytest.raises(ValueError, match="2 Sz"):
             check_magnetisation(3, 2, wrong)
+
+
+def test_the_bound_is_not_below_the_largest_energy() -> None:
+    """Of an Ising ferromagnet it is that energy; of all models no less."""
+    ferromagnet = tfim(square(2, 3), h=0.0)
+    assert energy_bound(ferromagnet) == pytest.approx(7.0)
+    for operator in (heisenberg(square(2, 3)), tfim(square(2, 3)), rydberg(square(2, 3))):
+        levels = np.linalg.eigvalsh(operator.sparse().toarray())
+        assert np.abs(levels).max() <= energy_bound(operator)
