@@ -24,7 +24,6 @@ from tnvmc.report.describe import (
 from tnvmc.report.live import Bar, Output, can_show, console_on, step_numbers, working
 from tnvmc.report.numbers import duration, known_energy, per_site
 from tnvmc.report.texts import line, step_sentence
-from tnvmc.settings.ansatz_settings import factors
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
 from tnvmc.shown import fixed, with_error
@@ -156,7 +155,7 @@ def headline(
     size = f"{operator.n_sites} sites" if rows == 1 else operator.lattice.size
     chosen, stages = settings.ansatz, stages_of(settings)
     sizes = ", ".join(str(D) for D in dict.fromkeys(stage.D for stage in stages) if D)
-    kind = " x ".join(_named(each) for each in factors(chosen).values()) or chosen.kind
+    kind = " x ".join(_named(each) for each in chosen.factors.values()) or chosen.kind
     state = " ".join([kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype)])
     if summed := symmetries_text(chosen.model_dump(), counted):
         state += f", {summed}"

@@ -17,7 +17,6 @@ from tnvmc.operators.symmetry import has_ground_state
 from tnvmc.operators.term import Operator
 from tnvmc.series.budget import measured_samples
 from tnvmc.series.kind import SeriesKind
-from tnvmc.settings.ansatz_settings import leading
 from tnvmc.settings.build import build_ansatz, build_sampler, build_theta
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import Budget, Settings
@@ -114,7 +113,7 @@ def check_parts(settings: Settings, operator: Operator, with_start: bool = True)
     ansatz = build_ansatz(settings, operator)
     build_sampler(settings, operator)
     check_symmetries(settings, operator)
-    if with_start and leading(settings.ansatz).init != "simple_update":
+    if with_start and settings.ansatz.leading.init != "simple_update":
         build_theta(settings, operator, ansatz)
     return ansatz
 
