@@ -16,8 +16,9 @@ from pathlib import Path
 import tnvmc
 from tnvmc.app import cli  # noqa: F401  registers the commands
 from tnvmc.app.command_line import make_parser
-from tnvmc.settings.config import SECTIONS, keys
-from tnvmc.settings.help import about, described, heading
+from tnvmc.limits import meaning
+from tnvmc.settings.config import SECTIONS, Settings, keys
+from tnvmc.settings.help import described, heading
 
 HERE = Path(__file__).parent
 PACKAGE = Path(tnvmc.__file__).parent
@@ -41,7 +42,7 @@ def settings_page() -> str:
     """All sections and keys, with what they may be, their defaults and what they mean."""
     parts = ["# Settings\n", _ABOUT_SETTINGS]
     for section in SECTIONS:
-        parts.append(f"## `{heading(section)}`\n\n{about(section)}\n")
+        parts.append(f"## `{heading(section)}`\n\n{meaning(Settings, section)}\n")
         parts += [_setting(section, key) for key in keys(section)]
     return "\n".join(parts)
 

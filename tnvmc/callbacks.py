@@ -1,16 +1,15 @@
-"""Level 8: ready callbacks of `VMC.run`, which write steps down or stop on a plateau or after some time.
+"""Level 8: ready callbacks of `VMC.run`, which write steps down or stop a run.
 
 >>> from tnvmc import JsonLines, StopAfter, StopOnPlateau
 >>> vmc.run(500, [JsonLines("steps.jsonl"), StopOnPlateau(30), StopAfter(3600)])  # doctest: +SKIP
 
-One of your own is a function of a `StepRecord`; where it gives back True the run stops after that step.
+One of your own is a function of a `StepRecord`; where it gives True the run stops after that step.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import uuid
 from collections import deque
 from pathlib import Path
@@ -21,15 +20,12 @@ from tnvmc.backend.calls import as_path
 from tnvmc.estimate.line_fit import reached
 from tnvmc.vmc.results import StepRecord
 
-_LONGEST_LINE = 2**16  # bytes of the end of a file that are read to find its last line
-
 
 class JsonLines:
     """Appends each step to a file, a line of strict JSON each (`StepRecord.as_dict`).
 
-    A file that exists is continued if its last line is of the step before, so a restored run
-    continues it; the lines of two runs are never mixed.  Unlike history.jsonl of a run folder, lines have
-    no checksum.
+    A file that exists is continued if its last line is of the step before, as by a restored run.
+    Lines have no checksum.
 
     Args:
         path: the file; its folder exists.
@@ -55,45 +51,36 @@ class JsonLines:
         """Refuse a file whose lines this step does not follow."""
         if not self.path.exists() or not self.path.stat().st_size:
             return
-        last = _last_line(self.path)
-        found = _step_of(last)
-        if found is None:
+        text = self.path.read_text(encoding="utf-8", errors="replace")
+        line = text.splitlines()[-1] + ("" if text.endswith("\n") else " ...")
+        last = _step_of(line)
+        if last is None:
             raise ValueError(
-                f"{self.path}: its last line is not that of a step ({last[:60]!r}); a process may have "
-                "been killed while it wrote: take that line away, or write to another file"
+                f"{self.path}: its last line is not that of a step ({line[:60]!r}); a process may "
+                "have been killed while it wrote: take that line away, or write to another file"
             )
-        if found + 1 != step:
+        if last + 1 != step:
             raise ValueError(
-                f"{self.path}: ends with step {found}, and step {step} does not follow it; it is of "
-                "another run, or of steps after the checkpoint: write to another file, or take away "
-                f"the lines from step {step} on"
+                f"{self.path}: ends with step {last}, and step {step} does not follow it; it is "
+                "of another run, or of steps after the checkpoint: write to another file, or take "
+                f"away the lines from step {step} on"
             )
-
-
-def _last_line(path: Path) -> str:
-    """The last line; with what is missing where it does not end."""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _LONGEST_LINE), os.SEEK_SET)
-        end = file.read()
-    return end.decode("utf-8", "replace").removesuffix("\n").rpartition("\n")[2] + (
-        "" if end.endswith(b"\n") else " ..."
-    )
 
 
 def _step_of(line: str) -> int | None:
     try:
-        found: Any = json.loads(line)["step"]
+        step: Any = json.loads(line)["step"]
     except (ValueError, KeyError, TypeError):
         return None
-    return found if isinstance(found, int) else None
+    return step if isinstance(step, int) else None
 
 
 class TensorBoard:
-    """Writes each step for TensorBoard: one scalar for each of `SCALARS`, at the number of the step.
+    """Writes each step for TensorBoard: a scalar for each of `SCALARS`, at the number of the step.
 
-    Values are per site where the name says so.  TensorBoard keeps seven digits; what is not finite, or not
-    known, is left out.  A run that goes on writes to the same folder: TensorBoard then drops what an
-    earlier one wrote from that step on.
+    Values are per site where the name says so.  TensorBoard keeps seven digits; what is not finite
+    or not known is left out.  Of a run that goes on TensorBoard drops what an earlier one wrote
+    from that step on.
 
     Args:
         folder: where the event files go; made when missing.  One for each run.
@@ -118,10 +105,10 @@ class TensorBoard:
             self._writer = self._make(
                 str(self.folder), purge_step=record.step or None, filename_suffix=suffix
             )
-        for name, (value, per_site) in SCALARS.items():
-            found = getattr(record, value)
-            if found is not None and math.isfinite(found):
-                scaled = float(found) / (self.n_sites if per_site else 1)
+        for name, (field, per_site) in SCALARS.items():
+            value = getattr(record, field)
+            if value is not None and math.isfinite(value):
+                scaled = float(value) / (self.n_sites if per_site else 1)
                 self._writer.add_scalar(name, scaled, record.step)
         self._writer.flush()
 
@@ -159,9 +146,9 @@ def _summary_writer() -> Any:
 class StopOnPlateau:
     """Stops once the energy of the last steps falls by less than its error.
 
-    The rule of `[[stage]]` (`tnvmc.estimate.line_fit`): an energy at rest stops soon, one that falls slowly
-    in much noise may stop too early, so a plateau is no proof of convergence.  Steps that were undone do not
-    count.  It begins anew where steps do not follow each other, as with another `VMC`.
+    The rule of `[[stage]]` (`tnvmc.estimate.line_fit`).  An energy that falls slowly in much noise
+    may stop too early: a plateau is no proof of convergence.  Steps that were undone do not count.
+    It begins anew where steps do not follow each other, as with another `VMC`.
 
     Args:
         window: steps that are looked at, 2 at least.
@@ -189,9 +176,8 @@ class StopOnPlateau:
 class StopAfter:
     """Stops once the steps have taken some time: with the first one that ends later.
 
-    The time of the steps themselves, as `optimizer.seconds`; what other callbacks take is not counted.
-    All steps that it sees count, those of an earlier run too.  Where a run stops then depends on the
-    machine.
+    The time of all steps that it sees, those of an earlier run too, as `optimizer.seconds`; not
+    that of other callbacks.  Where a run stops then depends on the machine.
 
     Args:
         seconds: above 0.

@@ -1,4 +1,4 @@
-"""Level 0: types that carry their limits, for pydantic, and what they say in words: "an integer >= 1"."""
+"""Level 0: tables of settings and types with limits, for pydantic, in words: "an integer >= 1"."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from pydantic import Field, StrictFloat, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
 Json = Mapping[str, Any]
 
@@ -23,6 +23,37 @@ MOST_STARTS = 1000
 
 Positives = Annotated[tuple[Positive, ...], Field(min_length=1)]
 Size = Positive | Annotated[tuple[Positive, Positive], Field(description="[rows, columns]")]
+Path = Annotated[StrictStr, Field(description="a path")]
+
+
+class Section(BaseModel):
+    """A table of a settings file: the docstring of a key is its meaning, its type what is allowed.
+
+    A default that depends on other settings is None here, named in the docstring, and filled in by
+    who reads the file.
+    """
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, defer_build=True)
+
+
+def models_in(annotation: Any) -> list[type[Section]]:
+    """Give the models that an annotation is made of: several where a table has kinds."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in models_in(part)]
+
+
+@cache
+def properties(model: type[BaseModel]) -> Json:
+    """Give the JSON schema of each key of a model."""
+    return model.model_json_schema()["properties"]
+
+
+def allowed(model: type[BaseModel], key: str) -> str:
+    """Say what a key may be: "an integer >= 1", "one of a, b"."""
+    schema = properties(model)[key]
+    return in_words({name: part for name, part in schema.items() if name != "description"})
+
 
 _NOUNS = {
     "integer": ("an integer", "integers"),
@@ -72,9 +103,12 @@ def choices(schema: Json) -> list[str]:
 
 
 def meaning(kind: type, key: str) -> str:
-    """Give the docstring of a field in one line, of a parent where its own class has none."""
+    """Give what a field means in one line: its description, else its docstring or a parent's."""
+    described = getattr(kind, "model_fields", {}).get(key)
+    if described is not None and described.description:
+        return str(described.description)
     parents = (parent for parent in kind.__mro__ if parent.__module__.startswith("tnvmc."))
-    return next(told[key] for told in map(_docstrings, parents) if key in told)
+    return next(texts[key] for texts in map(_docstrings, parents) if key in texts)
 
 
 @cache

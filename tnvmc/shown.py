@@ -1,4 +1,4 @@
-"""Level 0: how results show themselves: digits, small tables in text and HTML, data frames, pictures.
+"""Level 0: how results show themselves: digits, tables in text and HTML, data frames.
 
 A result says what its table holds (`Shown`); no sentence is made here.
 """
@@ -16,7 +16,7 @@ LARGE = 1e9
 
 
 def fixed(value: float, places: int) -> str:
-    """Write a number with so many decimals; with a power of ten where fewer than three digits would be left."""
+    """Write a number with so many decimals; with a power of ten where too few digits are left."""
     plain = value == 0 or 10.0 ** (2 - places) <= abs(value) < LARGE or not math.isfinite(value)
     return f"{value:.{places}f}" if plain else f"{value:.{places}e}"
 
@@ -110,10 +110,7 @@ _find_sentences: Callable[[], Any] | None = None
 
 
 def tell_with(find: Callable[[], Any]) -> None:
-    """Tell once what makes sentences of diagnostics: a function that gives `tnvmc.report.texts`.
-
-    As `draw_with`, so that tables of notebooks and warnings have sentences and no lower level makes them.
-    """
+    """Say once what makes sentences of diagnostics, for notebooks and warnings; as `draw_with`."""
     global _find_sentences
     _find_sentences = find
 
@@ -134,10 +131,7 @@ _find_plot: Callable[[], Any] | None = None
 
 
 def draw_with(find: Callable[[], Any]) -> None:
-    """Tell once what draws results: a function that gives the module `tnvmc.plot`.
-
-    `import tnvmc` does this, so that `history.plot()` works and no lower level imports pictures.
-    """
+    """Say once what draws results, so that `history.plot()` works and no lower level imports it."""
     global _find_plot
     _find_plot = find
 

@@ -55,8 +55,8 @@ BOTH_FLIPPED = """
 name = "both flipped"
 [[term]]
 sites = [0, 5]
-product = "Sx Sx"
-coefficient = 2
+ops = "Sx Sx"
+coupling = 2
 [[term]]
 sites = [1]
 matrix = [[1, 0], [0, -1]]
@@ -364,16 +364,15 @@ def test_a_chain_is_a_lattice_of_one_row(make: Any) -> None:
 BAD_OPERATORS = {
     "name = ": "not valid TOML",
     "name = 'x'": "own.toml.term: missing",
-    "[[term]]\nsites = [0]": "one of ops, matrix and product",
-    "[[term]]\nsites = [0, 99]\nproduct = 'Sz Sz'": "sites 0..5 only",
-    "[[term]]\nsites = [0, 1]\nproduct = 'Sz'": "for each of 2 sites",
-    "[[term]]\nsites = [0]\nproduct = 'Sq'": "must be one of Sx, Sy, Sz",
+    "[[term]]\nsites = [0]": "ops: missing",
+    "[[term]]\nsites = [0, 99]\nops = 'Sz Sz'": "the lattice has sites 0..5",
+    "[[term]]\nsites = [0]\nops = 'Sq'": "column 1",
     "[[term]]\nsites = [0]\nmatrix = [[0, 1], [0, 0]]": "not Hermitian",
     "[[term]]\nsites = [0]\nmatrix = [[0, 1], [0]]": "rows of numbers",
-    "[[term]]\nsites = [0, 0]\nproduct = 'Sz Sz'": "different sites",
-    "[[term]]\nsites = '0'\nproduct = 'Sz'": "list of integers",
-    "[[term]]\nsite = [0]\nproduct = 'Sz'": "site: unknown key",
-    "[[term]]\nsites = [0]\nproduct = 'Sz'\ncoefficient = 'a'": "must be a number",
+    "[[term]]\nsites = [0, 0]\nops = 'Sz Sz'": "different sites",
+    "[[term]]\nsites = '0'\nops = 'Sz'": "a list of site indices",
+    "[[term]]\nsite = [0]\nops = 'Sz'": "site: unknown key",
+    "[[term]]\nsites = [0]\nops = 'Sz'\ncoupling = 'a'": "must be a number",
     "term = [3]": "list of tables",
     "terms = [3]": "terms: unknown key",
 }

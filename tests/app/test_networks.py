@@ -15,7 +15,7 @@ from flax import nnx
 
 from tests.oracles import all_configs
 from tnvmc.ansatz.initial import initial_parameters
-from tnvmc.ansatz.neural import NETWORKS, Network
+from tnvmc.ansatz.neural import NETWORKS, Network, architectures
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.app.cli import main
 from tnvmc.app.measure import Asked, _Measuring
@@ -26,7 +26,6 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_ansatz, build_operator
-from tnvmc.settings.config import SECTIONS
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.storage.hdf5 import StateFileError
@@ -59,7 +58,6 @@ def built(kind: str, *overrides: str) -> Any:
     [
         (["ansatz.kind=vit", "ansatz.patch=3"], "patches of 3 x 3 sites do not tile"),
         (["ansatz.kind=vit", "ansatz.heads=5"], "5 heads do not divide the width 24"),
-        (["ansatz.kind=cnn", "ansatz.kernel=9"], "larger than the 4 x 4 grid"),
         (["ansatz.freeze=['weight']"], "no such group of parameters; it has hidden_bias"),
         (["ansatz.marshall=true", "lattice.shape=[3, 4]", "lattice.boundary=periodic"],
          "ansatz.marshall: sites 0 and 8 of the square lattice are neighbours on one sublattice"),
@@ -180,7 +178,7 @@ def test_the_documentation_names_the_groups_of_parameters() -> None:
     for kind, network in NETWORKS.items():
         (row,) = [line for line in page.splitlines() if line.startswith(f"| `{kind}` |")]
         words = {"output": "complex", "inner": 4, "dense": (4,)}
-        keys = SECTIONS["ansatz"][kind].model_fields
+        keys = getattr(architectures, f"{network.name}Config").__dataclass_fields__
         keywords = {key: value for key, value in words.items() if key in keys}
 
         def state(network: Network = network, keywords: dict[str, Any] = keywords) -> Any:
@@ -251,5 +249,5 @@ def test_every_command_on_the_run_of_a_network(file: Path, capsys: pytest.Captur
         "tnvmc: converge: rbm is contracted without a boundary bond dimension here, so there is "
         "no chi to converge in\n"
     )
-    assert main(["run", "--resume", "run", "--set", "ansatz.form='binary'"]) == 2
-    assert "another problem: form log_cosh (now binary)" in capsys.readouterr().err
+    assert main(["run", "--resume", "run", "--set", "ansatz.alpha=3"]) == 2
+    assert "another problem: alpha 0.5 (now 3)" in capsys.readouterr().err

@@ -26,7 +26,6 @@ from tnvmc import (
     Exact,
     FolderError,
     GenericAnsatz,
-    Guard,
     LogAmplitude,
     Operator,
     Piecewise,
@@ -277,8 +276,6 @@ DESCRIBED: dict[str, Callable[[], VMC]] = {
     "all": lambda: VMC(H, PEPS(H.lattice, 2), Enumerate(threads=1), SR(memory=0.0)),
     "constant": lambda: made(learning_rate=Constant(0.1)),
     "cosine": lambda: made(learning_rate=Cosine(0.1, 0.01, 5)),
-    "stages": lambda: made(learning_rate=Piecewise((0.1, 0.05), (2, 3))),
-    "guard": lambda: made(guard=Guard(window=5)),
     "moves": lambda: made(moves=["exchanges"]),
     "sector": lambda: made(magnetisation=2),
     "kinds": lambda: VMC(
@@ -298,8 +295,9 @@ OWN: dict[str, tuple[Callable[[], VMC], list[str]]] = {
     "scheme": (lambda: VMC(H, PEPS(H.lattice, 2, scheme=SRC(4, seed=2)), FEW), ["ansatz"]),
     "solver": (lambda: VMC(H, PEPS(H.lattice, 2), FEW, SR(solver=Eigen())), ["optimizer"]),
     "function": (lambda: made(learning_rate=lambda step: 0.1), ["learning_rate"]),
+    "stages": (lambda: made(learning_rate=Piecewise((0.1, 0.05), (2, 3))), ["learning_rate"]),
+    "clip": (lambda: VMC(H, PEPS(H.lattice, 2), FEW, SR(clip=5.0)), ["optimizer"]),
     "shorter": (lambda: made(learning_rate=Cosine(0.1, 0.01, 4)), ["learning_rate"]),
-    "guard": (lambda: made(guard=Guard(patience=1)), ["guard"]),
     "walkers": (lambda: made(configs=made().state.here.configs), ["configs"]),
     "sum": (lambda: VMC(H + H, PEPS(H.lattice, 2), FEW), ["hamiltonian"]),
 }

@@ -22,6 +22,7 @@ from tnvmc.app.stages import StagedRun
 from tnvmc.contraction.schemes import Exact
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
+from tnvmc.settings import stages as settings_of_stages
 from tnvmc.settings.load import ConfigError, complete, validate
 from tnvmc.storage.hdf5 import StateFileError, opened, read_parameters, read_stages
 from tnvmc.storage.run_folder import FolderError, RunFolder, stage_file
@@ -60,7 +61,7 @@ steps = 3
 [[stage]]
 D = 2
 steps = 40
-schedule = "constant"
+learning_rate = 0.1
 plateau = 5
 
 [[stage]]
@@ -89,6 +90,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
     (folder / "study.toml").write_text(SETTINGS)
     run_file(folder / "study.toml", folder / "run")
     return outcome(folder / "run")
+
+
+@pytest.fixture
+def by_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bonds are opened without simple update."""
+    monkeypatch.setattr(settings_of_stages, "EVOLVE", 0)
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
@@ -277,8 +284,9 @@ def staged(*tables: dict[str, Any]) -> StagedRun:
     return StagedRun(complete(validate(data)), heisenberg(square(2, 3)))
 
 
+@pytest.mark.usefixtures("by_noise")
 def test_growth_without_noise_keeps_the_state(tmp_path: Path) -> None:
-    last = {"D": 3, "noise": 0.0, "evolve": 0, "steps": 1, "learning_rate": 0.1}
+    last = {"D": 3, "noise": 0.0, "steps": 1, "learning_rate": 0.1}
     run = staged({"D": 1, "steps": 2}, last)
     run.optimise(lambda _: None)
     before = run.vmc
@@ -328,8 +336,9 @@ def test_noise_on_new_bonds_is_relative_to_the_largest_entry() -> None:
             assert added == pytest.approx(noise * np.abs(old).max(), rel=1e-6)
 
 
+@pytest.mark.usefixtures("by_noise")
 def test_a_state_that_needs_less_is_cut_as_it_is(tmp_path: Path) -> None:
-    run = staged({"D": 1, "steps": 2}, {"D": 3, "noise": 0.0, "evolve": 0, "steps": 0}, {"D": 1})
+    run = staged({"D": 1, "steps": 2}, {"D": 3, "noise": 0.0, "steps": 0}, {"D": 1})
     run.optimise(lambda _: None)
     before = run.next_stage(tmp_path)
     record = run.next_stage(tmp_path)
@@ -361,16 +370,17 @@ def test_a_run_that_cuts_goes_on_bit_for_bit(file: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.whole
 def test_growth_by_evolution_lowers_the_energy(tmp_path: Path) -> None:
-    run = staged({"D": 1, "steps": 10}, {"D": 2, "steps": 1, "evolve": 10})
+    run = staged({"D": 1, "steps": 10}, {"D": 2, "steps": 1})
     run.optimise(lambda _: None)
     record = run.next_stage(tmp_path)
     assert run.vmc.measure().energy < record["energy"] - 0.1
 
 
+@pytest.mark.usefixtures("by_noise")
 def test_a_last_step_that_led_astray_is_not_grown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = staged({"D": 1, "steps": 3}, {"D": 2, "noise": 0.0, "evolve": 0})
+    run = staged({"D": 1, "steps": 3}, {"D": 2, "noise": 0.0})
     run.optimise(lambda _: None)
     state = run.vmc.state
     assert state.good is not None

@@ -23,7 +23,7 @@ from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
-from tnvmc.vmc.guard import Guard
+from tnvmc.vmc import guard
 from tnvmc.vmc.step import OptimisationFailed
 
 OPERATOR = tfim(chain(4, "periodic"), h=1.0)
@@ -49,6 +49,13 @@ def same_state(a: VMC, b: VMC) -> bool:
         and np.array_equal(here.configs, there.configs)
         and all(np.array_equal(here.optimizer[k], there.optimizer[k]) for k in here.optimizer)
     )
+
+
+@pytest.fixture
+def long_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is shortened."""
+    monkeypatch.setattr(guard, "NORM_JUMP", math.inf)
+    monkeypatch.setattr(guard, "MAX_RELATIVE_STEP", math.inf)
 
 
 def codes(reported: Any) -> list[str]:
@@ -134,9 +141,9 @@ def test_advance_is_a_function_of_the_state() -> None:
 
 
 @pytest.mark.whole
+@pytest.mark.usefixtures("long_steps")
 def test_a_step_that_leads_astray_is_undone_and_retried_smaller() -> None:
-    vmc = study(ENOUGH, Sabotage({12: 40.0}), learning_rate=0.05,
-                guard=Guard(norm_jump=1e9, max_relative_step=1e9))  # fmt: skip
+    vmc = study(ENOUGH, Sabotage({12: 40.0}), learning_rate=0.05)
     before = vmc.run(12)
     good = vmc.theta
     led_astray, undone, retried = vmc.run(3)
@@ -153,10 +160,10 @@ def test_a_step_that_leads_astray_is_undone_and_retried_smaller() -> None:
 
 
 @pytest.mark.whole
+@pytest.mark.usefixtures("long_steps")
 def test_after_an_update_that_leads_astray_all_measurements_see_the_state_before_it() -> None:
     """One state, one energy: `expect` used to measure the rejected parameters without a word."""
-    vmc = study(ENOUGH, Sabotage({11: 40.0}), learning_rate=0.05,
-                guard=Guard(norm_jump=1e9, max_relative_step=1e9))  # fmt: skip
+    vmc = study(ENOUGH, Sabotage({11: 40.0}), learning_rate=0.05)
     last = vmc.run(12)[-1]
     measured = vmc.measure(n_samples=512)
     expected = vmc.expect(OPERATOR, n_samples=512)
@@ -179,10 +186,10 @@ def test_after_an_update_that_leads_astray_all_measurements_see_the_state_before
 
 
 @pytest.mark.whole
+@pytest.mark.usefixtures("long_steps")
 def test_resuming_within_a_retry_is_bit_for_bit_too(tmp_path: Path) -> None:
     options: dict[str, Any] = {
         "optimizer": Sabotage({5: 400.0}),
-        "guard": Guard(norm_jump=1e9, max_relative_step=1e9),
     }
     whole = study(**options)
     records = whole.run(10)
@@ -212,9 +219,10 @@ def test_values_that_are_not_finite_never_reach_theta(bad: float) -> None:
     assert np.isfinite(vmc.theta).all()
 
 
+@pytest.mark.usefixtures("long_steps")
 def test_an_update_beyond_the_largest_number_is_undone() -> None:
     """So no checkpoint holds parameters that are not finite, which none would be resumed from."""
-    vmc = study(guard=Guard(enabled=False), learning_rate=1e308)
+    vmc = study(learning_rate=1e308)
     before = vmc.theta.copy()
     (record,) = vmc.run(1)
     assert codes(record) == ["direction_not_finite"]

@@ -14,6 +14,7 @@ from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.contraction.schemes import SRC, Exact, ZipUp
 from tnvmc.operators.symmetry import marshall_character, symmetry_group
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
+from tnvmc.optimize.solve import Cholesky
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
@@ -26,9 +27,10 @@ from tnvmc.settings.build import (
     build_schedule,
     build_theta,
 )
-from tnvmc.settings.config import MODELS, Settings, n_sites
+from tnvmc.settings.config import Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
+from tnvmc.settings.model_settings import MODELS, n_sites
 
 
 def settings(*overrides: str) -> Settings:
@@ -158,9 +160,9 @@ def test_samplers() -> None:
         ([], SR("auto", memory=0.9)),
         (["optimizer.diag_shift=0.1"], SR(0.1, memory=0.9)),
         (["optimizer.diag_shift=0.1", "optimizer.momentum=0.9"], SR(0.1, 0.9)),
-        (["optimizer.precision=single"], SR("auto", memory=0.9, precision="single")),
+        (["optimizer.solver=cholesky"], SR("auto", memory=0.9, solver=Cholesky())),
         (["optimizer.kind=gradient"], GradientDescent()),
-        (["optimizer.kind=random_sign", "optimizer.clip=6"], RandomSign(clip=6)),
+        (["optimizer.kind=random_sign"], RandomSign()),
         (["optimizer.kind=adam"], Adam()),
     ],
 )
@@ -173,8 +175,6 @@ def test_optimizers(overrides: list[str], rule: object) -> None:
     [
         (["learning_rate=0.1", "schedule=constant"], [0.1] * 5),
         (["schedule=cosine"], [0.1, 0.0868, 0.055, 0.0232, 0.01]),
-        (["learning_rate=[0.1, 0.05]"], [0.1, 0.1, 0.05, 0.05, 0.05]),
-        (["learning_rate=[0.1, 0.05]", "stages=[4, 9]"], [0.1] * 4 + [0.05]),
         (["learning_rate=0.16", "schedule=exponential", "final_learning_rate=0.01"],
          [0.16, 0.08, 0.04, 0.02, 0.01]),
         (["learning_rate=0.1", "schedule=cosine", "final_learning_rate=0.02"],

@@ -11,9 +11,9 @@ from tnvmc.exact import symmetric_levels
 from tnvmc.lattice.grids import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.symmetry import NotSymmetric, Symmetry, SymmetryGroup, symmetry_group
+from tnvmc.settings.build import QuantumNumbers, quantum_numbers
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
-from tnvmc.settings.quantum_numbers import QuantumNumbers, quantum_numbers
 
 OPERATOR = heisenberg(square(2, 3))
 ANY, SINGLE_FLIP = QuantumNumbers(0), QuantumNumbers(2)

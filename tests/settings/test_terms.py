@@ -134,8 +134,7 @@ ops = "Sz"
 sites = "all"
 [[term]]
 sites = [1, 0]
-product = "Sz Sx"
-coefficient = 0.25
+matrix = [[0, 0.0625, 0, 0], [0.0625, 0, 0, 0], [0, 0, 0, -0.0625], [0, 0, -0.0625, 0]]
 """
 
 
@@ -152,11 +151,9 @@ def test_an_operator_of_a_file(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ('ops = "Sx Sw"\nbonds = "nearest"', "term 1: 'Sx Sw', column 4"),
-        ('ops = "Sx"\nproduct = "Sx"\nsites = [0]', "one of ops, matrix and product"),
-        ("sites = [0]", "one of ops, matrix and product"),
-        ('ops = "Sx"\nsites = [0]\ncoefficient = 2', "ops take a coupling"),
-        ('product = "Sx"\nsites = [0]\ncoupling = 2', "go with ops"),
-        ('product = "Sx"\nsites = "all"', "a list of site indices"),
+        ('ops = "Sx"\nmatrix = [[0, 1], [1, 0]]\nsites = [0]', "ops: unknown key"),
+        ("sites = [0]", "ops: missing"),
+        ('matrix = [[0, 1], [1, 0]]\nsites = "all"', "a list of integers"),
         ("matrix = [[0, 1], [0, 0]]\nsites = [0]", "not Hermitian"),
     ],
 )

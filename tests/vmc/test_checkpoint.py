@@ -38,7 +38,7 @@ from tnvmc.storage.hdf5 import (
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, MeanOfIterates
 from tnvmc.vmc.core import Iterate, Method, State
-from tnvmc.vmc.guard import Guard, Recent
+from tnvmc.vmc.guard import Recent
 
 OPERATOR = heisenberg(square(2, 3))
 
@@ -49,7 +49,7 @@ def ansatz(lattice: Lattice) -> Any:
 
 def identity(operator: Operator, rule: Rule = SR(momentum=0.5)) -> dict[str, Any]:  # noqa: B008
     problem = Problem.of(operator, ansatz(operator.lattice))
-    return checkpoint.identity(Method(problem, Sampler(), rule, lambda step: 0.1, Guard()))
+    return checkpoint.identity(Method(problem, Sampler(), rule, lambda step: 0.1))
 
 
 IDENTITY = identity(OPERATOR)

@@ -16,7 +16,6 @@ from tnvmc.ansatz.peps.sharing import sharing_in
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.backend.calls import as_path
 from tnvmc.lattice.lattice import Lattice
@@ -26,7 +25,6 @@ from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.storage.hdf5 import StateFileError, attribute, opened, parameters_in
 
 _PLAIN = {kind.__name__: kind for kind in (PeriodicMPS, ProductState, DimerCovering, Jastrow)}
-_POLAR = {kind.__name__: kind for kind in (Modulus, Phase)}
 
 
 def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
@@ -69,9 +67,6 @@ def _made(kind: str, lattice: Lattice, local_dim: int, found: Mapping[str, Any])
             for part in (found["first"], found["second"])
         )
         return ProductOfStates(first, second, found["sweeps"])
-    if kind in _POLAR:
-        polar: Ansatz = _POLAR[kind](_made(found["kind"], lattice, local_dim, found["of"]))
-        return polar
     if kind == "PEPS":
         scheme, bonds = scheme_of(found["scheme"]), found.get("bonds", "open")
         return PEPS(

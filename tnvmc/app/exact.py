@@ -14,8 +14,9 @@ from tnvmc.series.kind import Series
 from tnvmc.series.kinds import SCAN, SECTORS
 from tnvmc.series.sector_levels import sector_references
 from tnvmc.settings.build import build_operator
-from tnvmc.settings.config import Settings, n_sites
+from tnvmc.settings.config import Settings
 from tnvmc.settings.load import read_toml, validate, with_overrides
+from tnvmc.settings.model_settings import n_sites
 from tnvmc.settings.problems import ConfigError
 from tnvmc.shown import fixed
 from tnvmc.trust.other_sectors import elsewhere

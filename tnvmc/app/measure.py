@@ -33,8 +33,9 @@ from tnvmc.sampling.problem import Point, Problem, Samples
 from tnvmc.session.observables import description, for_pairs, measured_observables, of_terms
 from tnvmc.settings.build import build_operator, build_sampler, build_scheme, chi_to_measure
 from tnvmc.settings.checks import check_symmetries
-from tnvmc.settings.config import LatticeSettings, Settings
+from tnvmc.settings.config import Settings
 from tnvmc.settings.load import load, load_in_place
+from tnvmc.settings.model_settings import LatticeSettings
 from tnvmc.settings.operator_file import read_operators
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import read_plain, write_atomically

@@ -30,10 +30,9 @@ from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Point
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_ansatz, build_arguments, build_operator, build_theta
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import Settings, measured_chi
 from tnvmc.settings.load import load_in_place
 from tnvmc.settings.problems import ConfigError
-from tnvmc.settings.rules import measured_chi
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
 from tnvmc.storage.identity import differences

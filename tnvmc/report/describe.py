@@ -11,8 +11,8 @@ from tnvmc.operators.reference import known_energy
 from tnvmc.operators.term import Operator
 from tnvmc.report.numbers import short
 from tnvmc.settings.build import build_operator
-from tnvmc.settings.config import COUPLINGS, PerBond
 from tnvmc.settings.load import validate
+from tnvmc.settings.model_settings import COUPLINGS, PerBond
 from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Damage, Json, Run, is_current, is_outdated, steps_done
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY

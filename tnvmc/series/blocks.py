@@ -12,9 +12,8 @@ from tnvmc.operators.symmetry import has_ground_state
 from tnvmc.operators.term import Operator
 from tnvmc.series.budget import measured_samples
 from tnvmc.series.expansion import check_parts, named
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import Budget, Settings
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
-from tnvmc.settings.series_settings import Budget
 
 
 def ansatz_blocks(blocks: Any) -> dict[str, dict[str, Any]]:

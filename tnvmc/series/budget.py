@@ -6,11 +6,10 @@ from typing import Any
 
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
-from tnvmc.settings.config import SamplerSettings, Settings
+from tnvmc.settings.config import Budget, SamplerSettings, Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import parse
 from tnvmc.settings.problems import ConfigError, conflict
-from tnvmc.settings.series_settings import Budget
 
 MOST_STEPS = 100_000
 """Where the budget is a time and the file does not limit the steps."""

@@ -20,11 +20,10 @@ from tnvmc.series.kind import Column, Found, Row, Series, SeriesKind, SeriesTabl
 from tnvmc.series.pictures import Histories
 from tnvmc.series.sample_costs import median, seconds_per_effective_sample
 from tnvmc.settings.build import build_operator
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import Budget, Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError, conflict
-from tnvmc.settings.series_settings import Budget
 from tnvmc.shown import fixed, scientific, with_error
 from tnvmc.storage.run_files import Run, as_array, is_finished, read_run, steps_done
 from tnvmc.storage.run_folder import CONFIG

@@ -10,7 +10,7 @@ from typing import Any
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.series.kind import Row, Series
-from tnvmc.settings.quantum_numbers import QuantumNumbers
+from tnvmc.settings.build import QuantumNumbers
 from tnvmc.storage.hdf5 import StateFileError
 from tnvmc.storage.run_files import has_changed, orthogonal_hashes
 from tnvmc.storage.run_folder import CHECKPOINT

@@ -23,11 +23,10 @@ from tnvmc.series.observed import observed_value
 from tnvmc.series.pictures import Curve, Curves
 from tnvmc.settings.ansatz_settings import PEPSSettings
 from tnvmc.settings.build import build_operator
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import Range, ScanSettings, Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import parse, validate
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
-from tnvmc.settings.series_settings import Range, ScanSettings
 from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Run, is_outdated
 from tnvmc.trust.gaps import SIGNIFICANT

@@ -12,7 +12,7 @@ from tnvmc.operators.basis import Basis
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
 from tnvmc.operators.term import Operator
 from tnvmc.series.kind import Series
-from tnvmc.settings.quantum_numbers import QuantumNumbers
+from tnvmc.settings.build import QuantumNumbers
 from tnvmc.trust.reference import DIAGONALISED_AT_ONCE, Reference, find_reference
 
 _SPARE = 3  # levels beyond those that are needed, among which degenerate ones are counted

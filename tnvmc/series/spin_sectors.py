@@ -18,14 +18,12 @@ from tnvmc.series.kind import Column, Found, Series, SeriesKind, SeriesTable, or
 from tnvmc.series.level_checks import SectorRow, changed_since, judged, sigmas_off, with_key
 from tnvmc.series.pictures import Level, Levels
 from tnvmc.series.sector_levels import sector_references
-from tnvmc.settings.build import build_operator
-from tnvmc.settings.checks import conflicts
-from tnvmc.settings.config import OrthogonalSettings, Settings
+from tnvmc.settings.build import QuantumNumbers, build_operator, quantum_numbers
+from tnvmc.settings.config import OrthogonalSettings, SectorSettings, Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
-from tnvmc.settings.quantum_numbers import QuantumNumbers, quantum_numbers
-from tnvmc.settings.series_settings import SectorSettings
+from tnvmc.settings.rules import conflicts
 from tnvmc.shown import fixed, with_error
 from tnvmc.storage.run_files import Run
 from tnvmc.trust.reference import Reference

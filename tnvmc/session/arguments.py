@@ -36,7 +36,6 @@ from tnvmc.vmc import step
 from tnvmc.vmc.characters import check_inversion
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, first_chi, first_n_samples
 from tnvmc.vmc.core import State
-from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.learning_rate import Rates
 from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
 
@@ -51,7 +50,7 @@ LEAST_SHARE = 1e-12
 _FEW = 16  # walkers whose share is looked at: |G| amplitudes of each
 
 
-def check_parts(operator: Any, ansatz: Any, sampler: Any, optimizer: Any, guard: Any) -> None:
+def check_parts(operator: Any, ansatz: Any, sampler: Any, optimizer: Any) -> None:
     """Raise TypeError for a part of a VMC that is another object, with what to write instead."""
     if isinstance(ansatz, Operator) and isinstance(operator, Ansatz):
         raise TypeError(
@@ -78,9 +77,6 @@ def check_parts(operator: Any, ansatz: Any, sampler: Any, optimizer: Any, guard:
         elif isinstance(value, int | float) and not isinstance(value, bool) and value < 1:
             hint = f"write learning_rate={value}"
         raise refuse("VMC", name, value, examples[name], hint)
-    if guard is not None and not isinstance(guard, Guard):
-        hint = "" if guard is not False else "write Guard(enabled=False)"
-        raise refuse("VMC", "guard", guard, "a Guard, as Guard(window=20)", hint)
 
 
 def _kind(value: Any) -> str:

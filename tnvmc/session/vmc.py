@@ -51,7 +51,6 @@ from tnvmc.trust.energies import judged, of_steps
 from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.controllers import MeanOfIterates
 from tnvmc.vmc.core import Given, Iterate, Method, State, controlled
-from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.history import History
 from tnvmc.vmc.learning_rate import Rates, paced
 from tnvmc.vmc.measured_iterate import measured_iterate
@@ -92,7 +91,6 @@ class VMC:
         n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the
             steps (`GrowingSamples`), whatever that of the sampler.
         seed: key of all random numbers.
-        guard: limits on steps; see `Guard`.
         configs: (W, N) where the walkers start; drawn when absent.
         magnetisation: twice the total Sz of the sector, where the operator conserves it; by default
             that of the sampler, of `configs` or of the operator's Hilbert space, else 0.
@@ -129,7 +127,6 @@ class VMC:
         n_samples: Literal["auto"] | None = None,
         chi: Literal["auto"] | None = None,
         seed: int = 0,
-        guard: Guard | None = None,
         configs: Array | None = None,
         magnetisation: int | None = None,
         moves: Sequence[str] | Targets | None = None,
@@ -140,7 +137,7 @@ class VMC:
     ) -> None:
         self.ranks = ranks_of(comm)  # first: from here on an error of one rank ends all
         operator = as_operator(operator, getattr(ansatz, "lattice", None))
-        check_parts(operator, ansatz, sampler, optimizer, guard)
+        check_parts(operator, ansatz, sampler, optimizer)
         check_lattices(operator, ansatz)
         ansatz = ansatz.for_operator(operator)
         self.operator, self.ansatz = operator, ansatz
@@ -173,9 +170,7 @@ class VMC:
         )  # fmt: skip
         sector = magnetisation_of(operator, configs)
         problem = Problem(ansatz, operator, operator.targets, table, seed, sector)
-        self.method = Method(
-            problem, sampler, rule, schedule or Rates(1.0), Guard() if guard is None else guard
-        )
+        self.method = Method(problem, sampler, rule, schedule or Rates(1.0))
         lower = lower_states(orthogonal_to, penalty, self.problem)
         check_orthogonal(ansatz, lower)
         if lower:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, create_model
 
 from tnvmc.ansatz.neural import NETWORKS, Network, architectures
-from tnvmc.limits import Positive, PositiveNumber, meaning
-from tnvmc.settings.section import Section
+from tnvmc.limits import Positive, PositiveNumber, Section, meaning
 
 
 def _no_start(path: str) -> str:
@@ -19,16 +18,13 @@ def _no_start(path: str) -> str:
 
 
 Saved = Annotated[
-    StrictStr,
-    AfterValidator(_no_start),
-    Field(description="the path of a run or a checkpoint"),
+    StrictStr, AfterValidator(_no_start), Field(description="the path of a run or a checkpoint")
 ]
 Group = Annotated[StrictStr, Field(description="names of parameter groups")]
 Start = Literal["simple_update", "random", "product"] | Saved
 Symmetries = Literal["translation", "point", "spin"]
 Characters = Annotated[
-    dict[StrictStr, Literal[-1, 1]],
-    Field(description="a table of -1 or 1 by names of elements"),
+    dict[StrictStr, Literal[-1, 1]], Field(description="a table of -1 or 1 by names of elements")
 ]
 
 
@@ -36,29 +32,30 @@ class _Ansatz(Section):
     """What all kinds take."""
 
     kind: str
-    """`mps` needs a lattice of one row; `product` and `dimer` have no bond dimension. `product` is a product of
-    single sites, `product_of_states` of two wave functions."""
+    """`mps` needs a lattice of one row; `product` and `dimer` have no bond dimension. `product` is
+    one of single sites, `product_of_states` of two wave functions."""
     dtype: Literal["float64", "float32", "complex128", "complex64"] | None = None
     """Type of the parameters and of all contractions. Default: `float64`, or `complex128` if the
     Hamiltonian is complex."""
     init: Start = "simple_update"
     """`simple_update` is imaginary-time evolution from an ordered product state; `product` that
     product state, with a little noise on a PEPS. The path of a run, of a checkpoint or of a file of
-    `PEPS.save` starts from that state, grown if D is larger and cut if it is smaller; a network must have the
-    same architecture."""
+    `PEPS.save` starts from that state, grown if D is larger and cut if it is smaller; a network
+    must have the same architecture."""
     init_noise: PositiveNumber | None = None
-    """Normal noise on all parameters of the start, relative to their root mean square, by `run.seed`: simple update
-    alone gives every seed the same start. Default: none."""
+    """Normal noise on all parameters of the start, relative to their root mean square, by
+    `run.seed`: simple update alone gives every seed the same start. Default: none."""
     symmetrise: tuple[Symmetries, ...] | None = None
-    """The state is the sum of psi over a group, with the same parameters: `spin` inversion, the `point` group
-    of the lattice, `translation` along periodic directions ([Symmetries](../sectors.md)). The Hamiltonian must
-    have them; the cost of a measurement is multiplied by the number of elements. Default: none."""
+    """The state is the sum of psi over a group, with the same parameters: `spin` inversion, the
+    `point` group of the lattice, `translation` along periodic directions
+    ([Symmetries](../sectors.md)). The Hamiltonian must have them; the cost of a measurement is
+    multiplied by the number of elements. Default: none."""
     characters: Characters | None = None
     """Signs of the state under elements of the group: `{ "spin inversion" = -1 }`. Those of
     products follow, what nothing is said of is 1. With `symmetrise` only. Default: all 1."""
     reweight: StrictBool | None = None
-    """With `symmetrise`: `true` lets chains walk on psi itself, and weighs the samples; `false` accepts
-    every move by amplitudes of the sum, which takes longer and needs no weights. Default: `true`."""
+    """With `symmetrise`: `true` lets chains walk on psi itself, and weighs the samples; `false`
+    accepts every move by amplitudes of the sum: slower, without weights. Default: `true`."""
 
 
 class PEPSSettings(_Ansatz):
@@ -68,22 +65,23 @@ class PEPSSettings(_Ansatz):
     D: Positive | None = None
     """Bond dimension of the state. Required, here or in every stage."""
     bonds: Literal["open", "periodic"] = "open"
-    """`periodic` closes every row of a cylinder to a ring (`lattice.boundary = "cylinder"`, three sites
-    around or more), at a price ([cylinders](cylinders.md)). `open`: bonds of the state end at the edges of
-    the grid, whatever the boundary of the lattice."""
+    """`periodic` closes every row of a cylinder to a ring (`lattice.boundary = "cylinder"`, three
+    sites around or more), at a price ([cylinders](cylinders.md)). `open`: bonds of the state end at
+    the edges of the grid, whatever the boundary of the lattice."""
     sharing: StrictBool | None = None
-    """Tensors that a symmetry of the Hamiltonian takes to each other are one: the state has the symmetry, and a
-    fraction of the parameters, which few samples determine ([Shared tensors](../sharing.md)). It starts from a product
-    state. Default: `true` from D = 3 on where the ground state is proven to have such symmetries, and nothing is said of
-    `init`, of simple update, of `symmetrise` or of `[[orthogonal]]`; at D = 2 above 4096 parameters; and where `init` names a state that shares its tensors by
-    the symmetries that this Hamiltonian has."""
+    """Tensors that a symmetry of the Hamiltonian takes to each other are one: the state has the
+    symmetry, and a fraction of the parameters ([Shared tensors](../sharing.md)). It starts from a
+    product state. Default: `true` from D = 3 on (at D = 2 above 4096 parameters) where the ground
+    state is proven to have such symmetries, and nothing is said of `init`, of simple update, of
+    `symmetrise` or of `[[orthogonal]]`; and where `init` names a state that shares its tensors by
+    the symmetries of this Hamiltonian."""
     edge: Positive | None = None
-    """Rows and columns at each end with tensors of their own; all others, the bulk, have those of the first row and column beyond
-    ([Large lattices](../sharing.md)). With `sharing`, on lattices with reflections. A run with an edge is a start (`init`) on
-    lattices of other sizes too. Default: none, so that all rows have their own."""
-
+    """Rows and columns at each end with tensors of their own; all others, the bulk, have those of
+    the first row and column beyond ([Large lattices](../sharing.md)). With `sharing`, on lattices
+    with reflections. A run with an edge is a start (`init`) on lattices of other sizes too.
+    Default: none, so that all rows have their own."""
     period: Positive | None = None
-    """Rows and columns after which the tensors of the bulk repeat. With `edge`. Default: 1, one tensor for all."""
+    """Rows and columns after which the tensors of the bulk repeat. With `edge`. Default: 1."""
 
 
 class PeriodicMPSSettings(PEPSSettings):
@@ -111,7 +109,14 @@ class DimerSettings(ProductSettings):
     init: Start = "random"
 
 
-class NetworkSettings(_Ansatz):
+class _WithoutBonds(_Ansatz):
+    @property
+    def D(self) -> None:
+        """Not the bond dimension: there is none, or only in the tables of states."""
+        return None
+
+
+class NetworkSettings(_WithoutBonds):
     """What all networks take; the other keys are arguments of the network."""
 
     architecture: ClassVar[type[architectures.Architecture]]
@@ -122,23 +127,18 @@ class NetworkSettings(_Ansatz):
     """Groups of parameters that are not trained, by the beginning of their names (`embedding`,
     `blocks.0`)."""
     marshall: StrictBool = False
-    """Multiply psi by Marshall's sign, (-1)^(number of down spins on one sublattice of the checkerboard).
-    The other factor is then positive in the ground state of an antiferromagnet without frustration.
-    Periodic directions need an even length."""
+    """Multiply psi by Marshall's sign, (-1)^(number of down spins on one sublattice of the
+    checkerboard). The other factor is then positive in the ground state of an antiferromagnet
+    without frustration. Periodic directions need an even length."""
     average: tuple[Symmetries, ...] = ()
     """Average psi over symmetries: `translation` along periodic directions, `point` group, `spin`
     inversion. The Hamiltonian must have them; the cost is multiplied by their number. For an
     autoregressive network |psi|² is averaged, so that it can still be sampled directly."""
 
-    @property
-    def D(self) -> None:
-        """A network has no bond dimension."""
-        return None
-
     @classmethod
     def arguments(cls) -> list[str]:
         """Give the keys that are arguments of the network."""
-        return [field.name for field in fields(cls.architecture)]
+        return [field.name for field in _in_files(cls.architecture)]
 
     def keywords(self) -> dict[str, Any]:
         """Give the arguments of the network."""
@@ -158,34 +158,36 @@ class AutoregressiveSettings(NetworkSettings):
         return ["magnetisation", *super().arguments()]
 
 
+_ONLY_IN_PYTHON = {
+    "activation", "dense", "form", "head", "init_scale", "inner", "kernel", "padding", "pool", "pooling",
+    "residual", "stride",
+}  # fmt: skip
+"""Arguments of networks that a file does not set."""
+
+
+def _in_files(architecture: Any) -> list[Any]:
+    return [field for field in fields(architecture) if field.name not in _ONLY_IN_PYTHON]
+
+
 def _network(kind: str, network: Network) -> Any:
     """Make the model of a network from its architecture."""
     architecture = getattr(architectures, f"{network.name}Config")
     types = get_type_hints(architecture, include_extras=True)
     keys: dict[str, Any] = {"kind": (Literal[kind], kind)}
-    for field in fields(architecture):
-        told = Field(field.default, description=meaning(architecture, field.name))
-        keys[field.name] = (types[field.name], told)
+    for field in _in_files(architecture):
+        described = Field(field.default, description=meaning(architecture, field.name))
+        keys[field.name] = (types[field.name], described)
     base = AutoregressiveSettings if network.autoregressive else NetworkSettings
     model = create_model(kind, __base__=base, **keys)
     model.architecture = architecture
     return model
 
 
-class JastrowSettings(_Ansatz):
+class JastrowSettings(_WithoutBonds):
     """A factor for each pair of sites."""
 
     kind: Literal["jastrow"] = "jastrow"
     init: Literal["random"] | Saved = "random"
-    pairs: Literal["all", "distance"] = "all"
-    """A parameter for each pair of sites, or one for all pairs of a distance."""
-    fields: StrictBool = False
-    """Whether each site has a parameter too, which breaks the inversion of spins."""
-
-    @property
-    def D(self) -> None:
-        """It has no bond dimension."""
-        return None
 
 
 if TYPE_CHECKING:
@@ -201,32 +203,22 @@ else:
     _First = Annotated[Union[(PEPSSettings, *_SECOND)], Field(discriminator="kind")]
     _Second = Annotated[Union[(*_SECOND,)], Field(discriminator="kind")]
 
-Source = Literal["both", "first", "second"]
 
-
-class ProductOfStatesSettings(_Ansatz):
+class ProductOfStatesSettings(_WithoutBonds):
     """Products of two states."""
 
     kind: Literal["product_of_states"] = "product_of_states"
     init: Literal["factors"] | Saved = "factors"
     first: _First
-    """The state that is contracted and that chains walk on, such as a PEPS. [Products](../products.md) explains
-    it. With `init = "factors"` it starts as its own `init` says, and the second one nearly constant."""
+    """The state that is contracted and that chains walk on, such as a PEPS
+    ([Products](../products.md)). With `init = "factors"` it starts as its own `init` says, and the
+    second one nearly constant."""
     second: _Second
     """The other state, of any kind but `peps` and `mps`."""
     sweeps: Literal["first", "both"] | None = None
-    """`first`: chains sample |psi|² of the first state, samples have the |psi|² of the second one as weights.
-    `both`: every move is accepted by full amplitudes of both; no weights. Default: `first` for a PEPS or MPS,
-    else `both`."""
-    modulus: Source = "both"
-    """Whose modulus is multiplied: with `first`, the second state gives phases alone."""
-    phase: Source = "both"
-    """Whose phases and signs are multiplied: with `first`, the second state gives its modulus alone."""
-
-    @property
-    def D(self) -> None:
-        """That of its states stays in their tables."""
-        return None
+    """`first`: chains sample |psi|² of the first state, that of the second one makes weights.
+    `both`: every move is accepted by full amplitudes of both; no weights. Default: `first` for a
+    PEPS or MPS, else `both`."""
 
 
 def leading(ansatz: Any) -> Any:
@@ -234,16 +226,27 @@ def leading(ansatz: Any) -> Any:
     return ansatz.first if isinstance(ansatz, ProductOfStatesSettings) else ansatz
 
 
-def all_states(ansatz: Any) -> dict[str, Any]:
-    """Give the tables of an ansatz by key: its own, and those of the states of a product."""
-    return {"ansatz": ansatz, **{f"ansatz.{key}": each for key, each in factors(ansatz).items()}}
-
-
 def factors(ansatz: Any) -> dict[str, Any]:
     """Give the states of a product, by key; of anything else none."""
     if not isinstance(ansatz, ProductOfStatesSettings):
         return {}
     return {"first": ansatz.first, "second": ansatz.second}
+
+
+def single_states(ansatz: Any) -> dict[str, Any]:
+    """Give the states that are no products, by key: "ansatz", or "ansatz.first" and so on."""
+    parts = {f"ansatz.{key}": state for key, state in factors(ansatz).items()}
+    return parts or {"ansatz": ansatz}
+
+
+def is_contracted(ansatz: Any) -> bool:
+    """Tell whether amplitudes are contracted, those of the first state of a product."""
+    return leading(ansatz).kind in ("peps", "mps")
+
+
+def named(kind: str) -> str:
+    """Give a kind with its article."""
+    return f"{'an' if kind in ('mps', 'rbm', 'rnn') else 'a'} {kind}"
 
 
 if TYPE_CHECKING:

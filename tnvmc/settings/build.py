@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,6 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.ansatz.product import DimerCovering, ProductState, pairs_of
 from tnvmc.ansatz.protocol import Ansatz, chi_of
-from tnvmc.ansatz.wrappers.polar import Modulus, Phase
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.contraction import schemes
@@ -38,18 +38,15 @@ from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
 from tnvmc.settings.ansatz_settings import NetworkSettings, ProductOfStatesSettings
-from tnvmc.settings.config import (
-    DEFAULT_SAMPLES,
+from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_chi, measured_chi
+from tnvmc.settings.model_settings import (
     BondsSettings,
     ChainSettings,
     LatticeSettings,
-    Settings,
     TermsSettings,
 )
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
-from tnvmc.settings.rules import default_chi, measured_chi
 from tnvmc.storage.identity import plain
-from tnvmc.vmc.guard import Guard
 
 Array = Any
 
@@ -64,7 +61,7 @@ def build_lattice(settings: LatticeSettings) -> Lattice:
         return from_bonds(
             (rows, columns), settings.by_kind(), settings.coordinates, settings.vacant or ()
         )
-    with _told_of("lattice.shape"):
+    with _errors_of("lattice.shape"):
         return GRIDS[settings.kind](shape[0], shape[1], settings.boundary)
 
 
@@ -72,12 +69,13 @@ def build_operator(settings: Settings) -> Operator:
     """Make the Hamiltonian of the [lattice] and [hamiltonian] sections."""
     lattice, hamiltonian = build_lattice(settings.lattice), settings.hamiltonian
     if not isinstance(hamiltonian, TermsSettings):
-        return getattr(models, hamiltonian.model)(lattice, **hamiltonian.as_couplings())  # type: ignore[no-any-return]
+        model: Any = getattr(models, hamiltonian.model)
+        return model(lattice, **hamiltonian.as_couplings())  # type: ignore[no-any-return]
     placed: list[Placed] = []
     for number, term in enumerate(hamiltonian.term, 1):
-        with _told_of(f"hamiltonian.term.{number}"):
+        with _errors_of(f"hamiltonian.term.{number}"):
             placed += term.placed(lattice, hamiltonian.local_dim)
-    with _told_of("hamiltonian"):
+    with _errors_of("hamiltonian"):
         terms = joined(placed)
         return Operator.from_terms(lattice, terms, local_dim=hamiltonian.local_dim, name="terms")
 
@@ -91,7 +89,7 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     state, chosen = _unsymmetrised(settings, operator), settings.ansatz
     if not chosen.symmetrise:
         return state
-    with _told_of("ansatz.symmetrise"):
+    with _errors_of("ansatz.symmetrise"):
         group = symmetry_group(operator, chosen.symmetrise, chosen.characters)
         if len(group) > MOST_ELEMENTS:
             raise ValueError(
@@ -100,21 +98,15 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
                 "are taken. Leave one of them out, or take Symmetrised in Python with a part of "
                 "the group"
             )
-        if chosen.characters is None:
-            _check_ground_state(operator, group, settings.sampler.magnetisation or 0)
+        sector = settings.sampler.magnetisation or 0
+        if chosen.characters is None and (odd := odd_elements(operator, group, sector)):
+            raise ValueError(
+                f"the ground state of this antiferromagnet has character -1 under {odd[0]}"
+                f"{f' and {len(odd) - 1} more' if len(odd) > 1 else ''}, and without "
+                f'ansatz.characters all are +1; give ansatz.characters = {{ "{odd[0]}" = -1 }} for '
+                "the ground state, or = 1 for the lowest state that has +1"
+            )
         return Symmetrised(state, group, chosen.reweight is not False)
-
-
-def _check_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: int) -> None:
-    """Refuse characters that nobody gave where the ground state is known to have others."""
-    if odd := odd_elements(operator, group, magnetisation):
-        raise ValueError(
-            f"the ground state of this antiferromagnet has character -1 under {odd[0]}"
-            f"{f' and {len(odd) - 1} more' if len(odd) > 1 else ''}, and without ansatz.characters "
-            "all are "
-            f'+1; give ansatz.characters = {{ "{odd[0]}" = -1 }} for the ground state, or = 1 for the '
-            "lowest state that has +1"
-        )
 
 
 def _unsymmetrised(settings: Settings, operator: Operator) -> Ansatz:
@@ -123,9 +115,7 @@ def _unsymmetrised(settings: Settings, operator: Operator) -> Ansatz:
     if not isinstance(ansatz, ProductOfStatesSettings):
         return _state(settings, ansatz, operator)
     first, second = (_state(settings, each, operator) for each in (ansatz.first, ansatz.second))
-    with _told_of("ansatz"):
-        first = _part(first, ansatz.modulus != "second", ansatz.phase != "second")
-        second = _part(second, ansatz.modulus != "first", ansatz.phase != "first")
+    with _errors_of("ansatz"):
         return ProductOfStates(first, second, ansatz.sweeps)
 
 
@@ -133,9 +123,7 @@ _NOISE = 1  # sets these random numbers apart from those of a random start, whic
 
 
 def build_theta(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
-    """Make the parameters (P,) that [ansatz] starts from, with its noise; for a product as each of
-    its tables says.
-    """
+    """Make the parameters (P,) that [ansatz] starts from, with its noise."""
     theta, noise = _start(settings, operator, ansatz), settings.ansatz.init_noise
     if noise is None:
         return theta
@@ -154,28 +142,11 @@ def _start(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
         return initial_parameters(ansatz, operator, seed, chosen.init)
     ansatz = inner_state(ansatz)
     assert isinstance(ansatz, ProductOfStates)
-    first = initial_parameters(_whole(ansatz.first), operator, seed, chosen.first.init)
+    first = initial_parameters(ansatz.first, operator, seed, chosen.first.init)
     if chosen.second.init in ("random", "product"):
         return ansatz.initial_second(first, operator, seed, chosen.second.init)
-    return ansatz.joined(
-        first, initial_parameters(_whole(ansatz.second), operator, seed, chosen.second.init)
-    )
-
-
-def _part(state: Ansatz, modulus: bool, phase: bool) -> Ansatz:
-    """What of a state goes into a product."""
-    if not modulus and not phase:
-        raise ValueError(
-            "modulus and phase are both those of one state, so that the other one has no effect; "
-            "give one of them as 'both', or that state alone"
-        )
-    if modulus and phase:
-        return state
-    return Modulus(state) if modulus else Phase(state)
-
-
-def _whole(state: Ansatz) -> Ansatz:
-    return state.ansatz if isinstance(state, Modulus | Phase) else state
+    second = initial_parameters(ansatz.second, operator, seed, chosen.second.init)
+    return ansatz.joined(first, second)
 
 
 def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
@@ -185,7 +156,7 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
         return _network(ansatz, operator, settings.sampler.magnetisation or 0)
     dtype = ansatz.dtype or default_dtype(operator)
     if ansatz.kind == "jastrow":
-        return Jastrow(lattice, ansatz.pairs, ansatz.fields, dtype, local_dim)
+        return Jastrow(lattice, dtype=dtype, local_dim=local_dim)
     if ansatz.kind == "dimer":
         return DimerCovering(lattice, pairs_of(lattice), local_dim, dtype)
     if ansatz.kind == "product":
@@ -198,25 +169,19 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
             f"ansatz.kind = 'mps': needs a lattice of one row, this one has {lattice.shape[0]}; "
             "take kind = 'peps', or lattice.kind = 'chain'"
         )
-    chi = settings.contraction.chi
-    most = settings.contraction.largest_chi or default_chi(ansatz.D) if chi == "auto" else chi
-    chosen = build_scheme(settings.contraction.scheme, most)
-    with _told_of("ansatz.sharing"):
-        shared = None
-        if ansatz.sharing:
-            shared = sharing(
-                operator, bonds=ansatz.bonds, edge=ansatz.edge, period=ansatz.period or 1
-            )
-    return PEPS(lattice, ansatz.D, dtype, chosen, local_dim, ansatz.bonds, shared)
+    contraction, shared, bonds = settings.contraction, None, ansatz.bonds
+    chi = contraction.chi
+    most = contraction.largest_chi or default_chi(ansatz.D) if chi == "auto" else chi
+    if ansatz.sharing:
+        with _errors_of("ansatz.sharing"):
+            shared = sharing(operator, bonds=bonds, edge=ansatz.edge, period=ansatz.period or 1)
+    scheme = build_scheme(contraction.scheme, most)
+    return PEPS(lattice, ansatz.D, dtype, scheme, local_dim, bonds, shared)
 
 
 def chi_to_measure(settings: Settings, ansatz: Ansatz) -> int | None:
-    """Give the chi of a measurement: that of the settings, which leave it open where that of the
-    steps grows.
-
-    Args:
-        settings: completed settings.
-        ansatz: with the chi of the next step.
+    """Give the chi of a measurement by completed settings; where that of the steps grows they leave
+    it open, and it is twice that of `ansatz`.
     """
     if settings.measure.chi or settings.contraction.chi != "auto":
         return settings.measure.chi
@@ -225,11 +190,9 @@ def chi_to_measure(settings: Settings, ansatz: Ansatz) -> int | None:
 
 def build_scheme(scheme: str | None, chi: int | None) -> Any:
     """Make what contracts a PEPS: without truncation where there is no chi."""
-    kind = None if chi is None else _TRUNCATING.get(scheme or "src")
-    return schemes.Exact() if kind is None else kind(chi=chi)
-
-
-_TRUNCATING: dict[str, Any] = {"src": schemes.SRC, "zipup": schemes.ZipUp}
+    if chi is None or scheme == "exact":
+        return schemes.Exact()
+    return schemes.ZipUp(chi=chi) if scheme == "zipup" else schemes.SRC(chi=chi)
 
 
 def default_dtype(operator: Operator) -> str:
@@ -253,13 +216,12 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int) 
         keywords["magnetisation"] = None
     group = symmetry_group(operator, settings.average) if settings.average else None
     signs: Any = None
+    hint = "; give ansatz.marshall = true, or leave that symmetry out"
     if settings.marshall:
-        with _told_of("ansatz.marshall"):
+        with _errors_of("ansatz.marshall"):
             signs = checkerboard(lattice)
     elif group is not None:
-        with _told_of(
-            "ansatz.average", "; give ansatz.marshall = true, or leave that symmetry out"
-        ):
+        with _errors_of("ansatz.average", hint):
             check_characters(operator, group, magnetisation)
     treated = {"marshall": settings.marshall, "average": sorted(settings.average)}
     return FlaxAnsatz(
@@ -290,9 +252,8 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
     if sampler.kind == "direct":
         assert sampler.n_samples != "auto"
         return DirectSampler(
-            sampler.n_samples, magnetisation=magnetisation, threads=threads,
-            chunk=sampler.chunk,
-        )  # fmt: skip
+            sampler.n_samples, magnetisation=magnetisation, threads=threads, chunk=sampler.chunk
+        )
     chains = sampler.model_dump(exclude={"kind", "magnetisation", "moves"})
     if sampler.n_samples == "auto":
         chains["n_samples"] = DEFAULT_SAMPLES  # VMC begins with another number
@@ -300,7 +261,7 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
 
 
 @contextmanager
-def _told_of(key: str, hint: str = "") -> Iterator[None]:
+def _errors_of(key: str, hint: str = "") -> Iterator[None]:
     try:
         yield
     except ValueError as error:
@@ -310,48 +271,39 @@ def _told_of(key: str, hint: str = "") -> Iterator[None]:
 def build_optimizer(settings: OptimizerSettings) -> Any:
     """Make the rule of the [optimizer] section."""
     if isinstance(settings, SRSettings):
-        of_all = settings.diag_shift, settings.momentum, settings.clip
-        memory, solver = settings.memory or 0.0, _solver(settings)
-        names = ("averaged_up_to", "reach", "precision")
-        others = {name: getattr(settings, name) for name in names}
-        return SR(*of_all, memory=memory, solver=solver, **others)
+        solvers: Any = {"conjugate_gradients": ConjugateGradients, "cholesky": Cholesky}
+        return SR(
+            settings.diag_shift, settings.momentum, memory=settings.memory or 0.0,
+            reach=settings.reach, precision=settings.precision,
+            solver=solvers.get(settings.solver, lambda: None)(),
+        )  # fmt: skip
     rules: Any = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
-    return rules[settings.kind](clip=settings.clip)
-
-
-def _solver(settings: SRSettings) -> Cholesky | ConjugateGradients | None:
-    if settings.solver == "conjugate_gradients":
-        return ConjugateGradients()
-    return Cholesky() if settings.solver == "cholesky" else None
+    return rules[settings.kind]()
 
 
 def build_schedule(
     settings: OptimizerSettings, first_step: int = 0
 ) -> schedules.Schedule | Literal["auto"]:
     """Make the learning rate, a function of steps from `first_step` on, or "auto"."""
-    rate, final, steps = settings.learning_rate, settings.final_learning_rate, settings.steps
+    rate, steps = settings.learning_rate, max(1, settings.steps)
     if rate is None or rate == "auto":
         return "auto"
+    final = settings.final_learning_rate or rate / 10
     schedule: schedules.Schedule
-    if isinstance(rate, list):
-        schedule = schedules.Piecewise(tuple(rate), tuple(settings.stages or ()))
-    elif settings.schedule == "constant":
-        schedule = schedules.Constant(rate)
-    else:
-        assert final is not None
-        exponential = settings.schedule == "exponential"
-        falling = schedules.Exponential if exponential else schedules.Cosine
-        schedule = falling(rate, final, max(1, steps))
+    match settings.schedule:
+        case "constant":
+            schedule = schedules.Constant(rate)
+        case "exponential":
+            schedule = schedules.Exponential(rate, final, steps)
+        case _:
+            schedule = schedules.Cosine(rate, final, steps)
     return (lambda step: schedule(step - first_step)) if first_step else schedule
 
 
 def build_arguments(settings: Settings, operator: Operator, first_step: int = 0) -> dict[str, Any]:
     """Make the arguments of a `VMC` by name, but Hamiltonian, wave function and where it starts.
 
-    Args:
-        settings: completed settings.
-        operator: the Hamiltonian.
-        first_step: where the steps of the learning rate are counted from.
+    Steps of the learning rate are counted from `first_step`.
     """
     return {
         "sampler": build_sampler(settings, operator),
@@ -360,8 +312,61 @@ def build_arguments(settings: Settings, operator: Operator, first_step: int = 0)
         "n_samples": "auto" if settings.sampler.n_samples == "auto" else None,
         "chi": "auto" if settings.contraction.chi == "auto" else None,
         "seed": settings.run.seed,
-        "guard": Guard(**settings.guard.model_dump()),
         "magnetisation": settings.sampler.magnetisation,
         "moves": settings.sampler.moves,
         "device": settings.run.device,
     }
+
+
+@dataclass(frozen=True)
+class QuantumNumbers:
+    """Which states a run may find: twice the total Sz (None: not conserved), and the characters
+    of a state that is summed over symmetries.
+    """
+
+    magnetisation: int | None
+    group: SymmetryGroup | None = field(default=None, repr=False)
+
+    @property
+    def characters(self) -> Mapping[tuple[tuple[int, ...], bool], int]:
+        """By what the elements do, whatever they are called."""
+        elements = () if self.group is None else self.group.elements
+        return {element.key: element.character for element in elements}
+
+    def hold(self, other: QuantumNumbers) -> bool:
+        """Tell whether every state of the other quantum numbers has these too."""
+        same = self.magnetisation == other.magnetisation
+        return same and self.characters.items() <= other.characters.items()
+
+    def exclude(self, other: QuantumNumbers) -> bool:
+        """Tell whether no state has both: those of one are orthogonal to those of the other."""
+        theirs = other.characters
+        differ = any(theirs.get(key, sign) != sign for key, sign in self.characters.items())
+        return self.magnetisation != other.magnetisation or differ
+
+    def lies_below(self, other: QuantumNumbers, rotations: bool) -> bool:
+        """Tell whether the lowest state of these lies no higher than any of the others.
+
+        So it is where the others have these too.  Where the Hamiltonian has all rotations of the
+        spins every multiplet has a state of each smaller |2 Sz|, with the same signs under
+        rearranged sites.
+        """
+        if self.hold(other):
+            return True
+        one, two = self.magnetisation, other.magnetisation
+        inverts = any(inverting for _, inverting in self.characters)
+        if not rotations or one is None or two is None or inverts:
+            return False
+        return abs(one) <= abs(two) and self.characters.items() <= other.characters.items()
+
+
+def quantum_numbers(settings: Settings, operator: Operator) -> QuantumNumbers:
+    """Give the quantum numbers of a run by its completed settings.
+
+    Raises ValueError for a symmetry that the Hamiltonian lacks, or characters that contradict.
+    """
+    chosen, group = settings.ansatz, None
+    if chosen.symmetrise:
+        group = symmetry_group(operator, chosen.symmetrise, chosen.characters)
+    conserved = operator.conserves_magnetisation
+    return QuantumNumbers(settings.sampler.magnetisation if conserved else None, group)

@@ -8,12 +8,8 @@ from typing import Any, Literal
 from tnvmc.ansatz.initial import sharing_of_start
 from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.peps.symmetries import (
-    is_easy_plane,
-    is_proven,
-    sharing,
-    signs_are_known,
-)
+from tnvmc.ansatz.peps.symmetries import is_easy_plane, is_proven, sharing, signs_are_known
+from tnvmc.limits import Section
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.average import MOST_PARAMETERS
 from tnvmc.settings.ansatz_settings import (
@@ -21,27 +17,22 @@ from tnvmc.settings.ansatz_settings import (
     NetworkSettings,
     PEPSSettings,
     factors,
+    is_contracted,
     leading,
+    single_states,
 )
 from tnvmc.settings.build import default_dtype
 from tnvmc.settings.checks import hamiltonian, sector_problems, type_problems
-from tnvmc.settings.config import DEFAULT_SAMPLES, Settings
-from tnvmc.settings.default_stages import MEASURED, default_stages
+from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_chi, measured_chi
 from tnvmc.settings.optimizer_settings import OptimiseStage, OptimizerSettings, SRSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem
-from tnvmc.settings.rules import DECAYING, default_chi, measured_chi
-from tnvmc.settings.section import Section
-from tnvmc.settings.stages import as_run, from_sections
+from tnvmc.settings.stages import MEASURED, as_run, default_stages, from_sections
 from tnvmc.vmc.controllers import first_chi
 
-EVOLVE = 10
-"""Steps of simple update that open new bonds, where a stage sets none.  6x6 Heisenberg from an
-optimised D = 2 (relative error 1.5e-2) to D = 3: 1.1e-2 after one step, 8.5e-3 after ten, and the
-same after 30.  Noise alone leaves the energy and a variance that optimises badly."""
-
 LEAST_SHARED = 3
-"""D from which on tensors are shared by default.  At D = 2 a state without sharing ends as low or lower, most in the same time
-(docs/sharing.md), if it has no more parameters than those up to which S is averaged over steps."""
+"""D from which on tensors are shared by default.  At D = 2 a state without sharing ends as low or
+lower, most in the same time (docs/sharing.md), if it has no more parameters than those up to which
+S is averaged over steps."""
 
 NOISE = 0.01
 """On entries of new bonds that are zero, of the tensor's largest, where a stage sets none."""
@@ -62,44 +53,33 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     """
     if problems := [*sector_problems(settings), *type_problems(settings)]:
         raise ConfigError(*problems)
-    settings = _with_sharing(settings)
-    if (stages := default_stages(settings, hamiltonian(settings))) is not None:
+    settings, operator = _with_sharing(settings), hamiltonian(settings)
+    if (stages := default_stages(settings, operator)) is not None:
         samples = {"n_samples": settings.measure.n_samples or MEASURED}
         settings = settings.model_copy(update={"stage": stages}).changed({"measure": samples})
     if settings.stage:
         settings = _with_stages(settings)
     ansatz, sampler, chi = settings.ansatz, settings.sampler, _chi(settings)
-    for key, state in {"": ansatz, **factors(ansatz)}.items():
+    for key, state in single_states(ansatz).items():
         if isinstance(state, PEPSSettings) and state.D is None:
             what = "the bond dimension, an integer >= 1"
-            raise ConfigError(ConfigProblem(f"ansatz.{key and key + '.'}D", "missing", what))
-    operator = hamiltonian(settings)
-    of_ansatz: dict[str, Any] = {}
+            raise ConfigError(ConfigProblem(f"{key}.D", "missing", what))
+    n_samples = DEFAULT_SAMPLES if sampler.n_samples == "auto" else sampler.n_samples
     sector = None
-    if operator is not None:
-        of_ansatz = {"dtype": default_dtype(operator)}
-        if operator.conserves_magnetisation and operator.replacements:
-            sector = sampler.magnetisation or 0
-    if factors(ansatz):
-        own = (
-            {"dtype": ansatz.dtype, **of_ansatz}
-            if ansatz.dtype is None
-            else {"dtype": ansatz.dtype}
-        )
-        of_ansatz |= {key: _factor(state, own, sector) for key, state in factors(ansatz).items()}
-    if isinstance(ansatz, AutoregressiveSettings) and sector is not None:
-        of_ansatz["magnetisation"] = sector
-    if ansatz.symmetrise:
-        of_ansatz["reweight"] = True
+    if operator is not None and operator.conserves_magnetisation and operator.replacements:
+        sector = sampler.magnetisation or 0
+    chains = settings.sampler_kind == "metropolis" and sampler.n_replicas == 1
     defaults: dict[str, dict[str, Any]] = {
-        "ansatz": of_ansatz,
-        "contraction": {"scheme": "src", "chi": chi} if leading(ansatz).kind in ("peps", "mps") else {},
+        "ansatz": _of_ansatz(ansatz, operator, sector),
+        "contraction": {"scheme": "src", "chi": chi} if is_contracted(ansatz) else {},
         "sampler": {
-            "kind": settings.sampler_kind, "magnetisation": sector, "power": _power(settings),
+            "kind": settings.sampler_kind, "magnetisation": sector,
+            "power": "auto" if chains else 1.0,
         },
-        "optimizer": _optimizer(settings.optimizer, settings.sampler_kind != "enumerate"),
+        "optimizer": _of_optimizer(settings.optimizer, settings.sampler_kind != "enumerate"),
         "measure": {
-            "n_samples": 8 * (DEFAULT_SAMPLES if sampler.n_samples == "auto" else sampler.n_samples), "n_thin": sampler.n_thin, "chi": None if chi == "auto" else measured_chi(chi),
+            "n_samples": 8 * n_samples, "n_thin": sampler.n_thin,
+            "chi": None if chi == "auto" else measured_chi(chi),
         },
         # threads stay unset: a run that is resumed elsewhere has other cores
         "run": {"out": os.path.join("runs", default_name)},
@@ -115,112 +95,111 @@ def _with_sharing(settings: Settings) -> Settings:
     if not isinstance(state, PEPSSettings):
         return settings
     shares = _shares(settings, state) if state.sharing is None else state.sharing
-    named = any(each.edge is not None for each in (state, *(settings.stage or ())))
-    before = _start_of(settings, state) if shares and not named else None
+    before = _start_of(settings, state) if shares and not _has_edge(settings, state) else None
     bulk = {"edge": before.edge, "period": before.period} if before and before.edge else {}
     return settings.changed({"ansatz": {"sharing": shares, **bulk}})
 
 
+def _has_edge(settings: Settings, state: PEPSSettings) -> bool:
+    return any(each.edge is not None for each in (state, *(settings.stage or ())))
+
+
+def _sizes(settings: Settings, state: PEPSSettings) -> list[int]:
+    """The D of all stages."""
+    return [each.D or state.D or 1 for each in settings.stage or (state,)]
+
+
 def _start_of(settings: Settings, state: PEPSSettings) -> Sharing | None:
     """What the state that `init` names shares its tensors by."""
-    sizes = [stage.D or state.D or 1 for stage in settings.stage or ()] or [state.D or 1]
-    return sharing_of_start(state.init, sizes[0]) if "init" in state.model_fields_set else None
+    if "init" not in state.model_fields_set:
+        return None
+    return sharing_of_start(state.init, _sizes(settings, state)[0])
 
 
 def _shares(settings: Settings, state: PEPSSettings) -> bool:
     """Tell whether the ground state is proven to have symmetries, and nothing else is asked for.
 
-    A start that is named shares none, as in every run of before this key, but for a state that shares its tensors by the
-    symmetries that this Hamiltonian has: it goes on as it is.
+    A start that is named shares none, but for a state that shares its tensors by the symmetries of
+    this Hamiltonian: it goes on as it is.
     """
-    if any(each.edge is not None for each in (state, *(settings.stage or ()))):
+    if _has_edge(settings, state):
         return True
-    evolved = any(s.kind == "simple_update" or s.evolve for s in settings.stage or ())
-    sizes = [stage.D or state.D or 1 for stage in settings.stage or ()] or [state.D or 1]
-    is_cut = sizes != sorted(sizes)
-    other_level = bool(state.symmetrise or settings.orthogonal)
-    operator = hamiltonian(settings)
-    if evolved or is_cut or other_level or state.kind != "peps" or operator is None:
+    evolved = any(stage.kind == "simple_update" for stage in settings.stage or ())
+    sizes, operator = _sizes(settings, state), hamiltonian(settings)
+    other_level = state.symmetrise or settings.orthogonal
+    if evolved or sizes != sorted(sizes) or other_level or state.kind != "peps" or operator is None:
         return False
     before = _start_of(settings, state)
     if "init" in state.model_fields_set and before is None:
         return False
     try:
-        found = sharing(operator, bonds=state.bonds)
+        shared = sharing(operator, bonds=state.bonds)
     except ValueError:  # no symmetry
         return False
     if before is not None:
-        return before.goes_on_as(found)
-    proven = signs_are_known(operator, found) and is_proven(operator, found)
-    return proven and is_easy_plane(operator) and not _small(settings, state, operator)
-
-
-def _small(settings: Settings, state: PEPSSettings, operator: Operator) -> bool:
-    """Tell whether a state is as good without sharing: of a small D, in all stages, and few parameters."""
-    D = max([state.D or 1, *(stage.D or 1 for stage in settings.stage or ())])
-    return D < LEAST_SHARED and (
-        PEPS(operator.lattice, D, local_dim=operator.local_dim, bonds=state.bonds).n_params
-        <= MOST_PARAMETERS
+        return before.goes_on_as(shared)
+    proven = signs_are_known(operator, shared) and is_proven(operator, shared)
+    return (
+        proven
+        and is_easy_plane(operator)
+        and not _is_small(max(state.D or 1, *sizes), state, operator)
     )
+
+
+def _is_small(D: int, state: PEPSSettings, operator: Operator) -> bool:
+    """Tell whether a state is as good without sharing: of a small D, and few parameters."""
+    if D >= LEAST_SHARED:
+        return False
+    peps = PEPS(operator.lattice, D, local_dim=operator.local_dim, bonds=state.bonds)
+    return peps.n_params <= MOST_PARAMETERS
 
 
 def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
     """Keep the defaults of keys that a section leaves out."""
-    own = {key for key in defaults if getattr(section, key, 0) is None}
-    found = {key: value for key, value in defaults.items() if key in own or key in factors(section)}
-    if (
-        isinstance(section, PEPSSettings)
-        and section.sharing
-        and "init" not in section.model_fields_set
-    ):
-        found["init"] = "product"  # tensors that are shared cannot be evolved
-    return found
+    inner = factors(section)
+    values = {k: v for k, v in defaults.items() if k in inner or getattr(section, k, 0) is None}
+    shares = isinstance(section, PEPSSettings) and section.sharing
+    if shares and "init" not in section.model_fields_set:
+        values["init"] = "product"  # tensors that are shared cannot be evolved
+    return values
 
 
-def _factor(state: Any, defaults: dict[str, Any], sector: int | None) -> Any:
-    """Complete the table of one state of a product."""
-    found = {} if isinstance(state, NetworkSettings) else dict(defaults)
-    if isinstance(state, AutoregressiveSettings) and sector is not None:
-        found["magnetisation"] = sector
-    return state.model_copy(update=_unset(state, found))
+def _of_ansatz(ansatz: Any, operator: Operator | None, sector: int | None) -> dict[str, Any]:
+    """Give the defaults of [ansatz], for a product with the tables of both states."""
+    values: dict[str, Any] = {} if operator is None else {"dtype": default_dtype(operator)}
+    if isinstance(ansatz, AutoregressiveSettings) and sector is not None:
+        values["magnetisation"] = sector
+    if ansatz.symmetrise:
+        values["reweight"] = True
+    own = values if ansatz.dtype is None else {"dtype": ansatz.dtype}
+    for key, state in factors(ansatz).items():
+        inner = {} if isinstance(state, NetworkSettings) else {"dtype": own.get("dtype")}
+        if isinstance(state, AutoregressiveSettings) and sector is not None:
+            inner["magnetisation"] = sector
+        values[key] = state.model_copy(update=_unset(state, inner))
+    return values
 
 
 def _chi(settings: Settings) -> int | Literal["auto"] | None:
     """Give the chi of a state, None where it is contracted without one."""
-    state = leading(settings.ansatz)
-    contracted = state.kind == "peps" and settings.contraction.scheme != "exact"
-    if settings.contraction.chi or not contracted:
-        return settings.contraction.chi
-    D, drawn = state.D or 1, settings.sampler_kind != "enumerate"
-    if settings.contraction.largest_chi is not None:
-        return "auto"
-    grows = first_chi(D) < default_chi(D) and drawn
-    return "auto" if grows else default_chi(D)
+    state, contraction = leading(settings.ansatz), settings.contraction
+    if contraction.chi or state.kind != "peps" or contraction.scheme == "exact":
+        return contraction.chi
+    D = state.D or 1
+    grows = first_chi(D) < default_chi(D) and settings.sampler_kind != "enumerate"
+    return "auto" if grows or contraction.largest_chi else default_chi(D)
 
 
-def _power(settings: Settings) -> float | str:
-    chains = settings.sampler_kind == "metropolis" and settings.sampler.n_replicas == 1
-    return "auto" if chains else 1.0
-
-
-def _optimizer(optimizer: OptimizerSettings, draws: bool) -> dict[str, Any]:
+def _of_optimizer(optimizer: OptimizerSettings, draws: bool) -> dict[str, Any]:
     """Give the defaults of [optimizer]: a rate that follows, or one that falls along a schedule."""
-    rates, steps, schedule = optimizer.learning_rate, optimizer.steps, optimizer.schedule
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if isinstance(optimizer, SRSettings):
-        found["memory"] = MEMORY if draws and not optimizer.momentum else 0.0
-    if rates is None:
-        falls = schedule is not None or optimizer.final_learning_rate is not None
-        rates = FIXED_RATE if falls else "auto"
-        found["learning_rate"] = rates
-    if isinstance(rates, list):
-        lengths = [max(1, steps // len(rates))] * len(rates)
-        return {**found, "schedule": "stages", "stages": lengths}
-    if rates == "auto":
-        return found
-    schedule = schedule or "cosine"
-    final = {"final_learning_rate": rates / 10} if schedule in DECAYING else {}
-    return {**found, "schedule": schedule, **final}
+        values["memory"] = MEMORY if draws and not optimizer.momentum else 0.0
+    falls = optimizer.schedule is not None or optimizer.final_learning_rate is not None
+    values["learning_rate"] = FIXED_RATE if falls else "auto"
+    if (optimizer.learning_rate or values["learning_rate"]) != "auto":
+        values["schedule"] = "cosine"
+    return values
 
 
 def _with_stages(settings: Settings) -> Settings:
@@ -228,16 +207,14 @@ def _with_stages(settings: Settings) -> Settings:
     stages: list[Any] = []
     plain = settings.model_copy(update={"stage": None})
     for stage in settings.stage or ():
-        own = from_sections(plain, stage)
-        if isinstance(stage, OptimiseStage) and (stage.schedule or own["schedule"]) == "constant":
-            own["final_learning_rate"] = None
-        filled = stage.model_copy(update=_unset(stage, own))
+        filled = stage.model_copy(update=_unset(stage, from_sections(plain, stage)))
         run = complete(as_run(plain, filled))
         own = from_sections(run, filled)
         if isinstance(stage, OptimiseStage):
             own["plateau"] = own["plateau"] or 0
             grows = bool(stages) and (run.ansatz.D or 0) > (stages[-1].D or 0)
-            evolve = 0 if getattr(run.ansatz, "sharing", False) else EVOLVE
-            own |= {"noise": NOISE, "evolve": evolve} if grows else {}
+            own |= {"noise": NOISE} if grows else {}
         stages.append(filled.model_copy(update=_unset(filled, own)))
-    return as_run(settings.model_copy(update={"stage": tuple(stages)}), stages[-1])
+    last = as_run(settings.model_copy(update={"stage": tuple(stages)}), stages[-1])
+    rates = ("learning_rate", "schedule", "final_learning_rate")
+    return last.changed({"optimizer": {key: getattr(settings.optimizer, key) for key in rates}})

@@ -8,7 +8,7 @@ no file says that it can make a state that it cannot.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,12 @@ from tnvmc.backend.namespace import array_namespace, is_gpu
 from tnvmc.lattice import Lattice
 from tnvmc.operators.properties import fingerprint
 from tnvmc.optimize import schedules
+from tnvmc.optimize.average import most_parameters
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.solve import Cholesky
+from tnvmc.optimize.sr import SR
 from tnvmc.settings.build import (
     build_ansatz,
     build_lattice,
@@ -32,16 +34,14 @@ from tnvmc.settings.build import (
     build_sampler,
     build_schedule,
 )
-from tnvmc.settings.config import GuardSettings, SamplerSettings, Settings
+from tnvmc.settings.config import SECTIONS, SamplerSettings, Settings, default_chi
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.optimizer_settings import SRSettings
 from tnvmc.settings.problems import ConfigError
-from tnvmc.settings.rules import default_chi
 from tnvmc.storage.run_files import OWN_PARTS
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
 from tnvmc.vmc.core import Made
-from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.learning_rate import Rates, paced
 
 Section = dict[str, Any]
@@ -76,7 +76,7 @@ def described(
 
     Where settings make the same VMC it is what ``tnvmc run`` would have written.  Else it has a
     section [python], whose key `own` names the parts that settings do not describe (out of
-    "lattice", "hamiltonian", "ansatz", "sampler", "optimizer", "learning_rate", "guard", "moves",
+    "lattice", "hamiltonian", "ansatz", "sampler", "optimizer", "learning_rate", "moves",
     "configs", "orthogonal_to"), and the other sections say what can be said.
 
     Args:
@@ -130,7 +130,6 @@ def _sections(vmc: Made, out: str, steps: int, init: str | None) -> dict[str, Se
         "contraction": _contraction(vmc),
         "sampler": _sampler(vmc),
         "optimizer": {"steps": steps, **_optimizer(method.rule), **_rate(vmc)},
-        "guard": {name: getattr(method.guard, name) for name in GuardSettings.model_fields},
         "run": {
             "seed": method.problem.seed, "out": out, "device": "gpu" if on_gpu else "cpu",
             "threads": method.sampler.threads,
@@ -172,21 +171,18 @@ def _ansatz(state: Any, init: str | None) -> Section:
     if kind == "ProductOfStates":
         found |= {"kind": "product_of_states", "init": init or "factors", "sweeps": state.sweeps}
         found["dtype"] = str(np.dtype(state.dtype))
-        for name, other in (("first", "second"), ("second", "first")):
-            part = getattr(state, name)
-            if (what := part.description()["ansatz"]) in ("Modulus", "Phase"):
-                found["phase" if what == "Modulus" else "modulus"] = other
-                part = part.ansatz
-            found[name] = _plain(_ansatz(part, None))
+        found |= {part: _plain(_ansatz(getattr(state, part), None)) for part in ("first", "second")}
     elif kind == "FlaxAnsatz":
-        found |= {**about["architecture"], "freeze": list(state.freeze)}
+        network = about["architecture"]
+        keys = SECTIONS["ansatz"][network["kind"]].model_fields if "kind" in network else network
+        found |= {key: value for key, value in network.items() if key in keys}
+        found["freeze"] = list(state.freeze)
         if found.get("magnetisation", 0) is None:
             found["magnetisation"] = False
     else:
         found["kind"] = _STATES.get(kind, kind)
-        found |= {name: value for name, value in made.items() if name not in ("pairs", "scheme")}
-        if kind == "Jastrow":
-            found["pairs"] = made["pairs"]
+        no_keys = ("fields", "pairs", "scheme")
+        found |= {name: value for name, value in made.items() if name not in no_keys}
         if (sharing := state.sharing) is not None:
             found |= {
                 "edge": sharing.edge,
@@ -239,9 +235,6 @@ def _rate(vmc: Made) -> Section:
     if isinstance(given, schedules.Cosine | schedules.Exponential):
         falls = {"learning_rate": given.start, "final_learning_rate": given.end}
         return {**falls, "schedule": type(given).__name__.lower()}
-    if isinstance(given, schedules.Piecewise):
-        rates, lengths = list(given.stages), list(given.lengths)
-        return {"learning_rate": rates, "stages": lengths, "schedule": "stages"}
     if callable(given):
         return {}
     return {"learning_rate": given, "schedule": None if given == "auto" else "constant"}
@@ -264,17 +257,17 @@ def _differing(vmc: Made, settings: Settings) -> list[str]:
     if (fingerprint(operator), operator.units) != (fingerprint(vmc.operator), vmc.operator.units):
         return ["hamiltonian"]
     rate: Any = build_schedule(settings.optimizer)
-    rule, rate = (
-        build_optimizer(settings.optimizer),
-        rate.value if isinstance(rate, schedules.Constant) else rate,
-    )
+    rate = rate.value if isinstance(rate, schedules.Constant) else rate
+    rule = build_optimizer(settings.optimizer)
+    if isinstance(rule, SR):
+        shared = getattr(inner_state(vmc.ansatz), "shared", None) is not None
+        rule = replace(rule, averaged_up_to=most_parameters(method.sampler.n_samples, shared))
     same = {
         "ansatz": _same_state(build_ansatz(settings, operator), vmc.ansatz),
         "sampler": _same_sampler(build_sampler(settings, operator), vmc),
         "optimizer": method.rule
         == (paced(rule, operator) if isinstance(method.rule, Paced) else rule),
         "learning_rate": rate == _given_rate(vmc),
-        "guard": Guard(**settings.guard.model_dump()) == method.guard,
     }
     return [name for name, is_same in same.items() if not is_same]
 

@@ -7,9 +7,9 @@ import re
 import textwrap
 from typing import NamedTuple
 
+from tnvmc.limits import Section, allowed, meaning
 from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, selector
 from tnvmc.settings.problems import ConfigError, ConfigProblem, nearest
-from tnvmc.settings.section import Section, allowed, meaning
 
 _WIDTH = 88
 
@@ -26,29 +26,24 @@ def heading(section: str) -> str:
     return f"[[{section}]]" if section in REPEATED else f"[{section}]"
 
 
-def about(section: str) -> str:
-    """Say what a section is about."""
-    return meaning(Settings, section)
-
-
 def described(section: str, key: str) -> list[Described]:
     """Put a key in words, one entry for each of its meanings: most have one."""
     models = {kind: m for kind, m in SECTIONS[section].items() if key in m.model_fields}
     if key == selector(section) and len(models) > 1:
         model = next(iter(models.values()))
-        told = f"One of {', '.join(models)}.{_default(model, key)}"
-        return [Described(meaning(model, key), (told,))]
-    found: dict[str, dict[str, list[str]]] = {}
+        text = f"One of {', '.join(models)}.{_default(model, key)}"
+        return [Described(meaning(model, key), (text,))]
+    kinds: dict[str, dict[str, list[str]]] = {}  # by meaning and by what is allowed
     for kind, model in models.items():
-        told = allowed(model, key)
-        told = f"{told[0].upper()}{told[1:]}.{_default(model, key)}"
-        found.setdefault(meaning(model, key), {}).setdefault(told, []).append(kind)
-    alike = len(models) == len(SECTIONS[section]) and sum(map(len, found.values())) == 1
+        text = f"{allowed(model, key)}.{_default(model, key)}"
+        text = text[0].upper() + text[1:]
+        kinds.setdefault(meaning(model, key), {}).setdefault(text, []).append(kind)
+    alike = len(models) == len(SECTIONS[section]) and sum(map(len, kinds.values())) == 1
     return [
         Described(
-            text, tuple(t if alike else f"{', '.join(kinds)}: {t}" for t, kinds in said.items())
+            text, tuple(t if alike else f"{', '.join(which)}: {t}" for t, which in lines.items())
         )
-        for text, said in found.items()
+        for text, lines in kinds.items()
     ]
 
 
@@ -69,11 +64,11 @@ def settings_text(name: str | None = None) -> str:
     """
     if name is None:
         lines = [f"{heading(section):<14} {', '.join(keys(section))}" for section in SECTIONS]
-        told = [textwrap.fill(line, _WIDTH, subsequent_indent=" " * 15) for line in lines]
-        return "\n".join([*told, "", "tnvmc settings SECTION, or KEY, tells what they mean."])
+        lines = [textwrap.fill(line, _WIDTH, subsequent_indent=" " * 15) for line in lines]
+        return "\n".join([*lines, "", "tnvmc settings SECTION, or KEY, tells what they mean."])
     name = name.strip("[]")
     if name in SECTIONS:
-        first = textwrap.fill(_plain(f"{heading(name)}  {about(name)}"), _WIDTH)
+        first = textwrap.fill(_plain(f"{heading(name)}  {meaning(Settings, name)}"), _WIDTH)
         return "\n\n".join([first, *(_key(name, key) for key in keys(name))])
     section, _, key = name.rpartition(".")
     homes = [home for home in SECTIONS if key in keys(home) and section in ("", home)]
@@ -84,7 +79,7 @@ def settings_text(name: str | None = None) -> str:
 
 
 def _key(section: str, key: str) -> str:
-    parts = [part for told in described(section, key) for part in (*told.allowed, told.meaning)]
+    parts = [part for each in described(section, key) for part in (*each.allowed, each.meaning)]
     lines = [textwrap.fill(_plain(part), _WIDTH - 4) for part in parts]
     return f"{section}.{key}\n" + textwrap.indent("\n".join(lines), "    ")
 

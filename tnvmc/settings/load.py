@@ -13,15 +13,14 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from tnvmc.limits import Json, choices
-from tnvmc.settings.checks import conflicts
-from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, selector
+from tnvmc.limits import Json, Section, allowed, choices, properties
+from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, kinds_of, selector
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, nearest
-from tnvmc.settings.section import Section, allowed, properties
-from tnvmc.settings.stage_checks import set_by_every_stage
-from tnvmc.settings.term_settings import TermSettings
+from tnvmc.settings.rules import conflicts
+from tnvmc.settings.stages import set_by_every_stage
 from tnvmc.storage.files import read_plain
+from tnvmc.storage.removed_keys import without_removed
 from tnvmc.storage.run_files import in_place, only_in_python, own_parts
 from tnvmc.storage.run_folder import CONFIG, SERIES
 
@@ -32,6 +31,8 @@ _WORD = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_][\w-]*)\s*(?:#.*)?")
 _BARE_WORD = re.compile(r"[A-Za-z_~./][\w~./\-]*")
 _STATES = ("first", "second")
 """Tables of a product of two states."""
+_TABLES = (*_STATES, "term")
+"""Tables within a section."""
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
@@ -44,22 +45,17 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
 
 
 def load_in_place(folder: Path, overrides: Sequence[str] = ()) -> Settings:
-    """Read, check and complete the settings of the run in a folder, wherever that lies now; raises as `load`."""
-    path = folder / CONFIG
-    return complete(
-        _one_run(validate(in_place(_of_one_run(path), folder), with_out(overrides, folder)))
-    )
+    """Read, check and complete the settings of the run in a folder; raises as `load`."""
+    data = in_place(_of_one_run(folder / CONFIG), folder)
+    return complete(_one_run(validate(data, with_out(overrides, folder))))
 
 
 def _one_run(settings: Settings) -> Settings:
     """Refuse settings that ask for several starts."""
-    if (settings.run.starts or 1) == 1:
-        return settings
-    why = (
-        "makes several runs; use tnvmc run FILE with a folder of its own, or tnvmc.series_file in "
-        "Python"
-    )
-    raise ConfigError(conflict("run.starts", why, settings.run.starts))
+    if (settings.run.starts or 1) > 1:
+        why = "makes several runs; use tnvmc run FILE with its own folder, or tnvmc.series_file"
+        raise ConfigError(conflict("run.starts", why, settings.run.starts))
+    return settings
 
 
 def with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
@@ -71,50 +67,55 @@ def with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
 def _of_one_run(path: Path) -> dict[str, Any]:
     """Read a file, refusing that of several runs, or of one that only Python can make."""
     data = read_toml(path)
+    several = "asks for several runs; use tnvmc run FILE, or tnvmc.series_file in Python"
     if isinstance(data.get("ansatz"), list):
-        told = f"a comparison (it has [[ansatz]]); use tnvmc compare {path}"
-        raise ConfigError(ConfigProblem(str(path), "file", told))
-    for name, heading in {"sector": "[[sector]]", "scan": "[scan]"}.items():
-        if name in data:
-            text = f"{heading} asks for several runs; use tnvmc run FILE, or tnvmc.series_file in Python"
-            raise ConfigError(ConfigProblem(str(path), "file", text))
-    if own := own_parts(data):
-        raise ConfigError(ConfigProblem(str(path), "file", only_in_python(path.parent, own)))
-    return data
+        why = f"a comparison (it has [[ansatz]]); use tnvmc compare {path}"
+    elif "sector" in data or "scan" in data:
+        why = f"{'[[sector]]' if 'sector' in data else '[scan]'} {several}"
+    elif own := own_parts(data):
+        why = only_in_python(path.parent, own)
+    else:
+        return data
+    raise ConfigError(ConfigProblem(str(path), "file", why))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file, raising `ConfigError` where it is missing or not TOML."""
+    """Read a TOML file; that of an earlier run without the keys that are no more.
+
+    Raises:
+        ConfigError: it is missing or not TOML.
+    """
     text = ""
     try:
         text = read_plain(path, anywhere=True).decode()
-        return tomllib.loads(text)
+        data = tomllib.loads(text)
+        return without_removed(data) if path.name == CONFIG else data
     except tomllib.TOMLDecodeError as error:
-        told = f"not valid TOML: {error}{_unquoted(text, str(error))}"
+        why = f"not valid TOML: {error}{_unquoted(text, str(error))}"
     except UnicodeDecodeError:
-        told = "not a text file; settings are TOML in UTF-8"
+        why = "not a text file; settings are TOML in UTF-8"
     except RecursionError:
-        told = "not valid TOML: nested too deeply"
+        why = "not valid TOML: nested too deeply"
     except FileNotFoundError:
-        told = "no such file"
+        why = "no such file"
     except IsADirectoryError:
-        told = "is a folder; give a settings file"
+        why = "is a folder; give a settings file"
         held = [path / name for name in (CONFIG, *SERIES) if (path / name).is_file()]
-        told += "".join(f", as {file}" for file in held)
+        why += "".join(f", as {file}" for file in held)
     except OSError as error:
-        told = f"cannot be read ({error.strerror})"
-    raise ConfigError(ConfigProblem(str(path), "file", told))
+        why = f"cannot be read ({error.strerror})"
+    raise ConfigError(ConfigProblem(str(path), "file", why))
 
 
-def _unquoted(text: str, told: str) -> str:
+def _unquoted(text: str, why: str) -> str:
     """Say how a word is written, where the line of an error of TOML has one without its quotes."""
-    line = re.search(r"at line (\d+)", told)
+    line = re.search(r"at line (\d+)", why)
     given = line and _WORD.fullmatch(text.splitlines()[int(line[1]) - 1])
     return f'; words have quotes: {given[1]} = "{given[2]}"' if given else ""
 
 
 def parse(model: type[S], table: Json, where: str) -> S:
-    """Check a table against a model, of which problems are told as ``where.key``.
+    """Check a table against a model, whose problems are named ``where.key``.
 
     Raises:
         ConfigError: with all problems that were found.
@@ -122,8 +123,8 @@ def parse(model: type[S], table: Json, where: str) -> S:
     try:
         return model.model_validate(table)
     except ValidationError as error:
-        found = [_of_key(each, where, model, table) for each in error.errors()]
-        raise ConfigError(*found) from None
+        problems = [_problem(each, each["loc"], table, model, where) for each in error.errors()]
+        raise ConfigError(*problems) from None
 
 
 def validate(data: Json, overrides: Sequence[str] = ()) -> Settings:
@@ -132,24 +133,11 @@ def validate(data: Json, overrides: Sequence[str] = ()) -> Settings:
     try:
         settings = Settings.model_validate(merged)
     except ValidationError as error:
-        found = [_problem(each, merged) for each in error.errors()]
-        raise ConfigError(*_without_foreign_keys(merged, found), *found) from None
+        problems = [_problem(each, each["loc"], merged, Settings) for each in error.errors()]
+        raise ConfigError(*problems) from None
     if problems := conflicts(settings):
         raise ConfigError(*problems)
     return settings
-
-
-def _without_foreign_keys(data: Json, found: Sequence[ConfigProblem]) -> list[ConfigProblem]:
-    """Give the problems of a state that keys of another kind hide, such as a lattice it cannot be on."""
-    own = [each.key.removeprefix("ansatz.") for each in found if each.code == "foreign_key"]
-    if len(own) < len(found) or not isinstance(table := data.get("ansatz"), dict):
-        return []
-    left = {key: value for key, value in table.items() if key not in own}
-    try:
-        settings = Settings.model_validate({**data, "ansatz": left})
-    except ValidationError:
-        return []
-    return [each for each in conflicts(settings) if each.key == "ansatz.kind"]
 
 
 def with_overrides(data: Json, overrides: Sequence[str]) -> dict[str, Any]:
@@ -212,59 +200,44 @@ def _value(text: str) -> Any:
         return text if _BARE_WORD.fullmatch(text) else None
 
 
-def _problem(error: Any, data: Json) -> ConfigProblem:
-    """Say what one of pydantic's errors means."""
-    section, *rest = map(str, error["loc"])
-    if section not in SECTIONS:
-        hint = nearest(section, SECTIONS) or f"known are {', '.join(SECTIONS)}"
-        return ConfigProblem(f"[{section}]", "unknown_section", hint=hint)
-    where, table, what = section, data.get(section), f"a section, [{section}]"
-    if section in REPEATED:
-        if not rest:
-            what = f"one table or more, each headed [[{section}]]"
-            return ConfigProblem(where, "not_allowed", what, table)
-        number, what = int(rest.pop(0)), f"a table, headed [[{section}]]"
-        where, table = f"{section}.{number + 1}", data[section][number]
-    kinds = SECTIONS[section]
+_Path = Sequence[Any]
+
+
+def _problem(
+    error: Any, path: _Path, table: Json, model: type[Section], where: str = ""
+) -> ConfigProblem:
+    """Say what one of pydantic's errors means: go to the table that it is in, then to the key.
+
+    `path` leads from the table, which has the name `where` (none for the whole file), to the key.
+    """
+    key, *rest = path
+    known = SECTIONS if model is Settings else kinds_of(model) if key in _TABLES else {}
+    if model is Settings and key not in known:
+        hint = nearest(key, SECTIONS) or f"known are {', '.join(SECTIONS)}"
+        return ConfigProblem(f"[{key}]", "unknown_section", hint=hint)
+    if key not in known:
+        return _of_key(error, path, table, model, where)
+    kinds, place = known[key], f"{where}.{key}".lstrip(".")
+    value: Any = table.get(key)
     if error["type"] == "missing" and not rest:
         fields = next(iter(kinds.values())).model_fields
-        needed = [key for key, field in fields.items() if field.is_required()]
-        return ConfigProblem(f"[{section}]", "missing_section", ", ".join(needed))
-    if not isinstance(table, Mapping):
-        return ConfigProblem(where, "not_allowed", what, table)
-    kind = ""
-    if len(kinds) > 1:
-        if not rest:  # of no known kind
-            what = f"one of {', '.join(kinds)}"
-            return _of_value(f"{where}.{selector(section)}", table, [*kinds], what)
-        kind = rest.pop(0)
-    product = kind == "product_of_states" and rest[0] in _STATES
-    if product and isinstance(table.get(rest[0]), Mapping):
-        return _of_state({**error, "loc": rest}, where, kinds, table[rest[0]])
-    if kind == "terms" and rest[0] == "term" and len(rest) > 1:
-        number, rest = int(rest[1]), rest[2:]
-        where, table = f"{where}.term.{number + 1}", table["term"][number]
+        needed = [name for name, field in fields.items() if field.is_required()]
+        what = ", ".join(needed) or selector(key)
+        return ConfigProblem(f"[{place}]", "missing_section", what)
+    what = f"a section, [{place}]"
+    if key in REPEATED:
         if not rest:
-            what = "a table, headed [[hamiltonian.term]]"
-            return ConfigProblem(where, "not_allowed", what, table)
-        return _of_key({**error, "loc": rest}, where, TermSettings, table)
-    return _of_key({**error, "loc": rest}, where, kinds[kind], table, section)
-
-
-def _of_state(
-    error: Any, where: str, kinds: Mapping[str, type[Section]], table: Json
-) -> ConfigProblem:
-    """Say what is wrong with the table of a state in a product: its kind, or one of its keys."""
-    which, *rest = error["loc"]
-    where = f"{where}.{which}"
-    if rest:
-        return _of_key({**error, "loc": rest[1:] or ["kind"]}, where, kinds[rest[0]], table)
-    kind, contracted = table.get("kind"), ("peps", "mps")
-    if which == "second" and kind in contracted:
-        return conflict(f"{where}.kind", "a PEPS or MPS can only be ansatz.first", kind)
-    others = ("product_of_states", *(contracted if which == "second" else ()))
-    known = [name for name in kinds if name not in others]
-    return _of_value(f"{where}.kind", table, known, f"one of {', '.join(known)}")
+            what = f"one table or more, each headed [[{place}]]"
+            return ConfigProblem(place, "not_allowed", what, value)
+        what, number = f"a table, headed [[{place}]]", rest.pop(0)
+        place, value = f"{place}.{number + 1}", value[number]
+    if not isinstance(value, Mapping):
+        return ConfigProblem(place, "not_allowed", what, value)
+    if len(kinds) == 1:
+        return _problem(error, rest, value, kinds[""], place)
+    if not rest:  # of no known kind
+        return _of_value(f"{place}.{selector(key)}", value, [*kinds], f"one of {', '.join(kinds)}")
+    return _problem(error, rest[1:], value, kinds[rest[0]], place)
 
 
 def _of_value(where: str, table: Json, known: Sequence[str], what: str) -> ConfigProblem:
@@ -278,20 +251,23 @@ def _of_value(where: str, table: Json, known: Sequence[str], what: str) -> Confi
 
 
 def _of_key(
-    error: Any, where: str, model: type[Section], table: Json, section: str = ""
+    error: Any, path: _Path, table: Json, model: type[Section], where: str
 ) -> ConfigProblem:
     """Say what is wrong with a key: its value, or that it is not known here, but elsewhere."""
-    key, fields = str(error["loc"][0]), model.model_fields
+    key, fields, section = str(path[0]), model.model_fields, where.split(".")[0]
     where = f"{where}.{key}"
-    if error["type"] != "extra_forbidden" or len(error["loc"]) > 1:
+    if error["type"] != "extra_forbidden" or len(path) > 1:
         schema = properties(model)[key]
         problem = _of_value(where, table, choices(schema), allowed(model, key))
         lists = isinstance(table.get(key), str) and '"array"' in json.dumps(schema)
         return replace(problem, hint=f'write {key} = ["{table[key]}"]') if lists else problem
-    homes = [name for name in SECTIONS if section and key in keys(name)]
     if section == "ansatz" and key in _STATES:
-        why = "[ansatz.first] and [ansatz.second] make a product; set ansatz.kind = 'product_of_states'"
+        why = (
+            "[ansatz.first] and [ansatz.second] make a product; set ansatz.kind = "
+            "'product_of_states'"
+        )
         return ConfigProblem(section, "foreign_key", why)
+    homes = [name for name in SECTIONS if key in keys(name)]
     if section in homes:
         chosen = selector(section)
         kind = table.get(chosen, next(iter(SECTIONS[section])))

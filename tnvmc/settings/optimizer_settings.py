@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import Field, StrictInt, create_model
 
-from tnvmc.limits import (
-    NonNegative,
-    NonNegativeNumber,
-    Number,
-    Positive,
-    PositiveNumber,
-)
-from tnvmc.settings.section import Section
+from tnvmc.limits import NonNegative, NonNegativeNumber, Number, Positive, PositiveNumber, Section
 
 SMALLEST_WINDOW = 5
 """Steps: through fewer the slope of a line is all noise."""
@@ -24,35 +17,28 @@ Window = (
 SamplesPerStep = Positive | Literal["auto"]
 ChiOfSteps = Positive | Literal["auto"]
 Rate = PositiveNumber | Literal["auto"]
-Rates = Rate | Annotated[list[PositiveNumber], Field(min_length=1)]
 
 
 class _Optimizer(Section):
     kind: str
-    """`sr`: stochastic reconfiguration, solved in the smaller of parameter and sample space (minSR)."""
+    """`sr`: stochastic reconfiguration, in the smaller of parameter and sample space (minSR)."""
     steps: NonNegative = 100
     """Updates of the parameters."""
-    learning_rate: Rates | None = None
-    """Factor on the update; for `sr` it is imaginary time per step. A list divides the run into
-    parts with one rate each. "auto" adapts the rate after each step; then the better of the last parameters
-    and their mean over the steps is measured (lower energy; lower variance where the energies agree), or those of the start if their energy is clearly
-    lower. Default: "auto"; 0.1 with a schedule or a final rate."""
-    schedule: Literal["constant", "exponential", "cosine", "stages"] | None = None
+    learning_rate: Rate | None = None
+    """Factor on the update; for `sr` it is imaginary time per step. "auto" adapts it after each
+    step; then the better of the last parameters and their mean over the steps is measured (lower
+    energy; lower variance where the energies agree), or those of the start if their energy is
+    clearly lower. Default: "auto"; 0.1 with a schedule or a final rate."""
+    schedule: Literal["constant", "exponential", "cosine"] | None = None
     """How the learning rate falls to `final_learning_rate`. Default: `cosine` if the learning rate
-    is a number, `stages` if it is a list; none with "auto"."""
+    is a number; none with "auto"."""
     final_learning_rate: PositiveNumber | None = None
     """Learning rate at the last step. Default: a tenth of `learning_rate`, if that is a number."""
-    stages: list[Positive] | None = None
-    """Lengths of the parts if `learning_rate` is a list. For a state that grows see `[[stage]]`.
-    Default: equal lengths."""
-    clip: PositiveNumber | None = None
-    """Local energies that differ from the median by more than this number of median absolute deviations
-    are moved to that distance, in the gradient only; reported energies are never clipped. Default: off."""
     plateau: Window = None
     """Stop early when the energy falls by less than one error of its mean over this number of
     steps. Default: 0 (off)."""
     seconds: PositiveNumber | None = None
-    """Stop early when the steps have taken this time. `schedule` is then a function of time, so such a
+    """Stop early when the steps have taken this time. `schedule` is then a function of time, so a
     run cannot be repeated bit for bit. Default: no limit."""
 
 
@@ -64,37 +50,35 @@ class SRSettings(_Optimizer):
     """Added to the diagonal of the SR matrix, in units of the mean diagonal, so a number means the
     same in both spaces. "auto" is larger if there are about as many samples as parameters."""
     memory: Annotated[Number, Field(ge=0, lt=1)] | None = None
-    """Decay of the average of the SR matrix over steps: 0.9 averages about the last 20 steps; 0 uses the samples of the present step only. Above `averaged_up_to` parameters it has no effect. Default: 0.9; 0 with momentum,
-    or without noise (`enumerate`)."""
-    averaged_up_to: NonNegative | Literal["auto"] = "auto"
-    """Parameters up to which the SR matrix is averaged over steps. "auto": 4096, and with shared tensors 20 / 3 of `sampler.n_samples`
-    where that is more, 16384 at most. More are worth it where the samples of twenty steps outnumber
-    them and a sample is expensive: 13110 take 15 s of one core a step
-    and 1 GiB of memory beside the samples. Without `memory`, or with `conjugate_gradients`, it has no effect."""
+    """Decay of the average of the SR matrix over steps: 0.9 averages about the last 20 steps; 0
+    uses the samples of the present step only. No effect above 4096 parameters, and with shared
+    tensors above 20 / 3 of `sampler.n_samples` where that is more (16384 at most). Default: 0.9; 0
+    with momentum, or without noise (`enumerate`)."""
     reach: PositiveNumber | None = None
-    """Distance between two states at which the average of S counts the older 1/e, beside `memory`. 0.2 is good for networks,
-    whose S changes much in the first steps; a PEPS loses by it. Default: none."""
+    """Distance between two states at which the average of S counts the older 1/e, beside `memory`.
+    0.2 is good for networks, whose S changes much in the first steps; a PEPS loses by it. Default:
+    none."""
     momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.0
-    """Decay of SPRING, which keeps the part of the last update that the present samples do not determine.
-    0 is plain SR."""
+    """Decay of SPRING, which keeps the part of the last update that the present samples do not
+    determine. 0 is plain SR."""
     solver: Literal["auto", "cholesky", "conjugate_gradients"] = "auto"
-    """How the linear system is solved. `conjugate_gradients` forms no matrix: for many samples and parameters;
-    slower with fewer. It ends at a relative residual of 0.05, and `memory` has no effect. "auto": `cholesky` up to
-    16384 samples or parameters, and for tensor networks up to 4095 samples where `diag_shift` is 0.01 or more."""
+    """How the linear system is solved. `conjugate_gradients` forms no matrix: for many samples and
+    parameters; slower with fewer. It ends at a relative residual of 0.05, and `memory` has no
+    effect. "auto": `cholesky` up to 16384 samples or parameters, and for tensor networks up to 4095
+    samples where `diag_shift` is 0.01 or more."""
     precision: Literal["auto", "double", "single"] = "auto"
-    """Of the log-derivatives of tensor networks on a processor. `single` takes half of the memory; what that may
-    change in a direction is bounded at each step, and above a thousandth of its length the run goes on in
-    double. No effect up to 4096 parameters. "auto": `single` from a GiB of them on, if the shift
-    is large enough for the bound."""
+    """Of the log-derivatives of tensor networks on a processor. `single` takes half of the memory;
+    what that may change in a direction is bounded at each step, and above a thousandth of its
+    length the run goes on in double. No effect up to 4096 parameters. "auto": `single` from a GiB
+    of them on, if the shift is large enough for the bound."""
 
 
 _RATES = {"gradient": 0.05, "random_sign": 0.005, "adam": 0.01}  # good for all models tried
 
 
 def _first_order(kind: str, rate: float) -> Any:
-    told = "Factor on the update. A list divides the run into parts with one rate each."
-    field = Field(default=rate, description=told)
-    keys: dict[str, Any] = {"kind": (Literal[kind], kind), "learning_rate": (Rates, field)}
+    field = Field(default=rate, description="Factor on the update.")
+    keys: dict[str, Any] = {"kind": (Literal[kind], kind), "learning_rate": (Rate, field)}
     return create_model(kind, __base__=_Optimizer, **keys)
 
 
@@ -109,15 +93,19 @@ else:
 
 class _Stage(Section):
     kind: str
-    """`simple_update`, for the first stage only: the start, by imaginary-time evolution at its D."""
+    """`simple_update`, for the first stage only: a start by imaginary-time evolution at its D."""
     D: Positive | None = None
-    """The state grows where that of the previous stage is smaller, and is cut where it is larger. Default: `ansatz.D`."""
+    """The state grows where that of the previous stage is smaller, and is cut where it is larger.
+    Default: `ansatz.D`."""
     edge: Positive | None = None
-    """Rows and columns at each end with tensors of their own ([Large lattices](../sharing.md)); not fewer than in the stage before. Default: `ansatz.edge`."""
+    """Rows and columns at each end with tensors of their own ([Large lattices](../sharing.md)); not
+    fewer than in the stage before. Default: `ansatz.edge`."""
     n_samples: SamplesPerStep | None = None
-    """Samples per step; "auto" goes on with those of the stage before. Default: `sampler.n_samples`."""
+    """Samples per step; "auto" goes on with those of the stage before. Default:
+    `sampler.n_samples`."""
     chi: ChiOfSteps | None = None
-    """Boundary bond dimension; "auto" begins anew with another D, or other tensors that are shared. Default: `contraction.chi`, else that of a run with the D of the stage."""
+    """Boundary bond dimension; "auto" begins anew with another D, or other tensors that are shared.
+    Default: `contraction.chi`, else that of a run with the D of the stage."""
 
 
 class OptimiseStage(_Stage):
@@ -127,19 +115,13 @@ class OptimiseStage(_Stage):
     steps: NonNegative | None = None
     """Updates. Default: `optimizer.steps`."""
     learning_rate: Rate | None = None
-    """At the first step of the stage. Default: `optimizer.learning_rate`."""
-    schedule: Literal["constant", "exponential", "cosine"] | None = None
-    """As in `[optimizer]`, over the steps of the stage. Default: `optimizer.schedule`."""
-    final_learning_rate: PositiveNumber | None = None
-    """At its last step. Default: `optimizer.final_learning_rate`, else a tenth of `learning_rate`."""
+    """At the first step of the stage; a number falls by `optimizer.schedule` over its steps.
+    Default: `optimizer.learning_rate`."""
     diag_shift: NonNegativeNumber | Literal["auto"] | None = None
     """Shift of SR. Default: `optimizer.diag_shift`."""
     noise: NonNegativeNumber | None = None
-    """Standard deviation of noise on new entries that are zero, relative to the largest entry of the
-    tensor. Default: 0.01 if D grows."""
-    evolve: NonNegative | None = None
-    """Steps of simple update that fill the new bonds when D grows; with 0 they hold only noise. Default:
-    10 if D grows."""
+    """Standard deviation of noise on new entries that are zero, relative to the largest entry of
+    the tensor. Default: 0.01 if D grows."""
     plateau: Window = None
     """As in `[optimizer]`. Default: `optimizer.plateau`."""
 

@@ -32,10 +32,10 @@ class ConfigProblem:
 
     def __str__(self) -> str:
         """One short line for a person."""
-        given = "" if self.value is NOTHING else f" = {shown(self.value)}"
-        told = _TEXTS.get(self.code, "{allowed}").format(allowed=self.allowed)
+        given = "" if self.value is NOTHING else f" = {_shown(self.value)}"
+        text = _TEXTS.get(self.code, "{allowed}").format(allowed=self.allowed)
         where = f"{self.key}{given}: " if self.key else ""
-        return where + told + (f"; {self.hint}" if self.hint else "")
+        return where + text + (f"; {self.hint}" if self.hint else "")
 
 
 class ConfigError(ValueError):
@@ -53,8 +53,8 @@ def conflict(key: str, why: str, value: Any = NOTHING) -> ConfigProblem:
     return ConfigProblem(key, "conflict", why, value)
 
 
-def shown(value: Any) -> str:
-    """Give a value as it stands in a file, not too long."""
+def _shown(value: Any) -> str:
+    """A value as it stands in a file, not too long."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -64,8 +64,3 @@ def nearest(name: str, known: Iterable[str]) -> str:
     lowered = {word.lower(): word for word in known}
     close = difflib.get_close_matches(name.lower(), lowered, 1)
     return f"did you mean '{lowered[close[0]]}'?" if close else ""
-
-
-def named(kind: str) -> str:
-    """Give a kind with its article."""
-    return f"{'an' if kind in ('mps', 'rbm', 'rnn') else 'a'} {kind}"

@@ -1,31 +1,321 @@
-"""What rules on settings share: their form, what several of them say, and rules that make a default."""
+"""Settings that are allowed one by one, and not together."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
+from tnvmc.ansatz.peps.rings import SHORTEST
+from tnvmc.lattice.custom import follows_row
+from tnvmc.operators.products import product_matrix
+from tnvmc.settings.ansatz_settings import (
+    AutoregressiveSettings,
+    NetworkSettings,
+    PEPSSettings,
+    ProductOfStatesSettings,
+    is_contracted,
+    leading,
+    named,
+    single_states,
+)
+from tnvmc.settings.build import build_lattice
+from tnvmc.settings.config import Settings
+from tnvmc.settings.model_settings import BondsSettings, TermsSettings
+from tnvmc.settings.optimizer_settings import OptimiseStage, SRSettings, StageSettings
+from tnvmc.settings.problems import ConfigProblem, conflict
+
 Rule = tuple[Any, ...]
-"""Whether it is broken, by which key and why, and the value of the key if it is to be told."""
+"""Whether it is broken, by which key and why, and the value of the key if it is to be named."""
 
-DECAYING = ("exponential", "cosine")
+_WHOLE_GRID = ("cnn", "vit", "patched_transformer", "rnn")
 FOLLOWS = "learning_rate = 'auto' follows the steps, not a schedule"
-GROWS = "follows the steps, as learning_rate = 'auto' does, and this rate is fixed; leave out the rate, or give a number of samples"
+GROWS = (
+    "follows the steps, as learning_rate = 'auto' does, and this rate is fixed; leave out the "
+    "rate, or give a number of samples"
+)
 GROWS_IN_CHAINS = "lets Markov chains make more draws; take 'metropolis', or give a number"
-NOT_DECAYING = "goes with schedule 'exponential' or 'cosine' only"
+CHAINS_ONLY = "goes with sampler.kind = 'metropolis' only"
+NO_TRANSLATIONS = (
+    "an open lattice has no translations; take lattice.boundary = 'cylinder' or 'periodic'"
+)
+UNWEIGHTED = "goes with ansatz.sweeps = 'both' only, as chains of the first state have weights"
 
 
-def follows(*rates: Any) -> bool:
-    """Whether the learning rate is one that follows the steps; of a stage before that of the section."""
-    given = [each.learning_rate for each in rates if each.learning_rate is not None][-1:]
-    falls = [each.schedule or each.final_learning_rate for each in rates]
-    return given == ["auto"] or not given and not any(falls) and rates[0].kind == "sr"
+def conflicts(settings: Settings) -> list[ConfigProblem]:
+    """Find what does not go together, in one section or in two."""
+    rules = [
+        *_of_lattices(settings), *_of_terms(settings), *_of_samplers(settings),
+        *_of_sharing(settings), *_of_contractions(settings), *_of_symmetries(settings),
+        *_of_rates(settings), *_of_stages(settings),
+    ]  # fmt: skip
+    return [conflict(*rest) for broken, *rest in rules if broken]
 
 
-def default_chi(D: int) -> int:
-    """Give the boundary bond dimension used where none is set: 2 D, at least 4."""
-    return max(4, 2 * D)
+def _of_lattices(settings: Settings) -> Iterator[Rule]:
+    """Say that a PEPS needs rows and columns, and periodic bonds rings."""
+    lattice, ansatz, n_rows = settings.lattice, settings.ansatz, 0
+    if isinstance(lattice, BondsSettings) and leading(ansatz).kind == "peps":
+        n_rows = 1 if isinstance(lattice.shape, int) else len(lattice.shape)
+    # Bonds and lengths that do not fit the lattice are refused when the run builds it.
+    with contextlib.suppress(ValueError):
+        for key, state in single_states(ansatz).items():
+            whole = state.kind in _WHOLE_GRID and getattr(state, "order", "") != "snake"
+            n_vacant = len(build_lattice(lattice).vacant) if whole else 0
+            why = (
+                f"reads the whole grid, and the {lattice.kind} lattice leaves {n_vacant} of its "
+                "places without a spin; take 'peps', 'rbm', 'made' or 'rnn' with order = 'snake'"
+            )
+            yield n_vacant, f"{key}.kind", why, state.kind
+        alone = n_rows == 1 and not follows_row(build_lattice(lattice))
+        why = (
+            "gives no rows and columns, and these bonds are not those of a chain; give "
+            "[n_rows, n_cols], or take ansatz.kind = 'mps'"
+        )
+        yield alone, "lattice.shape", why, lattice.shape
+    if getattr(ansatz, "bonds", "") == "periodic" and is_contracted(ansatz):
+        boundary, shape = lattice.boundary, lattice.shape
+        around = shape if isinstance(shape, int) else shape[-1]
+        closed = boundary == "cylinder"
+        why = (
+            f"closes rows to rings, but lattice.boundary is {boundary!r}; take 'cylinder', or open "
+            "bonds"
+        )
+        yield not closed, "ansatz.bonds", why, "periodic"
+        why = f"rings of {around} sites have no closing bond; take 'open'"
+        yield closed and around < SHORTEST, "ansatz.bonds", why, "periodic"
 
 
-def measured_chi(chi: int | None) -> int | None:
-    """Give the chi of a measurement where none is set: twice that of the steps."""
-    return 2 * chi if chi else chi
+def _of_terms(settings: Settings) -> Iterator[Rule]:
+    """Say which products cannot be read; what does not fit the lattice is told when it is built."""
+    if not isinstance(settings.hamiltonian, TermsSettings):
+        return
+    for number, term in enumerate(settings.hamiltonian.term, 1):
+        try:
+            product_matrix(term.ops, settings.hamiltonian.local_dim)
+        except ValueError as error:
+            yield True, f"hamiltonian.term.{number}.ops", str(error)
+
+
+def _of_samplers(settings: Settings) -> Iterator[Rule]:
+    """Say what needs chains, or sweeps that know another power or precision."""
+    sampler, ansatz, kind = settings.sampler, settings.ansatz, settings.sampler_kind
+    a_state, chains = named(ansatz.kind), kind == "metropolis"
+    drawn = is_contracted(ansatz) or isinstance(leading(ansatz), AutoregressiveSettings)
+    why = f"{a_state} cannot be drawn from directly; take 'metropolis'"
+    yield kind == "direct" and not drawn, "sampler.kind", why, kind
+    replicas, powered = sampler.n_replicas > 1, sampler.power not in (1, None, "auto")
+    for key, is_given in {"n_replicas": replicas, "power": powered}.items():
+        yield is_given and not chains, f"sampler.{key}", CHAINS_ONLY, getattr(sampler, key)
+    why = f"{CHAINS_ONLY}: nothing else makes moves"
+    yield sampler.moves is not None and not chains, "sampler.moves", why
+    if sampler.n_samples == "auto":
+        yield not chains, "sampler.n_samples", GROWS_IN_CHAINS, "auto"
+        fixed = not settings.stage and not _follows(settings)
+        yield fixed, "sampler.n_samples", GROWS, "auto"
+    why = "goes with n_replicas = 1 only; replicas have their own"
+    yield replicas and powered, "sampler.power", why, sampler.power
+
+
+def _of_sharing(settings: Settings) -> Iterator[Rule]:
+    """Say that simple update and tensors that are shared exclude each other."""
+    for key, state in single_states(settings.ansatz).items():
+        if not isinstance(state, PEPSSettings):
+            continue
+        alone = key == "ansatz"
+        shares, edge, own = f"{key}.sharing", state.edge, state.sharing
+        unshared = own is False or (not alone and not own)
+        why = f"goes with {shares} = true only; say that too, or leave it out"
+        yield edge is not None and unshared, f"{key}.edge", why, edge
+        why = f"goes with {key}.edge only: it is the bulk that repeats"
+        yield (state.period or 1) > 1 and edge is None, f"{key}.period", why, state.period
+        stages = settings.stage or () if alone else ()
+        if not own and all(each.edge is None for each in (state, *stages)):
+            continue
+        yield state.kind == "periodic_mps", shares, "goes with kind = 'peps' or 'mps' only", True
+        why = (
+            "simple update turns bonds, and tensors that were equal are so no longer; take init = "
+            "'product'"
+        )
+        evolved = "init" in state.model_fields_set and state.init == "simple_update"
+        yield evolved, shares, why, True
+        for number, stage in enumerate(stages, 1):
+            yield stage.kind == "simple_update", f"stage.{number}", why, stage.kind
+        of_ground = "gives all its symmetries the character of the ground state"
+        odd = -1 in (settings.ansatz.characters or {}).values()
+        yield odd, shares, f"{of_ground}; leave it out with characters of -1", True
+        why = (
+            f"{of_ground}, which an excited state need not have: the next level could be out of "
+            "reach; leave it out with [[orthogonal]], and for a level of these symmetries give "
+            "ansatz.symmetrise"
+        )
+        yield alone and bool(settings.orthogonal), shares, why, True
+
+
+def _of_contractions(settings: Settings) -> Iterator[Rule]:
+    """Say what a state that is not contracted does without, and one that is not truncated."""
+    contraction, ansatz = settings.contraction, settings.ansatz
+    values = {f"contraction.{key}": value for key, value in contraction}
+    values |= {"measure.chi": settings.measure.chi}
+    values |= {f"stage.{n}.chi": stage.chi for n, stage in enumerate(settings.stage or (), 1)}
+    contracted, chain = is_contracted(ansatz), leading(ansatz).kind == "mps"
+    not_contracted = f"{named(ansatz.kind)} is not contracted; leave it out"
+    exact = "kind = 'mps' is contracted without truncation, and no chi grows; leave it out"
+    for key, value in values.items():
+        yield not contracted and value is not None, key, not_contracted
+        yield chain and value == "auto", key, exact, "auto"
+    untruncated = contracted and contraction.scheme == "exact"
+    why = "scheme = 'exact' truncates nothing; leave it out"
+    for key in ("chi", "largest_chi"):
+        value = getattr(contraction, key)
+        yield untruncated and value is not None, f"contraction.{key}", why, value
+    most = contraction.largest_chi
+    if most is None or not contracted:
+        return
+    yield chain, "contraction.largest_chi", exact, most
+    why = f"above contraction.largest_chi = {most}; raise that, or take less"
+    for key, value in values.items():
+        limited = key not in ("contraction.largest_chi", "measure.chi") and isinstance(value, int)
+        yield limited and value > most, key, why, value
+
+
+def _of_symmetries(settings: Settings) -> Iterator[Rule]:
+    """Say what a state that is summed over symmetries cannot have, and what others cannot."""
+    ansatz, sampler, measured = settings.ansatz, settings.sampler, settings.measure.symmetrise
+    for key, state in {"ansatz": ansatz, **single_states(ansatz)}.items():
+        why = "goes with ansatz.symmetrise only; leave it out"
+        for name in ("characters", "reweight"):
+            value = getattr(state, name)
+            yield value is not None and not state.symmetrise, f"{key}.{name}", why, value
+        inner = key != "ansatz"
+        why = "a state within a product has no noise of its own; give ansatz.init_noise"
+        noise = state.init_noise
+        yield inner and noise is not None, f"{key}.init_noise", why, noise
+        why = "a state within a product is not symmetrised alone; give ansatz.symmetrise"
+        yield inner and state.symmetrise, f"{key}.symmetrise", why
+    still = settings.lattice.boundary == "open"
+    yield still and "translation" in measured, "measure.symmetrise", NO_TRANSLATIONS
+    if not ansatz.symmetrise:
+        return
+    why = "a symmetrised state cannot be drawn directly; take 'metropolis' (or 'enumerate')"
+    yield settings.sampler_kind == "direct", "sampler.kind", why, "direct"
+    why = "a symmetrised state has no tempered chains; leave it out"
+    yield sampler.n_replicas > 1, "sampler.n_replicas", why, sampler.n_replicas
+    yield sampler.power not in (None, 1, "auto"), "sampler.power", why, sampler.power
+    weighted = walks_on_first(ansatz) and ansatz.reweight is not False
+    yield weighted, "ansatz.symmetrise", UNWEIGHTED
+    yield still and "translation" in ansatz.symmetrise, "ansatz.symmetrise", NO_TRANSLATIONS
+    why = (
+        "the state is symmetrised already; add these to ansatz.symmetrise, or leave one of both out"
+    )
+    yield bool(measured), "measure.symmetrise", why
+
+
+def walks_on_first(ansatz: Any) -> bool:
+    """Tell whether chains of a product walk on its first state alone."""
+    if not isinstance(ansatz, ProductOfStatesSettings):
+        return False
+    return ansatz.sweeps == "first" or (ansatz.sweeps is None and is_contracted(ansatz))
+
+
+def _of_rates(settings: Settings) -> Iterator[Rule]:
+    optimizer, starts = settings.optimizer, settings.run.starts
+    schedule, final = optimizer.schedule, optimizer.final_learning_rate
+    if optimizer.learning_rate == "auto" and not settings.stage:
+        yield schedule is not None, "optimizer.schedule", FOLLOWS, schedule
+        yield final is not None, "optimizer.final_learning_rate", FOLLOWS
+    else:
+        why = "goes with schedule 'exponential' or 'cosine' only"
+        constant = final is not None and schedule == "constant"
+        yield constant, "optimizer.final_learning_rate", why
+    why = "does not go with [[sector]]: make a file for each sector"
+    yield (starts or 1) > 1 and settings.sector is not None, "run.starts", why, starts
+
+
+def _follows(settings: Settings, stage: OptimiseStage | None = None) -> bool:
+    """Whether the learning rate, of a stage or of the section, is one that follows the steps."""
+    optimizer = settings.optimizer
+    rate = (stage and stage.learning_rate) or optimizer.learning_rate
+    falls = optimizer.schedule or optimizer.final_learning_rate
+    return rate == "auto" or (rate is None and not falls and optimizer.kind == "sr")
+
+
+def _of_stages(settings: Settings) -> Iterator[Rule]:
+    optimizer, ansatz, stages = settings.optimizer, settings.ansatz, settings.stage or ()
+    why = "does not go with [[stage]]; give each stage its steps"
+    yield bool(stages) and optimizer.seconds is not None, "optimizer.seconds", why
+    if stages and stages[0].kind == "simple_update":
+        why = "the first stage is simple update, which begins from a product state; leave it out"
+        noise = ansatz.init_noise
+        yield noise is not None, "ansatz.init_noise", why, noise
+        other = "init" in ansatz.model_fields_set and ansatz.init != "simple_update"
+        why = "the first stage starts from simple update; remove one of the two"
+        yield other, "ansatz.init", why, ansatz.init
+        why = f"{named(ansatz.kind)} has no such start"
+        yield ansatz.kind not in ("peps", "mps"), "stage.1.kind", why, "simple_update"
+    before: int | None = None
+    for number, stage in enumerate(stages, 1):
+        yield from _of_stage(settings, number, stage, before)
+        yield from _of_edges(ansatz, number, stage, stages[number - 2] if number > 1 else None)
+        before = stage.D or ansatz.D or before
+
+
+def _of_edges(
+    ansatz: Any, number: int, stage: StageSettings, before: StageSettings | None
+) -> Iterator[Rule]:
+    """Say which edge a stage cannot have."""
+    where = f"stage.{number}.edge"
+    shares = isinstance(ansatz, PEPSSettings) and ansatz.sharing is not False
+    why = "goes with ansatz.sharing = true only; say that too, or leave it out"
+    yield stage.edge is not None and not shares, where, why, stage.edge
+    if not isinstance(ansatz, PEPSSettings) or not isinstance(before, OptimiseStage):
+        return
+    had, has = before.edge or ansatz.edge, stage.edge or ansatz.edge
+    why = (
+        f"smaller than in the stage before ({had or 'all rows have their own'}), and tensors that "
+        "differ do not become one; let it grow"
+    )
+    yield has is not None and (had is None or has < had), where, why, has
+
+
+def _of_stage(
+    settings: Settings, number: int, stage: StageSettings, before: int | None
+) -> Iterator[Rule]:
+    """Say what one stage cannot have, after a stage with the D `before`."""
+    where, optimizer = f"stage.{number}", settings.optimizer
+    yield from _of_sizes(settings, f"{where}.D", stage.D, before)
+    if not isinstance(stage, OptimiseStage):
+        yield number > 1, f"{where}.kind", "only the first stage can be", stage.kind
+        return
+    grows = (stage.n_samples or settings.sampler.n_samples) == "auto"
+    yield grows and not _follows(settings, stage), f"{where}.n_samples", GROWS, "auto"
+    direct = stage.n_samples == "auto" and settings.sampler_kind != "metropolis"
+    yield direct, f"{where}.n_samples", GROWS_IN_CHAINS, "auto"
+    shifted = stage.diag_shift is not None and not isinstance(optimizer, SRSettings)
+    yield shifted, f"{where}.diag_shift", "goes with optimizer.kind = 'sr' only"
+    D = stage.D or settings.ansatz.D
+    larger = before is not None and D is not None and D > before
+    why = "goes with a D larger than that of the stage before only"
+    yield stage.noise is not None and not larger, f"{where}.noise", why
+
+
+def _of_sizes(
+    settings: Settings, where: str, own: int | None, before: int | None
+) -> Iterator[Rule]:
+    """Say which D a stage cannot have after that of the stage before."""
+    ansatz = settings.ansatz
+    if not isinstance(ansatz, PEPSSettings):
+        network = isinstance(ansatz, NetworkSettings)
+        why = f"{named(ansatz.kind)}{'' if network else ' state'} has no bond dimension"
+        yield own is not None and (network or own > 1), where, why, own
+        return
+    D, before = own or ansatz.D, before or 0
+    yield D is None, where, "missing, and so is ansatz.D; must be an integer >= 1"
+    why = f"a periodic_mps can neither be grown nor cut; keep D = {before}"
+    yield D not in (None, before) and before and ansatz.kind == "periodic_mps", where, why, D
+    why = (
+        f"smaller than {before}, that of the stage before, and a state that shares tensors is not "
+        "cut; take ansatz.sharing = false, or cut it in a run of its own (ansatz.init)"
+    )
+    edges = any(each.edge is not None for each in (ansatz, *(settings.stage or ())))
+    yield D is not None and D < before and (ansatz.sharing or edges), where, why, D

@@ -1,8 +1,8 @@
-"""[[stage]] tables, each as a run.
+"""[[stage]] tables, each as a run, and those that a large state has by default.
 
 What a stage leaves out comes from [ansatz], [contraction], [sampler] and [optimizer].  In
-completed settings every stage is written out, and those sections hold what the last stage has:
-it is the last one that is measured, and that a finished run can go on from.
+completed settings every stage is written out, and those sections hold what the last stage has,
+which is measured (but for its learning rate).
 """
 
 from __future__ import annotations
@@ -10,19 +10,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tnvmc.settings.config import Settings
-from tnvmc.settings.optimizer_settings import OptimiseStage, StageSettings
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.peps.symmetries import sharing
+from tnvmc.operators.term import Operator
+from tnvmc.optimize.average import MOST_OF_SHARED, MOST_PARAMETERS, most_parameters
+from tnvmc.settings.ansatz_settings import PEPSSettings
+from tnvmc.settings.config import DEFAULT_SAMPLES, Settings
+from tnvmc.settings.optimizer_settings import OptimiseStage, SRSettings, StageSettings
 
 SECTION_OF = {
-    "D": "ansatz",
-    "edge": "ansatz",
-    "chi": "contraction",
-    "n_samples": "sampler",
-} | dict.fromkeys(
-    ("steps", "learning_rate", "schedule", "final_learning_rate", "diag_shift", "plateau"),
-    "optimizer",
-)
+    "D": "ansatz", "edge": "ansatz", "chi": "contraction", "n_samples": "sampler",
+    "steps": "optimizer", "learning_rate": "optimizer", "diag_shift": "optimizer",
+    "plateau": "optimizer",
+}  # fmt: skip
 """By key of a stage the section that it comes from where the stage leaves it out."""
+
+EVOLVE = 10
+"""Steps of simple update that open new bonds.  6x6 Heisenberg from an optimised D = 2 (relative
+error 1.5e-2) to D = 3: 1.1e-2 after one step, 8.5e-3 after ten, and the same after 30.  Noise alone
+leaves the energy and a variance that optimises badly."""
 
 
 @dataclass(frozen=True)
@@ -46,25 +52,25 @@ def stages_of(settings: Settings) -> tuple[Stage, ...]:
     """Give the stages of completed settings: one where there is no [[stage]]."""
     if settings.stage is None:
         return (Stage(1, settings, plateau=settings.optimizer.plateau or 0),)
-    found = []
+    stages: list[Stage] = []
     for number, stage in enumerate(settings.stage, 1):
         own: dict[str, Any] = {"evolve": stage.steps}
         if isinstance(stage, OptimiseStage):
-            own = {key: getattr(stage, key) or 0 for key in ("noise", "plateau", "evolve")}
-        found.append(Stage(number, as_run(settings, stage), stage.kind, **own))
-    return tuple(found)
+            grows = bool(stages) and (stage.D or 0) > (stages[-1].D or 0)
+            shares = getattr(settings.ansatz, "sharing", False)  # which noise opens alone
+            own = {"noise": stage.noise or 0, "plateau": stage.plateau or 0}
+            own["evolve"] = EVOLVE if grows and not shares else 0
+        stages.append(Stage(number, as_run(settings, stage), stage.kind, **own))
+    return tuple(stages)
 
 
 def from_sections(settings: Settings, stage: StageSettings) -> dict[str, Any]:
     """Give what the sections of a run hold for the keys of a stage."""
-    found = {
+    return {
         key: getattr(getattr(settings, section), key, None)
         for key, section in SECTION_OF.items()
         if key in type(stage).model_fields
     }
-    if isinstance(stage, OptimiseStage) and stage.learning_rate == "auto":
-        found |= {"schedule": None, "final_learning_rate": None}  # those of other stages
-    return found
 
 
 def as_run(settings: Settings, stage: StageSettings) -> Settings:
@@ -75,4 +81,86 @@ def as_run(settings: Settings, stage: StageSettings) -> Settings:
             changes[section][key] = getattr(stage, key)
     if not isinstance(stage, OptimiseStage):
         changes["optimizer"] = {"steps": 0}
+    elif stage.learning_rate == "auto":
+        changes["optimizer"] |= {"schedule": None, "final_learning_rate": None}
     return settings.changed(changes)
+
+
+def set_by_every_stage(tables: Any, section: str, key: str) -> str | None:
+    """Say that changing a key of a section is in vain where all [[stage]] tables have their own."""
+    if not isinstance(tables, list) or SECTION_OF.get(key) != section:
+        return None
+    stages = [table for table in tables if isinstance(table, dict)]
+    if section == "optimizer":
+        stages = [table for table in stages if table.get("kind") != "simple_update"]
+    if not stages or not all(key in table for table in stages):
+        return None
+    return f"every stage has its own {key}; change stage.{len(tables)}.{key}, or another stage's"
+
+
+FIRST_STEPS, SECOND_STEPS, LATER_STEPS = 25, 60, 45
+"""Of D = 3 from a product state, of D = 4, and of each later one; see decision 38."""
+
+MEASURED = 8 * DEFAULT_SAMPLES
+"""Samples of the measurement after default stages, as of other files: eight times those of the last
+step take up to half an hour at D = 6."""
+
+_FEW = 1000
+"""Parameters up to which the samples of a step are those of any file."""
+
+_OWN_PLAN = {
+    "steps", "learning_rate", "schedule", "final_learning_rate", "seconds", "plateau", "momentum",
+}  # fmt: skip
+"""Keys of [optimizer] that make one stage: the file has a plan of its own."""
+
+
+def default_stages(
+    settings: Settings, operator: Operator | None
+) -> tuple[StageSettings, ...] | None:
+    """Give stages of growing D for a PEPS with shared tensors, too large for an average of S.
+
+    From a product state the steps of a large D are many and expensive, while a smaller D is soon
+    where the larger one comes late; and 512 samples are too few there to average S (decision 38).
+    None for every other state, for one so large that no number of samples has S averaged, and
+    where a file says anything of stages, start, steps, rates or samples.
+
+    Args:
+        settings: with the decision whether tensors are shared.
+        operator: the Hamiltonian.
+    """
+    state, optimizer = settings.ansatz, settings.optimizer
+    if settings.stage is not None or operator is None or settings.sampler_kind != "metropolis":
+        return None
+    if not isinstance(state, PEPSSettings) or not state.sharing or state.D is None:
+        return None
+    given = {"init", "init_noise"} & state.model_fields_set
+    given |= {"n_samples"} & settings.sampler.model_fields_set
+    if not isinstance(optimizer, SRSettings) or given or _OWN_PLAN & optimizer.model_fields_set:
+        return None
+    try:
+        shared = sharing(operator, bonds=state.bonds, edge=state.edge, period=state.period or 1)
+    except ValueError:  # which is told where the state is made
+        return None
+
+    def n_parameters(D: int) -> int:
+        lattice, local_dim = operator.lattice, operator.local_dim
+        return PEPS(lattice, D, local_dim=local_dim, bonds=state.bonds, sharing=shared).n_params
+
+    if not MOST_PARAMETERS < n_parameters(state.D) <= MOST_OF_SHARED:
+        return None
+    sizes = [*(D for D in (3, *range(4, state.D, 2)) if D < state.D), state.D]
+    steps = [FIRST_STEPS, SECOND_STEPS, *[LATER_STEPS] * len(sizes)]
+    if len(sizes) == 1:
+        steps = [optimizer.steps]
+    return tuple(
+        OptimiseStage(D=D, steps=n_steps, n_samples=_samples(n_parameters(D)))
+        for D, n_steps in zip(sizes, steps, strict=False)
+    )
+
+
+def _samples(n_params: int) -> int:
+    """As many samples of a step as S needs to be averaged."""
+    n_samples = DEFAULT_SAMPLES if n_params <= _FEW else 2 * DEFAULT_SAMPLES
+    while most_parameters(n_samples, shared=True) < n_params:
+        n_samples *= 2
+    return n_samples

@@ -25,6 +25,7 @@ from tnvmc.storage.hdf5 import (
     read_stages,
 )
 from tnvmc.storage.identity import ORTHOGONAL, parameters_hash
+from tnvmc.storage.removed_keys import without_removed
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -224,7 +225,7 @@ def _parsed(path: Path, parse: Callable[[str], Any], damage: list[Damage]) -> An
 
 def _config(text: str, folder: Path) -> _File:
     check_toml(text.encode())
-    return _File(in_place(tomllib.loads(text), folder), in_toml(text))
+    return _File(in_place(without_removed(tomllib.loads(text)), folder), in_toml(text))
 
 
 def _history(text: str, damage: list[Damage]) -> _File:
@@ -257,6 +258,8 @@ def _result(text: str) -> _File:
     content.get("convergence", {"diagnostics": ()})["diagnostics"]
     if not int(content["n_sites"]) >= 1:
         raise ValueError(f"n_sites is {content['n_sites']}")
+    if isinstance(content.get("config"), Mapping):
+        content["config"] = without_removed(content["config"])
     return _File(content, provenance)
 
 
@@ -324,6 +327,7 @@ def asks_the_same(one: Any, other: Json) -> bool:
     """Compare settings, if `one` are any, but for those that have no influence on the result."""
 
     def relevant(config: Json) -> Json:
+        config = without_removed(config)
         # A kept run may have been moved with this one; its parameters are compared by who reads them.
         kept = [{**each, "run": Path(each["run"]).name} for each in config.get(ORTHOGONAL) or ()]
         return {**config, "run": (config.get("run") or {}).get("seed"), ORTHOGONAL: kept}

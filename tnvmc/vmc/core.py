@@ -15,7 +15,7 @@ from tnvmc.jacobian.covariance import Covariance
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import Rule
 from tnvmc.sampling.problem import Point, Problem, Samples
-from tnvmc.vmc.guard import Guard, Recent
+from tnvmc.vmc.guard import Recent
 from tnvmc.vmc.observation import Observation
 from tnvmc.vmc.orthogonal import LowerState
 
@@ -30,7 +30,6 @@ class Method:
     sampler: Samples
     rule: Rule
     schedule: Callable[[int], float]  #: learning rate of each step
-    guard: Guard
     orthogonal_to: tuple[LowerState, ...] = ()  #: states that psi is kept orthogonal to
     measured_chi: int | None = None  #: of measurements; None: that of the ansatz
 

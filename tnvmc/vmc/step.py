@@ -19,6 +19,7 @@ from tnvmc.optimize.rounded import TOLERANCE, PrecisionError
 from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.sampling.problem import Wanted
 from tnvmc.vmc.core import Iterate, Method, State, controlled
+from tnvmc.vmc.guard import PATIENCE
 from tnvmc.vmc.observation import NOTHING_SEEN, Observation, observe
 from tnvmc.vmc.results import StepRecord
 
@@ -48,14 +49,14 @@ def advance(base: Method, state: State) -> tuple[State, StepRecord]:
         state: where the step begins.
 
     Raises:
-        OptimisationFailed: the guard has undone more steps in a row than its patience.
+        OptimisationFailed: more than `PATIENCE` steps in a row were undone.
         DeviceError, ValueError: as `judged`.
     """
     started, method = perf_counter(), controlled(base, state)
     learning_rate = method.schedule(state.step) * state.recent.scale
     seen, objection = judged(method, state, _precision_wanted(method, state))
     if objection is not None and _can_undo(state, seen):
-        update = _undone(method, state, state.good or state.here, objection)
+        update = _undone(state, state.good or state.here, objection)
     else:
         assert seen is not None
         update = _moved(method, state, seen, learning_rate)
@@ -104,7 +105,7 @@ def judged(
             raise
         return None, Diagnostic("sampling_failed", "warning", {"reason": str(error)})
     cost, n_sites = seen.cost, method.problem.operator.n_sites
-    return seen, method.guard.objection(state.recent, cost.mean, cost.variance, n_sites)
+    return seen, state.recent.objection(cost.mean, cost.variance, n_sites)
 
 
 def _can_undo(state: State, seen: Observation | None) -> bool:
@@ -139,7 +140,7 @@ def _moved_in_double(
 
 def _moved(method: Method, state: State, seen: Observation, learning_rate: float) -> _Update:
     """Solve for a direction and change theta along it, or undo the step where neither is finite."""
-    here, cost, guard = cast(Iterate, seen.point), seen.cost, method.guard
+    here, cost = cast(Iterate, seen.point), seen.cost
     not_finite = Diagnostic("direction_not_finite", "warning")
     assert seen.snapshot.jacobian is not None
     try:
@@ -151,23 +152,23 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
                 here.optimizer, (method.problem.seed, state.step),
             )  # fmt: skip
     except NonFiniteError:
-        return _undone(method, state, here, not_finite)
+        return _undone(state, here, not_finite)
     except PrecisionError as error:
         change = error.change if math.isfinite(error.change) else None
         values = {"rounding": change, "limit": TOLERANCE}
         return _Update(state, too_coarse=Diagnostic("log_derivatives_in_double", "open", values))
     length = norm(direction)
     if not math.isfinite(length):
-        return _undone(method, state, here, not_finite)
-    factor = guard.shortened(state.recent, length, learning_rate, norm(here.theta))
+        return _undone(state, here, not_finite)
+    factor = state.recent.shortened(length, learning_rate, norm(here.theta))
     if factor < 1:
         optimizer = method.rule.shortened(optimizer, factor)
     with np.errstate(over="ignore", invalid="ignore"):
         theta = here.theta - (learning_rate * factor) * direction
     if not all_finite(theta):  # beyond the largest number of its type
-        return _undone(method, state, here, not_finite)
-    recent = guard.accepted(
-        state.recent, cost.mean, cost.error, cost.variance, length * factor,
+        return _undone(state, here, not_finite)
+    recent = state.recent.accepted(
+        cost.mean, cost.error, cost.variance, length * factor,
         retried=state.good is None and state.recent.rollbacks > 0,
     )  # fmt: skip
     found = [Diagnostic("step_shortened", "open", {"factor": factor})] if factor < 1 else []
@@ -178,10 +179,10 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
     return _Update(after, learning_rate * factor * length, tuple(found), info)
 
 
-def _undone(method: Method, state: State, back: Iterate, objection: Diagnostic) -> _Update:
+def _undone(state: State, back: Iterate, objection: Diagnostic) -> _Update:
     """Go back (or stay) and let the next steps be shorter."""
-    recent = method.guard.rejected(state.recent)
-    if recent.rollbacks > method.guard.patience:
+    recent = state.recent.rejected()
+    if recent.rollbacks > PATIENCE:
         raise OptimisationFailed(
             f"step {state.step}: {objection.code.replace('_', ' ')}; so it went {recent.rollbacks} "
             "times in a row, with ever smaller steps. Start from other parameters, raise "

@@ -15,8 +15,7 @@ from flax import nnx
 
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.ansatz.neural.relative_attention import displacements
-from tnvmc.ansatz.neural.vit import ViT, input_dependence, patch_sites
+from tnvmc.ansatz.neural.vit import ViT, displacements, input_dependence, patch_sites
 from tnvmc.lattice import Lattice, square
 
 ROUNDING = 1e-11  # sums of some hundred terms of order 1

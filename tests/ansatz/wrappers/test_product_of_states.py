@@ -21,9 +21,7 @@ from tnvmc.ansatz.neural.rbm import RBM
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import Walkers, chi_of, with_chi
-from tnvmc.ansatz.wrappers.nearly_constant import LARGEST, deviation
-from tnvmc.ansatz.wrappers.polar import Modulus, Phase
-from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
+from tnvmc.ansatz.wrappers.product_of_states import LARGEST, ProductOfStates, deviation
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC
@@ -303,39 +301,6 @@ def test_what_does_not_go_together_is_refused() -> None:
         ProductOfStates(PEPS(LATTICE, 2), Jastrow(LATTICE, dtype="complex128"))
     with pytest.raises(ValueError, match="local states"):
         ProductOfStates(PEPS(LATTICE, 2), Jastrow(LATTICE, local_dim=3))
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("which", [Modulus, Phase])
-def test_modulus_and_phase(which: Any) -> None:
-    inner = pairs()["phases"][1]
-    theta, configs = inner.random(1), oracles.all_configs(6)
-    check_ansatz(which(inner), theta, rtol=FORWARD)
-    psi, found = dense(inner, theta, configs), dense(which(inner), theta, configs)
-    expected = np.abs(psi) if which is Modulus else psi / np.abs(psi)
-    np.testing.assert_allclose(found, expected, rtol=ROUNDING)
-
-
-@pytest.mark.whole
-def test_signs_of_one_and_modulus_of_the_other() -> None:
-    peps, network = pairs()["PEPS, RBM"]
-    state = ProductOfStates(Phase(peps), Modulus(network), "both")
-    theta = random_theta_of(state)
-    check_ansatz(state, theta)
-    own, other = state.split(theta)
-    configs = oracles.all_configs(6)
-    expected = np.sign(dense(peps, own, configs)) * dense(network, other, configs)
-    np.testing.assert_allclose(dense(state, theta, configs), expected, rtol=ROUNDING)
-
-
-def random_theta_of(state: ProductOfStates) -> np.ndarray:
-    inner = [each.ansatz for each in (state.first, state.second)]  # type: ignore[attr-defined]
-    return np.concatenate([random_theta(each) for each in inner])
-
-
-def test_the_modulus_of_complex_parameters_is_refused() -> None:
-    with pytest.raises(ValueError, match="holomorphic"):
-        Modulus(PEPS(LATTICE, 2, "complex128"))
 
 
 def test_single_precision_keeps_both_parts(tmp_path: Any) -> None:

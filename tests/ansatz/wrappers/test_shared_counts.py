@@ -5,7 +5,6 @@ from __future__ import annotations
 from tnvmc import PEPS, heisenberg, sharing, square, symmetry_group
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.peps.sharing import shared_counts
-from tnvmc.ansatz.wrappers.polar import Modulus
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 
@@ -19,7 +18,6 @@ def test_counts_are_those_of_the_same_state_without_sharing() -> None:
     assert alike.n_params < free.n_params
     assert shared_counts(alike) == found
     assert shared_counts(Symmetrised(alike, symmetry_group(OPERATOR, "spin"))) == found
-    assert shared_counts(Modulus(alike)) == found
     second = Jastrow(LATTICE)
     product = shared_counts(ProductOfStates(alike, second))
     assert product == found | {"n_unshared": free.n_params + second.n_params}

@@ -8,11 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tnvmc.ansatz.files import InFiles, part_in_file, probe_configs
 from tnvmc.ansatz.generic import amplitude_sweep
 from tnvmc.ansatz.metropolis import largest_log_ratio
 from tnvmc.ansatz.protocol import (
     Ansatz,
     Draw,
+    Execution,
     LogAmplitude,
     Snapshot,
     SweepInfo,
@@ -20,10 +22,10 @@ from tnvmc.ansatz.protocol import (
     Walkers,
     require_ansatz,
 )
-from tnvmc.ansatz.wrappers.factors import Factors
+from tnvmc.ansatz.wrappers.base import Wrapper
 from tnvmc.backend.arguments import one_of
 from tnvmc.backend.calls import spelt
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.jacobian.dense import as_base
 from tnvmc.jacobian.hstack import HStackJacobian
 
@@ -33,11 +35,77 @@ _LARGEST = 300.0
 """Of ln of a weight against that of the reference: its square is finite still."""
 
 
-@spelt(
-    modulus="Phase(state) in place of the state whose modulus is left out",
-    phase="Modulus(state) in place of the state whose phases are left out",
-)
-class ProductOfStates(Factors):
+class _Factors(InFiles, Wrapper):
+    """What two states give their product: parameters, one after the other, starts and files."""
+
+    first: Ansatz
+    second: Ansatz
+    sweeps: Literal["first", "both"]
+
+    @property
+    def n_params(self) -> int:
+        """Length P of theta, of both states."""
+        return self.first.n_params + self.second.n_params
+
+    @property
+    def execution(self) -> Execution:
+        """Chunks and workers as the first state needs them; memory for both."""
+        first, second = self.first.execution, self.second.execution
+        sizes = [each.bytes_per_walker for each in (first, second)]
+        return Execution(
+            min(first.chunk, second.chunk),
+            None if None in sizes else sum(size or 0 for size in sizes),
+            own_threads=first.own_threads and second.own_threads,
+            apart=first.apart and second.apart,
+        )
+
+    def description(self) -> dict[str, Any]:
+        """Give the class, and both states."""
+        parts = {"first": self.first.description(), "second": self.second.description()}
+        return {**super().description(), "architecture": parts}
+
+    def rebuild(self) -> dict[str, Any] | None:
+        """Give what makes both states again; None if one has no such words."""
+        parts = {"first": part_in_file(self.first), "second": part_in_file(self.second)}
+        return None if None in parts.values() else {**parts, "sweeps": self.sweeps}
+
+    def for_operator(self, operator: Any) -> Any:
+        """Give the product of what both states are for an operator."""
+        first, second = (each.for_operator(operator) for each in (self.first, self.second))
+        if first is self.first and second is self.second:
+            return self
+        return ProductOfStates(first, second, self.sweeps)
+
+    def split(self, theta: Array) -> tuple[Array, Array]:
+        """Give theta_a and theta_b out of theta (P,)."""
+        return theta[: self.first.n_params], theta[self.first.n_params :]
+
+    def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
+        """Give theta (P,) as psi_a starts, with psi_b nearly constant; see `initial_second`."""
+        return self.initial_second(self.first.initial(operator, seed, kind), operator, seed)
+
+    def initial_second(
+        self, first: Array, operator: Any, seed: int = 0, kind: str | None = None
+    ) -> Array:
+        """Give theta (P,) of theta_a and a nearly constant psi_b; see `nearly_constant`.
+
+        Args:
+            first: theta_a.
+            operator: the Hamiltonian.
+            seed: of random numbers.
+            kind: of start of psi_b, which is made nearly constant then; None is its first.
+        """
+        second = to_host(self.second.initial(operator, seed, kind))
+        return self.joined(to_host(first), nearly_constant(self.second, second))
+
+    def joined(self, first: Array, second: Array) -> Array:
+        """Give theta (P,) of theta_a and theta_b."""
+        xp = array_namespace(first, second)
+        return xp.concat([first, xp.astype(second, first.dtype)])
+
+
+@spelt()
+class ProductOfStates(_Factors):
     """psi(s) = psi_a(s) psi_b(s), with the parameters of both: theta = (theta_a, theta_b).
 
     Args:
@@ -82,7 +150,12 @@ class ProductOfStates(Factors):
     ) -> None:
         _check(first, second)
         one_of("ProductOfStates", "sweeps", sweeps, (None, "first", "both"))
-        super().__init__(first, second, sweeps or ("both" if first.scheme is None else "first"))
+        super().__init__(first)
+        self.first, self.second = first, second
+        self.sweeps = sweeps or ("both" if first.scheme is None else "first")
+        self.sharing = first.sharing or second.sharing
+        if self.sharing:
+            self.n_unshared = sum(each.n_unshared or each.n_params for each in (first, second))
         self.tempered = first.tempered
         self.exact_draws = None if first.exact_draws is None else False
         self.weighted = self.sweeps == "first"
@@ -228,3 +301,40 @@ def _sum(a: Array | None, b: Array | None) -> Array | None:
     if a is None or b is None:
         return b if a is None else a
     return a + b
+
+
+LARGEST = 0.02
+"""Standard deviation of ln psi, over a few configurations, that counts as nearly constant.  With
+0.05 a CNN with random phases raised the energy of an optimised PEPS by 5e-3 of itself."""
+
+_HALVINGS = 20
+
+
+def nearly_constant(ansatz: Ansatz, theta: np.ndarray) -> np.ndarray:
+    """Halve parameters (P,) until ln psi differs by `LARGEST` at most between configurations.
+
+    The deviation is that of ln psi over 16 configurations of one sector.  Of a network with a
+    readout only the readout is halved: the layers before it keep the features that they start with,
+    and log-derivatives with respect to the readout their size; where all weights are small, those
+    of a deep network vanish to a high order. Else, or where this is not enough, all parameters are.
+     Networks and Jastrow factors get there; not at 0 itself, where the log-derivatives of a network
+     would vanish.  Parameters of a state that does not get there
+    (tensors, or signs that are fixed) come back as they are: the product starts elsewhere then.
+    """
+    configs, readout = probe_configs(ansatz), ansatz.readout
+    for which in ([] if readout is None else [readout]) + [np.ones(theta.shape, dtype=bool)]:
+        smaller = theta
+        for _ in range(_HALVINGS):
+            if deviation(ansatz, smaller, configs) <= LARGEST:
+                return smaller
+            smaller = np.where(which, smaller / 2, smaller)
+    return theta
+
+
+def deviation(ansatz: Ansatz, theta: np.ndarray, configs: np.ndarray) -> float:
+    """Give the standard deviation of ln psi, its phase relative to the first configuration."""
+    amplitude = ansatz.log_amplitude(theta, configs)
+    log_abs, phase = to_host(amplitude.log_abs), to_host(amplitude.phase)
+    if not (np.isfinite(log_abs).all() and (phase != 0).all()):
+        return float("inf")
+    return float(np.std(log_abs + 1j * np.angle(phase / phase[0])))

@@ -1,0 +1,186 @@
+"""[lattice] and [hamiltonian]: where the sites are, and the terms on them."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+
+from annotated_types import Len as Length
+from annotated_types import Predicate
+from pydantic import Field, StrictInt, StrictStr, create_model
+
+from tnvmc.lattice.lattice import Lattice
+from tnvmc.limits import NonNegative, Number, Positive, Section
+from tnvmc.operators import models
+from tnvmc.operators.products import EVERY_SITE, Placed, place
+
+Bond = Annotated[list[NonNegative], Length(2, 2), Field(description="pairs of site indices")]
+Point = Annotated[list[Number], Length(2, 2), Field(description="positions [x, y]")]
+
+
+class _Lattice(Section):
+    kind: str
+    """`checkerboard`: square, both diagonals in every second plaquette. `shastry_sutherland`:
+    square, a dimer in every second plaquette. `bonds`: an explicit list.
+    [Lattices](../lattices.md) shows all of them."""
+    boundary: Literal["open", "cylinder", "periodic"] = "open"
+    """`cylinder`: rows are periodic, columns are open. A PEPS has open bonds nevertheless, and
+    periodic bonds are terms of the Hamiltonian only, unless `ansatz.bonds` says otherwise."""
+
+
+class GridSettings(_Lattice):
+    """A lattice with rows and columns."""
+
+    kind: Literal[
+        "square", "triangular", "honeycomb", "kagome", "checkerboard", "shastry_sutherland"
+    ] = "square"
+    shape: Annotated[list[Positive], Length(2, 2)]
+    """Numbers of rows and columns of the grid; a kagome lattice has no site in odd rows at odd
+    columns."""
+
+
+class ChainSettings(_Lattice):
+    """A chain."""
+
+    kind: Literal["chain"] = "chain"
+    shape: Positive | Annotated[list[Positive], Length(1, 1), Field(description="[length]")]
+    """Number of sites."""
+
+
+class BondsSettings(_Lattice):
+    """Any graph."""
+
+    kind: Literal["bonds"] = "bonds"
+    boundary: Literal["open"] = "open"
+    shape: Positive | Annotated[list[Positive], Length(1, 2), Field(description="[n_rows, n_cols]")]
+    """Number of sites, or numbers of rows and columns."""
+    bonds: (
+        list[Bond] | Annotated[dict[str, list[Bond]], Field(description="a table of lists by kind")]
+    )
+    """Pairs of site indices, of kind "nearest"; or a table with a list for each kind of bonds. A
+    product that has a direction acts with its first name on the first site."""
+    coordinates: list[Point] | None = None
+    """A position [x, y] for each site. Distances, S(q) and pictures need them."""
+    vacant: list[NonNegative] | None = None
+    """Places row × n_cols + column of the grid that have no site."""
+
+    def by_kind(self) -> dict[str, list[tuple[int, int]]]:
+        """Give the pairs of each kind."""
+        kinds = self.bonds if isinstance(self.bonds, dict) else {"nearest": self.bonds}
+        return {kind: [(i, j) for i, j in pairs] for kind, pairs in kinds.items()}
+
+
+LatticeSettings = Annotated[
+    GridSettings | ChainSettings | BondsSettings, Field(discriminator="kind")
+]
+
+
+def n_sites(lattice: LatticeSettings) -> int:
+    """Give the number of sites, without building anything."""
+    if isinstance(lattice.shape, int):
+        return lattice.shape
+    vacant = len(set(getattr(lattice, "vacant", None) or ()))
+    if lattice.kind == "kagome":
+        vacant = math.prod(length // 2 for length in lattice.shape)
+    return math.prod(lattice.shape) - vacant
+
+
+MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
+PerBond = Number | Annotated[list[Number], Field(description="a list of one number for each bond")]
+PerSite = Number | Annotated[list[Number], Field(description="a list of one number for each site")]
+COUPLINGS: Mapping[str, tuple[Any, str]] = {
+    "J": (PerBond, "Nearest neighbours. Positive is antiferromagnetic, but in `tfim`."),
+    "J1": (PerBond, "Nearest neighbours."),
+    "J2": (PerBond, "Diagonals of the plaquettes; next-nearest neighbours of a chain."),
+    "Jz": (PerBond, "z part of the nearest-neighbour exchange."),
+    "J_dimer": (PerBond, "Exchange on the dimers, J′ in part of the literature."),
+    "h": (PerSite, "Transverse field."),
+    "V": (Number, "Interaction of two excited atoms at distance 1; V / r⁶ at distance r."),
+    "delta": (PerSite, "Detuning."),
+    "Omega": (PerSite, "Rabi frequency."),
+}
+"""What each coupling may be and what it means; its default is that of the model's function."""
+
+
+class _Hamiltonian(Section):
+    model: str
+    """Which Hamiltonian; [Conventions](../conventions.md) has the formulas."""
+
+    def as_couplings(self) -> dict[str, Any]:
+        """Give the couplings alone, as arguments of the model's function."""
+        return self.model_dump(exclude={"model"})
+
+
+def _hamiltonian(name: str) -> Any:
+    """Make the model of a Hamiltonian from the signature of its function."""
+    fields: dict[str, Any] = {"model": (Literal[name], ...)}
+    for key, parameter in inspect.signature(getattr(models, name)).parameters.items():
+        if key != "lattice":
+            kind, text = COUPLINGS[key]
+            fields[key] = (kind, Field(parameter.default, description=text))
+    return create_model(name, __base__=_Hamiltonian, **fields)
+
+
+Kind = Annotated[StrictStr, Field(description="a kind of bonds, as 'nearest'")]
+Places = Annotated[
+    list[list[NonNegative]], Field(description="a list of bonds, [first site, second site]")
+]
+Sites = Annotated[list[NonNegative], Field(description="a list of site indices")]
+Every = Annotated[StrictStr, Field(pattern="^all$", description="'all'")]
+Couplings = (
+    Number | Annotated[list[Number], Field(description="a list of one number for each place")]
+)
+
+
+class TermSettings(Section):
+    """Products of operators on bonds or on sites."""
+
+    ops: StrictStr
+    """A sum of products, as `Sx Sx + Sy Sy`."""
+    bonds: Kind | Places | None = None
+    """Where a product on two sites or more acts."""
+    sites: Every | Sites | None = None
+    """Where a product on one site acts; the sites of a product on several, for one place."""
+    coupling: Couplings = 1.0
+    """Factor; a list has one for each bond or site."""
+
+    def placed(self, lattice: Lattice, local_dim: int) -> list[Placed]:
+        """Give sites and matrices.
+
+        Raises:
+            ValueError: what does not fit the lattice; neither bonds nor sites, or both.
+        """
+        if (self.bonds is None) == (self.sites is None):
+            raise ValueError(
+                "give either bonds, as 'nearest' or [[0, 1], [1, 2]], or sites, as 'all' or [0, 3]"
+            )
+        where: Any = self.sites if self.bonds is None else self.bonds
+        if self.bonds == EVERY_SITE:
+            raise ValueError("bonds = 'all': give sites = 'all', or a kind of bonds")
+        return place(lattice, self.ops, where, self.coupling, local_dim=local_dim)
+
+
+OneTerm = Annotated[TermSettings, Field(description="tables, each headed [[hamiltonian.term]]")]
+
+
+class TermsSettings(_Hamiltonian):
+    """A Hamiltonian of one's own."""
+
+    model: Literal["terms"]
+    term: Annotated[tuple[OneTerm, ...], Predicate(bool)]
+    """Products of operators, as [A Hamiltonian of your own](../own_hamiltonian.md) explains: `ops`
+    is a sum of products ("Sx Sx + Sy Sy"), `bonds` ("nearest" or a list of bonds) or `sites` ("all"
+    or a list) are the sites, `coupling` is a number or a list with one for each bond or site."""
+    local_dim: Annotated[StrictInt, Field(ge=2)] = 2
+    """Number of states of a site: 3 for spin 1."""
+
+
+if TYPE_CHECKING:
+    HamiltonianSettings = _Hamiltonian
+else:
+    HamiltonianSettings = Annotated[
+        Union[(*map(_hamiltonian, MODELS), TermsSettings)],
+        Field(discriminator="model"),
+    ]
