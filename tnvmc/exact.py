@@ -62,8 +62,8 @@ class ExactResult(Shown):
     units: str
     vector: np.ndarray | None = field(default=None, repr=False)  #: (dimension,), basis order
     residual: float = 0.0
-    """|(H - E) psi|: some level of the sector is this close to the energy, and the lowest one unless
-    levels lie closer together than that."""
+    """|(H - E) psi|: some level of the sector is this close to the energy, and the lowest one
+    unless levels lie closer together than that."""
     inversion: int | None = None
     """What turning all spins over does to the state, +1 or -1; None where it was not used."""
 
@@ -171,7 +171,8 @@ def exact_levels(
 def symmetric_levels(
     operator: Operator, group: SymmetryGroup, magnetisation: int | None, n_levels: int = 1
 ) -> np.ndarray:
-    """Give the lowest energies of states with psi(g s) = chi(g) psi(s): at most `n_levels`, increasing.
+    """Give the lowest energies of states with psi(g s) = chi(g) psi(s): at most `n_levels`,
+    increasing.
 
     The operator commutes with the group, whose elements keep the sector; `magnetisation` is twice
     the total Sz, None for all of the space.  Cost: |G| images of every configuration, of which the

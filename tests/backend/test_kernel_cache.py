@@ -12,15 +12,15 @@ import pytest
 
 pytest.importorskip("numba")
 
-from tnvmc.backend.host import kernel_cache
+from tnvmc.backend.host import compilation
 
-PACKAGE = Path(kernel_cache.__file__).parents[2]
+PACKAGE = Path(compilation.__file__).parents[2]
 SCRIPT = """
 import warnings
 warnings.simplefilter("always")
 import numpy as np
 from tnvmc.backend import host
-from tnvmc.backend.host.kernel_cache import cache_folder
+from tnvmc.backend.host.compilation import cache_folder
 from tnvmc.backend.host.slices import dots
 for _ in range(2):
     print(host.available())
@@ -72,25 +72,25 @@ def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
 
 
 def test_numbas_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_cache.config, "CACHE_DIR", "")
+    monkeypatch.setattr(compilation.config, "CACHE_DIR", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert kernel_cache.cache_root() == tmp_path / "tnvmc"
+    assert compilation.cache_root() == tmp_path / "tnvmc"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which the convention says to ignore
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert kernel_cache.cache_root() == tmp_path / "home/.cache/tnvmc"
-    monkeypatch.setattr(kernel_cache.config, "CACHE_DIR", str(tmp_path / "numba"))
-    assert kernel_cache.cache_root() == tmp_path / "numba/tnvmc"
+    assert compilation.cache_root() == tmp_path / "home/.cache/tnvmc"
+    monkeypatch.setattr(compilation.config, "CACHE_DIR", str(tmp_path / "numba"))
+    assert compilation.cache_root() == tmp_path / "numba/tnvmc"
 
 
 def test_folders_not_used_for_longest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_cache.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compilation.config, "CACHE_DIR", str(tmp_path))
     for age in range(20):
         old = tmp_path / f"tnvmc/kernels-{age}"
         old.mkdir(parents=True)
         os.utime(old, (1e9 - age, 1e9 - age))
-    make = kernel_cache.cache_folder.__wrapped__
+    make = compilation.cache_folder.__wrapped__
     folder = make()
     left = {path.name for path in folder.parent.iterdir()}
-    youngest = {f"kernels-{age}" for age in range(kernel_cache.MOST_FOLDERS - 1)}
+    youngest = {f"kernels-{age}" for age in range(compilation.MOST_FOLDERS - 1)}
     assert left == {folder.name, *youngest}
     assert make() == folder and len(list(folder.parent.iterdir())) == len(left)

@@ -96,7 +96,7 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
     ),
 )
 def _compare(options: argparse.Namespace) -> int:
-    from tnvmc.series.kinds import COMPARISON
+    from tnvmc.series.machine import COMPARISON
 
     _require_source(options, "compare")
     return _make(options, COMPARISON)

@@ -9,9 +9,9 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import Sector, check_size, exact_ground_state, exact_levels
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
-from tnvmc.report.tables import in_columns, terminal_width
+from tnvmc.report.numbers import in_columns, terminal_width
 from tnvmc.series.kind import Series
-from tnvmc.series.kinds import SCAN, SECTORS
+from tnvmc.series.machine import SCAN, SECTORS
 from tnvmc.series.sector_levels import sector_references
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings

@@ -164,7 +164,7 @@ def _tiles(whole: slice, size: int) -> list[slice]:
 def adder(gram: np.ndarray) -> Callable[..., Any]:
     """Give a function that adds a block of rounded terms to some rows and columns of a matrix."""
     if host.available():
-        from tnvmc.backend.host.scatter import add_at, add_complex_at
+        from tnvmc.backend.host.slices import add_at, add_complex_at
 
         return add_complex_at if gram.dtype.kind == "c" else add_at
     return _add_at

@@ -34,9 +34,8 @@ from tnvmc.sampling.problem import InSector, Point, Problem, Samples
 from tnvmc.sampling.workers import chunks
 from tnvmc.vmc import step
 from tnvmc.vmc.characters import check_inversion
-from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, first_chi, first_n_samples
+from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, Rates, first_chi, first_n_samples
 from tnvmc.vmc.core import State
-from tnvmc.vmc.learning_rate import Rates
 from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
 
 Array = Any

@@ -39,10 +39,9 @@ from tnvmc.trust.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.trust.double_layer import When, chosen_chis, scan_double_layer
 from tnvmc.trust.energies import judged, of_steps
 from tnvmc.vmc import checkpoint, step
-from tnvmc.vmc.controllers import MeanOfIterates
+from tnvmc.vmc.controllers import MeanOfIterates, Rates, paced
 from tnvmc.vmc.core import Given, Iterate, Method, State, controlled
 from tnvmc.vmc.history import History
-from tnvmc.vmc.learning_rate import Rates, paced
 from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure, names_of
 from tnvmc.vmc.orthogonal import LowerState, everywhere

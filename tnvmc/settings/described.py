@@ -40,9 +40,8 @@ from tnvmc.settings.load import validate
 from tnvmc.settings.optimizer_settings import SRSettings
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.run_files import OWN_PARTS
-from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
+from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, Rates, paced
 from tnvmc.vmc.core import Made
-from tnvmc.vmc.learning_rate import Rates, paced
 
 Section = dict[str, Any]
 

@@ -1,7 +1,7 @@
-"""Kernels of our own for the processor, compiled by Numba at their first use and then cached.
+"""Kernels for the processor, compiled by Numba at their first use and then cached.
 
-They mean what NumPy's calls mean, and give the same numbers up to rounding.  NumPy does the work
-where they are switched off (environment variable ``TNVMC_KERNELS=numpy``) or Numba is missing.
+They give the numbers of NumPy up to rounding.  NumPy does the work where they are switched off
+(environment variable ``TNVMC_KERNELS=numpy``) or Numba is missing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ _announce: Callable[[str], None] = log_compilation
 def announce_compilation(announce: Callable[[str], None]) -> None:
     """Set what is called when kernels of a PEPS are compiled, which takes half a minute.
 
-    Args:
-        announce: takes the type of numbers, such as "float64"; it is called once for each, from
-            the thread that compiles.
+    Once for each type of numbers, such as "float64", from the thread that compiles.
     """
     global _announce
     _announce = announce

@@ -1,7 +1,4 @@
-"""Absorption of a row by a sketch, as many walkers at once as a vector has lanes.
-
-Its meaning is that of `contraction.schemes.SRC`.
-"""
+"""Absorption of a row by a sketch, as many walkers at once as a vector has lanes."""
 
 from __future__ import annotations
 
@@ -30,6 +27,7 @@ from tnvmc.backend.host.columns import (
     size_of,
     size_of_site,
 )  # fmt: skip
+from tnvmc.backend.host.compilation import kernel
 from tnvmc.backend.host.decompositions import (
     PANEL,
     conjugated,
@@ -39,7 +37,6 @@ from tnvmc.backend.host.decompositions import (
     leave,
     leave_one,
 )  # fmt: skip
-from tnvmc.backend.host.kernel_cache import kernel
 from tnvmc.backend.host.products import product
 from tnvmc.backend.host.vectors import keep, lanes, parts, pointer, shifted
 
@@ -100,10 +97,8 @@ def absorb(row, configs, numbers, log_scale):
                 if n_lanes == wide:
                     leave(a, pointer(numbers, first * size + at), size, m, rank, p)
             for lane in range(n_lanes):
-                envs, q = (
-                    shifted(work, lane * lane_size),
-                    pointer(numbers, (first + lane) * size + at),
-                )
+                envs = shifted(work, lane * lane_size)
+                q = pointer(numbers, (first + lane) * size + at)
                 carry, y = shifted(envs, carries), shifted(envs, ys)
                 if last:
                     log_scale[first + lane] += rescale(y, m)

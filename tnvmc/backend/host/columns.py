@@ -51,8 +51,6 @@ def opened(env, scratch, upper, lower, top, legs, bottom, leftward):
 
     Returns:
         Pointer to the result (top, upper row, lower row, vertical, bottom).
-
-    Sizes and order of the products are those of `contraction.row.open_column`.
     """
     x, y = scratch
     v, d, d2 = legs[UPPER + UP], legs[UPPER + DOWN], legs[LOWER + DOWN]
@@ -124,19 +122,14 @@ def size_of_site(legs):
 def site_environment(left, right, out, scratch, above, below, legs):
     """Write (up, left, down, right), the strip of one row without one site, to `out`.
 
-    Args:
-        left, right: environments (top, row, bottom).
-        out: where to write.
-        scratch: three pointers, each to room for the largest intermediate.
-        above, below: boundary tensors (vertical, left, right).
-        legs: of the column.
+    `left` and `right` are environments (top, row, bottom), `above` and `below` boundary tensors
+    (vertical, left, right), `scratch` three pointers, each to room for the largest intermediate.
     """
     x, y, z = scratch
     t, o, b, bo = legs[ABOVE_LEFT], legs[ABOVE_RIGHT], legs[BELOW_LEFT], legs[BELOW_RIGHT]
     u, l, d, r = legs[UPPER + UP], legs[UPPER + LEFT], legs[UPPER + DOWN], legs[UPPER + RIGHT]
-    for i in range(
-        u
-    ):  # (up, top in, top out) x (top in, left, lower) -> (up, left, top out, lower)
+    # (up, top in, top out) x (top in, left, lower) -> (up, left, top out, lower)
+    for i in range(u):
         for j in range(l):
             a, c = shifted(above, i * t * o), shifted(x, (i * l + j) * o * b)
             product(a, shifted(left, j * b), c, 1, o, l * b, b, o, b, t)

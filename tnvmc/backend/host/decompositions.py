@@ -125,10 +125,7 @@ def _reflector_of_pairs(a, m, width, j):
     first = fma(x, x, multiply(y, y))
     modulus, size = sqrt(first), sqrt(add(first, squares))
     some = nonzero(modulus)
-    along, across = (
-        add(divide(x, some), subtract(some, modulus)),
-        divide(y, some),
-    )  # its phase, 1 for 0
+    along, across = add(divide(x, some), subtract(some, modulus)), divide(y, some)  # 1 for 0
     pivot = add(modulus, size)
     inverse = divide(filled(a, 1.0), nonzero(pivot))
     along, across = multiply(along, inverse), multiply(across, inverse)
@@ -178,9 +175,7 @@ def form(a, taus, m, n, p):
     """Replace reflectors by the first n columns of their product; arguments as of `factor`."""
     wide, width = lanes(a), n + PANEL - 1
     zero, one = filled(a, 0.0), filled(a, 1.0)
-    for k in range(
-        (n - 1) // PANEL * PANEL, -1, -PANEL
-    ):  # those further right need these reflectors
+    for k in range((n - 1) // PANEL * PANEL, -1, -PANEL):  # those further right need these
         end = min(k + PANEL, n)
         for j in range(end - 1, -1, -1):
             tau = load(taus, j * wide)

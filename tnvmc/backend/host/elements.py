@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tnvmc.backend.host.kernel_cache import kernel
+from tnvmc.backend.host.compilation import kernel
 
 
 class Terms(NamedTuple):
@@ -24,7 +24,7 @@ class Terms(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where a code (head, tail) stands in a basis; see `tnvmc.operators.basis.Basis`."""
+    """Where a code (head, tail) stands in a basis: at first[head] + rank[tail]."""
 
     codes: np.ndarray  #: (n,)
     first: np.ndarray  #: by head

@@ -94,15 +94,8 @@ def _product(parts: int) -> Any:
 
     @numba.njit
     def product(a, b, c, ar, ak, bk, cr, m, n, inner):
-        ar, ak, bk, cr, n, j, wide = (
-            parts * ar,
-            parts * ak,
-            parts * bk,
-            parts * cr,
-            parts * n,
-            0,
-            lanes(c),
-        )
+        ar, ak, bk, cr = parts * ar, parts * ak, parts * bk, parts * cr
+        n, j, wide = parts * n, 0, lanes(c)
         while n - j > wide:
             w, i = min(n - j, 2 * wide), 0
             while m - i >= 4:

@@ -1,19 +1,16 @@
-"""Products of the slices of a Jacobian with vectors: memory is read once, in order.
-
-Sums are taken in the precision of the vector, whatever the slices have.
-"""
+"""Products of slices with vectors, and sums of blocks at places that do not lie side by side."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tnvmc.backend.host.kernel_cache import kernel
+from tnvmc.backend.host.compilation import kernel
 from tnvmc.backend.host.vectors import keep, pointer, shifted
 
 
 @kernel(fastmath={"reassoc", "contract"})
 def dots(columns, spins, blocks, out):
-    """Add the sums over k of columns[s, k] blocks[spins[s], k] to out[s].
+    """Add the sums over k of columns[s, k] blocks[spins[s], k] to out[s], in its precision.
 
     Args:
         columns: (M, w); rows are contiguous, and may be apart.
@@ -42,3 +39,31 @@ def add_rows(columns, spins, factors, out):
         for k in range(width):
             target[k] += np.conj(row[k]) * factor
     keep(columns, out)
+
+
+@kernel()
+def add_at(total, rows, columns, block, scales):
+    """Add block (m, n) to total[rows, columns], rounded so that sums are exact; real numbers.
+
+    No place may be named twice.  `scales` are those of all rows, and of all columns, of `total`.
+    """
+    of_rows, of_columns = scales
+    for i in range(rows.size):
+        row = total[rows[i]]
+        of_row = 3.0 * of_rows[rows[i]]
+        for j in range(columns.size):
+            big = of_row * of_columns[columns[j]]
+            row[columns[j]] += (block[i, j] + big) - big
+
+
+@kernel()
+def add_complex_at(total, rows, columns, block, scales):
+    """The same for complex matrices."""
+    of_rows, of_columns = scales
+    for i in range(rows.size):
+        row = total[rows[i]]
+        of_row = 3.0 * of_rows[rows[i]]
+        for j in range(columns.size):
+            big = of_row * of_columns[columns[j]]
+            term = block[i, j]
+            row[columns[j]] += complex((term.real + big) - big, (term.imag + big) - big)

@@ -1,4 +1,4 @@
-"""Sampling and measuring one strip, walker by walker, as `ansatz.peps.strip_engine` says."""
+"""Sampling and measuring one strip, walker by walker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tnvmc.backend.host.columns import (
     size_of_site,
     turn,
 )  # fmt: skip
-from tnvmc.backend.host.kernel_cache import kernel
+from tnvmc.backend.host.compilation import kernel
 from tnvmc.backend.host.vectors import keep, pointer, shifted
 
 
@@ -241,10 +241,8 @@ def _placed(strip, configs, w):
     upper = w * configs.shape[1] + strip.first
     lower = upper + n_cols if strip.n_rows == 2 else upper
     tables = pointer(strip.tables, 0), pointer(strip.tables, strip.tables.size // 2)
-    above, below = (
-        pointer(strip.above, w * strip.steps[0]),
-        pointer(strip.below, w * strip.steps[1]),
-    )
+    above = pointer(strip.above, w * strip.steps[0])
+    below = pointer(strip.below, w * strip.steps[1])
     return pointer(configs, upper), pointer(configs, lower), tables[0], tables[1], above, below
 
 
@@ -258,11 +256,8 @@ def _all_right(place, legs, rescaled, work, rights, logs, scratch, log):
     for c in range(n_cols - 1, -1, -1):
         column, out = shifted(legs, c * N_LEGS), shifted(work, rights[c])
         upper, lower = _sites(tables, column, uppers[c], lowers[c])
-        env, top, bottom = (
-            shifted(work, rights[c + 1]),
-            shifted(above, column[ABOVE]),
-            column[BELOW_RIGHT],
-        )
+        env, top = shifted(work, rights[c + 1]), shifted(above, column[ABOVE])
+        bottom = column[BELOW_RIGHT]
         held = opened(env, scratch[:2], upper, lower, top, column, bottom, True)
         turn(turned, shifted(below, column[BELOW]), column)
         close(held, out, turned, column, True)
@@ -332,7 +327,7 @@ def _set(config, sites, n_sites, state, local_dim):
 
 @numba.njit
 def _acceptance(new_log, old_log, power, cap):
-    """As `ansatz.metropolis.acceptance`; a logarithm is -inf where psi vanishes."""
+    """The probability to accept a move; a logarithm is -inf where psi vanishes."""
     if old_log == -np.inf:
         return 0.5 if new_log == -np.inf else 1.0
     if new_log == -np.inf:

@@ -1,10 +1,9 @@
 """Vectors of the processor inside functions that Numba compiles.
 
-A value of type `Vector` is one register: 64 bytes on processors with AVX-512, else 32.  What the
-functions here do to it is written down in LLVM, so that nothing depends on a compiler finding out
-that a loop can be vectorised.  Memory is given by pointers to numbers, which cost nothing to hand
-on (an array is counted at each call); offsets and masks of complex numbers count real ones.
-Nothing is checked: the functions that call these know the sizes.
+A value of type `Vector` is one register: 64 bytes on processors with AVX-512, else 32.  What is
+done to it is written down in LLVM, so that no compiler has to find out that a loop can be
+vectorised.  Memory is given by pointers to numbers, as an array is counted at each call; offsets
+and masks of complex numbers count real ones.  Nothing is checked.
 """
 
 from __future__ import annotations
@@ -300,8 +299,7 @@ def _transposed(code: Code, rows: list[Any]) -> list[Any]:
 def _transpose(store: Any) -> Any:
     """A function that copies a square of numbers, as many as a vector has lanes, transposed.
 
-    Its arguments: where to read, place and step from row to row there; the same for where to write;
-    a number n, which is for `store`.
+    Its arguments: where to read, place and step there; the same to write; a number for `store`.
     """
 
     @intrinsic
