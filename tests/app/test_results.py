@@ -45,12 +45,12 @@ def test_frustrated_magnets_on_36_sites_have_the_energy_of_dmrg() -> None:
 
 @pytest.mark.whole
 def test_an_energy_is_judged_once(tmp_path: Path) -> None:
-    """A product state of few walkers: its doubts stand with the measurement, and nowhere again."""
+    """Of a product state: what speaks against it stands with the measurement, and nowhere again."""
     settings = tmp_path / "run.toml"
     settings.write_text(
         "lattice.shape = [2, 3]\nhamiltonian.model = 'heisenberg'\nansatz.D = 1\n"
         "optimizer.steps = 2\n[sampler]\nn_walkers = 4\nn_samples = 16\n"
-        "[measure]\nn_samples = 64\n[run]\nthreads = 1\n"
+        "[measure]\nn_samples = 4096\n[run]\nthreads = 1\n"
     )
     result = run_file(settings, tmp_path / "run")
     measured = [found["code"] for found in result["diagnostics"]]
