@@ -18,10 +18,7 @@ class Alarm(Event):
     """An event that is set on all ranks when one rings; messages are received in `is_set`.
 
     It stands for one request at a time.  `settle` begins the next, once it is known who rang in the
-    last: so a message is never taken for one of another request.
-
-    Args:
-        comm: a communicator of its own.
+    last: so a message is never taken for one of another request.  It has its own communicator.
     """
 
     def __init__(self, comm: Any) -> None:

@@ -132,12 +132,7 @@ class Collectives(Ranks):
 
 
 class MpiRanks(Collectives):
-    """The ranks of a communicator of mpi4py.
-
-    Args:
-        comm: an intracommunicator; it is duplicated, so that messages of others do not mix with
-            these.
-    """
+    """The ranks of an intracommunicator of mpi4py, which is duplicated."""
 
     def __init__(self, comm: Any) -> None:
         from mpi4py import MPI

@@ -4,7 +4,8 @@ Nearest neighbours are at distance 1.  `boundary` is "open"; "cylinder", where e
 (column n_cols - 1 is joined to column 0), so that the circumference is n_cols; or "periodic" in
 both directions, without a twist.  Along a periodic direction of length L the bond from the last
 site back to the first exists for L > 2 only: for L = 2 it would join neighbours a second time.  All
-raise ValueError for a side below 1 and an unknown boundary.
+raise ValueError for a side below 1, an unknown boundary, and a periodic direction that the pattern
+does not fit.
 """
 
 from __future__ import annotations
@@ -83,11 +84,7 @@ def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Latt
 
     With (r, c) the upper left corner of a plaquette, the dimers are (r, c)-(r+1, c+1) for r and
     c both even and (r, c+1)-(r+1, c) for r and c both odd; plaquettes with r + c odd are empty.
-    Every site then belongs to one dimer, except at open edges, where it may belong to none.
     Bonds: "nearest" and "dimer".
-
-    Raises:
-        ValueError: a periodic direction whose length is odd or below 4.
 
     Source: B. S. Shastry, B. Sutherland, Physica B+C 108, 1069 (1981).
     """
@@ -121,9 +118,6 @@ def honeycomb(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     (r, c) and (r + 1, c) are joined where r + c is even; two sites of a unit cell lie side by side
     in a row.  Bonds: "nearest", "next_nearest" at distance sqrt(3), "third" at 2 (across a
     hexagon).  In a PEPS the vertical bonds that are missing have dimension 1.
-
-    Raises:
-        ValueError: a periodic direction whose length is odd or below 4.
     """
     shape, edges = _check_grid(n_rows, n_cols, boundary)
     _check_period("honeycomb", shape, edges)
@@ -140,11 +134,7 @@ def kagome(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     A unit cell is a block of 2 x 2 of the grid, so 4 x 4 are four cells and 12 sites; odd sides end
     in half a cell, as 5 x 5 with 21 sites, where every triangle at the rim is whole.  Bonds:
     "nearest", "next_nearest" at distance sqrt(3), "third" at 2 (along a line and across a hexagon).
-    In a PEPS the vacant places have bonds of dimension 1, and two of the three bonds of a triangle
-    are its bonds.
-
-    Raises:
-        ValueError: a periodic direction whose length is odd or below 4.
+    In a PEPS the vacant places have bonds of dimension 1.
     """
     shape, edges = _check_grid(n_rows, n_cols, boundary)
     _check_period("kagome", shape, edges)
@@ -160,9 +150,6 @@ def checkerboard_lattice(n_rows: int, n_cols: int, boundary: str = "open") -> La
 
     The plaquettes are those whose upper left corner has r + c even.  Bonds: "nearest", the sides of
     the plaquettes, and "diagonal"; a Heisenberg model on all of them is `j1j2` with J2 = J1.
-
-    Raises:
-        ValueError: a periodic direction whose length is odd or below 4.
     """
     shape, edges = _check_grid(n_rows, n_cols, boundary)
     _check_period("checkerboard", shape, edges)

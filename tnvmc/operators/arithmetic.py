@@ -150,8 +150,7 @@ class Arithmetic:
 def commutator(left: Arithmetic, right: Arithmetic) -> Any:
     """Give [A, B] = A B - B A, from the pairs of terms that share a site.
 
-    Of two Hermitian operators it is a `NonHermitian`; one that vanishes is an `Operator` without
-    terms.
+    Of two Hermitian operators it is a `NonHermitian`, or an `Operator` without terms.
 
     >>> from tnvmc import Operator, chain, commutator
     >>> x, y = (Operator.from_products(chain(2), [(s, [0])]) for s in ("Sx", "Sy"))
@@ -160,8 +159,7 @@ def commutator(left: Arithmetic, right: Arithmetic) -> Any:
            [ 0. , -0.5]])
 
     Raises:
-        ValueError: other lattices or local states; a pair of terms on too many sites; too many
-            pairs.
+        ValueError: other lattices or local states; a pair on too many sites; too many pairs.
     """
     _check_alike(left, right, "commute")
     pairs = [(p, q) for p in left.matrices for q in right.matrices if set(p) & set(q)]
@@ -190,11 +188,7 @@ def hermitian_parts(matrices: Matrices, tolerance: float) -> tuple[Matrices, Mat
 
 
 def common_magnetisation(left: Arithmetic, right: Arithmetic) -> int | None:
-    """Give the sector that two operators are meant for.
-
-    Raises:
-        ValueError: two different ones.
-    """
+    """Give the sector that two operators are meant for; ValueError for two different ones."""
     asked = {each.magnetisation for each in (left, right)} - {None}
     if len(asked) > 1:
         raise ValueError(
